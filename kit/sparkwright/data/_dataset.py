@@ -1,0 +1,160 @@
+"""Examples in memory: named feature and label arrays that share their first axis."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError
+
+Array = NDArray[Any]
+_GROUPS = ("features", "labels", "features_masks", "labels_masks")
+
+
+class DataSet:
+    """Examples for a network with one or several inputs and outputs.
+
+    Every array's first axis counts examples. Arrays are kept as given (no copy); treat them
+    as read-only.
+
+    Attributes:
+        features: input name -> (n, ...) array.
+        labels: output name -> (n, ...) array; empty when there are none.
+        features_masks: input name -> (n, time) array, 0 where a step is padding.
+        labels_masks: output name -> (n,) or (n, time) array, 0 where a label must not count.
+        weights: (n,) float32 weight of each example in the loss, or None.
+
+    Example:
+        >>> ds = DataSet(np.zeros((3, 2)), np.array([0, 1, 0]))
+        >>> len(ds), sorted(ds.columns())
+        (3, ['features/features', 'labels/labels'])
+    """
+
+    __slots__ = ("_length", "features", "features_masks", "labels", "labels_masks", "weights")
+
+    def __init__(
+        self,
+        features: Mapping[str, Any] | Any,
+        labels: Mapping[str, Any] | Any | None = None,
+        *,
+        features_masks: Mapping[str, Any] | Any | None = None,
+        labels_masks: Mapping[str, Any] | Any | None = None,
+        weights: Any | None = None,
+    ) -> None:
+        """Check that all arrays hold the same number of examples.
+
+        Raises:
+            DataError: if they do not, if there is no feature, or if an array holds objects.
+        """
+        self.features = _named(features, "features")
+        self.labels = _named(labels, "labels")
+        self.features_masks = _named(features_masks, _only_name(self.features, "features"))
+        self.labels_masks = _named(labels_masks, _only_name(self.labels, "labels"))
+        self.weights = None if weights is None else np.asarray(weights)
+        if not self.features:
+            raise DataError("a DataSet needs at least one feature array. Received: features={}.")
+        sizes = {name: array.shape[0] for name, array in self.columns().items()}
+        if len(set(sizes.values())) != 1:
+            raise DataError(
+                "all arrays of a DataSet must have the same number of examples on their first "
+                f"axis. Received: {sizes}."
+            )
+        self._length = next(iter(sizes.values()))
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(
+            f"{name}: {array.dtype}{list(array.shape[1:])}"
+            for name, array in self.columns().items()
+        )
+        return f"DataSet({len(self)} examples; {shapes})"
+
+    def columns(self) -> dict[str, Array]:
+        """All arrays under flat names such as `features/image`, in a fixed order."""
+        flat: dict[str, Array] = {}
+        for group in _GROUPS:
+            for name, array in getattr(self, group).items():
+                flat[f"{group}/{name}"] = array
+        if self.weights is not None:
+            flat["weights"] = self.weights
+        return flat
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Array]) -> "DataSet":
+        """The inverse of `columns`.
+
+        Raises:
+            DataError: if a name belongs to no group.
+        """
+        groups: dict[str, dict[str, Array]] = {group: {} for group in _GROUPS}
+        weights = None
+        for flat, array in columns.items():
+            group, _, name = flat.partition("/")
+            if flat == "weights":
+                weights = array
+            elif group in groups and name:
+                groups[group][name] = array
+            else:
+                raise DataError(
+                    f"a column name must be `weights` or start with one of {list(_GROUPS)} and a "
+                    f"slash. Received: {flat!r}."
+                )
+        return cls(
+            groups["features"],
+            groups["labels"],
+            features_masks=groups["features_masks"],
+            labels_masks=groups["labels_masks"],
+            weights=weights,
+        )
+
+    def take(self, rows: Array | slice) -> "DataSet":
+        """The examples that `rows` (indices, a boolean mask or a slice) selects."""
+        return DataSet.from_columns({name: a[rows] for name, a in self.columns().items()})
+
+    @classmethod
+    def concatenate(cls, parts: "Sequence[DataSet]") -> "DataSet":
+        """All examples of `parts`, in order.
+
+        Raises:
+            DataError: if `parts` is empty or the parts differ in columns or shapes.
+        """
+        if not parts:
+            raise DataError("`concatenate` needs at least one DataSet. Received: parts=[].")
+        if len(parts) == 1:
+            return parts[0]
+        columns = [part.columns() for part in parts]
+        first = {name: (a.dtype, a.shape[1:]) for name, a in columns[0].items()}
+        for number, other in enumerate(columns[1:], start=1):
+            found = {name: (a.dtype, a.shape[1:]) for name, a in other.items()}
+            if found != first:
+                raise DataError(
+                    "DataSets can be joined only when their columns, dtypes and shapes agree. "
+                    f"Received: part 0 has {first}, part {number} has {found}."
+                )
+        return cls.from_columns({n: np.concatenate([c[n] for c in columns]) for n in columns[0]})
+
+    def batches(self, size: int) -> "Iterable[DataSet]":
+        """Consecutive DataSets of `size` examples; the last one may be smaller."""
+        for start in range(0, len(self), size):
+            yield self.take(slice(start, start + size))
+
+
+def _named(value: Mapping[str, Any] | Any | None, default: str) -> dict[str, Array]:
+    if value is None:
+        return {}
+    items = value.items() if isinstance(value, Mapping) else [(default, value)]
+    arrays = {str(name): np.asarray(array) for name, array in items}
+    for name, array in arrays.items():
+        if array.ndim == 0 or array.dtype.hasobject:
+            raise DataError(
+                "each array of a DataSet must be numeric with at least one axis (the examples). "
+                f"Received: {name!r} with shape {array.shape} and dtype {array.dtype}."
+            )
+    return arrays
+
+
+def _only_name(arrays: Mapping[str, Array], default: str) -> str:
+    return next(iter(arrays)) if len(arrays) == 1 else default
