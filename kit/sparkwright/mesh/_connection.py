@@ -1,0 +1,250 @@
+"""Authenticated message connections over TCP or a Unix socket."""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..errors import NetworkError
+from ._auth import HELLO, NONCE_BYTES, PROOF_BYTES, is_proof, proof
+from ._framing import (
+    HEADER,
+    MAX_PAYLOAD_BYTES,
+    Message,
+    decode_fields,
+    decode_header,
+    encode_head,
+)
+
+HANDSHAKE_TIMEOUT_S = 5.0
+Address = tuple[str, int]
+
+
+class Connection:
+    """A proven peer: whole messages in and out. `send` may be called from any thread."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        """Take over `sock`, whose peer has been authenticated."""
+        self.socket = sock
+        self._sending = threading.Lock()
+
+    @property
+    def peer_host(self) -> str:
+        """The peer's address; empty for a Unix socket."""
+        name = self.socket.getpeername()
+        return str(name[0]) if isinstance(name, tuple) else ""
+
+    def send(
+        self, kind: str, fields: dict[str, Any] | None = None, payload: Sequence[Any] = ()
+    ) -> None:
+        """Send one message; `payload` is a sequence of bytes-like objects or arrays.
+
+        Raises:
+            NetworkError: if the peer is gone.
+        """
+        views = [view for view in (memoryview(part).cast("B") for part in payload) if len(view)]
+        head = encode_head(kind, fields or {}, sum(len(view) for view in views))
+        try:
+            with self._sending:
+                self.socket.sendall(head)
+                for view in views:
+                    self.socket.sendall(view)
+        except OSError as error:
+            raise NetworkError(f"the peer went away while {kind!r} was sent: {error}.") from error
+
+    def receive(self, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> Message | None:
+        """The next message, or None when the peer has closed the connection.
+
+        Raises:
+            NetworkError: if the peer sends garbage or goes away inside a message.
+            TimeoutError: if the socket's time-out passes without a byte.
+        """
+        header = _receive_exactly(self.socket, HEADER.size, at_boundary=True)
+        if header is None:
+            return None
+        fields_bytes, payload_bytes = decode_header(header, max_payload_bytes=max_payload_bytes)
+        body = _receive_exactly(self.socket, fields_bytes) or b""
+        kind, fields = decode_fields(body)
+        payload = _receive_exactly(self.socket, payload_bytes) if payload_bytes else b""
+        return Message(kind=kind, fields=fields, payload=payload or b"")
+
+    def close(self) -> None:
+        """Close, waking a thread that waits in `receive`."""
+        close_socket(self.socket)
+
+
+class Listener:
+    """Accepts authenticated connections on a thread of its own.
+
+    Each handshake runs on its own short-lived thread with a time-out, so that a silent or
+    babbling stranger holds up nobody; at most `max_handshakes` run at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        secret: bytes,
+        host: str,
+        ports: Sequence[int],
+        on_connection: Callable[[Connection], None],
+        name: str,
+        max_handshakes: int = 64,
+    ) -> None:
+        """Bind the first free one of `ports` (0: any) on `host` and start accepting.
+
+        Raises:
+            NetworkError: if none of the ports can be bound.
+        """
+        self._secret, self._on_connection = secret, on_connection
+        self._slots = threading.BoundedSemaphore(max_handshakes)
+        self._socket = _bind(host, ports)
+        self.address: Address = self._socket.getsockname()[:2]
+        self._thread = threading.Thread(target=self._accept, name=name, daemon=True)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self._socket.accept()
+            except OSError:
+                return
+            if not self._slots.acquire(blocking=False):
+                sock.close()
+                continue
+            threading.Thread(
+                target=self._greet, args=(sock,), name=f"{self._thread.name}-greet", daemon=True
+            ).start()
+
+    def _greet(self, sock: socket.socket) -> None:
+        try:
+            greet_client(sock, self._secret)
+        except (OSError, NetworkError):
+            sock.close()
+            return
+        finally:
+            self._slots.release()
+        self._on_connection(Connection(sock))
+
+    def close(self) -> None:
+        """Stop accepting; connections already made stay open."""
+        close_socket(self._socket)
+        self._thread.join(HANDSHAKE_TIMEOUT_S)
+
+
+def connect(address: Address, *, secret: bytes, timeout_s: float) -> Connection:
+    """Connect to a `Listener`, trying again until `timeout_s` has passed.
+
+    Raises:
+        NetworkError: if nobody answers there in time, or who answers does not know the secret.
+    """
+    deadline = time.monotonic() + timeout_s
+    pause_s = 0.02
+    while True:
+        remaining_s = deadline - time.monotonic()
+        try:
+            sock = socket.create_connection(address, timeout=max(0.1, min(remaining_s, 5.0)))
+            break
+        except OSError as error:
+            if time.monotonic() + pause_s >= deadline:
+                raise NetworkError(
+                    f"{address[0]}:{address[1]} could not be reached within {timeout_s:g} s: "
+                    f"{error}. Check that this port is open between the two machines, or choose "
+                    "another with `MeshConfig(ports=…, network_mask=…)`."
+                ) from None
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 1.0)
+    try:
+        greet_server(sock, secret)
+    except (OSError, NetworkError) as error:
+        sock.close()
+        raise NetworkError(
+            f"whoever listens at {address[0]}:{address[1]} did not prove this run's secret: {error}"
+        ) from None
+    return Connection(sock)
+
+
+def greet_server(sock: socket.socket, secret: bytes) -> None:
+    """The client's half of the handshake; see `_auth`."""
+    sock.settimeout(HANDSHAKE_TIMEOUT_S)
+    nonce = os.urandom(NONCE_BYTES)
+    sock.sendall(HELLO + nonce)
+    answer = _receive_exactly(sock, NONCE_BYTES + PROOF_BYTES) or b""
+    server_nonce, received = answer[:NONCE_BYTES], answer[NONCE_BYTES:]
+    if not is_proof(bytes(received), secret, "server", nonce, bytes(server_nonce)):
+        raise NetworkError("the server's proof is wrong.")
+    sock.sendall(proof(secret, "client", nonce, bytes(server_nonce)))
+    _tune(sock)
+
+
+def greet_client(sock: socket.socket, secret: bytes) -> None:
+    """The server's half of the handshake; see `_auth`."""
+    sock.settimeout(HANDSHAKE_TIMEOUT_S)
+    hello = _receive_exactly(sock, len(HELLO) + NONCE_BYTES) or b""
+    if hello[: len(HELLO)] != HELLO:
+        raise NetworkError("the peer did not speak this protocol.")
+    client_nonce, server_nonce = bytes(hello[len(HELLO) :]), os.urandom(NONCE_BYTES)
+    sock.sendall(server_nonce + proof(secret, "server", client_nonce, server_nonce))
+    received = _receive_exactly(sock, PROOF_BYTES) or b""
+    if not is_proof(bytes(received), secret, "client", client_nonce, server_nonce):
+        raise NetworkError("the client's proof is wrong.")
+    _tune(sock)
+
+
+def close_socket(sock: socket.socket) -> None:
+    """Shut down and close, whatever state the socket is in; wakes threads blocked on it."""
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    sock.close()
+
+
+def _tune(sock: socket.socket) -> None:
+    sock.settimeout(None)
+    if sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _bind(host: str, ports: Sequence[int]) -> socket.socket:
+    problem: OSError | None = None
+    for port in ports:
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            sock.bind((host, port))
+            sock.listen(128)
+        except OSError as error:
+            sock.close()
+            problem = error
+        else:
+            return sock
+    span = f"{ports[0]}-{ports[-1]}" if len(ports) > 1 else str(ports[0] if len(ports) else "none")
+    raise NetworkError(
+        f"no port could be opened on {host}. Received: ports={span} ({problem}). Choose free ones "
+        "with `MeshConfig(ports=…)`, or leave `ports` out for any free port."
+    )
+
+
+def _receive_exactly(
+    sock: socket.socket, count: int, *, at_boundary: bool = False
+) -> bytearray | None:
+    content = bytearray(count)
+    view, received = memoryview(content), 0
+    while received < count:
+        try:
+            got = sock.recv_into(view[received:])
+        except TimeoutError:
+            if at_boundary and not received:
+                raise
+            raise NetworkError("the peer fell silent inside a message.") from None
+        except OSError as error:
+            if at_boundary and not received:
+                return None
+            raise NetworkError(f"the peer went away inside a message: {error}.") from None
+        if not got:
+            if at_boundary and not received:
+                return None
+            raise NetworkError("the peer closed the connection inside a message.")
+        received += got
+    return content

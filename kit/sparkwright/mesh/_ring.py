@@ -1,0 +1,245 @@
+"""All-reduce, all-gather and broadcast around a ring of workers, over TCP."""
+
+import select
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import NetworkError
+from ._connection import Address, Connection, close_socket, connect
+from ._schedule import all_gather_steps, reduce_scatter_steps, segment_bounds
+
+# Received bytes are added in blocks of this size, while they are still in the cache.
+_BLOCK_BYTES = 256 << 10
+_LENGTH = struct.Struct("<Q")
+
+
+class Ring:
+    """This worker's place in a ring: it sends to the next worker and hears the previous one.
+
+    Not thread-safe, except `abort`, by which another thread ends a wait at once.
+    """
+
+    def __init__(
+        self, *, rank: int, size: int, onward: Connection | None, inward: Connection | None,
+        timeout_s: float,
+    ) -> None:  # fmt: skip
+        """Use proven connections; both None for a ring of one."""
+        self.rank, self.size = rank, size
+        self._timeout_s = timeout_s
+        self._out = onward.socket if onward else None
+        self._in = inward.socket if inward else None
+        for sock in (self._out, self._in):
+            if sock is not None:
+                sock.setblocking(False)
+        self._scratch = np.empty(0, np.uint8)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abort()
+
+    def abort(self) -> None:
+        """Close both connections; whoever waits in this ring gets a NetworkError at once."""
+        for sock in (self._out, self._in):
+            if sock is not None:
+                close_socket(sock)
+
+    def all_gather(self, content: bytes) -> list[bytes]:
+        """Every worker's `content`, in the order of ranks (the lengths may differ)."""
+        found = [b""] * self.size
+        found[self.rank] = content
+        for step in range(self.size - 1):
+            mine = found[(self.rank - step) % self.size]
+            length = bytearray(_LENGTH.size)
+            self._exchange(_LENGTH.pack(len(mine)), length)
+            (expected,) = _LENGTH.unpack(length)
+            if expected > _BLOCK_BYTES:
+                raise NetworkError(f"a worker announced {expected} bytes of meta data; too many.")
+            theirs = bytearray(expected)
+            self._exchange(mine, theirs)
+            found[(self.rank - step - 1) % self.size] = bytes(theirs)
+        return found
+
+    def all_reduce(self, vector: NDArray[Any]) -> None:
+        """Replace the contiguous `vector` by the sum of all workers' vectors, in place."""
+        bounds = segment_bounds(vector.size, self.size)
+        raw = vector.view(np.uint8)
+        item = vector.itemsize
+        longest = max(stop - start for start, stop in bounds) * item
+        if self.size > 1 and self._scratch.size < longest:
+            self._scratch = np.empty(longest, np.uint8)
+        for step in reduce_scatter_steps(self.rank, self.size):
+            start, stop = bounds[step.receive]
+            out_start, out_stop = bounds[step.send]
+            self._exchange(
+                memoryview(raw[out_start * item : out_stop * item]),
+                memoryview(self._scratch[: (stop - start) * item]),
+                add_to=vector[start:stop],
+            )
+        for step in all_gather_steps(self.rank, self.size):
+            start, stop = bounds[step.receive]
+            out_start, out_stop = bounds[step.send]
+            self._exchange(
+                memoryview(raw[out_start * item : out_stop * item]),
+                memoryview(raw[start * item : stop * item]),
+            )
+
+    def broadcast(self, vector: NDArray[Any], *, source: int) -> None:
+        """Replace the contiguous `vector` by that of worker `source`, passed on block by block."""
+        if self.size == 1:
+            return
+        distance = (self.rank - source) % self.size
+        raw = memoryview(vector.view(np.uint8))
+        nothing = memoryview(bytearray())
+        previous = nothing
+        for start in range(0, len(raw), _BLOCK_BYTES):
+            block = raw[start : start + _BLOCK_BYTES]
+            if distance == 0:
+                self._exchange(block, nothing)
+                continue
+            # The block before goes on to the next worker while this one arrives.
+            self._exchange(previous if distance < self.size - 1 else nothing, block)
+            previous = block
+        if 0 < distance < self.size - 1:
+            self._exchange(previous, nothing)
+
+    def _exchange(
+        self, outgoing: Any, incoming: Any, *, add_to: NDArray[Any] | None = None
+    ) -> None:
+        """Send all of `outgoing` while filling `incoming`; add what has come to `add_to`.
+
+        Raises:
+            NetworkError: if a neighbour goes away, or nothing moves for `timeout_s`.
+        """
+        if self._out is None or self._in is None:
+            return
+        out, into = memoryview(outgoing), memoryview(incoming)
+        sent = received = added = 0
+        deadline = time.monotonic() + self._timeout_s
+        while sent < len(out) or received < len(into):
+            moved = False
+            try:
+                if received < len(into):
+                    try:
+                        got = self._in.recv_into(into[received:])
+                    except BlockingIOError:
+                        got = -1
+                    if got == 0:
+                        raise NetworkError("the previous worker of the ring closed its connection.")
+                    if got > 0:
+                        received, moved = received + got, True
+                if sent < len(out):
+                    try:
+                        sent += self._out.send(out[sent : sent + 4 * _BLOCK_BYTES])
+                        moved = True
+                    except BlockingIOError:
+                        pass
+                if add_to is not None and (
+                    received - added >= _BLOCK_BYTES or (received == len(into) and added < received)
+                ):
+                    item = add_to.itemsize
+                    first, last = added // item, received // item
+                    new = np.frombuffer(into, add_to.dtype, last - first, first * item)
+                    np.add(add_to[first:last], new, out=add_to[first:last])
+                    added = last * item
+                if not moved:
+                    self._wait(sent < len(out), received < len(into), deadline)
+                else:
+                    deadline = time.monotonic() + self._timeout_s
+            except (OSError, ValueError) as error:
+                if isinstance(error, NetworkError):
+                    raise
+                raise NetworkError(f"the ring broke at worker {self.rank}: {error}.") from None
+
+    def _wait(self, sending: bool, receiving: bool, deadline: float) -> None:
+        assert self._out is not None
+        assert self._in is not None
+        poller = select.poll()
+        if receiving:
+            poller.register(self._in, select.POLLIN)
+        if sending:
+            poller.register(self._out, select.POLLOUT)
+        remaining_s = deadline - time.monotonic()
+        if remaining_s <= 0 or not poller.poll(remaining_s * 1e3):
+            whom = "the previous worker" if receiving else "the next worker"
+            raise NetworkError(
+                f"worker {self.rank} of the ring waited {self._timeout_s:g} s for {whom}. If it is "
+                "only slow, raise `MeshConfig(peer_timeout_s=…)`."
+            )
+
+
+class RingPort:
+    """Where the previous worker of a ring connects; one a worker, used again after a regroup."""
+
+    def __init__(self, *, secret: bytes, host: str, ports: Sequence[int], name: str) -> None:
+        """Bind and listen.
+
+        Raises:
+            NetworkError: if no port can be opened.
+        """
+        import queue
+
+        from ._connection import Listener
+
+        self._arrived: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self._listener = Listener(
+            secret=secret, host=host, ports=ports, on_connection=self._arrived.put, name=name
+        )
+        self.address: Address = self._listener.address
+        self._secret = secret
+
+    def join(
+        self, *, generation: int, rank: int, addresses: Sequence[Address], timeout_s: float
+    ) -> Ring:
+        """Meet both neighbours of ring `generation`.
+
+        Raises:
+            NetworkError: if a neighbour does not come within `timeout_s`.
+        """
+        import queue
+
+        size = len(addresses)
+        if size == 1:
+            return Ring(rank=0, size=1, onward=None, inward=None, timeout_s=timeout_s)
+        deadline = time.monotonic() + timeout_s
+        onward = connect(addresses[(rank + 1) % size], secret=self._secret, timeout_s=timeout_s)
+        onward.send("join", {"generation": generation, "rank": rank})
+        try:
+            while True:
+                try:
+                    inward = self._arrived.get(timeout=max(0.0, deadline - time.monotonic()))
+                except queue.Empty:
+                    raise NetworkError(
+                        f"worker {rank} waited {timeout_s:g} s for its neighbour "
+                        f"{(rank - 1) % size} to join the ring."
+                    ) from None
+                inward.socket.settimeout(max(0.1, deadline - time.monotonic()))
+                hello = inward.receive(max_payload_bytes=0)
+                expected = {"generation": generation, "rank": (rank - 1) % size}
+                if hello is not None and hello.kind == "join" and hello.fields == expected:
+                    return Ring(
+                        rank=rank, size=size, onward=onward, inward=inward, timeout_s=timeout_s
+                    )
+                inward.close()  # a latecomer of an earlier generation
+        except BaseException:
+            onward.close()
+            raise
+
+    def close(self) -> None:
+        """Stop listening and drop connections that nobody took."""
+        self._listener.close()
+        while not self._arrived.empty():
+            self._arrived.get().close()
+
+
+def socket_pair() -> tuple[Connection, Connection]:
+    """Two ends of a local connection, for tests."""
+    left, right = socket.socketpair()
+    return Connection(left), Connection(right)
