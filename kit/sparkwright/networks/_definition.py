@@ -1,0 +1,145 @@
+"""A compiled Keras model as text, so that a worker can build it again: no pickled models."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ConfigurationError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelDefinition:
+    """Architecture and compile settings of a model, without its weights.
+
+    Attributes:
+        name: the model's name.
+        config: `keras.saving.serialize_keras_object(model)`'s JSON, compile settings included.
+        custom_objects: cloudpickled dict of the user's own layers, losses and metrics, by the name
+            under which the configuration mentions them; made and read only inside one user's Spark
+            session or process tree, by the channel that already carries that user's functions.
+        parameters: how many numbers the model's weights hold.
+    """
+
+    name: str
+    config: str
+    custom_objects: bytes
+    parameters: int
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same definition: replicas are kept and found again by it."""
+        return hashlib.sha256(self.config.encode() + b"\0" + self.custom_objects).hexdigest()[:24]
+
+    @classmethod
+    def of(cls, model: Any) -> "ModelDefinition":
+        """Describe a built and compiled model.
+
+        Raises:
+            ConfigurationError: if Keras cannot describe it (a subclassed model without
+                `get_config`, a lambda as a loss, ...); the message carries Keras' own reason.
+        """
+        import cloudpickle
+        import keras
+
+        try:
+            serialized = keras.saving.serialize_keras_object(model)
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise ConfigurationError(
+                f"the model {model.name!r} cannot be written as a configuration, which is how it "
+                f"travels to the workers: {error} Use a Sequential or functional model, and give "
+                "custom layers a `get_config`."
+            ) from error
+        config = json.dumps(serialized, sort_keys=True)
+        objects = {**_mentioned(serialized), **_live(model)}
+        return cls(
+            name=model.name,
+            config=config,
+            custom_objects=cloudpickle.dumps(objects) if objects else b"",
+            parameters=int(model.count_params()),
+        )
+
+    def build(self) -> Any:
+        """Build and compile the model again, with fresh weights.
+
+        Raises:
+            Whatever a user's layer raises while it is built.
+        """
+        import cloudpickle
+        import keras
+
+        objects = cloudpickle.loads(self.custom_objects) if self.custom_objects else {}
+        with keras.saving.custom_object_scope(objects):
+            return keras.saving.deserialize_keras_object(json.loads(self.config), safe_mode=False)
+
+
+def _live(model: Any) -> dict[str, Any]:
+    """The user's own classes and functions that the live model holds."""
+    found: dict[str, Any] = {}
+    things = [*model._flatten_layers()]
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None:
+        things += [optimizer, getattr(optimizer, "_learning_rate", None)]
+    compiled = getattr(model, "_compile_config", None)
+    if compiled is not None:
+        things += list(_leaves(compiled.config))
+    for thing in things:
+        kind = thing if isinstance(thing, type) or _is_function(thing) else type(thing)
+        if _is_custom(getattr(kind, "__module__", None)):
+            found[_registered_name(kind)] = kind
+            found[kind.__name__] = kind
+    return found
+
+
+def _mentioned(serialized: Any) -> dict[str, Any]:
+    """The user's own classes and functions that the configuration mentions by module and name."""
+    found: dict[str, Any] = {}
+    for entry in _entries(serialized):
+        module, name = entry.get("module"), entry.get("class_name")
+        if name == "function":
+            module, name = entry.get("module"), entry.get("config")
+        if not (_is_custom(module) and isinstance(name, str)):
+            continue
+        thing = getattr(sys.modules.get(str(module)), name, None)
+        if thing is not None:
+            found[entry.get("registered_name") or name] = thing
+            found[name] = thing
+    return found
+
+
+def _entries(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, Mapping):
+        if "class_name" in value:
+            yield value
+        for inner in value.values():
+            yield from _entries(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _entries(inner)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _leaves(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _leaves(inner)
+    elif value is not None and not isinstance(value, str | int | float | bool):
+        yield value
+
+
+def _is_function(thing: Any) -> bool:
+    return callable(thing) and hasattr(thing, "__name__") and hasattr(thing, "__code__")
+
+
+def _is_custom(module: str | None) -> bool:
+    return bool(module) and str(module).split(".")[0] not in {"keras", "builtins", "tensorflow"}
+
+
+def _registered_name(kind: Any) -> str:
+    import keras
+
+    return str(keras.saving.get_registered_name(kind))

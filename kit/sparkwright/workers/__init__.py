@@ -1,0 +1,1 @@
+"""The worker: replica, shard, loop, and the trainer process that outlives Spark tasks."""

@@ -1,0 +1,380 @@
+"""One worker's copy of the network: a compiled multi-step, and its state as flat vectors."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data import DataSet
+from ..errors import ConfigurationError, DataError
+from ..networks import ModelDefinition, ModelState
+
+XlaChoice = Literal["auto", "on", "off", "measure"]
+Arrays = list[NDArray[Any]]
+
+
+class Replica:
+    """A built and compiled model that trains several minibatches per call.
+
+    `model.fit` spends more than half of a small step in Python; here a `tf.while_loop` runs all
+    minibatches of a call inside one compiled function, fed with arrays of shape
+    (steps, batch, ...). Shapes of steps and batch are left open, so a shorter last minibatch is
+    no new trace.
+
+    Attributes:
+        model: the Keras model.
+        state: its variables, sorted by what averaging does with them.
+        uses_xla: whether the train function is compiled by XLA; None until decided.
+    """
+
+    def __init__(self, definition: ModelDefinition, *, xla: XlaChoice = "auto") -> None:
+        """Build the model and its optimizer's state.
+
+        Raises:
+            Whatever a user's layer raises while it is built.
+        """
+        self.model = definition.build()
+        self.state = ModelState.of(self.model)
+        self._xla: XlaChoice = xla
+        self.uses_xla: bool | None = {"on": True, "off": False}.get(xla)
+        self._train_calls: dict[Any, Callable[..., Any]] = {}
+        self._evaluate_calls: dict[Any, Callable[..., Any]] = {}
+
+    # -- state ------------------------------------------------------------------------------
+
+    @property
+    def iterations(self) -> int:
+        """Minibatches the optimizer has counted."""
+        return int(self.model.optimizer.iterations.numpy())
+
+    @iterations.setter
+    def iterations(self, value: int) -> None:
+        self.model.optimizer.iterations.assign(value)
+
+    # -- data -------------------------------------------------------------------------------
+
+    def arrange(self, columns: Mapping[str, NDArray[Any]]) -> "BatchLayout":
+        """Decide which column feeds which input and output, and check their shapes.
+
+        Args:
+            columns: flat names as `DataSet.columns` gives them; arrays with an example axis first.
+
+        Raises:
+            DataError: if a column is missing, left over, or has the wrong shape.
+        """
+        return BatchLayout.of(self.model, columns)
+
+    # -- training ---------------------------------------------------------------------------
+
+    def train(
+        self, layout: "BatchLayout", columns: Mapping[str, NDArray[Any]]
+    ) -> tuple[NDArray[np.float32], dict[str, float]]:
+        """Train the minibatches in `columns`, one optimizer step each.
+
+        Args:
+            layout: from `arrange`.
+            columns: flat name -> (steps, batch, ...) array.
+
+        Returns:
+            (steps,) float32 losses before each step, and the compiled metrics since the last
+            `reset_metrics`.
+        """
+        arrays = [columns[name] for name in layout.order]
+        if self.uses_xla is None:
+            self.uses_xla = self._choose_xla(layout, arrays)
+        call = self._train_call(layout, xla=self.uses_xla)
+        losses, metrics = call(arrays)
+        return losses.numpy(), {name: float(value) for name, value in metrics.items()}
+
+    def reset_metrics(self) -> None:
+        """Start the compiled metrics anew; done at the start of each epoch."""
+        self.model.reset_metrics()
+
+    def _train_call(self, layout: "BatchLayout", *, xla: bool) -> Callable[..., Any]:
+        key = (layout.key, xla)
+        if key not in self._train_calls:
+            self._train_calls[key] = self._compile_train(layout, xla=xla)
+        return self._train_calls[key]
+
+    def _compile_train(self, layout: "BatchLayout", *, xla: bool) -> Callable[..., Any]:
+        import tensorflow as tf
+
+        model, optimizer = self.model, self.model.optimizer
+        trainable = model.trainable_variables
+        signature = [tf.TensorSpec([None, None, *shape], dtype) for dtype, shape in layout.specs]
+
+        def step(arrays: Sequence[Any]) -> Any:
+            x, y, sample_weight, mask = layout.unpack(arrays)
+            with tf.GradientTape() as tape:
+                keywords = {} if mask is None else {"mask": mask}
+                predictions = model(x, training=True, **keywords)
+                loss = model.compute_loss(
+                    x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=True
+                )
+                scaled = optimizer.scale_loss(loss)
+            gradients = tape.gradient(scaled, trainable)
+            optimizer.apply_gradients(zip(gradients, trainable, strict=True))
+            if layout.has_metrics:
+                model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
+            return tf.cast(loss, tf.float32)
+
+        def steps(arrays: Sequence[Any]) -> Any:
+            count = tf.shape(arrays[0])[0]
+
+            def body(i: Any, losses: Any) -> Any:
+                return i + 1, losses.write(i, step([array[i] for array in arrays]))
+
+            losses = tf.TensorArray(tf.float32, size=count, element_shape=[])
+            _, losses = tf.while_loop(lambda i, _: i < count, body, (tf.constant(0), losses))
+            losses = losses.stack()
+            metrics: dict[str, Any] = {}
+            if layout.has_metrics:
+                with tf.control_dependencies([losses]):
+                    metrics = {
+                        name: tf.cast(tf.identity(value), tf.float32)
+                        for name, value in model.get_metrics_result().items()
+                        if name != "loss"
+                    }
+            return losses, metrics
+
+        return tf.function(steps, autograph=False, jit_compile=xla, input_signature=[signature])
+
+    def _choose_xla(self, layout: "BatchLayout", arrays: Arrays) -> bool:
+        """XLA or not: off on a CPU (measured once for all), otherwise tried on these minibatches.
+
+        The trial trains real steps and then puts every variable back.
+        """
+        import tensorflow as tf
+
+        if self._xla == "auto" and not tf.config.list_logical_devices("GPU"):
+            return False
+        vector = self.state.read(updater=True)
+        counters = self.state.read_counters()
+        seconds: dict[bool, float] = {}
+        for xla in (False, True):
+            try:
+                call = self._train_call(layout, xla=xla)
+                call(arrays)  # traces and compiles
+                started = time.perf_counter()
+                for _ in range(3):
+                    call(arrays)[0].numpy()
+                seconds[xla] = time.perf_counter() - started
+            except tf.errors.OpError:
+                seconds[xla] = np.inf  # an operation that XLA cannot compile
+        self.state.write(vector)
+        self.state.write_counters(counters)
+        self.reset_metrics()
+        return seconds[True] < seconds[False]
+
+    # -- evaluation -------------------------------------------------------------------------
+
+    def evaluate(
+        self, layout: "BatchLayout", columns: Mapping[str, NDArray[Any]]
+    ) -> tuple[float, list[NDArray[Any]]]:
+        """Mean loss (regularisation included) and outputs of one batch, in inference mode.
+
+        Args:
+            layout: from `arrange`.
+            columns: flat name -> (batch, ...) array.
+
+        Returns:
+            The loss (NaN when `columns` has no labels), and one (batch, ...) array per output.
+        """
+        loss, outputs = self._evaluate_call(layout)([columns[name] for name in layout.order])
+        return float(loss), [output.numpy() for output in outputs]
+
+    def metric_state(self) -> NDArray[np.float64]:
+        """The compiled metrics' accumulators, flat; sums over workers are sums over their data."""
+        variables = self.model.metrics_variables
+        return np.concatenate(
+            [np.asarray(v).astype(np.float64).ravel() for v in variables] or [np.empty(0)]
+        )
+
+    def metric_results(self, state: NDArray[np.float64]) -> dict[str, float]:
+        """What the compiled metrics say for (summed) accumulators `state`."""
+        start = 0
+        for variable in self.model.metrics_variables:
+            stop = start + int(np.prod(variable.shape))
+            variable.assign(state[start:stop].reshape(variable.shape).astype(str(variable.dtype)))
+            start = stop
+        results = self.model.get_metrics_result()
+        return {name: float(value) for name, value in results.items() if name != "loss"}
+
+    def _evaluate_call(self, layout: "BatchLayout") -> Callable[..., Any]:
+        if layout.key not in self._evaluate_calls:
+            self._evaluate_calls[layout.key] = self._compile_evaluate(layout)
+        return self._evaluate_calls[layout.key]
+
+    def _compile_evaluate(self, layout: "BatchLayout") -> Callable[..., Any]:
+        import tensorflow as tf
+
+        model = self.model
+        signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.specs]
+
+        def evaluate(arrays: Sequence[Any]) -> Any:
+            x, y, sample_weight, mask = layout.unpack(arrays)
+            keywords = {} if mask is None else {"mask": mask}
+            predictions = model(x, training=False, **keywords)
+            loss = tf.constant(np.nan, tf.float32)
+            if y is not None:
+                loss = model.compute_loss(
+                    x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=False
+                )
+                if layout.has_metrics:
+                    model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
+            return tf.cast(loss, tf.float32), tf.nest.flatten(predictions)
+
+        return tf.function(evaluate, autograph=False, input_signature=[signature])
+
+
+class BatchLayout:
+    """Which column of the data feeds which argument of the model.
+
+    Columns are matched by name when the names are the model's own, otherwise in order.
+
+    Attributes:
+        order: flat column names in the order in which arrays are passed.
+        specs: (dtype, shape of one example) of each.
+        has_metrics: whether the model was compiled with metrics.
+    """
+
+    def __init__(
+        self, *, order: list[str], specs: list[tuple[str, tuple[int, ...]]], inputs: list[str],
+        outputs: list[str], has_metrics: bool,
+    ) -> None:  # fmt: skip
+        """Use `BatchLayout.of`."""
+        self.order, self.specs = order, specs
+        self.has_metrics = has_metrics
+        self._inputs, self._outputs = inputs, outputs
+        self.key = (tuple(order), tuple(specs))
+
+    @classmethod
+    def of(cls, model: Any, columns: Mapping[str, NDArray[Any]]) -> "BatchLayout":
+        """Match `columns` with `model`; see `Replica.arrange`."""
+        groups = DataSet.from_columns({name: array[:0] for name, array in columns.items()})
+        input_names = [tensor.name for tensor in model.inputs]
+        inputs = _match("features", list(groups.features), input_names)
+        outputs = _match("labels", list(groups.labels), output_names(model))
+        for name, tensor in zip(inputs, model.inputs, strict=True):
+            _check_shape(name, groups.features[name].shape[1:], tuple(tensor.shape[1:]))
+        for name, tensor in zip(outputs, model.outputs, strict=bool(outputs)):
+            _check_label(name, groups.labels[name], tuple(tensor.shape[1:]))
+        order = [
+            *(f"features/{name}" for name in inputs),
+            *(f"labels/{name}" for name in outputs),
+            *(f"features_masks/{name}" for name in inputs if name in groups.features_masks),
+            *(f"labels_masks/{name}" for name in outputs if name in groups.labels_masks),
+            *(["weights"] if groups.weights is not None else []),
+        ]
+        left_over = sorted(set(columns) - set(order))
+        if left_over:
+            raise DataError(
+                "every mask must carry the name of the feature or label that it masks. "
+                f"Received: {left_over} beside features {inputs} and labels {outputs}."
+            )
+        specs = [(str(columns[name].dtype), tuple(columns[name].shape[1:])) for name in order]
+        has_metrics = bool(
+            model._compile_metrics is not None if hasattr(model, "_compile_metrics") else False
+        )
+        return cls(
+            order=order, specs=specs, inputs=inputs, outputs=outputs, has_metrics=has_metrics
+        )
+
+    def unpack(self, arrays: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+        """(x, y, sample_weight, mask) as Keras takes them: bare for one, a list for several."""
+        import tensorflow as tf
+
+        named = dict(zip(self.order, arrays, strict=True))
+        x = _bare([named[f"features/{name}"] for name in self._inputs])
+        y = _bare([named[f"labels/{name}"] for name in self._outputs]) if self._outputs else None
+        mask = None
+        if any(f"features_masks/{name}" in named for name in self._inputs):
+            masks = [named.get(f"features_masks/{name}") for name in self._inputs]
+            mask = _bare([None if m is None else tf.cast(m, tf.bool) for m in masks])
+        return x, y, self._sample_weight(named), mask
+
+    def _sample_weight(self, named: Mapping[str, Any]) -> Any:
+        """Example weights times label masks, per output."""
+        import tensorflow as tf
+
+        weights = named.get("weights")
+        found: list[Any] = []
+        for name in self._outputs:
+            weight = None if weights is None else tf.cast(weights, tf.float32)
+            mask = named.get(f"labels_masks/{name}")
+            if mask is not None:
+                mask = tf.cast(mask, tf.float32)
+                if weight is None:
+                    weight = mask
+                else:
+                    spread = tf.reshape(weight, [-1] + [1] * (len(mask.shape) - 1))
+                    weight = mask * spread
+            found.append(weight)
+        return None if all(weight is None for weight in found) else _bare(found)
+
+
+def output_names(model: Any) -> list[str]:
+    """The names of the model's outputs; a Sequential model's is its last layer's."""
+    names = getattr(model, "output_names", None)
+    return list(names) if names else [model.layers[-1].name]
+
+
+def _bare(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def _match(what: str, given: list[str], wanted: list[str]) -> list[str]:
+    """The given names in the model's order."""
+    if what == "labels" and not given:
+        return []
+    if set(given) == set(wanted):
+        return wanted
+    if len(given) == len(wanted):
+        return given
+    raise DataError(
+        f"the data must have one array of {what} for each of the network's "
+        f"{'inputs' if what == 'features' else 'outputs'}, {wanted}. Received: {given}."
+    )
+
+
+def _check_shape(name: str, given: tuple[int, ...], wanted: tuple[int | None, ...]) -> None:
+    fits = len(given) == len(wanted) and all(
+        w is None or g == w for g, w in zip(given, wanted, strict=True)
+    )
+    if not fits:
+        raise DataError(
+            f"features {name!r} must have the shape that the network takes, "
+            f"{_shape_text(wanted)} an example. Received: {_shape_text(given)}."
+        )
+
+
+def _check_label(name: str, labels: NDArray[Any], output: tuple[int | None, ...]) -> None:
+    given = labels.shape[1:]
+    # Sparse class numbers have one axis less than the output; anything else must have its rank.
+    sparse = len(given) == len(output) - 1 or (given and given[-1] == 1)
+    same = len(given) == len(output) and all(
+        w is None or g == w for g, w in zip(given, output, strict=True)
+    )
+    if not (sparse or same):
+        raise DataError(
+            f"labels {name!r} must have the shape of the network's output, {_shape_text(output)} "
+            f"an example, or class numbers without its last axis. Received: {_shape_text(given)}."
+        )
+
+
+def _shape_text(shape: Sequence[int | None]) -> str:
+    return "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
+
+
+def check_xla(value: str) -> None:
+    """Refuse an unknown choice.
+
+    Raises:
+        ConfigurationError: if `value` is not one of the four.
+    """
+    if value not in ("auto", "on", "off", "measure"):
+        raise ConfigurationError(
+            f'`xla` must be "auto", "on", "off" or "measure". Received: xla={value!r}.'
+        )
