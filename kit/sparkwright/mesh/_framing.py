@@ -61,7 +61,9 @@ def decode_fields(body: bytes) -> tuple[str, dict[str, Any]]:
         fields = json.loads(body)
         kind = fields.pop("kind")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise NetworkError(f"a message's fields must be a JSON object with `kind`: {error}.") from None
+        raise NetworkError(
+            f"a message's fields must be a JSON object with `kind`: {error}."
+        ) from None
     if not isinstance(kind, str):
         raise NetworkError(f"a message's `kind` must be text. Received: {kind!r}.")
     return kind, fields

@@ -1,0 +1,58 @@
+"""Checks that name the option, shared by the configuration classes."""
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+from ..errors import ConfigurationError
+
+
+def check_count(name: str, value: Any, *, minimum: int = 1, optional: bool = False) -> None:
+    """Refuse anything but an integer of at least `minimum` (or None, if `optional`).
+
+    Raises:
+        ConfigurationError: naming the option and what it received.
+    """
+    if optional and value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise ConfigurationError(
+            f"`{name}` must be an integer of at least {minimum}{' or None' if optional else ''}. "
+            f"Received: {name}={value!r}."
+        )
+
+
+def check_seconds(name: str, value: Any) -> None:
+    """Refuse anything but a finite number greater than 0.
+
+    Raises:
+        ConfigurationError: naming the option and what it received.
+    """
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (number and math.isfinite(value) and value > 0):
+        raise ConfigurationError(
+            f"`{name}` must be a finite number of seconds greater than 0. "
+            f"Received: {name}={value!r}."
+        )
+
+
+def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
+    """Refuse anything but one of `choices`.
+
+    Raises:
+        ConfigurationError: naming the option, the choices and what it received.
+    """
+    if value not in choices:
+        raise ConfigurationError(
+            f"`{name}` must be one of {sorted(map(repr, choices))}. Received: {name}={value!r}."
+        )
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse anything but True or False.
+
+    Raises:
+        ConfigurationError: naming the option and what it received.
+    """
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"`{name}` must be True or False. Received: {name}={value!r}.")

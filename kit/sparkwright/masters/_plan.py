@@ -1,0 +1,124 @@
+"""What a run is going to do, computed before anything moves; pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingPlan:
+    """Workers, minibatches and rounds of one epoch of parameter averaging.
+
+    Attributes:
+        rows: examples of each worker; a worker may have none.
+        batch_size: minibatch size of each worker.
+        averaging_frequency: minibatches per worker between two averagings.
+        epochs: passes over the data.
+        vector_bytes: bytes that each worker contributes to an averaging.
+    """
+
+    rows: tuple[int, ...]
+    batch_size: int
+    averaging_frequency: int
+    epochs: int
+    vector_bytes: int = 0
+
+    @property
+    def workers(self) -> int:
+        """How many workers train."""
+        return len(self.rows)
+
+    @property
+    def minibatches(self) -> tuple[int, ...]:
+        """Minibatches of each worker in an epoch; the last one of each may be smaller."""
+        return tuple(minibatch_count(n, self.batch_size) for n in self.rows)
+
+    @property
+    def rounds(self) -> int:
+        """Averagings in an epoch: as many as the worker with most data needs.
+
+        Example:
+            >>> plan = TrainingPlan(rows=(70, 10), batch_size=10, averaging_frequency=5, epochs=1)
+            >>> plan.minibatches, plan.rounds, plan.minibatches_in_round(1)
+            ((7, 1), 2, (2, 0))
+        """
+        return -(-max(self.minibatches, default=0) // self.averaging_frequency)
+
+    def minibatches_in_round(self, index: int) -> tuple[int, ...]:
+        """Minibatches that each worker trains in round `index` (from 0); the averaging weights."""
+        start = index * self.averaging_frequency
+        return tuple(
+            max(0, min(self.averaging_frequency, count - start)) for count in self.minibatches
+        )
+
+    @property
+    def idle_workers(self) -> tuple[int, ...]:
+        """Workers that have no data at all."""
+        return tuple(worker for worker, n in enumerate(self.rows) if n == 0)
+
+    @property
+    def idle_fraction(self) -> float:
+        """Share of the workers' time that uneven data leaves unused, from 0 to 1."""
+        most = max(self.minibatches, default=0)
+        return 1 - sum(self.minibatches) / (most * self.workers) if most else 0.0
+
+    @property
+    def bytes_per_round(self) -> int:
+        """Bytes that each worker sends in an averaging: 2 (n - 1) / n of its vector."""
+        return int(2 * (self.workers - 1) / self.workers * self.vector_bytes) if self.rows else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able summary."""
+        return {
+            "workers": self.workers,
+            "rows": list(self.rows),
+            "minibatches": list(self.minibatches),
+            "batch_size_per_worker": self.batch_size,
+            "averaging_frequency": self.averaging_frequency,
+            "rounds_per_epoch": self.rounds,
+            "epochs": self.epochs,
+            "idle_workers": list(self.idle_workers),
+            "idle_fraction": self.idle_fraction,
+            "bytes_per_round": self.bytes_per_round,
+        }
+
+
+def minibatch_count(rows: int, batch_size: int) -> int:
+    """Minibatches in `rows` examples, the smaller last one included."""
+    return -(-rows // batch_size)
+
+
+def epoch_order(
+    rows: int, *, seed: int, epoch: int, worker: int, shuffle: bool
+) -> NDArray[np.int64]:
+    """The order in which worker `worker` visits its `rows` examples in epoch `epoch` (from 0).
+
+    It depends on its arguments alone, so that a replacement continues where its predecessor was.
+
+    Returns:
+        (rows,) int64, a permutation of `range(rows)`; the identity without `shuffle`.
+    """
+    order = np.arange(rows, dtype=np.int64)
+    if shuffle:
+        np.random.default_rng([seed, epoch, worker]).shuffle(order)
+    return order
+
+
+def calls(
+    order: NDArray[np.int64], *, position: int, minibatches: int, batch_size: int
+) -> Iterator[NDArray[np.int64]]:
+    """The examples of `minibatches` minibatches from minibatch `position` on.
+
+    Yields:
+        (steps, batch) int64 arrays: the full minibatches together, then a shorter last one.
+    """
+    start = position * batch_size
+    stop = min(start + minibatches * batch_size, order.size)
+    full = (stop - start) // batch_size
+    if full > 0:
+        yield order[start : start + full * batch_size].reshape(full, batch_size)
+    if start + full * batch_size < stop:
+        yield order[start + full * batch_size : stop].reshape(1, -1)
