@@ -1,0 +1,233 @@
+"""Counting and repartitioning an RDD whose elements are chunks of examples.
+
+A chunk is `sparkwright.data.to_bytes(DataSet)`: Arrow bytes of one or more examples. Examples are
+counted, split and joined as arrays of a chunk, never one Python object each.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparkwright.data import DataSet, from_bytes, row_count, to_bytes
+from sparkwright.errors import DataError
+
+from ._placement import Destinations
+from ._plan import RepartitionPlan
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+
+CHUNK_BYTES = 1 << 20  # about what a chunk holds after a shuffle
+# What is sent is smaller: PySpark keeps up to about ten pieces for each target before it writes.
+_PIECE_BYTES = CHUNK_BYTES // 4
+_OUTBOX_BYTES = 32 * CHUNK_BYTES  # held by a task on the sending side, over all targets
+
+# (target partition, source partition, number of the piece's first example in it). Sorting by it
+# brings the examples of a target back into their original order.
+_Key = tuple[int, int, int]
+
+
+def count_examples(rdd: "RDD[bytes]") -> list[int]:
+    """Count the examples in each partition, in one Spark job that reads only chunk headers.
+
+    Args:
+        rdd: chunks of examples.
+
+    Returns:
+        Examples in each partition, in order.
+    """
+    found = rdd.mapPartitionsWithIndex(_count_partition).collect()
+    return [count for _, count in sorted(found)]
+
+
+def repartition(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
+    """Put every example where `plan` says.
+
+    "unchanged" returns `rdd` itself, "grouped" only reads several partitions as one (a narrow
+    dependency), "shuffled" is one shuffle in which whole arrays travel, sorted on arrival by their
+    original place (spilling to disk when memory is short) and joined to chunks of about 1 MB.
+    In each target partition examples keep their order of before.
+
+    Lazy, like every transformation: persist the result if it is read more than once.
+
+    Args:
+        rdd: chunks of examples, with the counts that the plan was made for.
+        plan: from `plan_repartition`.
+
+    Returns:
+        Chunks in `plan.workers` partitions; partition i holds `plan.target_counts[i]` examples.
+
+    Raises:
+        DataError: if the number of partitions is not the plan's; and, from the executors, if a
+            partition does not hold as many examples as the plan says.
+    """
+    if rdd.getNumPartitions() != len(plan.source_counts):
+        raise DataError(
+            "a plan fits only the data it was made for. "
+            f"Received: data in {rdd.getNumPartitions()} partitions, plan for "
+            f"{len(plan.source_counts)}. Count again and make a new plan."
+        )
+    if plan.action == "unchanged":
+        return rdd
+    if plan.action == "grouped":
+        return _grouped(rdd, plan)
+    # Any: PySpark's annotations of the sort below do not accept a tuple as key.
+    pieces: Any = rdd.mapPartitionsWithIndex(partial(_pieces, plan=plan))
+    placed = pieces.repartitionAndSortWithinPartitions(plan.workers, _target_of)
+    return placed.mapPartitions(_joined)
+
+
+def _count_partition(partition: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    yield partition, sum(map(row_count, chunks))
+
+
+def _target_of(key: _Key) -> int:
+    return key[0]
+
+
+class _Outbox:
+    """Small pieces on their way to each target, joined until they are worth sending."""
+
+    def __init__(self, source: int) -> None:
+        self._source = source
+        self._waiting: dict[int, list[DataSet]] = {}
+        self._first: dict[int, int] = {}  # number of the first example waiting for each target
+        self._bytes: dict[int, int] = {}
+        self._all_bytes = 0  # the sum of `_bytes`
+
+    def put(self, target: int, first: int, piece: DataSet) -> Iterator[tuple[_Key, bytes]]:
+        """Take a piece; yield what became large enough to go."""
+        waiting = self._waiting.get(target)
+        if waiting and _layout(waiting[0]) != _layout(piece):
+            yield from self.send(target)
+        self._first.setdefault(target, first)
+        self._waiting.setdefault(target, []).append(piece)
+        size = _size_bytes(piece)
+        self._bytes[target] = self._bytes.get(target, 0) + size
+        self._all_bytes += size
+        if self._bytes[target] >= _PIECE_BYTES:
+            yield from self.send(target)
+        elif self._all_bytes >= _OUTBOX_BYTES:
+            yield from self.send_all()
+
+    def send(self, target: int) -> Iterator[tuple[_Key, bytes]]:
+        """Yield what waits for `target`, if anything does."""
+        pieces = self._waiting.pop(target, None)
+        if pieces:
+            self._all_bytes -= self._bytes.pop(target)
+            key = (target, self._source, self._first.pop(target))
+            yield key, to_bytes(DataSet.concatenate(pieces))
+
+    def send_all(self) -> Iterator[tuple[_Key, bytes]]:
+        """Yield everything that waits."""
+        for target in list(self._waiting):
+            yield from self.send(target)
+
+
+def _pieces(
+    source: int, chunks: Iterable[bytes], *, plan: RepartitionPlan
+) -> Iterator[tuple[_Key, bytes]]:
+    """Split one partition's chunks by target (on an executor)."""
+    placement, expected = plan.placement(), plan.source_counts[source]
+    outbox, start = _Outbox(source), 0
+    for chunk in chunks:
+        stop = start + row_count(chunk)
+        if stop > expected:
+            raise _changed_data(source, expected, f"at least {stop}")
+        if stop > start:
+            targets = placement.destinations(source, start, stop)
+            target = int(targets[0])
+            if len(chunk) >= _PIECE_BYTES and bool((targets == target).all()):
+                yield from outbox.send(target)  # what came earlier must carry the lower key
+                yield (target, source, start), chunk
+            else:
+                dataset = from_bytes(chunk)
+                for target, rows in _runs(targets):
+                    yield from outbox.put(target, start + int(rows[0]), dataset.take(rows))
+        start = stop
+    if start != expected:
+        raise _changed_data(source, expected, str(start))
+    yield from outbox.send_all()
+
+
+def _runs(targets: Destinations) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.intp]]]]:
+    """Yield each target and the rows that go to it, increasing."""
+    order = np.argsort(targets, kind="stable")
+    starts = np.flatnonzero(np.diff(targets[order])) + 1
+    for rows in np.split(order, starts):
+        yield int(targets[rows[0]]), rows
+
+
+def _joined(placed: Iterable[tuple[_Key, bytes]]) -> Iterator[bytes]:
+    """Join sorted pieces to chunks of about `CHUNK_BYTES` (on an executor)."""
+    waiting: list[bytes] = []
+    layout: Any = None
+    for _, piece in placed:
+        found = _layout(from_bytes(piece))
+        if waiting and (found != layout or sum(map(len, waiting)) + len(piece) > CHUNK_BYTES):
+            yield _join(waiting)
+            waiting = []
+        layout = found
+        waiting.append(piece)
+    if waiting:
+        yield _join(waiting)
+
+
+def _join(pieces: list[bytes]) -> bytes:
+    if len(pieces) == 1:
+        return pieces[0]
+    return to_bytes(DataSet.concatenate([from_bytes(piece) for piece in pieces]))
+
+
+def _layout(dataset: DataSet) -> dict[str, Any]:
+    """What must agree for two DataSets to be joined: sequences may differ in length."""
+    return {name: (a.dtype, a.shape[1:]) for name, a in dataset.columns().items()}
+
+
+def _size_bytes(dataset: DataSet) -> int:
+    return sum(array.nbytes for array in dataset.columns().values())
+
+
+def _changed_data(source: int, expected: int, found: str) -> DataError:
+    return DataError(
+        f"the data changed after it was counted: the plan says {expected} examples in partition "
+        f"{source}. Received: {found}. Make the data deterministic (seed its random steps), or "
+        "persist it before it is counted."
+    )
+
+
+def _grouped(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
+    """One partition for each worker, made of its whole source partitions, without a shuffle.
+
+    `RDD.coalesce(n)` chooses groups itself, by where the data lies. So each worker's partitions
+    are selected first, coalesced to one, and the workers' partitions lined up again by a union.
+    """
+    from pyspark import RDD
+
+    context: Any = rdd.context
+    members: list[list[int]] = [[] for _ in range(plan.workers)]
+    for partition, worker in enumerate(plan.groups):
+        members[worker].append(partition)
+    parts: list[Any] = []
+    for group in members:
+        if group:
+            java = _selected(context, rdd, group)
+            java = java.coalesce(1) if len(group) > 1 else java
+        else:
+            java = context._jsc.parallelize(context._jvm.java.util.ArrayList(), 1)
+        parts.append(RDD(java, context, rdd._jrdd_deserializer))  # pyright: ignore[reportPrivateUsage]
+    return context.union(parts)
+
+
+def _selected(context: Any, rdd: Any, partitions: list[int]) -> Any:
+    """The Java RDD of only these partitions of `rdd`, in order."""
+    jvm = context._jvm
+    numbers = jvm.java.util.ArrayList()
+    for partition in partitions:
+        numbers.add(partition)
+    # A Scala set of numbers is a function from number to "is it in the set", which is what
+    # Spark's partition pruning takes, and which Python could not otherwise give it.
+    wanted = jvm.org.apache.spark.api.python.PythonUtils.toSeq(numbers).toSet()
+    return jvm.org.apache.spark.rdd.PartitionPruningRDD.create(rdd._jrdd.rdd(), wanted).toJavaRDD()

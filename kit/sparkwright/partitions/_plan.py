@@ -1,0 +1,291 @@
+"""What a repartition would do, worked out from counts alone, before anything is moved."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from sparkwright.errors import ConfigurationError, DataError
+
+from ._approximate_balanced import ApproximateBalanced
+from ._balanced import Balanced
+from ._grouping import Grouped, group_partitions
+from ._placement import AbstractPlacement, Destinations
+from ._spark_default import SparkDefault
+
+RepartitionMode = Literal["always", "never", "num_partitions_workers_differs"]
+RepartitionStrategy = Literal["balanced", "approximate_balanced", "spark_default"]
+RepartitionAction = Literal["unchanged", "grouped", "shuffled"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RepartitionPlan:
+    """Where every example goes; made by `plan_repartition`, executed by `repartition`.
+
+    Attributes:
+        mode: the mode that was asked for.
+        strategy: the strategy that was asked for; decides only when `action` is "shuffled".
+        seed: of `spark_default`.
+        action: "unchanged": the data stays as it is. "grouped": whole partitions are put onto
+            workers, none is split and nothing is shuffled. "shuffled": single examples move.
+        source_counts: examples in each partition now.
+        target_counts: examples in each partition afterwards; one partition for each worker.
+        groups: the worker of each source partition when `action` is "grouped", else empty.
+        rows_moved: examples whose partition index changes.
+    """
+
+    mode: RepartitionMode
+    strategy: RepartitionStrategy
+    seed: int
+    action: RepartitionAction
+    source_counts: tuple[int, ...]
+    target_counts: tuple[int, ...]
+    groups: tuple[int, ...] = ()
+    rows_moved: int
+
+    def __post_init__(self) -> None:
+        """Refuse a plan that loses or invents examples."""
+        if sum(self.source_counts) != sum(self.target_counts):
+            raise DataError(
+                "a plan must keep every example. Received: "
+                f"{sum(self.source_counts)} examples before, {sum(self.target_counts)} after."
+            )
+
+    @property
+    def workers(self) -> int:
+        """How many workers, and so partitions, there are afterwards."""
+        return len(self.target_counts)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is to be done."""
+        return self.action != "unchanged"
+
+    @property
+    def skew_before(self) -> float:
+        """The fullest partition now over the mean; 1 is even."""
+        return _max_over_mean(self.source_counts)
+
+    @property
+    def skew_after(self) -> float:
+        """The fullest partition afterwards over the mean; 1 is even."""
+        return _max_over_mean(self.target_counts)
+
+    @property
+    def idle_fraction(self) -> float:
+        """Share of the workers' time spent waiting for the one with most examples, 0 to 1.
+
+        It is `1 - mean / max` of the counts afterwards, for workers of equal speed. To compare
+        with doing nothing, look at the plan of mode "never".
+        """
+        return 1.0 - 1.0 / self.skew_after
+
+    def placement(self) -> AbstractPlacement:
+        """The rule behind `destinations`, to be asked for one chunk after another."""
+        if self.action == "grouped":
+            return Grouped(self.source_counts, self.workers, self.groups)
+        if self.action == "unchanged":
+            return Grouped(self.source_counts, self.workers, tuple(range(self.workers)))
+        return _placement(self.strategy, self.source_counts, self.workers, self.seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan and what follows from it, as plain JSON values."""
+        return {
+            "name": "repartition_plan",
+            "mode": self.mode,
+            "strategy": self.strategy,
+            "seed": self.seed,
+            "action": self.action,
+            "workers": self.workers,
+            "source_counts": list(self.source_counts),
+            "target_counts": list(self.target_counts),
+            "groups": list(self.groups),
+            "rows_moved": self.rows_moved,
+            "skew_before": self.skew_before,
+            "skew_after": self.skew_after,
+            "idle_fraction": self.idle_fraction,
+        }
+
+    def table(self, *, max_rows: int = 40) -> str:
+        """Partition, rows before and rows after, as text.
+
+        Args:
+            max_rows: partitions shown; of more, the first and the last ones.
+        """
+        last = max(len(self.source_counts), self.workers)
+        head = min(last, max_rows - max_rows // 2)
+        tail = max(head, last - max_rows // 2)
+        lines = [f"{'partition':>9}  {'rows before':>12}  {'rows after':>12}"]
+        lines += [self._line(partition) for partition in range(head)]
+        if tail > head:
+            lines.append(f"{'...':>9}  {'...':>12}  {'...':>12}")
+        lines += [self._line(partition) for partition in range(tail, last)]
+        total = sum(self.source_counts)
+        return "\n".join([*lines, f"{'total':>9}  {total:>12,}  {total:>12,}"])
+
+    def __str__(self) -> str:
+        how = {
+            "unchanged": "left as it is",
+            "grouped": "whole partitions put onto workers, no shuffle",
+            "shuffled": f"strategy {self.strategy}, one shuffle",
+        }[self.action]
+        return (
+            f"Repartition plan ({self.mode}): {how}. {self.rows_moved:,} of "
+            f"{sum(self.source_counts):,} examples change partition.\n"
+            f"Fullest partition over mean: {self.skew_before:.2f} before, "
+            f"{self.skew_after:.2f} after; workers idle {self.idle_fraction:.1%} of the time.\n"
+            f"{self.table()}"
+        )
+
+    def _line(self, partition: int) -> str:
+        def cell(counts: tuple[int, ...]) -> str:
+            return f"{counts[partition]:,}" if partition < len(counts) else "-"
+
+        return f"{partition:>9}  {cell(self.source_counts):>12}  {cell(self.target_counts):>12}"
+
+
+def plan_repartition(
+    counts: Sequence[int],
+    *,
+    workers: int,
+    mode: RepartitionMode = "always",
+    strategy: RepartitionStrategy = "balanced",
+    seed: int = 0,
+) -> RepartitionPlan:
+    """Work out what repartitioning to one partition for each worker would do.
+
+    Mode "never" splits no partition: with more partitions than workers they are grouped whole,
+    as evenly as that goes (`group_partitions`); with fewer, the last workers get nothing. Mode
+    "num_partitions_workers_differs" leaves the data alone, however uneven, when there are just as
+    many partitions as workers. Mode "always" asks the strategy, which leaves alone data that is
+    balanced already (sizes differing by at most one); only `spark_default` deals it out anyway.
+
+    Pure and deterministic: the same arguments give the same plan on any machine.
+
+    Args:
+        counts: examples in each partition, in order; may be empty or all 0.
+        workers: partitions wanted, one for each worker.
+        mode: when to repartition.
+        strategy: how.
+        seed: decides where each partition starts to deal in `spark_default`; unused otherwise.
+
+    Returns:
+        The plan, with exactly `workers` target partitions.
+
+    Raises:
+        ConfigurationError: if `workers` is below 1, or mode or strategy is unknown.
+        DataError: if a count is negative.
+
+    Example:
+        >>> plan = plan_repartition([7, 0, 0], workers=3)
+        >>> plan.target_counts, plan.rows_moved
+        ((3, 2, 2), 4)
+        >>> destinations(plan, 0)
+        array([0, 0, 0, 1, 1, 2, 2], dtype=int32)
+    """
+    _check(counts, workers, mode, strategy)
+    source = tuple(int(count) for count in counts)
+    same_number = len(source) == workers
+
+    def plan(
+        action: RepartitionAction, placement: AbstractPlacement, groups: tuple[int, ...] = ()
+    ) -> RepartitionPlan:
+        target_counts, rows_moved = placement.tally()
+        return RepartitionPlan(
+            mode=mode,
+            strategy=strategy,
+            seed=seed,
+            action=action,
+            source_counts=source,
+            target_counts=tuple(target_counts.tolist()),
+            groups=groups,
+            rows_moved=rows_moved,
+        )
+
+    def grouped(groups: tuple[int, ...]) -> RepartitionPlan:
+        return plan("grouped", Grouped(source, workers, groups), groups)
+
+    unchanged = Grouped(source, workers, tuple(range(len(source))))
+    if same_number and (mode != "always" or _is_balanced(source, strategy)):
+        return plan("unchanged", unchanged)
+    if mode == "never":
+        return grouped(group_partitions(source, workers))
+    shuffled = plan("shuffled", _placement(strategy, source, workers, seed))
+    if shuffled.rows_moved > 0:
+        return shuffled
+    # Only empty partitions come or go: no reason to shuffle.
+    if same_number:
+        return plan("unchanged", unchanged)
+    return grouped(tuple(partition % workers for partition in range(len(source))))
+
+
+def destinations(
+    plan: RepartitionPlan, source_partition: int, start: int = 0, stop: int | None = None
+) -> Destinations:
+    """Say where the examples of one partition go.
+
+    Args:
+        plan: from `plan_repartition`.
+        source_partition: which partition, from 0.
+        start: its first example to look at.
+        stop: just past the last one; default its end.
+
+    Returns:
+        (stop - start,) int32, the target partition of each example, in order.
+
+    Raises:
+        DataError: if there is no such partition or range of examples.
+    """
+    if not 0 <= source_partition < len(plan.source_counts):
+        raise DataError(
+            f"`source_partition` must be one of the {len(plan.source_counts)} partitions of the "
+            f"plan, from 0. Received: source_partition={source_partition}."
+        )
+    count = plan.source_counts[source_partition]
+    end = count if stop is None else stop
+    if not 0 <= start <= end <= count:
+        raise DataError(
+            f"`start` and `stop` must lie in order within the {count} examples of partition "
+            f"{source_partition}. Received: start={start}, stop={stop}."
+        )
+    return plan.placement().destinations(source_partition, start, end)
+
+
+def _placement(
+    strategy: RepartitionStrategy, counts: tuple[int, ...], workers: int, seed: int
+) -> AbstractPlacement:
+    match strategy:
+        case "balanced":
+            return Balanced(counts, workers)
+        case "approximate_balanced":
+            return ApproximateBalanced(counts, workers)
+        case "spark_default":
+            return SparkDefault(counts, workers, seed)
+
+
+def _is_balanced(counts: tuple[int, ...], strategy: RepartitionStrategy) -> bool:
+    return strategy != "spark_default" and max(counts) - min(counts) <= 1
+
+
+def _max_over_mean(counts: tuple[int, ...]) -> float:
+    total = sum(counts)
+    return max(counts) * len(counts) / total if total else 1.0
+
+
+def _check(counts: Sequence[int], workers: int, mode: str, strategy: str) -> None:
+    if workers < 1:
+        raise ConfigurationError(f"`workers` must be at least 1. Received: workers={workers}.")
+    for name, value, allowed in (
+        ("mode", mode, get_args(RepartitionMode)),
+        ("strategy", strategy, get_args(RepartitionStrategy)),
+    ):
+        if value not in allowed:
+            raise ConfigurationError(
+                f"`{name}` must be one of {', '.join(map(repr, allowed))}. "
+                f"Received: {name}={value!r}."
+            )
+    for partition, count in enumerate(counts):
+        if count < 0:
+            raise DataError(
+                "a partition cannot hold fewer than 0 examples. "
+                f"Received: counts[{partition}]={count}."
+            )

@@ -1,0 +1,337 @@
+import json
+import subprocess
+import sys
+from typing import get_args
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.partitions import (
+    RepartitionMode,
+    RepartitionPlan,
+    RepartitionStrategy,
+    destinations,
+    group_partitions,
+    plan_repartition,
+)
+
+MODES = get_args(RepartitionMode)
+STRATEGIES = get_args(RepartitionStrategy)
+
+all_counts = st.lists(st.integers(0, 60) | st.just(0), max_size=12)
+plans = st.builds(
+    plan_repartition,
+    all_counts,
+    workers=st.integers(1, 13),
+    mode=st.sampled_from(MODES),
+    strategy=st.sampled_from(STRATEGIES),
+    seed=st.integers(-(2**70), 2**70),
+)
+
+
+def all_destinations(plan: RepartitionPlan) -> list[np.ndarray]:
+    return [destinations(plan, source) for source in range(len(plan.source_counts))]
+
+
+@given(plan=plans)
+def test_every_example_goes_to_exactly_one_target_as_counted(plan: RepartitionPlan) -> None:
+    placed = all_destinations(plan)
+    assert [d.size for d in placed] == list(plan.source_counts)
+    assert all(d.dtype == np.int32 for d in placed)
+    flat = np.concatenate([*placed, np.empty(0, np.int32)])
+    assert np.bincount(flat, minlength=plan.workers).tolist() == list(plan.target_counts)
+    moved = sum(int((d != source).sum()) for source, d in enumerate(placed))
+    assert plan.rows_moved == moved
+
+
+@given(plan=plans, data=st.data())
+def test_any_range_of_a_partition_can_be_asked_alone(
+    plan: RepartitionPlan, data: st.DataObject
+) -> None:
+    for source, count in enumerate(plan.source_counts):
+        start = data.draw(st.integers(0, count))
+        stop = data.draw(st.integers(start, count))
+        whole = destinations(plan, source)
+        np.testing.assert_array_equal(destinations(plan, source, start, stop), whole[start:stop])
+
+
+@given(counts=all_counts, workers=st.integers(1, 13))
+def test_balanced_keeps_the_order_and_differs_by_at_most_one(
+    counts: list[int], workers: int
+) -> None:
+    plan = plan_repartition(counts, workers=workers)
+    assert max(plan.target_counts) - min(plan.target_counts) <= 1
+    flat = np.concatenate([*all_destinations(plan), np.empty(0, np.int32)])
+    assert (np.diff(flat) >= 0).all()
+    if plan.action == "shuffled":
+        size, surplus = divmod(sum(counts), workers)
+        expected = [size + 1] * surplus + [size] * (workers - surplus)
+        assert list(plan.target_counts) == expected
+
+
+@given(counts=all_counts, workers=st.integers(1, 13))
+def test_approximate_balanced_moves_only_from_partitions_above_the_mean(
+    counts: list[int], workers: int
+) -> None:
+    plan = plan_repartition(counts, workers=workers, strategy="approximate_balanced")
+    mean = sum(counts) / workers
+    for source, count in enumerate(counts):
+        goes_to = destinations(plan, source)
+        if source < workers and count <= mean:
+            assert (goes_to == source).all()
+        gone = goes_to[goes_to != source]
+        lacking = [t for t in range(workers) if t >= len(counts) or counts[t] < mean]
+        if plan.action == "shuffled":
+            assert set(gone.tolist()) <= set(lacking)
+
+
+@given(counts=all_counts, workers=st.integers(1, 13), seed=st.integers(0, 9))
+def test_spark_default_deals_each_partition_evenly(
+    counts: list[int], workers: int, seed: int
+) -> None:
+    plan = plan_repartition(counts, workers=workers, strategy="spark_default", seed=seed)
+    if plan.action != "shuffled":
+        return
+    for goes_to in all_destinations(plan):
+        dealt = np.bincount(goes_to, minlength=workers)
+        assert dealt.max() - dealt.min() <= 1
+        assert (np.diff(goes_to) % workers == 1 % workers).all()
+
+
+@given(counts=st.lists(st.integers(0, 50), max_size=30), workers=st.integers(1, 9))
+def test_groups_are_near_the_best_possible(counts: list[int], workers: int) -> None:
+    groups = group_partitions(counts, workers)
+    load = np.bincount(groups, weights=counts, minlength=workers) if counts else np.zeros(1)
+    at_least = max(max(counts, default=0), sum(counts) / workers)
+    ordered = sorted(counts, reverse=True)
+    if len(counts) > workers:  # two of the workers + 1 fullest partitions share a worker
+        at_least = max(at_least, ordered[workers - 1] + ordered[workers])
+    assert load.max() <= at_least * 4 / 3 + 1e-9
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_same_arguments_give_the_same_plan_in_another_process(
+    strategy: RepartitionStrategy,
+) -> None:
+    call = f"plan_repartition([91, 3, 0, 17], workers=3, strategy={strategy!r}, seed=7)"
+    code = (
+        f"from sparkwright.partitions import *; p = {call};"
+        "print([destinations(p, s).tolist() for s in range(4)])"
+    )
+    other = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    plan = plan_repartition([91, 3, 0, 17], workers=3, strategy=strategy, seed=7)
+    assert other.strip() == str([d.tolist() for d in all_destinations(plan)])
+
+
+def test_spark_default_depends_on_the_seed() -> None:
+    found = {
+        plan_repartition([1] * 8, workers=8, strategy="spark_default", seed=seed).target_counts
+        for seed in range(20)
+    }
+    assert len(found) > 15
+
+
+# Deeplearning4j's own tests: TestRepartitioning, BalancedPartitionerTest,
+# HashingBalancedPartitionerTest.
+
+
+@pytest.mark.parametrize("counts", [[1000], [5] * 200, [10] * 100, [500, 300, 200, 0]])
+def test_thousand_examples_go_to_ten_partitions_of_hundred(counts: list[int]) -> None:
+    assert plan_repartition(counts, workers=10).target_counts == (100,) * 10
+
+
+def test_remainder_goes_to_the_first_partitions() -> None:
+    plan = plan_repartition([1000], workers=32)
+    assert plan.target_counts == (32,) * 8 + (31,) * 24
+
+
+def test_two_hundred_twenty_four_give_two_in_each_of_112() -> None:
+    assert plan_repartition([64, 64, 64, 32], workers=112).target_counts == (2,) * 112
+
+
+def test_many_small_partitions_hold_one_or_two() -> None:
+    plan = plan_repartition([7040], workers=5000)
+    assert plan.target_counts == (2,) * 2040 + (1,) * 2960
+
+
+@pytest.mark.parametrize("surplus", [0, 1, 7, 9])
+def test_balanced_table_of_index_to_partition(surplus: int) -> None:
+    plan = plan_repartition([100 + surplus], workers=10)
+    table = [p for p in range(10) for _ in range(11 if p < surplus else 10)]
+    assert destinations(plan, 0).tolist() == table
+
+
+def test_too_little_data_starves_only_workers_beyond_it() -> None:
+    plan = plan_repartition([5], workers=7)
+    assert plan.target_counts == (1, 1, 1, 1, 1, 0, 0)
+
+
+@pytest.mark.parametrize("sources", [1, 2, 3, 7, 10, 29, 33, 100, 200])
+@pytest.mark.parametrize("evenness", [0.1, 0.5, 1.0, 5.0, 1000.0])
+def test_approximate_balanced_is_within_a_tenth_of_hundred(sources: int, evenness: float) -> None:
+    random = np.random.default_rng(sources)
+    for _ in range(10):
+        shares = random.dirichlet(np.full(sources, evenness))
+        counts = random.multinomial(1000, shares).tolist()
+        plan = plan_repartition(counts, workers=10, strategy="approximate_balanced")
+        assert max(plan.target_counts) <= 110
+        assert min(plan.target_counts) >= 90
+
+
+def test_approximate_balanced_flattens_weights_to_a_hundredth() -> None:
+    counts = [130_000, 70_000, 100_000, 250_000, 10_000, 40_000]
+    plan = plan_repartition(counts, workers=6, strategy="approximate_balanced")
+    np.testing.assert_allclose(plan.target_counts, [100_000] * 6, rtol=0.01)
+    # The 180,000 that are too many must move; of the others next to nothing does.
+    assert plan.rows_moved == pytest.approx(180_000, rel=0.01)
+    assert plan.rows_moved < plan_repartition(counts, workers=6).rows_moved
+
+
+def test_approximate_balanced_follows_the_rules_of_deeplearning4j() -> None:
+    # Its rules one by one; the uid is the example's place in the whole data.
+    plan = plan_repartition([400, 100], workers=4, strategy="approximate_balanced")
+
+    def draw(state: int) -> tuple[int, float]:
+        state = (2862933555777941757 * state + 1) % 2**64
+        return state, ((state >> 33) + 1) / 2.0**31
+
+    lacking = [0.0, 25 / 275, 150 / 275, 1.0]
+    for uid, found in enumerate(destinations(plan, 0)):
+        state, jumps = draw(uid)
+        _, where = draw(state)
+        stays = jumps >= 1 - 125 / 400
+        probe = next(i for i, upto in enumerate(lacking) if upto >= where)
+        assert found == (0 if stays else probe)
+
+
+# Modes
+
+
+def test_never_splits_no_partition() -> None:
+    plan = plan_repartition([5, 1, 4, 2], workers=2, mode="never")
+    assert (plan.action, plan.groups, plan.target_counts) == ("grouped", (0, 0, 1, 1), (6, 6))
+    fewer = plan_repartition([5, 1], workers=3, mode="never")
+    assert (fewer.action, fewer.target_counts, fewer.rows_moved) == ("grouped", (5, 1, 0), 0)
+    same = plan_repartition([9, 0, 0], workers=3, mode="never")
+    assert (same.changed, same.target_counts) == (False, (9, 0, 0))
+
+
+def test_same_number_of_partitions_is_left_alone_however_uneven() -> None:
+    mode = "num_partitions_workers_differs"
+    assert not plan_repartition([90, 0, 1], workers=3, mode=mode).changed
+    assert plan_repartition([90, 0, 1], workers=2, mode=mode).target_counts == (46, 45)
+
+
+@pytest.mark.parametrize("strategy", ["balanced", "approximate_balanced"])
+def test_balanced_data_is_left_alone_in_any_arrangement(strategy: RepartitionStrategy) -> None:
+    assert not plan_repartition([2, 3, 2, 3], workers=4, strategy=strategy).changed
+
+
+def test_spark_default_deals_balanced_data_too() -> None:
+    plan = plan_repartition([3, 3], workers=2, strategy="spark_default")
+    assert plan.action == "shuffled"
+
+
+def test_empty_partitions_come_and_go_without_a_shuffle() -> None:
+    appear = plan_repartition([1, 1, 1], workers=5)
+    assert (appear.action, appear.target_counts) == ("grouped", (1, 1, 1, 0, 0))
+    vanish = plan_repartition([2, 2, 0, 0, 0], workers=2)
+    assert (vanish.action, vanish.target_counts) == ("grouped", (2, 2))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("counts", [[], [0], [0, 0, 0], [0] * 7])
+def test_no_examples_at_all_is_a_plan_too(
+    mode: RepartitionMode, strategy: RepartitionStrategy, counts: list[int]
+) -> None:
+    plan = plan_repartition(counts, workers=3, mode=mode, strategy=strategy)
+    assert plan.target_counts == (0, 0, 0)
+    assert (plan.skew_before, plan.skew_after, plan.idle_fraction) == (1.0, 1.0, 0.0)
+    assert plan.action in ("unchanged", "grouped")
+
+
+# What a plan tells
+
+
+def test_idle_fraction_is_the_time_spent_waiting_for_the_fullest() -> None:
+    plan = plan_repartition([6, 2, 1], workers=3, mode="never")
+    assert plan.skew_after == 2.0
+    assert plan.idle_fraction == pytest.approx(0.5)
+
+
+def test_plan_survives_json_with_what_follows_from_it() -> None:
+    plan = plan_repartition([7, 0, 0], workers=3)
+    values = json.loads(json.dumps(plan.to_dict()))
+    assert values["target_counts"] == [3, 2, 2]
+    assert (values["rows_moved"], values["action"], values["workers"]) == (4, "shuffled", 3)
+    assert values["skew_before"] == 3.0
+
+
+def test_text_shows_rows_before_and_after() -> None:
+    assert str(plan_repartition([1200, 0], workers=3)) == (
+        "Repartition plan (always): strategy balanced, one shuffle. "
+        "800 of 1,200 examples change partition.\n"
+        "Fullest partition over mean: 2.00 before, 1.00 after; workers idle 0.0% of the time.\n"
+        "partition   rows before    rows after\n"
+        "        0         1,200           400\n"
+        "        1             0           400\n"
+        "        2             -           400\n"
+        "    total         1,200         1,200"
+    )
+
+
+@pytest.mark.parametrize(("partitions", "lines"), [(1, 3), (5, 7), (6, 8), (7, 9), (500, 9)])
+def test_long_tables_show_the_first_and_last_partitions(partitions: int, lines: int) -> None:
+    table = plan_repartition([1] * partitions, workers=partitions).table(max_rows=6)
+    assert len(table.splitlines()) == lines
+    assert f"\n{partitions - 1:>9} " in table
+
+
+# Refusals
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"`workers` must be at least 1.*workers=0"):
+        plan_repartition([1], workers=0)
+    with pytest.raises(ConfigurationError, match=r"`mode`.*'always'.*mode='sometimes'"):
+        plan_repartition([1], workers=1, mode="sometimes")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"`strategy`.*strategy='random'"):
+        plan_repartition([1], workers=1, strategy="random")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"counts\[1\]=-2"):
+        plan_repartition([1, -2], workers=1)
+
+
+def test_destinations_outside_the_plan_are_refused() -> None:
+    plan = plan_repartition([3, 1], workers=3)
+    with pytest.raises(DataError, match=r"source_partition=2"):
+        destinations(plan, 2)
+    with pytest.raises(DataError, match=r"within the 3 examples of partition 0"):
+        destinations(plan, 0, 1, 4)
+
+
+def test_a_plan_that_loses_examples_is_refused() -> None:
+    with pytest.raises(DataError, match=r"3 examples before, 2 after"):
+        RepartitionPlan(
+            mode="always",
+            strategy="balanced",
+            seed=0,
+            action="shuffled",
+            source_counts=(3,),
+            target_counts=(1, 1),
+            rows_moved=1,
+        )
+
+
+def test_importing_partitions_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, sparkwright.partitions;"
+        "print({'pyspark', 'tensorflow', 'keras', 'pyarrow', 'pandas'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
