@@ -1,0 +1,42 @@
+# Every target sets up what it needs first (.ci/setup); once that is done it costs a tenth of a
+# second and no network. Paths are relative, so that the clone may lie in any folder: make cannot
+# name a path with spaces.
+
+RUN = . .venv/sparkwright.env &&
+NOTEBOOK = notebooks/01_quickstart.ipynb
+# JupyterLab refuses to run as root unless told that this is meant.
+LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
+
+.PHONY: help setup demo lab test check bench clean
+
+help:
+	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
+	@echo 'make lab     open the same notebook in JupyterLab'
+	@echo 'make test    run all tests; ARGS="..." goes to pytest, as in make test ARGS="tests/data -x"'
+	@echo 'make check   check format, lint, types and spelling'
+	@echo 'make bench   measure, and write reports/benchmarks.json'
+	@echo 'make setup   only set up: .venv with the Python packages, and Java'
+	@echo 'make clean   remove .venv, caches and build outputs; reports/ stays'
+
+setup:
+	@bash .ci/setup
+
+demo: setup
+	@$(RUN) .venv/bin/python -m sparkwright_widgets.report $(NOTEBOOK) --output reports/quickstart.html
+
+lab: setup
+	@$(RUN) .venv/bin/python -m jupyterlab $(LAB_OPTIONS) $(NOTEBOOK)
+
+test:
+	@bash .ci/setup test
+	@$(RUN) .venv/bin/python -m pytest $(ARGS)
+
+check: setup
+	@$(RUN) bash .ci/check
+
+bench: setup
+	@$(RUN) .venv/bin/python tests/benchmarks/run.py $(ARGS)
+
+clean:
+	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
