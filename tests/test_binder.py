@@ -1,0 +1,109 @@
+"""The Binder image is built elsewhere, so what can be wrong in its files is looked for here."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+BINDER = ROOT / "binder"
+# Installed by the image itself, in the version that fits its server.
+BROUGHT_BY_THE_IMAGE = {"jupyterlab"}
+# `spark.driver.memory` must hold 1.5 times the 300 MB that Spark reserves.
+SMALLEST_DRIVER_MEMORY_BYTES = 471_859_200
+
+
+def pins(path: Path) -> dict[str, str]:
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    pairs = [line.split("==") for line in lines]
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+def binder_pins() -> dict[str, str]:
+    found = pins(BINDER / "requirements.txt")
+    found["tensorflow"] = found.pop("tensorflow-cpu")
+    return found
+
+
+def test_binder_installs_the_versions_that_the_project_is_tested_with():
+    constraints = pins(ROOT / "constraints.txt")
+    differing = {
+        name: (version, constraints.get(name))
+        for name, version in binder_pins().items()
+        if constraints.get(name) != version
+    }
+    assert differing == {}
+
+
+def test_binder_installs_whatever_the_engine_and_the_notebooks_import():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["notebook"]]
+    names = {canonicalize_name(Requirement(text).name) for text in wanted}
+    assert names - BROUGHT_BY_THE_IMAGE - binder_pins().keys() == set()
+
+
+def test_every_package_that_a_binder_pin_needs_is_pinned_too():
+    pinned = binder_pins()
+    missing = set()
+    for name in pinned:
+        for text in metadata.requires(name) or []:
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                missing |= {canonicalize_name(requirement.name)} - pinned.keys()
+    assert missing == set()
+
+
+def test_binder_requirements_refer_to_no_other_file():
+    """Otherwise the image's largest layer would be built anew at every commit."""
+    for line in (BINDER / "requirements.txt").read_text().splitlines():
+        assert re.fullmatch(r"#.*|[\w.-]+==[\w.]+", line), line
+
+
+def test_the_image_has_a_python_and_a_java_that_spark_runs_on():
+    assert (BINDER / "runtime.txt").read_text().strip() == "python-3.11"
+    assert "openjdk-17-jre-headless" in (BINDER / "apt.txt").read_text().split()
+
+
+@pytest.mark.parametrize("name", ["postBuild", "start"])
+def test_binder_scripts_are_executable_and_stop_at_the_first_error(name: str):
+    script = BINDER / name
+    assert os.access(script, os.X_OK)
+    text = script.read_text()
+    assert text.startswith("#!/bin/bash\n")
+    assert "\nset -e\n" in text
+
+
+def test_start_runs_its_command_with_the_settings_for_a_small_machine():
+    completed = subprocess.run(
+        [BINDER / "start", "env"],
+        env={"PATH": os.defpath},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    settings = dict(line.split("=", 1) for line in completed.stdout.splitlines())
+    assert settings["SPARKWRIGHT_DEMO_WORKERS"] == "1"
+    assert settings["SPARKWRIGHT_DEMO_MASTER"] == "local[1]"
+    assert settings["CUDA_VISIBLE_DEVICES"] == "-1"
+    for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+        assert settings[name] == "1", name
+    assert Path(settings["SPARK_CONF_DIR"], "spark-defaults.conf").is_file()
+
+
+def test_spark_gets_little_memory_and_just_enough():
+    text = (BINDER / "spark" / "spark-defaults.conf").read_text()
+    settings = dict(line.split(maxsplit=1) for line in text.splitlines() if line and line[0] != "#")
+    megabytes = re.fullmatch(r"(\d+)m", settings["spark.driver.memory"])
+    assert megabytes is not None
+    size_bytes = int(megabytes[1]) * 2**20
+    assert SMALLEST_DRIVER_MEMORY_BYTES <= size_bytes <= 600 * 2**20
+    assert settings["spark.ui.enabled"] == "false"
