@@ -1,0 +1,66 @@
+import importlib.util
+import sys
+from pathlib import Path
+
+import ipywidgets
+import pytest
+from comm.base_comm import BaseComm
+
+
+def _fake_run_module():
+    name = "fake_run"  # the name under which notebooks in the browser tests import it too
+    if name not in sys.modules:
+        path = Path(__file__).with_name("fake_run.py")
+        spec = importlib.util.spec_from_file_location(name, path)
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def fake():
+    """The module of test doubles."""
+    return _fake_run_module()
+
+
+@pytest.fixture
+def run(fake):
+    return fake.FakeRun()
+
+
+class RecordingComm(BaseComm):
+    """Stands for the browser: keeps what was sent, and can send messages back."""
+
+    opened = []
+
+    def __init__(self, *args, **kwargs):
+        self.sent = []
+        super().__init__(*args, **kwargs)
+
+    def publish_msg(self, msg_type, data=None, metadata=None, buffers=None, **keys):
+        self.sent.append((msg_type, data, buffers))
+
+    def custom_messages(self):
+        return [
+            (data["content"], buffers[0])
+            for msg_type, data, buffers in list(self.sent)
+            if msg_type == "comm_msg" and data.get("method") == "custom"
+        ]
+
+    def receive(self, content):
+        data = {"method": "custom", "content": content}
+        self.handle_msg({"content": {"data": data}, "buffers": []})
+
+
+@pytest.fixture(autouse=True)
+def comms(monkeypatch):
+    """Every widget made in a test gets a recording comm and is closed afterwards."""
+    created = []
+
+    def create_comm(*args, **kwargs):
+        created.append(RecordingComm(*args, **kwargs))
+        return created[-1]
+
+    monkeypatch.setattr(ipywidgets.widgets.widget.comm, "create_comm", create_comm)
+    yield created
+    ipywidgets.Widget.close_all()

@@ -1,0 +1,190 @@
+"""A test double of TrainingRun, for the panel's unit tests and browser-protocol tests only.
+
+It trains nothing: a test (or a thread, after `begin`) says what the workers report. That the panel
+works with a real run is shown by the notebook tests.
+"""
+
+import dataclasses
+import math
+import random
+import threading
+import time
+
+import numpy as np
+
+COLUMNS = {
+    "worker": np.int32,
+    "epoch": np.int32,
+    "round": np.int32,
+    "step": np.int64,
+    "loss": np.float64,
+    "examples": np.int32,
+    "time_s": np.float64,
+    "examples_per_s": np.float64,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class FakeWorker:
+    worker: int
+    state: str = "training"
+    host: str = "127.0.0.1"
+    rows: int = 600
+    steps: int = 0
+    loss: float | None = None
+    last_heard_s: float = 0.1
+    restarts: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class FakeValidation:
+    epoch: int
+    step: int
+    loss: float
+    metrics: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class FakeStatus:
+    state: str = "training"
+    message: str = "Training on 2 workers."
+    epoch: int = 1
+    epochs: int = 5
+    round: int = 0
+    rounds: int = 38
+    examples_per_s: float = 6123.0
+    elapsed_s: float = 12.0
+    remaining_s: float | None = 34.0
+    workers: tuple[FakeWorker, ...] = ()
+    validation: tuple[FakeValidation, ...] = ()
+    error: str | None = None
+
+
+class FakeLog:
+    def __init__(self):
+        self._rows = []
+        self._lock = threading.Lock()
+
+    def __len__(self):
+        return len(self._rows)
+
+    def append(self, *rows):
+        with self._lock:
+            self._rows.extend(rows)
+
+    def rows(self, start=0, stop=None):
+        with self._lock:
+            rows = self._rows[start:stop]
+        return {
+            name: np.array([row[name] for row in rows], dtype) for name, dtype in COLUMNS.items()
+        }
+
+
+class FakeRun:
+    id = "fake-1"
+    seconds = 12.0
+    start_seconds = 0.8
+    configuration = {
+        "model": "lenet",
+        "parameters": 431_080,
+        "master": {"name": "ParameterAveragingTrainingMaster", "averaging_frequency": 5},
+        "workers": 2,
+        "partitions": [719, 718],
+        "seed": 7,
+    }
+
+    def __init__(self, *, workers=2, title="LeNet on handwritten digits"):
+        self.title = title
+        self.log = FakeLog()
+        self.status = FakeStatus(workers=tuple(FakeWorker(worker=k) for k in range(workers)))
+        self.stopped = threading.Event()
+        self.stop_calls = 0
+
+    @property
+    def finished(self):
+        return self.status.state in ("done", "stopped", "failed")
+
+    def set(self, **changes):
+        self.status = dataclasses.replace(self.status, **changes)
+
+    def stop(self):
+        self.stop_calls += 1
+        self.stopped.set()
+        self.set(state="stopping", message="Stopping after this round.")
+
+    def report(self, worker, step, loss, *, epoch=1, round=None, examples=32):
+        self.log.append(
+            {
+                "worker": worker,
+                "epoch": epoch,
+                "round": (step + 4) // 5 if round is None else round,
+                "step": step,
+                "loss": loss,
+                "examples": examples,
+                "time_s": 0.1 * step,
+                "examples_per_s": 3000.0,
+            }
+        )
+
+    def begin(self, *, epochs=5, rounds=20, steps_per_s=125, ends="done", bad_step=None):
+        """Report from a thread: rounds of 5 minibatches, a validation after each epoch."""
+        arguments = (epochs, rounds, steps_per_s, ends, bad_step)
+        threading.Thread(target=self._train, args=arguments, daemon=True).start()
+
+    def _train(self, epochs, rounds, steps_per_s, ends, bad_step):
+        noise = random.Random(7)
+        began, step = time.monotonic(), 0
+        workers = len(self.status.workers)
+        self.set(state="starting", message="Starting workers: 1 of 2.", epochs=epochs, rounds=rounds)
+        time.sleep(0.5)
+        for epoch in range(1, epochs + 1):
+            for number in range(1, rounds + 1):
+                time.sleep(5 / steps_per_s)
+                for _ in range(5):
+                    step += 1
+                    for worker in range(workers):
+                        loss = 2.2 * math.exp(-step / 90) + 0.08 + noise.expovariate(9)
+                        is_bad = bad_step is not None and step in (bad_step, bad_step + 1)
+                        self.report(
+                            worker,
+                            step,
+                            math.nan if is_bad and worker == 1 else loss,
+                            epoch=epoch,
+                            round=number,
+                        )
+                elapsed_s = time.monotonic() - began
+                total = epochs * rounds
+                part = ((epoch - 1) * rounds + number) / total
+                self.set(
+                    state="training",
+                    message=f"Training on {workers} workers.",
+                    epoch=epoch,
+                    round=number,
+                    elapsed_s=elapsed_s,
+                    remaining_s=elapsed_s / part * (1 - part),
+                    examples_per_s=32 * workers * step / elapsed_s,
+                    workers=tuple(
+                        FakeWorker(worker=k, steps=step, loss=loss) for k in range(workers)
+                    ),
+                )
+                if self.stopped.is_set():
+                    self.set(
+                        state="stopped", message="Stopped by you; the average of the last round is kept."
+                    )
+                    return
+            point = FakeValidation(
+                epoch=epoch,
+                step=step,
+                loss=2.0 * math.exp(-step / 90) + 0.15,
+                metrics={"accuracy": 1 - 0.3 * math.exp(-step / 90)},
+            )
+            self.set(validation=(*self.status.validation, point))
+        done = tuple(dataclasses.replace(worker, state="done") for worker in self.status.workers)
+        if ends == "failed":
+            self.set(
+                state="failed",
+                message="Worker 1 failed in layer 'dense_1': shapes do not match.",
+                error="Traceback (most recent call last):\n  \x1b[1m<cell>\x1b[0m, line 3\nValueError",
+            )
+            return
+        self.set(state="done", message="Trained for all epochs.", remaining_s=0.0, workers=done)

@@ -1,0 +1,82 @@
+"""The loss curve as a still picture, for saved notebooks and reports."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._curve import EPOCH, MEAN, VALIDATION, FloatPoints
+from ._decimation import per_column
+from ._figure_svg import COLOURS, INK, inline_svg, new_figure
+from ._format import loss_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLUMNS = 300  # of a picture some 700 pixels wide: fine enough, and small in a file
+_MARKERS = "os^DXP"
+
+
+def curve_svg(lines: dict[int, FloatPoints], *, alt: str) -> str:
+    """Draw the lines of a `Curve` as inline SVG.
+
+    Args:
+        lines: points (n, 2) of each line, as `Curve.lines()` returns them.
+        alt: what the picture shows, in words.
+    """
+    figure = new_figure(width_inches=7.6, height_inches=3.0)
+    axes = figure.add_subplot()
+    for line, points in lines.items():
+        if line == EPOCH:
+            for x in points[points[:, 1] > 1, 0]:
+                axes.axvline(x, color=INK, alpha=0.3, linewidth=0.8, linestyle=(0, (2, 3)))
+            continue
+        x, y = per_column(points, columns=_COLUMNS).T
+        y = np.where(np.isfinite(y), y, np.nan)
+        if line == MEAN:
+            axes.plot(x, y, color=INK, linewidth=2, label="mean of the round", zorder=3)
+        elif line == VALIDATION:
+            (drawn,) = axes.plot(x, y, color="#D55E00", linewidth=1.6, label="validation")
+            drawn.set(linestyle="--", marker="o", markerfacecolor="none", zorder=4)
+        else:
+            marker = _MARKERS[(line + line // len(COLOURS)) % len(_MARKERS)]
+            colour = COLOURS[line % len(COLOURS)]
+            label = f"worker {line}"
+            (drawn,) = axes.plot(x, y, color=colour, linewidth=0.8, alpha=0.65, label=label)
+            drawn.set(marker=marker, markevery=[len(x) - 1], markersize=5)
+    axes.set_xlabel("minibatches of each worker", color=INK)
+    axes.set_ylabel("loss", color=INK)
+    axes.tick_params(colors=INK)
+    axes.set_facecolor("none")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("bottom", "left"):
+        axes.spines[side].set_color(INK)
+    axes.grid(axis="y", color=INK, alpha=0.12)
+    count = len([line for line in lines if line != EPOCH])
+    if count <= 10:
+        axes.legend(frameon=False, labelcolor=INK, fontsize=8, ncols=min(count, 5))
+    _start_at_zero(axes, lines)
+    return inline_svg(figure, alt=alt)
+
+
+def curve_alt(lines: dict[int, FloatPoints]) -> str:
+    """The curve in one sentence: from where to where, over how many steps."""
+    points = lines.get(MEAN, np.empty((0, 2)))
+    points = points[np.isfinite(points[:, 1])]
+    if len(points) == 0:
+        return "Loss curve without any finite value."
+    workers = sum(line >= 0 for line in lines)
+    first, last, lowest = points[0, 1], points[-1, 1], points[:, 1].min()
+    return (
+        f"Loss curve of {workers} worker{'s' if workers != 1 else ''} over "
+        f"{points[-1, 0]:,.0f} steps: the mean goes from {loss_text(float(first))} to "
+        f"{loss_text(float(last))}, its lowest value is {loss_text(float(lowest))}."
+    )
+
+
+def _start_at_zero(axes: "Axes", lines: dict[int, FloatPoints]) -> None:
+    """Show the zero of the loss where it is not far, as the live chart does."""
+    values = np.concatenate([points[:, 1] for line, points in lines.items() if line != EPOCH])
+    values = values[np.isfinite(values)]
+    if len(values) and 0 <= values.min() < 0.4 * values.max():
+        axes.set_ylim(bottom=0)

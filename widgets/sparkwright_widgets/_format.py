@@ -1,0 +1,100 @@
+"""Numbers, durations and texts as a reader wants them. Pure.
+
+Everything that becomes HTML goes through `escaped`; text that came from a worker or from Keras
+goes through `plain` first, because it may carry terminal colours.
+"""
+
+import html
+import math
+import re
+
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def plain(text: str) -> str:
+    r"""Remove terminal escapes and control characters; keep tabs and line ends.
+
+    Example:
+        >>> plain("\x1b[1mshape\x1b[0m mismatch")
+        'shape mismatch'
+    """
+    return _CONTROL.sub("", _ANSI.sub("", text.replace("\r\n", "\n")))
+
+
+def escaped(value: object) -> str:
+    """Any value as text that is safe inside HTML, in elements and in quoted attributes."""
+    return html.escape(plain(str(value)), quote=True)
+
+
+def count_text(value: float) -> str:
+    """Whole numbers with thousands separators.
+
+    Example:
+        >>> count_text(12000)
+        '12,000'
+    """
+    return f"{value:,.0f}"
+
+
+def loss_text(value: float | None) -> str:
+    """A loss to four digits; says `nan` or `inf` rather than hiding it.
+
+    Example:
+        >>> [loss_text(value) for value in (0.123456, 2.3, 1234.5, 0.0, 1.2e-7, float("nan"), None)]
+        ['0.1235', '2.300', '1234', '0', '1.200e-07', 'nan', '—']
+    """
+    if value is None:
+        return "—"
+    if not math.isfinite(value):
+        return str(value)
+    magnitude = abs(value)
+    if magnitude == 0:
+        return "0"
+    if magnitude < 1e-4 or magnitude >= 1e6:
+        return f"{value:.3e}"
+    digits = max(0, 3 - math.floor(math.log10(magnitude))) if magnitude >= 1 else 4
+    return f"{value:.{digits}f}"
+
+
+def rate_text(examples_per_s: float) -> str:
+    """Examples a second, with as many digits as mean something.
+
+    Example:
+        >>> [rate_text(value) for value in (6123.4, 87.25, 0.5)]
+        ['6,123', '87.2', '0.50']
+    """
+    if not math.isfinite(examples_per_s):
+        return "—"
+    if examples_per_s >= 100:
+        return count_text(examples_per_s)
+    return f"{examples_per_s:.1f}" if examples_per_s >= 10 else f"{examples_per_s:.2f}"
+
+
+def duration_text(seconds: float | None) -> str:
+    """Seconds as a person says them.
+
+    Example:
+        >>> [duration_text(value) for value in (0.42, 7.04, 65, 3725, None)]
+        ['0.4 s', '7 s', '1 min 05 s', '1 h 02 min', '—']
+    """
+    if seconds is None or not math.isfinite(seconds):
+        return "—"
+    if seconds < 1:
+        return f"{max(seconds, 0.0):.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def ago_text(seconds: float) -> str:
+    """How long a worker has been silent; steady for the first seconds, so that nothing flickers.
+
+    Example:
+        >>> [ago_text(value) for value in (0.3, 8.7, 130)]
+        ['just now', '8 s ago', '2 min 10 s ago']
+    """
+    return "just now" if seconds < 5 else f"{duration_text(math.floor(seconds))} ago"

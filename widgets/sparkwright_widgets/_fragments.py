@@ -1,0 +1,185 @@
+"""The panel's texts as HTML, each a pure function of a status.
+
+The live panel and the static copy that stays in the saved notebook are made of the same
+fragments. Colour never stands alone: every state has an icon and a word.
+"""
+
+from collections.abc import Sequence
+
+from ._contract import ENDED, Status, Worker
+from ._curve import NotFinite
+from ._format import (
+    ago_text,
+    count_text,
+    duration_text,
+    escaped,
+    loss_text,
+    plain,
+    rate_text,
+)
+from ._table import Markup, html_table
+
+_STATES = {
+    "queued": ("⋯", "Queued"),
+    "starting": ("◔", "Starting"),
+    "training": ("▶", "Training"),
+    "stopping": ("◼", "Stopping"),
+    "done": ("✓", "Done"),
+    "stopped": ("◼", "Stopped"),
+    "failed": ("✕", "Failed"),
+}
+_WORKER_STATES = {
+    "waiting": ("⋯", "waiting"),
+    "starting": ("◔", "starting"),
+    "training": ("▶", "training"),
+    "validating": ("◇", "validating"),
+    "lost": ("✕", "lost"),
+    "done": ("✓", "done"),
+}
+
+
+def state_line(title: str, status: Status) -> str:
+    """Icon, word and sentence. No running numbers: a screen reader speaks each change."""
+    icon, word = _STATES.get(status.state, ("?", status.state))
+    # A failure's sentence stands in the error box below; here it would be read twice.
+    message = "" if status.state == "failed" else status.message
+    return (
+        f'<div class="sparkwright-state sparkwright-is-{escaped(status.state)}" role="status" '
+        f'aria-live="polite"><span class="sparkwright-badge"><span aria-hidden="true">{icon}</span>'
+        f" {escaped(word)}</span> <strong>{escaped(title)}</strong>"
+        f'<span class="sparkwright-message">{escaped(message)}</span></div>'
+    )
+
+
+def progress(status: Status, mean_loss: float | None) -> str:
+    """Bars for epoch and round, and the figures a person looks at while waiting."""
+    has_ended = status.state in ENDED
+    validation = status.validation[-1].loss if status.validation else None
+    figures = [
+        ("Loss", loss_text(mean_loss)),
+        *([("Validation loss", loss_text(validation))] if validation is not None else []),
+        ("Examples/s", rate_text(status.examples_per_s)),
+        ("Elapsed", duration_text(status.elapsed_s)),
+        *([] if has_ended else [("Time left", _time_left(status))]),
+    ]
+    return (
+        '<div class="sparkwright-progress">'
+        + _bar("Epoch", _epochs_done(status), status.epoch, status.epochs)
+        + _bar("Round", status.round, status.round, status.rounds)
+        + f"</div>{figure_list(figures)}"
+    )
+
+
+def figure_list(figures: Sequence[tuple[str, str]]) -> str:
+    """Label and value pairs as a row that wraps."""
+    items = "".join(
+        f"<div><dt>{escaped(label)}</dt><dd>{escaped(value)}</dd></div>" for label, value in figures
+    )
+    return f'<dl class="sparkwright-figures">{items}</dl>'
+
+
+def progress_text(status: Status, mean_loss: float | None) -> str:
+    """The same in one line of plain text: for screen readers, terminals and saved notebooks.
+
+    Example: `training; epoch 2 of 5; round 12 of 38; loss 0.2130; 6,120 examples/s; 12 s left`.
+    """
+    parts = [_STATES.get(status.state, ("", status.state))[1].lower()]
+    has_ended = status.state in ENDED
+    if status.epoch:
+        parts.append(f"epoch {status.epoch} of {status.epochs}")
+    if status.round and not has_ended:
+        parts.append(f"round {status.round}" + (f" of {status.rounds}" if status.rounds else ""))
+    if mean_loss is not None:
+        parts.append(f"loss {loss_text(mean_loss)}")
+    if status.validation:
+        parts.append(f"validation loss {loss_text(status.validation[-1].loss)}")
+    if status.examples_per_s > 0:
+        parts.append(f"{rate_text(status.examples_per_s)} examples/s")
+    if has_ended:
+        parts.append(f"{duration_text(status.elapsed_s)} in all")
+    elif status.remaining_s is not None:
+        parts.append(f"about {duration_text(status.remaining_s)} left")
+    return "; ".join(parts)
+
+
+def worker_table(workers: Sequence[Worker]) -> str:
+    """One row a worker; nothing while none is known."""
+    if not workers:
+        return ""
+    heads = ("Worker", "State", "Host", "Rows", "Steps", "Loss", "Last heard", "Restarts")
+    rows = [_worker_row(worker) for worker in workers]
+    return html_table(heads, rows, label="Workers", text_columns=(1, 2))
+
+
+def not_finite_banner(found: NotFinite | None) -> str:
+    """A warning that the loss became nan or infinite, or nothing."""
+    if found is None:
+        return ""
+    more = f" {count_text(found.count - 1)} more since." if found.count > 1 else ""
+    return (
+        '<div class="sparkwright-alert sparkwright-is-warning" role="alert">'
+        '<strong><span aria-hidden="true">⚠</span> Warning: the loss is not finite.</strong> '
+        f"Worker {found.worker} reported {loss_text(found.value)} at step "
+        f"{count_text(found.step)}.{more} The curve has a gap there. A lower learning rate or "
+        "gradient clipping often helps; look for nan in the data as well.</div>"
+    )
+
+
+def failure(status: Status) -> str:
+    """Why the run failed: the sentence first, the worker's traceback folded; or nothing."""
+    if status.state != "failed":
+        return ""
+    return alert("Training failed.", status.message, status.error, "Traceback of the worker")
+
+
+def alert(what: str, sentence: str, details: str | None, details_title: str) -> str:
+    """An error box: what happened, one sentence, and the full text in a fold."""
+    fold = ""
+    if details:
+        fold = (
+            f"<details><summary>{escaped(details_title)}</summary>"
+            f'<pre tabindex="0">{escaped(plain(details).strip())}</pre></details>'
+        )
+    return (
+        '<div class="sparkwright-alert sparkwright-is-error" role="alert">'
+        f'<strong><span aria-hidden="true">✕</span> {escaped(what)}</strong> '
+        f"{escaped(sentence)}{fold}</div>"
+    )
+
+
+def _time_left(status: Status) -> str:
+    return "—" if status.remaining_s is None else f"about {duration_text(status.remaining_s)}"
+
+
+def _epochs_done(status: Status) -> float:
+    """Finished epochs plus the part of the current one, so that the bar moves evenly."""
+    if status.state == "done":
+        return status.epochs
+    part = status.round / status.rounds if status.rounds else 0.0
+    return max(0.0, status.epoch - 1 + min(part, 1.0))
+
+
+def _bar(label: str, value: float, number: int, total: int) -> str:
+    if total <= 0:
+        return ""
+    text = f"{count_text(number)} of {count_text(total)}"
+    return (
+        f'<div class="sparkwright-bar"><span>{label} {text}</span>'
+        f'<progress aria-label="{label}" max="{total}" value="{min(value, total):.6g}">{text}'
+        "</progress></div>"
+    )
+
+
+def _worker_row(worker: Worker) -> list[object]:
+    icon, word = _WORKER_STATES.get(worker.state, ("?", worker.state))
+    silent_by_right = worker.state in ("waiting", "done")
+    return [
+        worker.worker,
+        Markup(f'<span aria-hidden="true">{icon}</span> {escaped(word)}'),
+        worker.host,
+        count_text(worker.rows),
+        count_text(worker.steps),
+        loss_text(worker.loss),
+        "—" if silent_by_right else ago_text(worker.last_heard_s),
+        count_text(worker.restarts),
+    ]

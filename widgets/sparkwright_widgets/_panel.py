@@ -1,0 +1,232 @@
+"""The live panel of a training run: progress, loss curve, workers, and the Stop button.
+
+One daemon thread per panel looks at the run a few times a second and ends with it. Callbacks may
+arrive on any thread (ipykernel decides) and return at once. What goes wrong in either is shown in
+the panel: a notebook would otherwise hide it in a log.
+"""
+
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets as widgets
+
+from . import _fragments as fragments
+from ._contract import ENDED, Run, Status
+from ._loss_chart import LossChart
+from ._loss_feed import LossFeed
+from ._still import Still
+
+_logger = logging.getLogger(__name__)
+
+_CURVE_EVERY_S = 0.2
+_TEXT_EVERY_S = 0.5  # at most twice a second: a screen reader has to keep up
+_SUMMARY_EVERY_S = 2.0
+_REFRESH_EVERY_S = 60.0  # of what is saved in the notebook, well within Binder's ten idle minutes
+_FAILURES_ALLOWED = 10
+
+
+class LivePanel(widgets.VBox):
+    """Shows a run while it trains and what came of it afterwards.
+
+    Displayed at the top level of an output it also leaves a static copy, for saved and exported
+    notebooks; `panel_for` keeps that copy up to date.
+
+    Args:
+        run: the run to show; let go of when it has ended.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._closing = threading.Event()
+        self._lock = threading.RLock()  # held while texts or callbacks lists change
+        self._run: Run | None = run
+        self._title = run.title
+        self._status: Status = run.status
+        self._next_row = 0
+        self._next_validation = 0
+        self._text_due_s = 0.0
+        self._summary_due_s = 0.0
+        self._on_refresh: list[Callable[[], None]] = []
+        self._has_ended = False
+
+        self.state = widgets.HTML()
+        self.stop_button = widgets.Button(
+            description="Stop",
+            icon="stop",
+            tooltip="End the run after the current round and keep the averaged network",
+        )
+        self.stop_button.on_click(self._stop)
+        self.alerts = widgets.HTML()
+        self.problem = widgets.HTML()
+        self.progress = widgets.HTML()
+        self.chart = LossChart(LossFeed())
+        self.workers = widgets.HTML()
+        top = widgets.HBox([self.state, self.stop_button], layout={"flex_flow": "row wrap"})
+        top.add_class("sparkwright-top")
+        rows = [top, self.alerts, self.problem, self.progress, self.chart, self.workers]
+        super().__init__(rows)
+        self.add_class("sparkwright-panel")
+        self._show_texts()
+        self._thread = threading.Thread(
+            target=self._follow, name=f"sparkwright-panel-{run.id}", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run has ended and the panel shows its final state."""
+        return self._has_ended
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the panel shows the run's end; False if that took longer than allowed."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def on_refresh(self, callback: Callable[[], None]) -> None:
+        """Call `callback` about once a minute, and once more when the run has ended.
+
+        It runs on the panel's thread; at once, on the caller's, if the run has already ended.
+        """
+        with self._lock:
+            if not self._has_ended:
+                self._on_refresh.append(callback)
+                return
+        callback()
+
+    def still(self) -> Still:
+        """What the panel shows now, to be kept."""
+        lines, mean_loss, not_finite = self.chart.read(
+            lambda feed: (feed.curve.lines(), feed.curve.mean_loss, feed.curve.not_finite)
+        )
+        return Still(
+            title=self._title,
+            status=self._status,
+            mean_loss=mean_loss,
+            lines=lines,
+            not_finite=not_finite,
+        )
+
+    def close(self) -> None:
+        """End the panel's thread and free the widgets here and in the browser."""
+        closing = getattr(self, "_closing", None)  # absent if __init__ did not get that far
+        if closing is not None:
+            closing.set()
+        for child in self.children:
+            child.close()
+        super().close()
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**options) or {}
+        copy = self.still().copy()
+        return {**bundle, **copy.mimebundle()}
+
+    # --- the panel's thread
+
+    def _follow(self) -> None:
+        failures = 0
+        refresh_due_s = time.monotonic() + _REFRESH_EVERY_S
+        while not self._closing.is_set():
+            try:
+                if self._look():
+                    break
+                if time.monotonic() >= refresh_due_s:
+                    refresh_due_s = time.monotonic() + _REFRESH_EVERY_S
+                    self._refresh()
+                failures = 0
+            except Exception as error:
+                failures += 1
+                self._show_problem(error, gives_up=failures >= _FAILURES_ALLOWED)
+                if failures >= _FAILURES_ALLOWED:
+                    break
+            # After a failure more slowly: the same will probably fail again.
+            self._closing.wait(_CURVE_EVERY_S if failures == 0 else 10 * _CURVE_EVERY_S)
+        self._end()
+
+    def _look(self) -> bool:
+        """Take what is new from the run; True when it has ended and all of it was taken."""
+        run = self._run
+        if run is None:
+            return True
+        has_ended = run.finished  # asked first: what came before it is then in the log
+        status = run.status
+        rows = run.log.rows(self._next_row)
+        validation = status.validation[self._next_validation :]
+        self._next_row += len(rows["step"])
+        self._next_validation += len(validation)
+
+        def take(feed: LossFeed) -> None:
+            feed.add_rows(rows)
+            feed.add_validation(validation)
+            if has_ended:
+                feed.finish()
+
+        self.chart.update(take)
+        self._status = status
+        now_s = time.monotonic()
+        if has_ended or now_s >= self._text_due_s:
+            self._text_due_s = now_s + _TEXT_EVERY_S
+            self._show_texts()
+        return has_ended
+
+    def _end(self) -> None:
+        with self._lock:
+            self._has_ended = True
+            self._run = None  # the run may be large; the panel may stay open for hours
+            self.stop_button.disabled = True
+            self.stop_button.description = "Run ended"
+        self._refresh()
+        with self._lock:
+            self._on_refresh.clear()
+
+    def _refresh(self) -> None:
+        with self._lock:
+            callbacks = list(self._on_refresh)
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception as error:
+                self._show_problem(error)
+
+    def _show_texts(self) -> None:
+        status = self._status
+        mean_loss, not_finite = self.chart.read(
+            lambda feed: (feed.curve.mean_loss, feed.curve.not_finite)
+        )
+        now_s = time.monotonic()
+        with self._lock:
+            self.state.value = fragments.state_line(self._title, status)
+            self.progress.value = fragments.progress(status, mean_loss)
+            alerts = fragments.failure(status) + fragments.not_finite_banner(not_finite)
+            self.alerts.value = alerts
+            self.workers.value = fragments.worker_table(status.workers)
+            if status.state in ENDED or now_s >= self._summary_due_s:
+                self._summary_due_s = now_s + _SUMMARY_EVERY_S
+                self.chart.summary = fragments.progress_text(status, mean_loss)
+
+    # --- the button, on any thread
+
+    def _stop(self, _button: object) -> None:
+        try:
+            run = self._run
+            if run is None:
+                return
+            self.stop_button.disabled = True
+            self.stop_button.description = "Stopping"
+            run.stop()
+        except Exception as error:
+            self.stop_button.disabled = False
+            self.stop_button.description = "Stop"
+            self._show_problem(error)
+
+    def _show_problem(self, error: Exception, *, gives_up: bool = False) -> None:
+        _logger.warning("The live panel had a problem.", exc_info=error)
+        sentence = f"{type(error).__name__}: {error} The training is not affected."
+        if gives_up:
+            sentence += " The panel has stopped updating; display the run again to retry."
+        details = "".join(traceback.format_exception(error))
+        html = fragments.alert("The panel had a problem.", sentence, details, "Traceback")
+        with self._lock:
+            self.problem.value = html

@@ -1,0 +1,86 @@
+"""What stays of a panel in a saved notebook: the static copy and the summary card."""
+
+from dataclasses import dataclass
+
+from . import _fragments as fragments
+from ._block import Block
+from ._contract import ENDED, Status
+from ._curve import FloatPoints, NotFinite
+from ._curve_figure import curve_alt, curve_svg
+from ._format import duration_text, escaped, loss_text, rate_text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Still:
+    """A moment of a run, complete enough to be shown without kernel or browser widgets.
+
+    Attributes:
+        title: the run's title.
+        status: the run's status at that moment.
+        mean_loss: of the last complete round, None before.
+        lines: the curve's points, as `Curve.lines()` returns them.
+        not_finite: the first nan or infinite loss, if there was one.
+    """
+
+    title: str
+    status: Status
+    mean_loss: float | None
+    lines: dict[int, FloatPoints]
+    not_finite: NotFinite | None
+
+    def text(self) -> str:
+        """One line of plain text."""
+        return f"{self.title}: {fragments.progress_text(self.status, self.mean_loss)}"
+
+    def copy(self) -> Block:
+        """The panel as it looked: state, figures, curve, workers."""
+        html = "".join(
+            [
+                fragments.state_line(self.title, self.status),
+                fragments.failure(self.status),
+                fragments.not_finite_banner(self.not_finite),
+                fragments.progress(self.status, self.mean_loss),
+                self._figure(),
+                fragments.worker_table(self.status.workers),
+            ]
+        )
+        return Block(html=html, text=self.text(), kind="copy")
+
+    def card(self) -> Block:
+        """The result in a few figures, with the curve in a fold.
+
+        It is an output of its own, because JupyterLab shows neither the panel nor its static
+        copy when a saved notebook is opened again without its kernel.
+        """
+        if self.status.state not in ENDED:
+            note = f"<p>{escaped(self.text())}. The result will stand here when the run ends.</p>"
+            return Block(html=note, text=self.text(), kind="card")
+        html = fragments.state_line(self.title, self.status) + fragments.figure_list(self.figures())
+        if self.lines:
+            html += f"<details><summary>Loss curve</summary>{self._figure()}</details>"
+        return Block(html=html, text=self.text(), kind="card")
+
+    def figures(self) -> list[tuple[str, str]]:
+        """The result as (label, value) pairs."""
+        status = self.status
+        pairs = [
+            ("Epochs", f"{status.epoch} of {status.epochs}"),
+            ("Loss", loss_text(self.mean_loss)),
+            ("Workers", str(len(status.workers))),
+            ("Examples/s", rate_text(status.examples_per_s)),
+            ("Time", duration_text(status.elapsed_s)),
+        ]
+        if status.validation:
+            last = status.validation[-1]
+            pairs[2:2] = [
+                ("Validation loss", loss_text(last.loss)),
+                *((f"Validation {name}", f"{value:.4g}") for name, value in last.metrics.items()),
+            ]
+        return pairs
+
+    def _figure(self) -> str:
+        if not self.lines:
+            return "<p>No minibatch has been reported yet.</p>"
+        alt = curve_alt(self.lines)
+        svg = curve_svg(self.lines, alt=alt)
+        return f"<figure>{svg}<figcaption>{escaped(alt)}</figcaption></figure>"

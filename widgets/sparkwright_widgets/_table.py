@@ -1,0 +1,74 @@
+"""One small table, as HTML and as plain text. Pure.
+
+Cells are text unless they are `Markup`, which is trusted HTML made by this package.
+"""
+
+from collections.abc import Collection, Sequence
+
+from ._format import escaped
+
+
+class Markup(str):
+    """HTML that is already safe; everything else is escaped."""
+
+    __slots__ = ()
+
+
+def html_table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    label: str,
+    text_columns: Collection[int] = (),
+    caption: str = "",
+) -> str:
+    """A table in a box that scrolls sideways when the page is narrower than it.
+
+    Args:
+        heads: one heading a column; the first column holds the rows' own headings.
+        rows: the cells, each row as long as `heads`.
+        label: what the table shows, for screen readers.
+        text_columns: indices of columns to align left; the others are numbers.
+        caption: shown above the table; default none.
+    """
+
+    def cell(tag: str, column: int, value: object, scope: str = "") -> str:
+        kind = ' class="sparkwright-text"' if column in text_columns else ""
+        content = value if isinstance(value, Markup) else escaped(value)
+        return f"<{tag}{scope}{kind}>{content}</{tag}>"
+
+    head = "".join(cell("th", column, value, ' scope="col"') for column, value in enumerate(heads))
+    body = "".join(
+        "<tr>"
+        + cell("th", 0, row[0], ' scope="row"')
+        + "".join(cell("td", column, value) for column, value in enumerate(row[1:], start=1))
+        + "</tr>"
+        for row in rows
+    )
+    title = f"<caption>{escaped(caption)}</caption>" if caption else ""
+    return (
+        f'<div class="sparkwright-scroll" tabindex="0" role="region" aria-label="{escaped(label)}">'
+        f'<table class="sparkwright-table">{title}<thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def text_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """The same for a terminal: columns padded to their widest cell, first one to the left.
+
+    Example:
+        >>> print(text_table(["worker", "rows"], [["0", 600], ["10", 1200]]))
+        worker  rows
+        0        600
+        10      1200
+    """
+    cells = [[str(value) for value in row] for row in [heads, *rows]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
+    lines = (
+        "  ".join(
+            value.ljust(width) if column == 0 else value.rjust(width)
+            for column, (value, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in cells
+    )
+    return "\n".join(line.rstrip() for line in lines)
