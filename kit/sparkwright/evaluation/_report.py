@@ -1,0 +1,129 @@
+"""An evaluation as text for a terminal and as HTML for a notebook or a report."""
+
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._evaluation import Evaluation, Metric
+
+_PER_CLASS: tuple["Metric", ...] = ("precision", "recall", "f1")
+
+
+def text_report(evaluation: "Evaluation", *, max_classes: int) -> str:
+    """Headline metrics, then a table by class and the confusion matrix if they are not too big."""
+    lines = [_title(evaluation), ""]
+    lines += [f"{name:<20}{value:>8.4f}{note}" for name, value, note in _headlines(evaluation)]
+    if evaluation.classes == 0:
+        return "\n".join(lines)
+    if evaluation.classes > max_classes:
+        return "\n".join([*lines, "", _too_many(evaluation)])
+    by_class = [["class", "examples", "predicted", "precision", "recall", "F1"]]
+    by_class += [
+        [*row[:3], *(f"{float(cell):.4f}" for cell in row[3:])] for row in _rows(evaluation)
+    ]
+    matrix = [["", *evaluation.names]]
+    matrix += [
+        [name, *map(str, row)]
+        for name, row in zip(evaluation.names, evaluation.confusion.tolist(), strict=True)
+    ]
+    return "\n".join([*lines, "", *_aligned(by_class), "", _MATRIX_TITLE, "", *_aligned(matrix)])
+
+
+def html_report(evaluation: "Evaluation", *, max_classes: int) -> str:
+    """The same as HTML: no scripts, no style sheet, readable on light and dark pages."""
+    parts = [f"<p><b>{escape(_title(evaluation))}</b></p>", _html_headlines(evaluation)]
+    if 0 < evaluation.classes <= max_classes:
+        parts += [_html_by_class(evaluation), f"<p>{_MATRIX_TITLE}</p>", _html_matrix(evaluation)]
+    elif evaluation.classes:
+        parts.append(f"<p>{escape(_too_many(evaluation))}</p>")
+    return f'<div class="sparkwright-evaluation">{"".join(parts)}</div>'
+
+
+_MATRIX_TITLE = "Confusion matrix (rows: actual, columns: predicted)"
+
+
+def _title(evaluation: "Evaluation") -> str:
+    return f"Evaluation of {evaluation.examples:,} examples, {evaluation.classes} classes"
+
+
+def _too_many(evaluation: "Evaluation") -> str:
+    return (
+        f"{evaluation.classes} classes: summary(max_classes={evaluation.classes}) shows them "
+        "one by one, with the confusion matrix."
+    )
+
+
+def _headlines(evaluation: "Evaluation") -> list[tuple[str, float, str]]:
+    """Name, value, and a note on classes that the value leaves out."""
+
+    def note(metric: "Metric") -> str:
+        out = len(evaluation.left_out(metric))
+        return f"  (without {out} of {evaluation.classes} classes: 0/0)" if out else ""
+
+    return [
+        ("accuracy", evaluation.accuracy, ""),
+        ("precision (macro)", evaluation.precision(), note("precision")),
+        ("recall (macro)", evaluation.recall(), note("recall")),
+        ("F1 (macro)", evaluation.f1(), note("f1")),
+        ("Matthews correlation", evaluation.matthews_correlation(), ""),
+    ]
+
+
+def _rows(evaluation: "Evaluation") -> list[list[str]]:
+    """Class, examples, predicted, and the metrics by class, unrounded."""
+    actual, predicted = evaluation.confusion.sum(axis=1), evaluation.confusion.sum(axis=0)
+    values = [evaluation.per_class(metric) for metric in _PER_CLASS]
+    return [
+        [name, str(actual[k]), str(predicted[k]), *(str(float(value[k])) for value in values)]
+        for k, name in enumerate(evaluation.names)
+    ]
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    """Columns as wide as their widest cell: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _html_headlines(evaluation: "Evaluation") -> str:
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th><td>{value:.4f}</td>"
+        f"<td style='text-align:left'>{escape(note)}</td></tr>"
+        for name, value, note in _headlines(evaluation)
+    )
+    return f"<table>{rows}</table>"
+
+
+def _html_by_class(evaluation: "Evaluation") -> str:
+    head = "".join(
+        f"<th>{name}</th>"
+        for name in ("class", "examples", "predicted", "precision", "recall", "F1")
+    )
+    body = "".join(
+        f"<tr><th style='text-align:left'>{escape(row[0])}</th><td>{row[1]}</td><td>{row[2]}</td>"
+        + "".join(f"<td>{float(cell):.4f}</td>" for cell in row[3:])
+        + "</tr>"
+        for row in _rows(evaluation)
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _html_matrix(evaluation: "Evaluation") -> str:
+    """Cells tinted by their share of the actual class: blue on the diagonal, red off it."""
+    names = [escape(name) for name in evaluation.names]
+    head = "".join(f"<th>{name}</th>" for name in ["", *names])
+    body = ""
+    for actual, row in enumerate(evaluation.confusion.tolist()):
+        cells = ""
+        for predicted, count in enumerate(row):
+            tint = "31,119,180" if actual == predicted else "214,39,40"
+            share = 0.6 * count / max(sum(row), 1)
+            cells += f"<td style='background:rgba({tint},{share:.3f})'>{count}</td>"
+        body += f"<tr><th style='text-align:left'>{names[actual]}</th>{cells}</tr>"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
