@@ -91,39 +91,52 @@ def _aligned(rows: list[list[str]]) -> list[str]:
     ]
 
 
+_LEFT = "text-align:left;padding:2px 8px"
+_RIGHT = "text-align:right;padding:2px 8px"
+
+
 def _html_headlines(evaluation: "Evaluation") -> str:
-    rows = "".join(
-        f"<tr><th style='text-align:left'>{escape(name)}</th><td>{value:.4f}</td>"
-        f"<td style='text-align:left'>{escape(note)}</td></tr>"
-        for name, value, note in _headlines(evaluation)
-    )
-    return f"<table>{rows}</table>"
+    rows = [
+        _html_row(name, [f"{value:.4f}"], note=note) for name, value, note in _headlines(evaluation)
+    ]
+    return f"<table>{''.join(rows)}</table>"
 
 
 def _html_by_class(evaluation: "Evaluation") -> str:
-    head = "".join(
-        f"<th>{name}</th>"
-        for name in ("class", "examples", "predicted", "precision", "recall", "F1")
-    )
-    body = "".join(
-        f"<tr><th style='text-align:left'>{escape(row[0])}</th><td>{row[1]}</td><td>{row[2]}</td>"
-        + "".join(f"<td>{float(cell):.4f}</td>" for cell in row[3:])
-        + "</tr>"
+    rows = [
+        _html_row(row[0], [*row[1:3], *(f"{float(cell):.4f}" for cell in row[3:])])
         for row in _rows(evaluation)
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    ]
+    return _html_table(["class", "examples", "predicted", "precision", "recall", "F1"], rows)
 
 
 def _html_matrix(evaluation: "Evaluation") -> str:
     """Cells tinted by their share of the actual class: blue on the diagonal, red off it."""
-    names = [escape(name) for name in evaluation.names]
-    head = "".join(f"<th>{name}</th>" for name in ["", *names])
-    body = ""
-    for actual, row in enumerate(evaluation.confusion.tolist()):
-        cells = ""
-        for predicted, count in enumerate(row):
-            tint = "31,119,180" if actual == predicted else "214,39,40"
-            share = 0.6 * count / max(sum(row), 1)
-            cells += f"<td style='background:rgba({tint},{share:.3f})'>{count}</td>"
-        body += f"<tr><th style='text-align:left'>{names[actual]}</th>{cells}</tr>"
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    rows: list[str] = []
+    for actual, counts in enumerate(evaluation.confusion.tolist()):
+        tints: list[str] = []
+        for predicted, count in enumerate(counts):
+            color = "31,119,180" if actual == predicted else "214,39,40"
+            # The root makes a few errors among many examples visible.
+            tints.append(f"rgba({color},{0.6 * (count / max(sum(counts), 1)) ** 0.5:.3f})")
+        rows.append(_html_row(evaluation.names[actual], list(map(str, counts)), tints=tints))
+    return _html_table(["", *evaluation.names], rows)
+
+
+def _html_table(head: list[str], rows: list[str]) -> str:
+    cells = "".join(
+        f"<th style='{_RIGHT if column else _LEFT}'>{escape(name)}</th>"
+        for column, name in enumerate(head)
+    )
+    return f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _html_row(
+    name: str, cells: list[str], *, note: str = "", tints: list[str] | None = None
+) -> str:
+    found = "".join(
+        f"<td style='{_RIGHT}{f';background:{tint}' if tint else ''}'>{cell}</td>"
+        for cell, tint in zip(cells, tints or [""] * len(cells), strict=True)
+    )
+    found += f"<td style='{_LEFT}'>{escape(note)}</td>" if note else ""
+    return f"<tr><th style='{_LEFT}'>{escape(name)}</th>{found}</tr>"
