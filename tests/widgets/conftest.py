@@ -31,8 +31,6 @@ def run(fake):
 class RecordingComm(BaseComm):
     """Stands for the browser: keeps what was sent, and can send messages back."""
 
-    opened = []
-
     def __init__(self, *args, **kwargs):
         self.sent = []
         super().__init__(*args, **kwargs)

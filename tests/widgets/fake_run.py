@@ -84,17 +84,17 @@ class FakeRun:
     id = "fake-1"
     seconds = 12.0
     start_seconds = 0.8
-    configuration = {
-        "model": "lenet",
-        "parameters": 431_080,
-        "master": {"name": "ParameterAveragingTrainingMaster", "averaging_frequency": 5},
-        "workers": 2,
-        "partitions": [719, 718],
-        "seed": 7,
-    }
 
     def __init__(self, *, workers=2, title="LeNet on handwritten digits"):
         self.title = title
+        self.configuration = {
+            "model": "lenet",
+            "parameters": 431_080,
+            "master": {"name": "ParameterAveragingTrainingMaster", "averaging_frequency": 5},
+            "workers": workers,
+            "partitions": [719, 718],
+            "seed": 7,
+        }
         self.log = FakeLog()
         self.status = FakeStatus(workers=tuple(FakeWorker(worker=k) for k in range(workers)))
         self.stopped = threading.Event()
@@ -135,7 +135,9 @@ class FakeRun:
         noise = random.Random(7)
         began, step = time.monotonic(), 0
         workers = len(self.status.workers)
-        self.set(state="starting", message="Starting workers: 1 of 2.", epochs=epochs, rounds=rounds)
+        self.set(
+            state="starting", message="Starting workers: 1 of 2.", epochs=epochs, rounds=rounds
+        )
         time.sleep(0.5)
         for epoch in range(1, epochs + 1):
             for number in range(1, rounds + 1):
@@ -169,7 +171,8 @@ class FakeRun:
                 )
                 if self.stopped.is_set():
                     self.set(
-                        state="stopped", message="Stopped by you; the average of the last round is kept."
+                        state="stopped",
+                        message="Stopped by you; the average of the last round is kept.",
                     )
                     return
             point = FakeValidation(
@@ -184,7 +187,7 @@ class FakeRun:
             self.set(
                 state="failed",
                 message="Worker 1 failed in layer 'dense_1': shapes do not match.",
-                error="Traceback (most recent call last):\n  \x1b[1m<cell>\x1b[0m, line 3\nValueError",
+                error="Traceback:\n  \x1b[1m<cell>\x1b[0m, line 3\nValueError: <shape>",
             )
             return
         self.set(state="done", message="Trained for all epochs.", remaining_s=0.0, workers=done)

@@ -65,7 +65,7 @@ def progress(status: Status, mean_loss: float | None) -> str:
     return (
         '<div class="sparkwright-progress">'
         + _bar("Epoch", _epochs_done(status), status.epoch, status.epochs)
-        + _bar("Round", status.round, status.round, status.rounds)
+        + ("" if has_ended else _bar("Round", status.round, status.round, status.rounds))
         + f"</div>{figure_list(figures)}"
     )
 
@@ -73,9 +73,10 @@ def progress(status: Status, mean_loss: float | None) -> str:
 def figure_list(figures: Sequence[tuple[str, str]]) -> str:
     """Label and value pairs as a row that wraps."""
     items = "".join(
-        f"<div><dt>{escaped(label)}</dt><dd>{escaped(value)}</dd></div>" for label, value in figures
+        f"<div><span>{escaped(label)}</span> <b>{escaped(value)}</b></div>"
+        for label, value in figures
     )
-    return f'<dl class="sparkwright-figures">{items}</dl>'
+    return f'<div class="sparkwright-figures">{items}</div>'
 
 
 def progress_text(status: Status, mean_loss: float | None) -> str:

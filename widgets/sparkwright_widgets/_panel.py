@@ -102,6 +102,7 @@ class LivePanel(widgets.VBox):
             lambda feed: (feed.curve.lines(), feed.curve.mean_loss, feed.curve.not_finite)
         )
         return Still(
+            at=time.strftime("%H:%M"),
             title=self._title,
             status=self._status,
             mean_loss=mean_loss,

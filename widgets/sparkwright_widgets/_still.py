@@ -15,6 +15,7 @@ class Still:
     """A moment of a run, complete enough to be shown without kernel or browser widgets.
 
     Attributes:
+        at: the time of day, for readers.
         title: the run's title.
         status: the run's status at that moment.
         mean_loss: of the last complete round, None before.
@@ -22,6 +23,7 @@ class Still:
         not_finite: the first nan or infinite loss, if there was one.
     """
 
+    at: str
     title: str
     status: Status
     mean_loss: float | None
@@ -47,17 +49,21 @@ class Still:
         return Block(html=html, text=self.text(), kind="copy")
 
     def card(self) -> Block:
-        """The result in a few figures, with the curve in a fold.
+        """The result in one line, and in a fold the figures, the curve and the workers.
 
         It is an output of its own, because JupyterLab shows neither the panel nor its static
         copy when a saved notebook is opened again without its kernel.
         """
         if self.status.state not in ENDED:
-            note = f"<p>{escaped(self.text())}. The result will stand here when the run ends.</p>"
-            return Block(html=note, text=self.text(), kind="card")
-        html = fragments.state_line(self.title, self.status) + fragments.figure_list(self.figures())
-        if self.lines:
-            html += f"<details><summary>Loss curve</summary>{self._figure()}</details>"
+            sentence = (
+                f"{self.text()} (at {self.at}). The result will stand here when the run ends."
+            )
+            return Block(html=f"<p>{escaped(sentence)}</p>", text=sentence, kind="card")
+        html = (
+            f"<details><summary>{escaped(self.text())}</summary>"
+            f"{fragments.figure_list(self.figures())}{self._figure()}"
+            f"{fragments.worker_table(self.status.workers)}</details>"
+        )
         return Block(html=html, text=self.text(), kind="card")
 
     def figures(self) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import { CurveStore, EPOCH, MEAN, VALIDATION, decimate, extent, lineName, linear
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"];
 const MARKERS = ["circle", "square", "triangle", "diamond", "cross", "plus"];
 const VALIDATION_COLOUR = "#D55E00";
-const MARGIN = { top: 12, right: 14, bottom: 34, left: 56 };
+const MARGIN = { top: 24, right: 14, bottom: 34, left: 56 };
 
 /** One factory call per model; its views share the store. */
 export default () => {
@@ -191,7 +191,7 @@ class ChartView {
     context.textAlign = "right";
     text(context, 0.8, "minibatches of each worker", right, bottom + 20);
     context.textAlign = "left";
-    text(context, 0.8, this.isLog ? "loss (log)" : "loss", 2, bottom + 20);
+    text(context, 0.8, this.isLog ? "loss (log scale)" : "loss", 2, 2);
     this.drawEpochs(context, bottom);
   }
 
@@ -203,11 +203,11 @@ class ChartView {
       const x = Math.round(this.toX(epochs.x[i])) + 0.5;
       if (x - free < 3) continue;
       context.setLineDash([2, 3]);
-      stroke(context, 0.3, [[x, MARGIN.top], [x, bottom]]);
+      stroke(context, 0.3, [[x, MARGIN.top - 10], [x, bottom]]);
       context.setLineDash([]);
       if (x - free > 62 && x < MARGIN.left + this.plotWidth - 50) {
         context.textAlign = "left";
-        text(context, 0.65, `epoch ${epochs.y[i]}`, x + 4, MARGIN.top - 4);
+        text(context, 0.65, `epoch ${epochs.y[i]}`, x + 4, MARGIN.top - 10);
         free = x;
       }
     }

@@ -1,0 +1,256 @@
+"""Real JupyterLab in headless Chromium: `lab(path)` opens a notebook and returns a page to drive.
+
+The server, its settings and the notebooks live in temporary folders; nothing of the user's
+Jupyter configuration is read or changed. Screenshots go to `reports/screenshots/`.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+
+SCREENSHOTS = Path(__file__).parents[2] / "reports" / "screenshots"
+
+_SETTINGS = {
+    "@jupyterlab/apputils-extension:notification": {
+        "checkForUpdates": False,
+        "fetchNews": "false",
+        "doNotDisturbMode": True,
+    },
+    # Without windowing, cells that are scrolled out of view can still be located.
+    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none", "kernelShutdown": True},
+    "@jupyterlab/docmanager-extension:plugin": {"autosave": False},
+}
+_START_TIMEOUT_S = 60
+_KERNEL = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Server:
+    url: str
+    token: str
+    root: Path
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Chromium under Playwright, started once; skips where either is missing."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("no Chromium on the PATH: `apt-get install chromium` runs the browser tests")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=path,
+            args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def jupyter_server(tmp_path_factory):
+    """JupyterLab on a free port of this machine, with settings of its own."""
+    home = tmp_path_factory.mktemp("jupyter")
+    settings, root = home / "settings", home / "root"
+    for folder in (settings, root):
+        folder.mkdir()
+    (settings / "overrides.json").write_text(json.dumps(_SETTINGS))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = Server(url=f"http://127.0.0.1:{port}", token=secrets.token_hex(16), root=root)
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}"),
+        "--ServerApp.port_retries=0",
+        f"--IdentityProvider.token={server.token}",
+        f"--ServerApp.root_dir={root}",
+        "--ServerApp.terminals_enabled=False",
+        "--LabApp.expose_app_in_browser=True",
+        "--LabApp.news_url=None",
+        f"--LabServerApp.app_settings_dir={settings}",
+        *(["--allow-root"] if os.getuid() == 0 else []),
+    ]
+    places = {
+        "JUPYTER_CONFIG_DIR": "config",
+        "JUPYTER_DATA_DIR": "data",
+        "JUPYTER_RUNTIME_DIR": "runtime",
+        "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        "JUPYTERLAB_SETTINGS_DIR": "user-settings",
+        "IPYTHONDIR": "ipython",
+    }
+    environment = {**os.environ, **{name: str(home / place) for name, place in places.items()}}
+    log = home / "server.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        _wait_until_up(server, process, log)
+        yield server
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _wait_until_up(server, process, log):
+    deadline_s = time.monotonic() + _START_TIMEOUT_S
+    request = urllib.request.Request(
+        f"{server.url}/api/status", headers={"Authorization": f"token {server.token}"}
+    )
+    while time.monotonic() < deadline_s and process.poll() is None:
+        try:
+            with urllib.request.urlopen(request, timeout=2):
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(0.2)
+    pytest.fail(f"JupyterLab did not start. Its log:\n{log.read_text()[-4000:]}")
+
+
+@pytest.fixture
+def lab(chromium, jupyter_server, request):
+    """`lab(notebook_path, …) -> LabPage`: a copy of the notebook, open in JupyterLab, kernel idle.
+
+    When the test ends, the pages are photographed and closed, the kernels shut down, and errors
+    that JavaScript raised fail the test.
+    """
+    opened = []
+
+    def open_notebook(notebook_path, *, files=(), width=1280, height=900, scale=1.0):
+        """Args: files: copied next to the notebook. width, height: CSS pixels. scale: device's."""
+        place = f"{request.node.name}-{len(opened)}".replace("[", "-").replace("]", "")
+        # One folder down, so that a notebook that writes to ../reports stays in here.
+        folder = jupyter_server.root / place / "notebooks"
+        folder.mkdir(parents=True)
+        for path in files:
+            shutil.copy(path, folder)
+        notebook = nbformat.read(notebook_path, as_version=4)
+        # Without it JupyterLab asks which kernel to start.
+        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
+        nbformat.write(notebook, folder / Path(notebook_path).name)
+        context = chromium.new_context(
+            viewport={"width": width, "height": height}, device_scale_factor=scale
+        )
+        url = f"{jupyter_server.url}/doc/tree/{place}/notebooks/{Path(notebook_path).name}"
+        page = LabPage(context.new_page(), f"{url}?token={jupyter_server.token}", folder)
+        opened.append((page, context))
+        page.open()
+        return page
+
+    yield open_notebook
+    errors = []
+    for page, context in opened:
+        errors += page.errors
+        with contextlib.suppress(Exception):
+            page.screenshot(f"end-of-{request.node.name}")
+        page.shut_down_kernels()
+        context.close()
+    assert errors == [], "JavaScript raised errors"
+
+
+class LabPage:
+    """A notebook in JupyterLab.
+
+    Attributes:
+        page: Playwright's page, for locators: `page.get_by_role("button", name="Stop")`.
+        folder: where the notebook lies on disk.
+        errors: errors that JavaScript raised and nobody caught.
+    """
+
+    def __init__(self, page, url, folder):
+        self.page, self.url, self.folder = page, url, folder
+        self.errors = []
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.set_default_timeout(30_000)
+
+    def open(self):
+        """Load the page (again) and wait for the kernel."""
+        self.page.goto(self.url)
+        self.page.wait_for_selector(".jp-Notebook")
+        self.wait_idle(60)
+
+    def wait_idle(self, timeout_s=60):
+        """Wait until the kernel has run everything it was given."""
+        self.page.wait_for_function(
+            "() => jupyterapp?.shell?.currentWidget?.context?.isReady"
+            " && jupyterapp.shell.currentWidget.sessionContext?.session?.kernel?.status === 'idle'"
+            " && ![...document.querySelectorAll('.jp-InputPrompt')]"
+            "      .some((prompt) => prompt.textContent.includes('*'))",
+            timeout=1000 * timeout_s,
+        )
+
+    def run_all(self):
+        """Start all cells; does not wait (`wait_idle` does)."""
+        self.page.evaluate("void jupyterapp.commands.execute('notebook:run-all-cells')")
+
+    def run_cell(self, index):
+        """Start one cell; does not wait."""
+        self.page.evaluate(
+            "(i) => { jupyterapp.shell.currentWidget.content.activeCellIndex = i;"
+            " void jupyterapp.commands.execute('notebook:run-cell'); }",
+            index,
+        )
+
+    def cell(self, index):
+        """The locator of a cell, input and outputs."""
+        return self.page.locator(".jp-Notebook-cell").nth(index)
+
+    def save(self):
+        """Write the notebook to disk."""
+        self.page.evaluate("jupyterapp.commands.execute('docmanager:save')")
+
+    def interrupt(self):
+        """Press the kernel's ■."""
+        self.page.evaluate(f"{_KERNEL}.interrupt()")
+
+    def set_theme(self, name):
+        """`"JupyterLab Dark"` or `"JupyterLab Light"`."""
+        self.page.evaluate(
+            "(theme) => jupyterapp.commands.execute('apputils:change-theme', { theme })", name
+        )
+        self.page.wait_for_function(
+            "(name) => document.body.dataset.jpThemeName === name"
+            " && !document.querySelector('#jupyterlab-splash')",
+            arg=name,
+        )
+
+    def in_kernel(self, code):
+        """Run `code` in the kernel, outside any cell; returns what it printed."""
+        return self.page.evaluate(
+            "async (code) => { let text = '';"
+            f" const future = {_KERNEL}.requestExecute({{ code, store_history: false }});"
+            " future.onIOPub = (msg) => {"
+            "   if (msg.header.msg_type === 'stream') text += msg.content.text;"
+            "   if (msg.header.msg_type === 'error') text += msg.content.traceback.join('\\n'); };"
+            " await future.done; return text.trim(); }",
+            code,
+        )
+
+    def screenshot(self, name):
+        """Photograph the page to `reports/screenshots/NAME.png`; returns the path."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        path = SCREENSHOTS / f"{name}.png"
+        self.page.screenshot(path=path)
+        return path
+
+    def shut_down_kernels(self):
+        with contextlib.suppress(Exception):
+            self.page.evaluate("jupyterapp.serviceManager.sessions.shutdownAll()")

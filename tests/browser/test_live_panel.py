@@ -1,0 +1,167 @@
+"""The panel in a real browser, fed by the test double: drawing, Stop, reload, narrow and dark."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+pytestmark = pytest.mark.browser
+
+FAKE_RUN = Path(__file__).parents[1] / "widgets" / "fake_run.py"
+
+# How many pixels of the chart are not transparent, and how many have a worker's colour.
+COUNT_PIXELS = """() => {
+  const canvas = document.querySelector('.sparkwright-chart > canvas');
+  if (!canvas) return { drawn: 0, coloured: 0 };
+  const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  let drawn = 0, coloured = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    if (data[i + 3] < 40) continue;
+    drawn += 1;
+    const channels = data.slice(i, i + 3);
+    if (Math.max(...channels) - Math.min(...channels) > 60) coloured += 1;
+  }
+  return { drawn, coloured };
+}"""
+
+
+@pytest.fixture
+def open_run(lab, tmp_path):
+    """Open a notebook whose first cell displays a fake run, begun with the given arguments."""
+
+    def open_run(arguments="", **options):
+        cells = [
+            new_code_cell(
+                "import fake_run\nfrom sparkwright_widgets import panel_for\n"
+                "run = fake_run.FakeRun()\ndisplay(panel_for(run))\n"
+                f"run.begin({arguments})"
+            )
+        ]
+        path = tmp_path / "fake.ipynb"
+        nbformat.write(new_notebook(cells=cells), path)
+        page = lab(path, files=[FAKE_RUN], **options)
+        page.run_all()
+        return page
+
+    return open_run
+
+
+def wait_for_state(page, word):
+    page.page.locator(".sparkwright-panel .sparkwright-badge", has_text=word).wait_for()
+
+
+def wait_for_card(page):
+    """The last thing that a run displays; the panel has then been refreshed as well."""
+    page.page.locator(".sparkwright-card summary").wait_for()
+
+
+def steps_shown(page):
+    """The number of steps that the chart's cursor can reach."""
+    return int(page.page.locator(".sparkwright-chart > canvas").get_attribute("aria-valuemax"))
+
+
+def test_curve_is_drawn_and_the_run_ends_with_a_card(open_run):
+    page = open_run("epochs=3, rounds=10")
+    wait_for_state(page, "Training")
+    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+    page.screenshot("panel-training")
+    wait_for_state(page, "Done")
+    wait_for_card(page)
+    assert page.page.locator(".sparkwright-panel").count() == 1
+    assert steps_shown(page) == 150
+    page.screenshot("panel-done")
+
+
+def test_stop_reaches_the_run_and_the_panel_says_so(open_run):
+    page = open_run("epochs=50")
+    wait_for_state(page, "Training")
+    button = page.page.get_by_role("button", name="Stop")
+    button.focus()
+    page.page.keyboard.press("Enter")
+    wait_for_state(page, "Stopped")
+    page.page.get_by_role("button", name="Run ended").wait_for()
+    assert page.in_kernel("print(run.stop_calls)") == "1"
+
+
+def test_reload_during_a_run_shows_the_whole_curve_and_goes_on(open_run):
+    page = open_run("epochs=20")
+    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+    page.save()
+    page.open()
+    page.page.locator(".sparkwright-chart > canvas").wait_for()
+    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+    before = steps_shown(page)
+    assert before > 10
+    canvas = page.page.locator(".sparkwright-chart > canvas")
+    canvas.focus()
+    page.page.keyboard.press("Home")
+    readout = page.page.locator(".sparkwright-readout")
+    readout.filter(has_text="Step 5: worker 0").wait_for()
+    page.page.wait_for_function(
+        "(n) => +document.querySelector('.sparkwright-chart > canvas').ariaValueMax > n", arg=before
+    )
+
+
+def test_two_views_share_one_panel_and_one_thread(open_run):
+    page = open_run("epochs=20")
+    wait_for_state(page, "Training")
+    page.in_kernel("import threading")
+    page.page.evaluate("jupyterapp.commands.execute('notebook:create-output-view')")
+    page.page.locator(".sparkwright-panel").nth(1).wait_for()
+    page.page.wait_for_function(
+        "() => [...document.querySelectorAll('.sparkwright-chart > canvas')]"
+        ".every((canvas) => canvas.ariaValueMax > 20)"
+    )
+    count = "print(sum(t.name.startswith('sparkwright-panel') for t in threading.enumerate()))"
+    assert page.in_kernel(count) == "1"
+
+
+@pytest.mark.parametrize("width", [420, 1280])
+def test_nothing_is_wider_than_the_page(open_run, width):
+    page = open_run("epochs=2, rounds=10, bad_step=60", width=width, scale=2.0)
+    wait_for_card(page)
+    wide = page.page.evaluate(
+        """() => {
+          const panel = document.querySelector('.sparkwright-panel');
+          const edge = panel.parentElement.getBoundingClientRect().right + 1;
+          return [...panel.querySelectorAll('*')]
+            .filter((node) => !node.closest('.sparkwright-scroll > *'))
+            .filter((node) => node.getBoundingClientRect().right > edge)
+            .map((node) => node.className);
+        }"""
+    )
+    assert wide == []
+    page.page.get_by_text("the loss is not finite").wait_for()
+    page.page.locator(".sparkwright-panel").scroll_into_view_if_needed()
+    page.screenshot(f"panel-{width}px")
+
+
+def test_the_chart_follows_a_change_of_theme(open_run):
+    page = open_run("epochs=3, rounds=10")
+    wait_for_card(page)
+    page.set_theme("JupyterLab Dark")
+    page.page.wait_for_function(
+        """() => {
+          const canvas = document.querySelector('.sparkwright-chart > canvas');
+          const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+          let white = 0;
+          for (let i = 0; i < data.length; i += 4)
+            white += data[i] > 220 && data[i + 2] > 220 && data[i + 3] > 200;
+          return white > 200;
+        }"""
+    )
+    page.screenshot("panel-dark")
+    page.set_theme("JupyterLab Light")
+
+
+def test_a_failed_run_shows_the_sentence_first_and_folds_the_traceback(open_run):
+    page = open_run("epochs=1, rounds=5, ends='failed'")
+    alert = page.page.get_by_role("alert").filter(has_text="Training failed.")
+    alert.wait_for()
+    assert "Worker 1 failed in layer 'dense_1'" in alert.inner_text()
+    assert "ValueError" not in alert.inner_text()
+    alert.locator("summary").click()
+    assert "ValueError" in alert.inner_text()
+    assert "\x1b" not in alert.inner_text()
+    page.screenshot("panel-failed")
