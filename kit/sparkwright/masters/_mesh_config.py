@@ -4,7 +4,8 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ConfigurationError
+from sparkwright.errors import ConfigurationError
+
 from ._options import check_seconds
 
 

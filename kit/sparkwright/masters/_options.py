@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection
 from typing import Any
 
-from ..errors import ConfigurationError
+from sparkwright.errors import ConfigurationError
 
 
 def check_count(name: str, value: Any, *, minimum: int = 1, optional: bool = False) -> None:

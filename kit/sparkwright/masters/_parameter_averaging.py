@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
-from ..errors import ConfigurationError
+from sparkwright.errors import ConfigurationError
+
 from ._mesh_config import MeshConfig
 from ._options import check_choice, check_count, check_flag
 from ._plan import TrainingPlan

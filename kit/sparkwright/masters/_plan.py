@@ -1,6 +1,6 @@
 """What a run is going to do, computed before anything moves; pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import NetworkError
+from sparkwright.errors import NetworkError
+
 from ._auth import HELLO, NONCE_BYTES, PROOF_BYTES, is_proof, proof
 from ._framing import (
     HEADER,

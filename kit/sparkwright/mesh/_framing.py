@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import NetworkError
+from sparkwright.errors import NetworkError
 
 HEADER = struct.Struct("<4sIQ")
 MAX_FIELDS_BYTES = 16 << 20

@@ -10,7 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import NetworkError
+from sparkwright.errors import NetworkError
+
 from ._connection import Address, Connection, close_socket, connect
 from ._schedule import all_gather_steps, reduce_scatter_steps, segment_bounds
 

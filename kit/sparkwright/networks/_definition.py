@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ConfigurationError
+from sparkwright.errors import ConfigurationError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

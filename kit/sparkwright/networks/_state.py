@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ConfigurationError
+from sparkwright.errors import ConfigurationError, DataError
 
 Vector = NDArray[np.floating[Any]]
 
@@ -24,11 +24,14 @@ class ModelState:
             learning rate, which every worker computes alike.
         counters: integer state (the optimizer's iterations first, seeds of Dropout, counters of
             custom layers); never averaged.
+        fixed: what training does not change: the variables of frozen layers. A worker needs them
+            once.
     """
 
     averaged: Sequence[Any]
     updater: Sequence[Any]
     counters: Sequence[Any]
+    fixed: Sequence[Any]
 
     @classmethod
     def of(cls, model: Any) -> "ModelState":
@@ -68,6 +71,7 @@ class ModelState:
                 *(v for v in slots if not _is_float(v) and v is not iterations),
                 *(v for v in others if not _is_float(v)),
             ],
+            fixed=[v for v in model.non_trainable_variables if id(v) in frozen],
         )
 
     @property
@@ -124,10 +128,40 @@ class ModelState:
         """Copies of the integer state, in order."""
         return [np.array(variable) for variable in self.counters]
 
-    def write_counters(self, values: Sequence[NDArray[Any]]) -> None:
-        """Set the integer state."""
-        for variable, value in zip(self.counters, values, strict=True):
+    def read_extras(self) -> list[NDArray[Any]]:
+        """Copies of what is not averaged: the integer state, then the fixed variables."""
+        return [np.array(variable) for variable in (*self.counters, *self.fixed)]
+
+    def write_extras(self, values: Sequence[NDArray[Any]]) -> None:
+        """Set the integer state, and the fixed variables if `values` goes on with them."""
+        for variable, value in zip((*self.counters, *self.fixed), values, strict=False):
             variable.assign(np.asarray(value).reshape(variable.shape))
+
+
+def pack_arrays(arrays: Sequence[NDArray[Any]]) -> bytes:
+    """The arrays' bytes, one after another; shapes and dtypes are known to the other side."""
+    return b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
+
+
+def unpack_arrays(content: bytes, like: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """The inverse of `pack_arrays`: writable arrays shaped as those of `like`.
+
+    Raises:
+        DataError: if the sizes do not agree.
+    """
+    expected = sum(array.nbytes for array in like)
+    if len(content) != expected:
+        raise DataError(
+            f"the network's integer and frozen state has {expected} bytes here. "
+            f"Received: {len(content)} bytes. Give custom layers a complete `get_config`."
+        )
+    found: list[NDArray[Any]] = []
+    start = 0
+    for array in like:
+        stop = start + array.nbytes
+        found.append(np.frombuffer(content[start:stop], array.dtype).reshape(array.shape).copy())
+        start = stop
+    return found
 
 
 def _learning_rates(optimizer: Any) -> Iterator[int]:

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import DataSet
-from ..errors import ConfigurationError, DataError
-from ..networks import ModelDefinition, ModelState
+from sparkwright.data import DataSet
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.networks import ModelDefinition, ModelState
 
 XlaChoice = Literal["auto", "on", "off", "measure"]
 Arrays = list[NDArray[Any]]
@@ -39,10 +39,24 @@ class Replica:
         self.state = ModelState.of(self.model)
         self._xla: XlaChoice = xla
         self.uses_xla: bool | None = {"on": True, "off": False}.get(xla)
+        self._fresh_updater = [_compact(np.array(variable)) for variable in self.state.updater]
         self._train_calls: dict[Any, Callable[..., Any]] = {}
         self._evaluate_calls: dict[Any, Callable[..., Any]] = {}
 
     # -- state ------------------------------------------------------------------------------
+
+    def reset_updater(self) -> None:
+        """Start the optimizer's floating-point state afresh; its iterations go on."""
+        for variable, value in zip(self.state.updater, self._fresh_updater, strict=True):
+            variable.assign(np.broadcast_to(value, variable.shape))
+
+    def read(self, vector: NDArray[Any], *, updater: bool) -> None:
+        """Copy the averaged variables (and the updater's) into `vector`."""
+        self.state.read(updater=updater, out=vector)
+
+    def write(self, vector: NDArray[Any]) -> None:
+        """Set the averaged variables (and the updater's, if `vector` holds them)."""
+        self.state.write(vector)
 
     @property
     def iterations(self) -> int:
@@ -319,6 +333,12 @@ def output_names(model: Any) -> list[str]:
     """The names of the model's outputs; a Sequential model's is its last layer's."""
     names = getattr(model, "output_names", None)
     return list(names) if names else [model.layers[-1].name]
+
+
+def _compact(values: NDArray[Any]) -> NDArray[Any]:
+    """One number if all are equal, as an optimizer's fresh state mostly is."""
+    first = values.reshape(-1)[:1]
+    return first.reshape(()) if first.size and (values == first).all() else values
 
 
 def _bare(values: list[Any]) -> Any:

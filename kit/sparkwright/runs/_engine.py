@@ -1,0 +1,83 @@
+"""What an engine is: something that trains a network to the end of a run."""
+
+import secrets
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.networks import ModelState
+
+from ._protocol import Progress
+from ._record import RunRecord
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        vector: the last average, as `ModelState.read` gives it; None if there was none.
+        counters: worker 0's integer state, packed; None likewise.
+        progress: what counts.
+        stopped: whether it ended because somebody asked for it.
+        error: what went wrong; None if nothing did.
+    """
+
+    vector: NDArray[Any] | None
+    counters: bytes | None
+    progress: Progress
+    stopped: bool = False
+    error: BaseException | None = None
+
+
+class Engine(Protocol):
+    """Trains; see `RingEngine` and `SparkRoundsEngine`."""
+
+    def run(self, record: RunRecord) -> Outcome:
+        """Train, on the calling thread, to the end."""
+        ...
+
+    def stop(self) -> None:
+        """End with the next averaging; returns at once, from any thread."""
+        ...
+
+    def cancel(self) -> None:
+        """End at once; from any thread."""
+        ...
+
+
+class StartState:
+    """The driver's model, from which training starts and into which its result goes."""
+
+    def __init__(self, model: Any) -> None:
+        """Sort the variables of `model`."""
+        self.state = ModelState.of(model)
+
+    @property
+    def iterations(self) -> int:
+        """Minibatches that the optimizer has counted."""
+        return int(self.state.counters[0].numpy())
+
+    def vector(self, *, updater: bool) -> NDArray[Any]:
+        """A new flat vector of the state that is averaged."""
+        return self.state.read(updater=updater)
+
+    def extras(self) -> list[NDArray[Any]]:
+        """Integer and fixed state."""
+        return self.state.read_extras()
+
+    def take(self, outcome: Outcome) -> None:
+        """Put what was learnt into the model."""
+        from sparkwright.networks import unpack_arrays
+
+        if outcome.vector is not None:
+            self.state.write(outcome.vector)
+        if outcome.counters is not None:
+            self.state.write_extras(unpack_arrays(outcome.counters, self.state.read_counters()))
+
+
+def run_seed(master: ParameterAveragingTrainingMaster) -> int:
+    """The master's seed, or one drawn for this run."""
+    return master.seed if master.seed is not None else secrets.randbits(31)

@@ -1,0 +1,127 @@
+"""What a run tells its listeners, and the snapshot of where it is."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+RunState = Literal["queued", "starting", "training", "stopping", "done", "stopped", "failed"]
+WorkerState = Literal["waiting", "starting", "training", "validating", "lost", "done"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerStatus:
+    """One worker, as last heard.
+
+    Attributes:
+        worker: its number, from 0; also the partition that it trains.
+        state: what it is doing.
+        host: its machine; empty before it came.
+        rows: examples that it holds.
+        steps: minibatches that it has trained and that count.
+        loss: of its last minibatch; None before the first.
+        last_heard_s: seconds since it was last heard.
+        restarts: how often Spark had to start it again.
+    """
+
+    worker: int
+    state: WorkerState = "waiting"
+    host: str = ""
+    rows: int = 0
+    steps: int = 0
+    loss: float | None = None
+    last_heard_s: float = 0.0
+    restarts: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValidationPoint:
+    """The averaged network on the validation data.
+
+    Attributes:
+        epoch: after this epoch, from 1.
+        step: the most minibatches that any worker had done by then.
+        loss: mean over the validation examples.
+        metrics: the compiled metrics over them.
+    """
+
+    epoch: int
+    step: int
+    loss: float
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunStatus:
+    """A snapshot of a run; cheap, and safe from any thread.
+
+    Attributes:
+        state: see `RunState`.
+        message: one sentence.
+        epoch: the current epoch, from 1; 0 before training.
+        epochs: how many there will be.
+        round: the averagings done in this epoch.
+        rounds: averagings in an epoch; 0 while unknown.
+        averagings: averagings done since the run began.
+        examples_per_s: all workers together, over the last seconds.
+        elapsed_s: since `start`.
+        remaining_s: estimated; None while unknown.
+        workers: one entry a worker.
+        validation: the validation points so far.
+        error: what went wrong, with the worker's traceback; None if nothing did.
+    """
+
+    state: RunState = "queued"
+    message: str = ""
+    epoch: int = 0
+    epochs: int = 0
+    round: int = 0
+    rounds: int = 0
+    averagings: int = 0
+    examples_per_s: float = 0.0
+    elapsed_s: float = 0.0
+    remaining_s: float | None = None
+    workers: tuple[WorkerStatus, ...] = ()
+    validation: tuple[ValidationPoint, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowsLogged:
+    """`count` rows from number `start` on have been added to the run's log."""
+
+    start: int
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Validated:
+    """The validation loss after an epoch."""
+
+    point: ValidationPoint
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StateChanged:
+    """The run has passed into another state."""
+
+    state: RunState
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerLost:
+    """A worker is gone; Spark is expected to start it again."""
+
+    worker: int
+    host: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerJoined:
+    """A worker has come, or come back (`attempt` above 0)."""
+
+    worker: int
+    host: str
+    attempt: int
+
+
+RunEvent = RowsLogged | Validated | StateChanged | WorkerLost | WorkerJoined

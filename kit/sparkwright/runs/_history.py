@@ -1,0 +1,86 @@
+"""The record of a run: one row per worker and minibatch, appended while it trains."""
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+COLUMNS: dict[str, type[np.generic]] = {
+    "worker": np.int32,
+    "epoch": np.int32,
+    "round": np.int32,
+    "step": np.int64,
+    "loss": np.float64,
+    "examples": np.int32,
+    "time_s": np.float64,
+    "examples_per_s": np.float64,
+}
+_FIRST_CAPACITY = 4096
+
+
+class History:
+    """Append-only columns, safe to read from any thread while the run appends.
+
+    Columns: worker (from 0), epoch and round (from 1), step (this worker's minibatches since the
+    run began, from 1), loss (before the step), examples (of the minibatch), time_s (since the run
+    began), examples_per_s (of this worker in this round), and one per compiled metric (the mean
+    since the epoch began, known at each round's last step, NaN elsewhere).
+
+    Example:
+        >>> log = History()
+        >>> log.append({"worker": np.array([0, 0]), "loss": np.array([2.3, 2.1])})
+        >>> len(log), log.rows(1)["loss"]
+        (2, array([2.1]))
+    """
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._lock = threading.Lock()
+        self._length = 0
+        self._columns: dict[str, NDArray[Any]] = {
+            name: np.zeros(_FIRST_CAPACITY, dtype) for name, dtype in COLUMNS.items()
+        }
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, rows: Mapping[str, NDArray[Any]]) -> None:
+        """Add rows given as columns of one length; new names become new float columns."""
+        count = len(next(iter(rows.values())))
+        with self._lock:
+            start, stop = self._length, self._length + count
+            for name in rows.keys() - self._columns.keys():
+                capacity = len(self._columns["worker"])
+                self._columns[name] = np.full(capacity, np.nan)
+            if stop > len(self._columns["worker"]):
+                self._grow(stop)
+            for name, values in rows.items():
+                self._columns[name][start:stop] = values
+            self._length = stop
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        with self._lock:
+            self._length = 0
+
+    def rows(self, start: int = 0, stop: int | None = None) -> dict[str, NDArray[Any]]:
+        """Copies of the columns from row `start` up to `stop` (default: all there are)."""
+        with self._lock:
+            end = self._length if stop is None else min(stop, self._length)
+            return {name: column[start:end].copy() for name, column in self._columns.items()}
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame of everything so far."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def _grow(self, needed: int) -> None:
+        capacity = max(needed, 2 * len(self._columns["worker"]))
+        for name, column in self._columns.items():
+            fill = np.nan if name not in COLUMNS else 0
+            larger = np.full(capacity, fill, column.dtype)
+            larger[: self._length] = column[: self._length]
+            self._columns[name] = larger

@@ -1,0 +1,146 @@
+"""What coordinator and workers tell each other about a run; pure."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
+
+Ending = Literal["finished", "stopped", "broken", "waiting", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """What has been averaged, and so counts; work after it is done again if it is lost.
+
+    Attributes:
+        epoch: complete epochs.
+        round: averagings within the current epoch.
+        averagings: averagings since the run began.
+        positions: minibatches of each worker's data that count in the current epoch.
+        iterations: the optimizer's iterations, the most of any worker.
+        validated: epochs after which the validation loss has been computed.
+    """
+
+    epoch: int = 0
+    round: int = 0
+    averagings: int = 0
+    positions: tuple[int, ...] = ()
+    iterations: int = 0
+    validated: int = 0
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Compares two progresses: more is later."""
+        return self.epoch, self.averagings, self.validated
+
+    def after_round(self, done: dict[int, int], *, iterations: int) -> Self:
+        """After an averaging to which worker w contributed `done[w]` minibatches."""
+        positions = tuple(p + done.get(w, 0) for w, p in enumerate(self.positions))
+        return replace(
+            self,
+            round=self.round + 1,
+            averagings=self.averagings + 1,
+            positions=positions,
+            iterations=max(iterations, self.iterations),
+        )
+
+    def after_epoch(self) -> Self:
+        """After an epoch's last averaging."""
+        return replace(self, epoch=self.epoch + 1, round=0, positions=(0,) * len(self.positions))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+        return cls(**{**fields, "positions": tuple(fields["positions"])})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seat:
+    """One worker's place in a group."""
+
+    worker: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Who averages with whom from now on, and from where.
+
+    Attributes:
+        generation: counts the groups of a run, from 1.
+        seats: the members; a member's rank is its place here.
+        rows: examples of every worker, absent ones too.
+        validation_rows: validation examples of every worker.
+        progress: where training goes on.
+        source: the rank whose vector everybody starts from; -1: the driver's.
+        stopping: the run is to end with the next averaging.
+    """
+
+    generation: int
+    seats: tuple[Seat, ...]
+    rows: tuple[int, ...]
+    validation_rows: tuple[int, ...]
+    progress: Progress
+    source: int
+    stopping: bool = False
+
+    @property
+    def absent(self) -> frozenset[int]:
+        """Workers that are lost and not yet replaced."""
+        return frozenset(range(len(self.rows))) - {seat.worker for seat in self.seats}
+
+    def rank_of(self, worker: int) -> int:
+        """The rank of `worker`, which must be a member."""
+        return [seat.worker for seat in self.seats].index(worker)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields."""
+        return {
+            "generation": self.generation,
+            "seats": [[seat.worker, seat.host, seat.port] for seat in self.seats],
+            "rows": self.rows,
+            "validation_rows": self.validation_rows,
+            "progress": self.progress.to_dict(),
+            "source": self.source,
+            "stopping": self.stopping,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+        return cls(
+            generation=fields["generation"],
+            seats=tuple(Seat(worker=w, host=h, port=p) for w, h, p in fields["seats"]),
+            rows=tuple(fields["rows"]),
+            validation_rows=tuple(fields["validation_rows"]),
+            progress=Progress.from_dict(fields["progress"]),
+            source=fields["source"],
+            stopping=fields["stopping"],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """Why a worker could not go on, ready to travel.
+
+    Attributes:
+        worker: its number.
+        host: its machine.
+        kind: "non_finite" for a NaN or infinite loss, "data" for data that does not fit,
+            "network" for an unreachable peer, "error" for everything else.
+        reason: one sentence.
+        traceback: the worker's own traceback.
+    """
+
+    worker: int
+    host: str = ""
+    kind: str = "error"
+    reason: str = ""
+    traceback: str = field(default="", repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}

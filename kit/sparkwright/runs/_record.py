@@ -1,0 +1,290 @@
+"""What is known of a run so far: its log, its workers, its state; fed by the engine."""
+
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sparkwright.masters import TrainingPlan
+
+from ._events import (
+    RowsLogged,
+    RunEvent,
+    RunState,
+    RunStatus,
+    StateChanged,
+    Validated,
+    ValidationPoint,
+    WorkerJoined,
+    WorkerLost,
+    WorkerStatus,
+)
+from ._history import History
+
+Listener = Callable[[RunEvent], None]
+_log = logging.getLogger(__name__)
+# The throughput shown is that of the last seconds.
+_RATE_WINDOW_S = 3.0
+
+
+class RunRecord:
+    """Collects what happens in a run, and passes it on to listeners on a thread of its own.
+
+    Every method may be called from any thread.
+    """
+
+    def __init__(self, *, workers: int, epochs: int, name: str) -> None:
+        """Begin at state "queued", now."""
+        self.log = History()
+        self.stats: list[dict[str, Any]] = []
+        self.began_s = time.monotonic()
+        self.first_loss_s: float | None = None
+        self.heard_s_ago: Callable[[], dict[int, float]] = dict
+        self.keep_stats = False
+        self._lock = threading.RLock()
+        self._status = RunStatus(
+            epochs=epochs, workers=tuple(WorkerStatus(worker=w) for w in range(workers))
+        )
+        self._heard_s = [self.began_s] * workers
+        self._recent: deque[tuple[float, int]] = deque()
+        self._first_examples: tuple[float, int] | None = None
+        self._trained = 0
+        self._epoch_examples = 0
+        self._ended_s: float | None = None
+        self._listeners: list[Listener] = []
+        self._events: queue.SimpleQueue[RunEvent | None] = queue.SimpleQueue()
+        self._teller = threading.Thread(target=self._tell, name=f"{name}-listeners", daemon=True)
+        self._teller.start()
+
+    # -- read -------------------------------------------------------------------------------
+
+    def status(self) -> RunStatus:
+        """A snapshot of now."""
+        with self._lock:
+            now_s = self._ended_s or time.monotonic()
+            rate = self._rate(now_s)
+            ago = self.heard_s_ago()
+            workers = tuple(
+                replace(w, last_heard_s=ago.get(w.worker, now_s - self._heard_s[w.worker]))
+                for w in self._status.workers
+            )
+            return replace(
+                self._status,
+                workers=workers,
+                examples_per_s=rate,
+                elapsed_s=now_s - self.began_s,
+                remaining_s=self._remaining(now_s),
+            )
+
+    def add_listener(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with every event from now on; returns what removes it."""
+        with self._lock:
+            self._listeners.append(listener)
+
+        def remove() -> None:
+            with self._lock:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+
+        return remove
+
+    # -- written by the engine --------------------------------------------------------------
+
+    def plan_made(self, plan: TrainingPlan) -> None:
+        """The data has been counted."""
+        with self._lock:
+            self._epoch_examples = sum(plan.rows)
+            workers = tuple(
+                replace(w, rows=rows)
+                for w, rows in zip(self._status.workers, plan.rows, strict=True)
+            )
+            self._status = replace(self._status, rounds=plan.rounds, workers=workers)
+
+    def state_changed(self, state: RunState, message: str, *, error: str | None = None) -> None:
+        """The run passes into `state`."""
+        with self._lock:
+            if self._status.state == "stopping" and state in ("starting", "training"):
+                return
+            if state in ("done", "stopped", "failed"):
+                self._ended_s = time.monotonic()
+            self._status = replace(self._status, state=state, message=message, error=error)
+        self._events.put(StateChanged(state=state, message=message))
+
+    def worker_joined(self, worker: int, *, host: str, rows: int, attempt: int) -> None:
+        """A worker has come, or come back."""
+        restarts = self._status.workers[worker].restarts
+        again = self._status.workers[worker].state == "lost" or attempt > 0
+        self._change(worker, state="starting", host=host, rows=rows, restarts=restarts + int(again))
+        self._events.put(WorkerJoined(worker=worker, host=host, attempt=attempt))
+
+    def worker_lost(self, worker: int) -> None:
+        """A worker is gone."""
+        host = self._status.workers[worker].host
+        self._change(worker, state="lost")
+        self._events.put(WorkerLost(worker=worker, host=host))
+
+    def worker_alive(self, worker: int) -> None:
+        """A sign of life."""
+        self._heard_s[worker] = time.monotonic()
+
+    def rows_trained(
+        self, worker: int, blocks: list[dict[str, Any]], losses: Any, examples: Any
+    ) -> None:
+        """Rounds that have been averaged.
+
+        Args:
+            worker: whose.
+            blocks: one dict a round: epoch, round, count, age_s, seconds, phases, metrics.
+            losses: (minibatches of all blocks,) float32.
+            examples: likewise, int32.
+        """
+        now_s = time.monotonic()
+        with self._lock:
+            self._heard_s[worker] = now_s
+            status = self._status.workers[worker]
+            step, start = status.steps, 0
+            for block in blocks:
+                count = int(block["count"])
+                ended_s = now_s - float(block["age_s"])
+                done = examples[start : start + count]
+                if self.keep_stats:
+                    self._keep_stats(worker, block, ended_s)
+                if count:
+                    seconds = max(float(block["seconds"]), 1e-9)
+                    rows: dict[str, Any] = {
+                        "worker": np.full(count, worker),
+                        "epoch": np.full(count, block["epoch"]),
+                        "round": np.full(count, block["round"]),
+                        "step": np.arange(step + 1, step + count + 1),
+                        "loss": losses[start : start + count],
+                        "examples": done,
+                        "time_s": ended_s
+                        - self.began_s
+                        - seconds * (1 - np.arange(1, count + 1) / count),
+                        "examples_per_s": np.full(count, float(done.sum()) / seconds),
+                    }
+                    for name, value in block["metrics"].items():
+                        column = np.full(count, np.nan)
+                        column[-1] = value
+                        rows[name] = column
+                    self.log.append(rows)
+                    self._recent.append((ended_s, int(done.sum())))
+                    self._trained += int(done.sum())
+                start, step = start + count, step + count
+            if not blocks:
+                return
+            last = blocks[-1]
+            self._change(
+                worker,
+                state="training",
+                steps=step,
+                loss=float(losses[-1]) if len(losses) else status.loss,
+            )
+            self._advance(int(last["epoch"]), int(last["round"]), now_s)
+        if start:
+            self._events.put(RowsLogged(start=len(self.log) - start, count=start))
+
+    def validated(self, *, epoch: int, loss: float, metrics: dict[str, float]) -> None:
+        """The averaged network has been tried on the validation data."""
+        with self._lock:
+            step = max(w.steps for w in self._status.workers)
+            point = ValidationPoint(epoch=epoch, step=step, loss=loss, metrics=metrics)
+            self._status = replace(self._status, validation=(*self._status.validation, point))
+        self._events.put(Validated(point=point))
+
+    def history_forgotten(self) -> None:
+        """Training begins anew."""
+        with self._lock:
+            self.log.clear()
+            self._trained = 0
+            self._recent.clear()
+            workers = tuple(replace(w, steps=0, loss=None) for w in self._status.workers)
+            self._status = replace(
+                self._status, workers=workers, averagings=0, epoch=0, round=0, validation=()
+            )
+
+    def averagings_counted(self, averagings: int) -> None:
+        """The run's end: exactly so many averagings were done."""
+        with self._lock:
+            workers = tuple(replace(w, state="done") for w in self._status.workers)
+            self._status = replace(self._status, averagings=averagings, workers=workers)
+
+    def close(self) -> None:
+        """Tell listeners what is left to tell, then end their thread."""
+        self._events.put(None)
+        if threading.current_thread() is not self._teller:
+            self._teller.join(timeout=10.0)
+
+    # -- private ----------------------------------------------------------------------------
+
+    def _change(self, worker: int, **changes: Any) -> None:
+        with self._lock:
+            workers = list(self._status.workers)
+            workers[worker] = replace(workers[worker], **changes)
+            self._status = replace(self._status, workers=tuple(workers))
+
+    def _advance(self, epoch: int, number: int, now_s: float) -> None:
+        status = self._status
+        averagings = (epoch - 1) * status.rounds + number
+        self._status = replace(
+            status, epoch=epoch, round=number, averagings=max(averagings, status.averagings)
+        )
+        if self.first_loss_s is None:
+            self.first_loss_s = now_s - self.began_s
+            self._first_examples = (now_s, self._trained)
+            self.state_changed("training", "training")
+
+    def _keep_stats(self, worker: int, block: dict[str, Any], ended_s: float) -> None:
+        """Phases in the order in which they followed one another; each ends where the next begins."""
+        at_s = ended_s - self.began_s - sum(block["phases"].values())
+        for phase, seconds in block["phases"].items():
+            self.stats.append(
+                {
+                    "worker": worker,
+                    "epoch": block["epoch"],
+                    "round": block["round"],
+                    "phase": phase,
+                    "start_s": at_s,
+                    "seconds": seconds,
+                }
+            )
+            at_s += seconds
+
+    def _rate(self, now_s: float) -> float:
+        while self._recent and self._recent[0][0] < now_s - _RATE_WINDOW_S:
+            self._recent.popleft()
+        if not self._recent or self._ended_s is not None:
+            return self._overall_rate()
+        span_s = min(_RATE_WINDOW_S, max(now_s - self._recent[0][0], 0.05))
+        return sum(count for _, count in self._recent) / span_s
+
+    def _overall_rate(self) -> float:
+        """From the end of the first round, which compiles, to now."""
+        times = self.log.rows(max(0, len(self.log) - 1))["time_s"]
+        if self._first_examples is None or not len(times):
+            return 0.0
+        span_s = self.began_s + float(times[-1]) - self._first_examples[0]
+        return (self._trained - self._first_examples[1]) / span_s if span_s > 0.05 else 0.0
+
+    def _remaining(self, now_s: float) -> float | None:
+        total = self._epoch_examples * self._status.epochs
+        rate = self._overall_rate() or self._rate(now_s)
+        if self._ended_s is not None or not total or not rate:
+            return None
+        return max(0.0, (total - self._trained) / rate)
+
+    def _tell(self) -> None:
+        while (event := self._events.get()) is not None:
+            with self._lock:
+                listeners = list(self._listeners)
+            for listener in listeners:
+                try:
+                    listener(event)
+                except Exception:
+                    _log.exception("a listener failed on %s; the run goes on", type(event).__name__)

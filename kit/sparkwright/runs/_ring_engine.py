@@ -1,0 +1,305 @@
+"""Runs training by a coordinator and workers that average among themselves."""
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from sparkwright.errors import (
+    DataError,
+    NetworkError,
+    NonFiniteLossError,
+    RunTimeoutError,
+    WorkerError,
+)
+from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.mesh._auth import SECRET_BYTES
+from sparkwright.mesh._framing import Message
+from sparkwright.networks import ModelDefinition, pack_arrays
+
+from ._coordinator import Coordinator, EndRun, WorkerRegistered
+from ._engine import Outcome, StartState, run_seed
+from ._protocol import Failure, Progress
+from ._record import RunRecord
+from ._server import CoordinatorServer
+
+# After the coordinator has let the workers go, their tasks should be over at once.
+_TASKS_END_S = 10.0
+
+
+class Launcher(Protocol):
+    """Starts the workers' tasks; one for Spark, one for processes of this machine.
+
+    Attributes:
+        workers: how many there will be.
+        slots: task slots known to exist; None if unknown.
+        bind_host: address on which the coordinator listens.
+        worker_host: address on which workers listen; empty: the one that leads to the coordinator.
+    """
+
+    workers: int
+    slots: int | None
+    bind_host: str
+    advertised_host: str
+    worker_host: str
+
+    def prepare(self) -> tuple[int, ...] | None:
+        """Lay the data out; returns examples of each worker, or None if not yet counted."""
+        ...
+
+    def run(self, template: Any) -> None:
+        """Run one task a worker to its end; `template` is a `TrainRequest` to be filled in.
+
+        Raises:
+            WorkerError, NetworkError, DataError: what the first failing task says.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """End the tasks at once."""
+        ...
+
+    def clean_up(self) -> None:
+        """Give back what `prepare` took."""
+        ...
+
+
+class RingEngine:
+    """One run with `communication="ring"`."""
+
+    def __init__(
+        self,
+        *,
+        run: str,
+        launcher: Launcher,
+        master: ParameterAveragingTrainingMaster,
+        definition: ModelDefinition,
+        start: StartState,
+        epochs: int,
+    ) -> None:
+        """Prepare; nothing starts before `run`."""
+        self._run, self._launcher, self._master = run, launcher, master
+        self._definition, self._start, self._epochs = definition, start, epochs
+        self._ended = threading.Event()
+        self._end: EndRun | None = None
+        self._job_error: BaseException | None = None
+        self._server: CoordinatorServer | None = None
+        self._stop_asked = threading.Event()
+        self._record: RunRecord | None = None
+        self._planned = False
+
+    def run(self, record: RunRecord) -> Outcome:
+        """Train; returns what was learnt, and what went wrong if anything did."""
+        self._record = record
+        launcher, mesh = self._launcher, self._master.mesh
+        secret = os.urandom(SECRET_BYTES)
+        coordinator = Coordinator(
+            workers=launcher.workers,
+            slots=launcher.slots,
+            iterations=self._start.iterations,
+            rendezvous_timeout_s=mesh.rendezvous_timeout_s,
+            queue_timeout_s=mesh.queue_timeout_s,
+            replacement_timeout_s=mesh.replacement_timeout_s,
+            now_s=time.monotonic(),
+        )
+        try:
+            rows = launcher.prepare()
+            if rows is not None:
+                self._plan(rows)
+            self._server = CoordinatorServer(
+                coordinator,
+                _Sink(self),
+                secret=secret,
+                host=launcher.bind_host,
+                ports=mesh.port_numbers,
+                peer_timeout_s=mesh.peer_timeout_s,
+                start=self._start_message,
+                name=f"sparkwright-{self._run}",
+            )
+            record.heard_s_ago = self._server.heard_s_ago
+            if self._stop_asked.is_set():
+                self._server.stop()
+            record.state_changed("starting", f"waiting for {launcher.workers} workers")
+            template = self._template(secret, self._server.address[1])
+            job = threading.Thread(
+                target=self._work,
+                args=(template,),
+                name=f"sparkwright-{self._run}-job",
+                daemon=True,
+            )
+            job.start()
+            self._ended.wait()
+            job.join(_TASKS_END_S)
+            if job.is_alive():
+                launcher.cancel()
+                job.join(_TASKS_END_S)
+            return self._outcome(coordinator.progress)
+        finally:
+            if self._server is not None:
+                self._server.close()
+                record.heard_s_ago = dict
+            launcher.clean_up()
+
+    def stop(self) -> None:
+        """End with the next averaging; returns at once."""
+        self._stop_asked.set()
+        if self._server is not None:
+            self._server.stop()
+
+    def cancel(self) -> None:
+        """End the tasks at once; what the driver has is kept."""
+        self._stop_asked.set()
+        self._launcher.cancel()
+        self._ended.set()
+
+    # -- private ----------------------------------------------------------------------------
+
+    def _template(self, secret: bytes, port: int) -> Any:
+        from sparkwright.workers._averaging import AveragingSettings
+        from sparkwright.workers._requests import TrainRequest
+
+        mesh = self._master.mesh
+        settings = settings_of(self._master, seed=run_seed(self._master), epochs=self._epochs)
+        assert isinstance(settings, AveragingSettings)
+        return TrainRequest(
+            definition=self._definition,
+            xla=self._master.xla,
+            run=self._run,
+            controller=(self._launcher.advertised_host, port),
+            secret=secret,
+            listen_host=self._launcher.worker_host,
+            ports=tuple(mesh.port_numbers),
+            shard="",
+            validation="",
+            settings=settings,
+        )
+
+    def _work(self, template: Any) -> None:
+        try:
+            self._launcher.run(template)
+        except BaseException as error:
+            self._job_error = error
+        if not self._ended.is_set():
+            self._ended.set()  # the tasks are over, so there is nothing to wait for
+
+    def _start_message(self) -> tuple[dict[str, Any], Sequence[Any]]:
+        vector = self._start.vector(updater=self._master.save_updater)
+        return {"size": int(vector.size)}, (vector, pack_arrays(self._start.extras()))
+
+    def _plan(self, rows: tuple[int, ...]) -> None:
+        assert self._record is not None
+        self._planned = True
+        self._record.plan_made(self._master.plan(rows, epochs=self._epochs))
+
+    def _outcome(self, progress: Progress) -> Outcome:
+        end, message = self._end, self._server.result if self._server else None
+        vector = counters = None
+        if message is not None:
+            dtype = np.dtype(message.fields["dtype"])
+            vector = np.frombuffer(message.payload, dtype, int(message.fields["size"]))
+            counters = bytes(memoryview(message.payload)[vector.nbytes :])
+            progress = Progress.from_dict(message.fields["progress"])
+        error: BaseException | None = None
+        if end is not None and end.failure is not None:
+            error = error_of(end.failure)
+        elif end is not None and end.timed_out:
+            error = RunTimeoutError(end.timed_out)
+        elif end is None and not self._stop_asked.is_set():
+            error = self._job_error or WorkerError(
+                worker=-1, host="", reason="all tasks ended before the run did."
+            )
+        stopped = self._stop_asked.is_set() and (end is None or end.stopped)
+        return Outcome(
+            vector=vector, counters=counters, progress=progress, stopped=stopped, error=error
+        )
+
+    def _worker_came(self, event: WorkerRegistered) -> None:
+        assert self._record is not None
+        self._record.worker_joined(
+            event.worker, host=event.host, rows=event.rows, attempt=event.attempt
+        )
+        rows = {w.worker: w.rows for w in self._record.status().workers if w.host}
+        if not self._planned and len(rows) == self._launcher.workers:
+            self._plan(tuple(rows[worker] for worker in range(self._launcher.workers)))
+
+
+class _Sink:
+    """Passes on what the server hears."""
+
+    def __init__(self, engine: RingEngine) -> None:
+        self._engine = engine
+        assert engine._record is not None
+        self._record = engine._record
+
+    def worker_joined(self, event: WorkerRegistered) -> None:
+        self._engine._worker_came(event)
+
+    def worker_lost(self, event: WorkerRegistered) -> None:
+        self._record.worker_lost(event.worker)
+
+    def worker_heard(self, worker: int, message: Message) -> None:
+        fields = message.fields
+        if message.kind == "rows":
+            count = sum(int(block["count"]) for block in fields["blocks"])
+            losses = np.frombuffer(message.payload, np.float32, count)
+            examples = np.frombuffer(message.payload, np.int32, count, 4 * count)
+            self._record.rows_trained(worker, fields["blocks"], losses, examples)
+        elif message.kind == "validated":
+            self._record.validated(
+                epoch=int(fields["epoch"]), loss=float(fields["loss"]), metrics=fields["metrics"]
+            )
+        else:
+            self._record.worker_alive(worker)
+
+    def history_forgotten(self) -> None:
+        self._record.history_forgotten()
+
+    def run_ended(self, end: EndRun) -> None:
+        self._engine._end = end
+        self._engine._ended.set()
+
+
+def settings_of(master: ParameterAveragingTrainingMaster, *, seed: int, epochs: int) -> Any:
+    """A template of the workers' settings, to be completed with worker and attempt."""
+    from sparkwright.workers._averaging import AveragingSettings
+
+    return AveragingSettings(
+        worker=-1,
+        attempt=-1,
+        seed=seed,
+        epochs=epochs,
+        batch_size=master.batch_size_per_worker,
+        averaging_frequency=master.averaging_frequency,
+        prefetch_batches=master.prefetch_batches,
+        save_updater=master.save_updater,
+        shuffle=master.shuffle,
+        stop_at_non_finite=master.non_finite == "stop",
+        peer_timeout_s=master.mesh.peer_timeout_s,
+        connect_timeout_s=master.mesh.connect_timeout_s,
+        hooks=master.hooks,
+    )
+
+
+def fill_in(template: Any, *, worker: int, attempt: int, shard: str, validation: str) -> Any:
+    """`template` for one worker."""
+    settings = replace(template.settings, worker=worker, attempt=attempt)
+    return replace(template, settings=settings, shard=shard, validation=validation)
+
+
+def error_of(failure: Failure) -> Exception:
+    """The exception that a worker's failure is raised as."""
+    if failure.kind == "data":
+        return DataError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
+    if failure.kind == "network":
+        return NetworkError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
+    kind = NonFiniteLossError if failure.kind == "non_finite" else WorkerError
+    return kind(
+        worker=failure.worker,
+        host=failure.host,
+        reason=failure.reason,
+        worker_traceback=failure.traceback,
+    )

@@ -1,0 +1,252 @@
+"""A training run: started, watched, waited for, stopped."""
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator
+from typing import Any
+
+from sparkwright.errors import RunInterrupted, RunTimeoutError, WorkerError
+
+from ._engine import Engine, Outcome
+from ._events import RunEvent, RunStatus
+from ._history import History
+from ._record import RunRecord
+
+_log = logging.getLogger(__name__)
+# An interrupt frees the executors within 5 s: first politely, then not.
+_POLITE_STOP_S = 3.5
+_HARD_STOP_S = 5.0
+
+
+class TrainingRun:
+    """One training run, going on while you look at it.
+
+    `await run` in a notebook, `run.wait()` in a script; `run.stop()` ends it with the next
+    averaging and keeps that average. In a notebook the run displays itself, live.
+
+    Attributes:
+        id: a short name, unique in this session.
+        title: what is trained, for headings.
+        log: the record, one row per worker and minibatch, see `History`.
+        configuration: JSON-able: master, network, data, seed, versions.
+    """
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        title: str,
+        engine: Engine,
+        record: RunRecord,
+        take_result: Callable[[Outcome], None],
+        model: Any,
+        configuration: dict[str, Any],
+    ) -> None:
+        """Start the run's thread."""
+        self.id, self.title = id, title
+        self.configuration = configuration
+        self._engine, self._record = engine, record
+        self._take_result, self._model = take_result, model
+        self._outcome: Outcome | None = None
+        self._over = threading.Event()
+        self._waiters: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._main, name=f"sparkwright-{id}", daemon=True)
+        self._thread.start()
+
+    def __repr__(self) -> str:
+        status = self.status
+        return (
+            f"<TrainingRun {self.id}: {self.title}, {status.state}, epoch {status.epoch}/"
+            f"{status.epochs}, {len(self.log)} minibatches, {status.examples_per_s:,.0f} examples/s>"
+        )
+
+    # -- look -------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> RunStatus:
+        """A snapshot of where the run is; cheap."""
+        return self._record.status()
+
+    @property
+    def log(self) -> History:
+        """The record so far."""
+        return self._record.log
+
+    @property
+    def history(self) -> Any:
+        """A pandas DataFrame: one row per worker and minibatch, see `History` for its columns."""
+        return self._record.log.to_frame()
+
+    @property
+    def stats(self) -> Any:
+        """A pandas DataFrame of phases: worker, epoch, round, phase, start_s, seconds.
+
+        Phases: "data" (waiting for minibatches), "compute", "wait" (for slower workers),
+        "average". Empty unless the master has `collect_training_stats=True`.
+        """
+        import pandas as pd
+
+        columns = ["worker", "epoch", "round", "phase", "start_s", "seconds"]
+        return pd.DataFrame(list(self._record.stats), columns=columns)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is over, one way or another."""
+        return self._over.is_set()
+
+    @property
+    def seconds(self) -> float:
+        """Since `start`; fixed when the run is over."""
+        return self.status.elapsed_s
+
+    @property
+    def start_seconds(self) -> float | None:
+        """From `start` to the first loss; None before that."""
+        return self._record.first_loss_s
+
+    @property
+    def result(self) -> Outcome | None:
+        """How the run ended; None before."""
+        return self._outcome
+
+    # -- act --------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End the run with the next averaging, keeping it; returns at once, from any thread."""
+        if not self.finished:
+            self._record.state_changed("stopping", "stopping with the next averaging")
+            self._engine.stop()
+
+    def add_listener(self, listener: Callable[[RunEvent], None]) -> Callable[[], None]:
+        """Call `listener` with each event, on the run's own thread; returns what removes it."""
+        return self._record.add_listener(listener)
+
+    def wait(self, timeout_s: float | None = None) -> Any:
+        """Wait for the end and return the trained model.
+
+        Interrupting the wait (Ctrl-C, the notebook's ■) stops the run, keeping the last average.
+
+        Raises:
+            RunInterrupted: on an interrupt; a KeyboardInterrupt.
+            RunTimeoutError: if the run is not over after `timeout_s` seconds; it goes on.
+            WorkerError, DataError, NetworkError, RunTimeoutError: why the run failed.
+        """
+        try:
+            if not self._wait_over(timeout_s):
+                raise RunTimeoutError(
+                    f"`wait` waited {timeout_s:g} s for run {self.id} to end; it goes on. "
+                    "Wait again, or end it with `run.stop()`."
+                )
+        except KeyboardInterrupt:
+            self._stop_now()
+            raise RunInterrupted(self._interrupted_message()) from None
+        return self._finish()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """`await run`: as `wait`, without blocking the notebook's buttons."""
+        return self._wait_async().__await__()
+
+    async def _wait_async(self) -> Any:
+        loop = asyncio.get_running_loop()
+        over = asyncio.Event()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop may be closed by then
+                loop.call_soon_threadsafe(over.set)
+
+        with self._lock:
+            self._waiters.append(wake)
+        if self.finished:
+            wake()
+        try:
+            await over.wait()
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            await loop.run_in_executor(None, self._stop_now)
+            raise RunInterrupted(self._interrupted_message()) from None
+        return self._finish()
+
+    def _stop_now(self) -> None:
+        began_s = time.monotonic()
+        self.stop()
+        if not self._over.wait(_POLITE_STOP_S):
+            self._engine.cancel()
+            self._over.wait(max(0.1, _HARD_STOP_S - (time.monotonic() - began_s)))
+
+    def _wait_over(self, timeout_s: float | None) -> bool:
+        # In slices: a wait without a time-out cannot be interrupted on every platform.
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self._over.wait(
+            0.5 if deadline is None else min(0.5, deadline - time.monotonic())
+        ):
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+        return True
+
+    def _interrupted_message(self) -> str:
+        status = self.status
+        return (
+            f"run {self.id} was interrupted in epoch {status.epoch} of {status.epochs} after "
+            f"{status.averagings} averagings; the model holds the last average."
+        )
+
+    def _finish(self) -> Any:
+        outcome = self._outcome
+        if outcome is not None and outcome.error is not None:
+            raise outcome.error
+        return self._model
+
+    # -- the run's thread -------------------------------------------------------------------
+
+    def _main(self) -> None:
+        record = self._record
+        try:
+            outcome = self._engine.run(record)
+        except BaseException as error:
+            from ._protocol import Progress
+
+            outcome = Outcome(vector=None, counters=None, progress=Progress(), error=error)
+        try:
+            self._take_result(outcome)
+        except Exception as error:
+            _log.exception("the result of run %s could not be put into the model", self.id)
+            outcome = Outcome(vector=None, counters=None, progress=outcome.progress, error=error)
+        self._outcome = outcome
+        record.averagings_counted(outcome.progress.averagings)
+        if outcome.error is not None:
+            record.state_changed("failed", _sentence(outcome.error), error=_details(outcome.error))
+        elif outcome.stopped:
+            record.state_changed("stopped", "stopped; the model holds the last average")
+        else:
+            record.state_changed("done", "done")
+        record.close()
+        with self._lock:
+            self._over.set()
+            waiters, self._waiters = self._waiters, []
+        for wake in waiters:
+            wake()
+
+    # -- display ----------------------------------------------------------------------------
+
+    def _ipython_display_(self) -> None:
+        """Show the live panel if the notebook extra is installed, else one line of text."""
+        from ._display import show
+
+        show(self)
+
+
+def _sentence(error: BaseException) -> str:
+    text = error.reason if isinstance(error, WorkerError) else str(error)
+    where = (
+        f"worker {error.worker}: " if isinstance(error, WorkerError) and error.worker >= 0 else ""
+    )
+    return f"{where}{text}".strip().splitlines()[0] if text else type(error).__name__
+
+
+def _details(error: BaseException) -> str:
+    if isinstance(error, WorkerError) and error.worker_traceback:
+        return f"{error}\n\n{error.worker_traceback}"
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,263 @@
+"""The coordinator's sockets, threads and clock."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sparkwright.errors import NetworkError
+from sparkwright.mesh._connection import Address, Connection, Listener
+from sparkwright.mesh._framing import Message
+
+from ._coordinator import (
+    Action,
+    ConnectionLost,
+    Coordinator,
+    Dismiss,
+    EndRun,
+    Event,
+    ForgetHistory,
+    RequestResult,
+    ResultReceived,
+    SendGroup,
+    SendRegroup,
+    SendStop,
+    StopRequested,
+    TimerFired,
+    WorkerRegistered,
+    WorkerReported,
+)
+from ._protocol import Failure, Progress
+
+_TICK_S = 0.2
+
+
+class RunSink(Protocol):
+    """Who is told what happens; called with the server's lock held, so must return quickly."""
+
+    def worker_joined(self, event: WorkerRegistered) -> None:
+        """A worker has registered."""
+        ...
+
+    def worker_lost(self, event: WorkerRegistered) -> None:
+        """A worker's connection is gone before its end."""
+        ...
+
+    def worker_heard(self, worker: int, message: Message) -> None:
+        """Rows, validation results or a sign of life have arrived."""
+        ...
+
+    def history_forgotten(self) -> None:
+        """Training begins anew."""
+        ...
+
+    def run_ended(self, end: EndRun) -> None:
+        """The run is over; called once."""
+        ...
+
+
+@dataclass(slots=True)
+class _Peer:
+    connection: Connection
+    last_heard_s: float
+    registered: WorkerRegistered | None = None
+
+
+class CoordinatorServer:
+    """Listens for the workers of one run and carries out what its `Coordinator` decides.
+
+    Attributes:
+        address: where it listens.
+        result: the vector and counters that a worker delivered, as one message; None before.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        sink: RunSink,
+        *,
+        secret: bytes,
+        host: str,
+        ports: Sequence[int],
+        peer_timeout_s: float,
+        start: Callable[[], tuple[dict[str, Any], Sequence[Any]]],
+        name: str,
+    ) -> None:
+        """Open the port and start.
+
+        Args:
+            coordinator: the rules.
+            sink: who is told.
+            secret: the run's.
+            host: the address to listen on.
+            ports: the ports to try.
+            peer_timeout_s: a worker silent for so long is given up.
+            start: gives (fields, payload) of the state that training starts from.
+            name: of the threads.
+
+        Raises:
+            NetworkError: if no port can be opened.
+        """
+        self.result: Message | None = None
+        self._coordinator, self._sink, self._start = coordinator, sink, start
+        self._peer_timeout_s = peer_timeout_s
+        self._lock = threading.RLock()
+        self._peers: dict[int, _Peer] = {}
+        self._readers: list[threading.Thread] = []
+        self._count = 0
+        self._closed = threading.Event()
+        self._ended = False
+        self._name = name
+        self._listener = Listener(
+            secret=secret, host=host, ports=ports, on_connection=self._accept, name=f"{name}-port"
+        )
+        self.address: Address = self._listener.address
+        self._timer = threading.Thread(target=self._tick, name=f"{name}-timer", daemon=True)
+        self._timer.start()
+
+    def stop(self) -> None:
+        """End the run with the next averaging."""
+        self._handle(StopRequested())
+
+    def heard_s_ago(self) -> dict[int, float]:
+        """Worker -> seconds since it was last heard."""
+        now_s = time.monotonic()
+        with self._lock:
+            return {
+                peer.registered.worker: now_s - peer.last_heard_s
+                for peer in self._peers.values()
+                if peer.registered is not None
+            }
+
+    def close(self) -> None:
+        """Close every connection and end every thread."""
+        self._closed.set()
+        self._listener.close()
+        with self._lock:
+            peers = list(self._peers.values())
+        for peer in peers:
+            peer.connection.close()
+        for thread in (self._timer, *self._readers):
+            if thread is not threading.current_thread():
+                thread.join(timeout=5.0)
+
+    # -- threads ----------------------------------------------------------------------------
+
+    def _accept(self, connection: Connection) -> None:
+        with self._lock:
+            if self._closed.is_set():
+                connection.close()
+                return
+            self._count += 1
+            number = self._count
+            self._peers[number] = _Peer(connection, time.monotonic())
+            thread = threading.Thread(
+                target=self._read, args=(number,), name=f"{self._name}-worker", daemon=True
+            )
+            self._readers.append(thread)
+        thread.start()
+
+    def _read(self, number: int) -> None:
+        peer = self._peers[number]
+        try:
+            while (message := peer.connection.receive()) is not None:
+                peer.last_heard_s = time.monotonic()
+                self._take(number, peer, message)
+        except (NetworkError, OSError, KeyError, TypeError, ValueError):
+            pass  # gone, or garbage: either way this connection is of no more use
+        with self._lock:
+            self._peers.pop(number, None)
+        peer.connection.close()
+        self._handle(ConnectionLost(connection=number), lost=peer.registered)
+
+    def _tick(self) -> None:
+        while not self._closed.wait(_TICK_S):
+            now_s = time.monotonic()
+            with self._lock:
+                silent = [
+                    peer.connection
+                    for peer in self._peers.values()
+                    if now_s - peer.last_heard_s > self._peer_timeout_s
+                ]
+            for connection in silent:
+                connection.close()  # its reader wakes up and reports it lost
+            self._handle(TimerFired())
+
+    # -- messages in ------------------------------------------------------------------------
+
+    def _take(self, number: int, peer: _Peer, message: Message) -> None:
+        fields = message.fields
+        if message.kind == "register":
+            peer.registered = WorkerRegistered(
+                connection=number,
+                worker=int(fields["worker"]),
+                attempt=int(fields["attempt"]),
+                host=str(fields["host"]),
+                address=(str(fields["address"][0]), int(fields["address"][1])),
+                rows=int(fields["rows"]),
+                validation_rows=int(fields["validation_rows"]),
+            )
+            with self._lock:
+                self._sink.worker_joined(peer.registered)
+                self._handle(peer.registered)
+        elif peer.registered is None:
+            raise NetworkError(f"a worker must register first. Received: {message.kind!r}.")
+        elif message.kind == "fetch_start":
+            start_fields, payload = self._start()
+            peer.connection.send("start", start_fields, payload)
+        elif message.kind == "report":
+            failure = fields["failure"]
+            self._handle(
+                WorkerReported(
+                    connection=number,
+                    generation=int(fields["generation"]),
+                    ending=fields["ending"],
+                    progress=Progress.from_dict(fields["progress"]),
+                    failure=Failure(**failure) if failure else None,
+                )
+            )
+        elif message.kind == "result":
+            self.result = message
+            self._handle(ResultReceived(connection=number))
+        else:
+            with self._lock:
+                self._sink.worker_heard(peer.registered.worker, message)
+
+    # -- actions out ------------------------------------------------------------------------
+
+    def _handle(self, event: Event, *, lost: WorkerRegistered | None = None) -> None:
+        with self._lock:
+            if self._ended:
+                return
+            if lost is not None and self._coordinator.present.get(lost.worker) == lost:
+                self._sink.worker_lost(lost)
+            for action in self._coordinator.handle(event, now_s=time.monotonic()):
+                self._perform(action)
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case SendGroup(connection=number, group=group):
+                self._send(number, "group", group.to_dict())
+            case SendRegroup(connection=number, generation=generation):
+                self._send(number, "regroup", {"generation": generation})
+            case SendStop(connection=number):
+                self._send(number, "stop", {})
+            case RequestResult(connection=number):
+                self._send(number, "deliver", {})
+            case Dismiss(connection=number, reason=reason):
+                self._send(number, "dismiss", {"reason": reason})
+            case ForgetHistory():
+                self._sink.history_forgotten()
+            case EndRun():
+                self._ended = True
+                self._sink.run_ended(action)
+
+    def _send(self, number: int, kind: str, fields: dict[str, Any]) -> None:
+        peer = self._peers.get(number)
+        if peer is None:
+            return
+        try:
+            peer.connection.send(kind, fields)
+        except NetworkError:
+            peer.connection.close()  # its reader reports it lost

@@ -1,0 +1,124 @@
+"""A worker's line to the coordinator."""
+
+import queue
+import threading
+import time
+from typing import Any
+
+from sparkwright.errors import NetworkError
+from sparkwright.mesh._connection import Address, Connection, connect
+from sparkwright.mesh._framing import Message
+from sparkwright.mesh._ring import Ring
+
+HEARTBEAT_S = 1.0
+
+
+class Dismissed(Exception):
+    """The coordinator has let this worker go, or is gone itself."""
+
+
+class ControlLine:
+    """Messages to and from the coordinator, on behalf of the training thread.
+
+    A reader thread takes what comes: groups and the like wait for `next_order`; "stop" and
+    "regroup" act at once, by setting `stopping` and by breaking the ring that they mean.
+    """
+
+    def __init__(self, address: Address, *, secret: bytes, timeout_s: float, name: str) -> None:
+        """Connect and start reading.
+
+        Raises:
+            NetworkError: if the coordinator cannot be reached.
+        """
+        self.stopping = threading.Event()
+        self.gone = threading.Event()
+        self._orders: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._ring: Ring | None = None
+        self._generation = 0
+        self._lock = threading.Lock()
+        self._connection: Connection = connect(address, secret=secret, timeout_s=timeout_s)
+        self._threads = [
+            threading.Thread(target=self._read, name=f"{name}-control", daemon=True),
+            threading.Thread(target=self._beat, name=f"{name}-heartbeat", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def local_host(self) -> str:
+        """This machine's address as the coordinator sees it."""
+        return str(self._connection.socket.getsockname()[0])
+
+    def send(
+        self, kind: str, fields: dict[str, Any] | None = None, payload: tuple[Any, ...] = ()
+    ) -> None:
+        """Send one message.
+
+        Raises:
+            Dismissed: if the coordinator is gone.
+        """
+        try:
+            self._connection.send(kind, fields, payload)
+        except NetworkError as error:
+            self.hang_up()
+            raise Dismissed(str(error)) from None
+
+    def next_order(self) -> Message:
+        """Wait for what to do next: "group", "deliver", "start".
+
+        Raises:
+            Dismissed: at the end of the run, or when the coordinator is gone.
+        """
+        message = self._orders.get()
+        if message.kind == "dismiss":
+            raise Dismissed(message.fields.get("reason", ""))
+        return message
+
+    def use_ring(self, ring: Ring | None, *, generation: int) -> None:
+        """Say which ring "regroup" for `generation` has to break; None: none."""
+        with self._lock:
+            if self._ring is None or ring is None:
+                self._ring = ring
+            if ring is not None and (self.gone.is_set() or generation <= self._generation):
+                ring.abort()
+
+    def close(self) -> None:
+        """Hang up and end both threads."""
+        self.hang_up()
+        for thread in self._threads:
+            thread.join(timeout=5.0)
+
+    def _read(self) -> None:
+        try:
+            while (message := self._connection.receive()) is not None:
+                if message.kind == "stop":
+                    self.stopping.set()
+                elif message.kind == "regroup":
+                    self._break_ring(int(message.fields["generation"]))
+                else:
+                    if message.kind == "dismiss":
+                        self._break_ring(self._generation)
+                    self._orders.put(message)
+        except (NetworkError, OSError):
+            pass
+        self.hang_up()
+
+    def _break_ring(self, generation: int) -> None:
+        with self._lock:
+            self._generation = max(generation, self._generation)
+            if self._ring is not None:
+                self._ring.abort()
+
+    def hang_up(self) -> None:
+        """Close the line at once; every wait ends with `Dismissed`. From any thread."""
+        self.gone.set()
+        self._connection.close()
+        self._break_ring(self._generation)
+        self._orders.put(Message(kind="dismiss", fields={"reason": "the driver is gone"}))
+
+    def _beat(self) -> None:
+        while not self.gone.wait(HEARTBEAT_S):
+            try:
+                self._connection.send("alive", {"sent_s": time.time()})
+            except NetworkError:
+                self.hang_up()

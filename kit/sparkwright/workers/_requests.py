@@ -1,0 +1,135 @@
+"""What a task asks of a trainer process, and how it is carried there.
+
+A trainer is started by its own user's task and reached through a Unix socket in a folder that only
+that user can enter; the kernel confirms the peer's user. What travels there are that same user's
+functions and layers, cloudpickled exactly as Spark's own closures are. Nothing from a TCP
+connection or a file is ever unpickled.
+"""
+
+import traceback
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sparkwright.errors import DataError, NetworkError
+from sparkwright.networks import ModelDefinition
+
+from ._replica import XlaChoice
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainRequest:
+    """Take part in a run.
+
+    Attributes:
+        definition: the network.
+        xla: see the master.
+        run: the run's id, for names of threads.
+        controller: (host, port) of the coordinator.
+        secret: the run's.
+        listen_host: the address to listen on; empty: the one that leads to the coordinator.
+        ports: the ports that may be listened on.
+        shard: folder of the worker's examples.
+        validation: folder of its validation examples.
+        settings: `AveragingSettings`.
+    """
+
+    definition: ModelDefinition
+    xla: XlaChoice
+    run: str
+    controller: tuple[str, int]
+    secret: bytes = field(repr=False)
+    listen_host: str
+    ports: tuple[int, ...]
+    shard: str
+    validation: str
+    settings: Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoundRequest:
+    """Train one round from a given vector and return the worker's (`communication="spark"`).
+
+    Attributes:
+        definition: the network.
+        xla: see the master.
+        run: the run's id.
+        shard: folder of the worker's examples.
+        settings: `AveragingSettings`.
+        epoch: from 0.
+        position: minibatch to start with.
+        iterations: the optimizer's.
+        vector: the state to start from, as `ModelState.read` gives it.
+        extras: the driver's integer and fixed state, packed; used in the run's first round.
+    """
+
+    definition: ModelDefinition
+    xla: XlaChoice
+    run: str
+    shard: str
+    settings: Any
+    epoch: int
+    position: int
+    iterations: int
+    vector: bytes = field(repr=False)
+    extras: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvaluateRequest:
+    """Run the network over a shard in inference mode.
+
+    Attributes:
+        definition: the network.
+        model_server: (host, port) of the driver's `ModelServer`.
+        secret: of that server.
+        digest: of the weights; a trainer that has them already does not fetch them.
+        shard: folder of the examples.
+        batch_size: examples a call.
+        what: "evaluation": counts of a classification; "score": summed loss.
+        class_names: names of the classes, for "evaluation".
+    """
+
+    definition: ModelDefinition
+    model_server: tuple[str, int]
+    secret: bytes = field(repr=False)
+    digest: str
+    shard: str
+    batch_size: int
+    what: Literal["evaluation", "score"]
+    class_names: tuple[str, ...] | None = None
+
+
+Request = TrainRequest | RoundRequest | EvaluateRequest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What a request led to; `error` is empty when all went well.
+
+    Attributes:
+        fields: JSON-able results.
+        payload: bytes that belong to them.
+        kind: "data", "network" or "error" of a failure.
+        error: one sentence.
+        traceback: the trainer's.
+    """
+
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+    payload: bytes = field(default=b"", repr=False)
+    kind: str = ""
+    error: str = ""
+    traceback: str = field(default="", repr=False)
+
+    @classmethod
+    def of_error(cls, error: BaseException) -> "Answer":
+        """Describe an exception, to be called while it is handled."""
+        kind = "error"
+        if isinstance(error, DataError):
+            kind = "data"
+        elif isinstance(error, NetworkError):
+            kind = "network"
+        return cls(
+            kind=kind,
+            error=str(error) if kind != "error" else f"{type(error).__name__}: {error}",
+            traceback=traceback.format_exc(),
+        )

@@ -1,0 +1,62 @@
+"""A worker's log rows on their way to the driver: collected, and sent a few times a second."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.runs._protocol import Progress
+
+from ._control import ControlLine
+
+if TYPE_CHECKING:
+    from ._averaging import RoundDone
+
+_SEND_EVERY_S = 0.1
+
+
+class RowBuffer:
+    """Collects what each averaged round did; a round that is lost is never logged."""
+
+    def __init__(self, control: ControlLine) -> None:
+        """Send to `control`."""
+        self._control = control
+        self._blocks: list[dict[str, Any]] = []
+        self._losses: list[NDArray[np.float32]] = []
+        self._examples: list[NDArray[np.int32]] = []
+        self._sent_s = 0.0
+
+    def add(
+        self, done: "RoundDone", *, progress: Progress, seconds: float, phases: dict[str, float]
+    ) -> None:
+        """Take one round's rows; `progress` is the one after it."""
+        self._blocks.append(
+            {
+                "epoch": progress.epoch + 1,
+                "round": progress.round,
+                "count": len(done.losses),
+                "ended_s": time.monotonic(),
+                "seconds": seconds,
+                "phases": phases,
+                "metrics": done.metrics,
+            }
+        )
+        self._losses.append(done.losses)
+        self._examples.append(done.examples)
+        # The first round goes at once: somebody is waiting for the first loss.
+        if self._sent_s == 0.0 or time.monotonic() - self._sent_s >= _SEND_EVERY_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what has been collected."""
+        if not self._blocks:
+            return
+        now_s = time.monotonic()
+        for block in self._blocks:
+            # Ages instead of times: the driver's clock may differ from this machine's.
+            block["age_s"] = now_s - block.pop("ended_s")
+        losses, examples = np.concatenate(self._losses), np.concatenate(self._examples)
+        self._control.send("rows", {"blocks": self._blocks}, (losses, examples))
+        self._blocks, self._losses, self._examples = [], [], []
+        self._sent_s = now_s

@@ -1,0 +1,109 @@
+"""A worker's examples as memory-mapped column files: written once, read at random for epochs."""
+
+import json
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.data import DataSet
+from sparkwright.errors import DataError
+
+_INDEX = "shard.json"
+
+
+class ShardWriter:
+    """Appends DataSets to a folder, one raw file a column, so that each column is contiguous.
+
+    Random minibatches are then one NumPy gather from a memory map; record batches would need one
+    gather a batch and column.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Write into `folder`, which is created."""
+        folder.mkdir(parents=True, mode=0o700)
+        self.folder = folder
+        self.rows = 0
+        self._columns: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
+        self._files: dict[str, BinaryIO] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+        if kind is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def append(self, dataset: DataSet) -> None:
+        """Add examples.
+
+        Raises:
+            DataError: if their columns, dtypes or shapes differ from those before.
+        """
+        if not len(dataset):
+            return
+        columns = dataset.columns()
+        found = {name: (a.dtype, a.shape[1:]) for name, a in columns.items()}
+        if not self._columns:
+            self._columns = found
+            for number, name in enumerate(columns):
+                self._files[name] = (self.folder / f"{number}.bin").open("wb", buffering=1 << 20)
+        elif found != self._columns:
+            raise DataError(
+                "all examples must have the same columns, dtypes and shapes. Received: "
+                f"{_describe(found)} after {self.rows} examples with {_describe(self._columns)}."
+            )
+        for name, array in columns.items():
+            self._files[name].write(memoryview(np.ascontiguousarray(array)).cast("B"))
+        self.rows += len(dataset)
+
+    def close(self) -> None:
+        """Finish; the folder can be opened as a `Shard` afterwards."""
+        for file in self._files.values():
+            file.close()
+        self._files = {}
+        index = {
+            "rows": self.rows,
+            "columns": [
+                [name, dtype.str, list(shape)] for name, (dtype, shape) in self._columns.items()
+            ],
+        }
+        (self.folder / _INDEX).write_text(json.dumps(index))
+
+
+class Shard:
+    """What a `ShardWriter` wrote, memory-mapped.
+
+    Attributes:
+        rows: how many examples.
+        columns: flat name -> (rows, ...) read-only array; empty when there are no rows.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Map the files of `folder`."""
+        index = json.loads((folder / _INDEX).read_text())
+        self.rows = int(index["rows"])
+        self.columns: dict[str, NDArray[Any]] = {}
+        for number, (name, dtype, shape) in enumerate(index["columns"]):
+            self.columns[name] = np.memmap(
+                folder / f"{number}.bin", dtype=np.dtype(dtype), mode="r", shape=(self.rows, *shape)
+            )
+
+    def gather(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Columns of the examples `rows`; each array has the shape of `rows`, then of an example."""
+        return {name: np.take(array, rows, axis=0) for name, array in self.columns.items()}
+
+    def dataset(self, rows: slice) -> DataSet:
+        """The examples of a slice, without copying."""
+        return DataSet.from_columns({name: array[rows] for name, array in self.columns.items()})
+
+
+def _describe(columns: dict[str, tuple[np.dtype[Any], tuple[int, ...]]]) -> str:
+    return ", ".join(f"{name}: {dtype}{list(shape)}" for name, (dtype, shape) in columns.items())

@@ -1,0 +1,342 @@
+"""The trainer process: holds TensorFlow and warm replicas, outlives Spark's Python workers.
+
+Spark ends an idle Python worker after about a minute; starting TensorFlow again costs nine
+seconds, and a compiled step more. So a task only streams its partition to a file and asks a
+trainer on the same machine, which stays until its owner (Spark's Python daemon, or the process
+that uses a ParallelWrapper) is gone. One trainer serves one task at a time and one device.
+
+    python -m sparkwright.workers._trainer SOCKET OWNER_PID DEVICE CORES
+"""
+
+import faulthandler
+import hashlib
+import os
+import pickle
+import select
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparkwright.errors import NetworkError, SparkwrightError
+from sparkwright.mesh._connection import Connection, close_socket, connect
+
+from ._requests import Answer, EvaluateRequest, Request, RoundRequest, TrainRequest
+
+# Replicas of the networks used last; each holds weights, optimizer state and compiled functions.
+_KEPT_REPLICAS = 2
+# A trainer whose task is gone ends its work between two calls; if it does not, it ends itself.
+_ABANDONED_S = 4.0
+# A trainer that nobody has used for so long gives its memory back.
+_IDLE_S = 3600.0
+
+
+class Trainer:
+    """Serves requests one after another."""
+
+    def __init__(self, path: Path, *, device: str) -> None:
+        """Listen at `path`; `device` names what this trainer computes on."""
+        self._path, self._device = path, device
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.bind(str(path))
+        self._socket.listen(8)
+        self._socket.settimeout(_IDLE_S)
+        self._replicas: OrderedDict[tuple[str, str], Any] = OrderedDict()
+        self._round_run = ""  # the run whose counters the replica holds
+        self._digests: dict[tuple[str, str], str] = {}
+
+    def serve(self) -> None:
+        """Answer until idle for an hour."""
+        while True:
+            try:
+                sock, _ = self._socket.accept()
+            except TimeoutError:
+                return
+            if _peer_user(sock) != os.getuid():
+                sock.close()
+                continue
+            self._converse(Connection(sock))
+
+    def _converse(self, connection: Connection) -> None:
+        """Answer one task's requests until it hangs up."""
+        try:
+            while (message := connection.receive()) is not None:
+                request: Request = pickle.loads(message.payload)
+                watch = _Watch(connection.socket)
+                try:
+                    answer = self._answer(request, watch.gone)
+                except SparkwrightError as error:
+                    answer = Answer.of_error(error)
+                except Exception as error:
+                    # A user's layer may have failed half-way: what it left behind is not trusted.
+                    self._forget(request)
+                    answer = Answer.of_error(error)
+                finally:
+                    watch.close()
+                if watch.gone.is_set():
+                    break
+                connection.send("answer", {}, (pickle.dumps(answer),))
+        except (NetworkError, OSError):
+            pass
+        connection.close()
+
+    def _answer(self, request: Request, gone: threading.Event) -> Answer:
+        match request:
+            case TrainRequest():
+                return self._train(request, gone)
+            case RoundRequest():
+                return self._round(request)
+            case EvaluateRequest():
+                return self._evaluate(request, gone)
+
+    def _replica(self, request: Request) -> Any:
+        from ._replica import Replica
+
+        key = _replica_key(request)
+        replica = self._replicas.pop(key, None)
+        if replica is None:
+            while len(self._replicas) >= _KEPT_REPLICAS:
+                old, _ = self._replicas.popitem(last=False)
+                self._digests.pop(old, None)
+            replica = Replica(request.definition, xla=key[1])  # pyright: ignore[reportArgumentType]
+        self._replicas[key] = replica
+        return replica
+
+    def _forget(self, request: Request) -> None:
+        self._replicas.pop(_replica_key(request), None)
+        self._digests.pop(_replica_key(request), None)
+
+    # -- requests ---------------------------------------------------------------------------
+
+    def _train(self, request: TrainRequest, gone: threading.Event) -> Answer:
+        from sparkwright.mesh._ring import RingPort
+
+        from ._averaging import AveragingWorker
+        from ._control import ControlLine
+        from ._shard import Shard
+
+        name = f"sparkwright-{request.run}"
+        # Connected before the replica is built, so that the driver hears of a failure at once.
+        control = ControlLine(
+            request.controller,
+            secret=request.secret,
+            timeout_s=request.settings.connect_timeout_s,
+            name=name,
+        )
+        port = None
+        try:
+            self._digests.pop(_replica_key(request), None)
+            port = RingPort(
+                secret=request.secret,
+                host=request.listen_host or control.local_host,
+                ports=request.ports,
+                name=name,
+            )
+            worker = AveragingWorker(
+                settings=request.settings,
+                replica=self._replica(request),
+                shard=Shard(Path(request.shard)),
+                validation=Shard(Path(request.validation)),
+                control=control,
+                port=port,
+                gone=gone,
+            )
+            _abort_when_gone(gone, control)
+            worker.run()
+        finally:
+            control.close()
+            if port is not None:
+                port.close()
+        return Answer()
+
+    def _round(self, request: RoundRequest) -> Answer:
+        from sparkwright.networks import pack_arrays, unpack_arrays
+
+        from ._averaging import LocalTrainer, own_counters
+        from ._shard import Shard
+
+        replica, settings = self._replica(request), request.settings
+        self._digests.pop(_replica_key(request), None)
+        trainer = LocalTrainer(settings, replica, Shard(Path(request.shard)))
+        try:
+            replica.write(np.frombuffer(request.vector, replica.state.dtype))
+            if self._round_run != request.run or request.position == request.epoch == 0:
+                values = unpack_arrays(request.extras, replica.state.read_extras())
+                own_counters(values[: len(replica.state.counters)], worker=settings.worker)
+                replica.state.write_extras(values)
+                self._round_run = request.run
+            if request.position == 0:
+                replica.reset_metrics()
+            replica.iterations = request.iterations
+            if not settings.save_updater:
+                replica.reset_updater()
+            done = trainer.round(
+                epoch=request.epoch, position=request.position, stopping=threading.Event()
+            )
+        finally:
+            trainer.close()
+        vector = replica.state.read(updater=settings.save_updater)
+        fields = {
+            "worker": settings.worker,
+            "losses": done.losses.tolist(),
+            "examples": done.examples.tolist(),
+            "metrics": done.metrics,
+            "iterations": replica.iterations,
+        }
+        counters = b""
+        if settings.worker == 0:
+            counters = pack_arrays(replica.state.read_counters())
+        return Answer(fields=fields, payload=pickle.dumps((vector.tobytes(), counters)))
+
+    def _evaluate(self, request: EvaluateRequest, gone: threading.Event) -> Answer:
+        from ._inference import run_inference
+        from ._shard import Shard
+
+        replica, key = self._replica(request), _replica_key(request)
+        if self._digests.get(key) != request.digest:
+            self._digests.pop(key, None)
+            _fetch_weights(replica, request)
+            self._digests[key] = request.digest
+        return run_inference(replica, Shard(Path(request.shard)), request, gone)
+
+
+def _replica_key(request: Request) -> tuple[str, str]:
+    xla = "auto" if isinstance(request, EvaluateRequest) else request.xla
+    return request.definition.fingerprint, xla
+
+
+def _fetch_weights(replica: Any, request: EvaluateRequest) -> None:
+    from sparkwright.networks import unpack_arrays
+
+    connection = connect(request.model_server, secret=request.secret, timeout_s=30.0)
+    try:
+        connection.send("fetch")
+        message = connection.receive()
+    finally:
+        connection.close()
+    if message is None:
+        raise NetworkError("the driver closed the connection before it sent the weights.")
+    size = replica.state.averaged_size
+    vector = np.frombuffer(message.payload, replica.state.dtype, size)
+    replica.write(vector)
+    rest = bytes(memoryview(message.payload)[vector.nbytes :])
+    if hashlib.sha256(message.payload).hexdigest() != request.digest:
+        raise NetworkError("the weights that arrived are not those that were announced.")
+    replica.state.write_extras(unpack_arrays(rest, replica.state.read_extras()))
+
+
+class _Watch:
+    """Notices, while a request is worked on, that the task which asked is gone."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.gone = threading.Event()
+        self._finished = threading.Event()
+        self._socket = sock
+        self._wake_read, self._wake_write = os.pipe()
+        self._thread = threading.Thread(target=self._look, name="sparkwright-watch", daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        poller = select.poll()
+        poller.register(self._socket, select.POLLIN | select.POLLHUP)
+        poller.register(self._wake_read, select.POLLIN)
+        ready = {number for number, _ in poller.poll()}
+        if self._wake_read in ready:
+            return
+        # A task sends nothing while it waits: bytes or a hang-up both mean the end.
+        self.gone.set()
+        if not self._finished.wait(_ABANDONED_S):
+            os._exit(3)
+
+    def close(self) -> None:
+        self._finished.set()
+        os.write(self._wake_write, b"x")
+        self._thread.join()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+
+def _abort_when_gone(gone: threading.Event, control: Any) -> None:
+    """Hang up on the coordinator as soon as the task is gone, which ends every wait."""
+
+    def wait() -> None:
+        while not control.gone.is_set():
+            if gone.wait(0.2):
+                control.hang_up()
+                return
+
+    threading.Thread(target=wait, name="sparkwright-abandon", daemon=True).start()
+
+
+def _peer_user(sock: socket.socket) -> int:
+    if not hasattr(socket, "SO_PEERCRED"):
+        return os.getuid()  # the folder's permissions are all there is
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int.from_bytes(raw[4:8], sys.byteorder)
+
+
+def _end_with(owner: int, path: Path) -> None:
+    """End this process as soon as `owner` does."""
+
+    def watch() -> None:
+        try:
+            handle = os.pidfd_open(owner)
+            select.select([handle], [], [])
+        except (OSError, AttributeError):
+            while _is_alive(owner):
+                time.sleep(0.5)
+        shutil.rmtree(path.parent, ignore_errors=True)
+        os._exit(0)
+
+    threading.Thread(target=watch, name="sparkwright-owner", daemon=True).start()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _set_up_device(device: str, cores: int) -> None:
+    """Fix devices and threads before TensorFlow starts; it cannot change its mind later."""
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    kind, _, address = device.partition("-")
+    os.environ["CUDA_VISIBLE_DEVICES"] = address if kind == "gpu" else "-1"
+    os.environ["OMP_NUM_THREADS"] = str(cores)
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(cores)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)
+
+
+def main(arguments: list[str]) -> None:
+    """Run a trainer."""
+    path, owner, device, cores = arguments
+    faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is the driver's affair
+    _end_with(int(owner), Path(path))
+    trainer = Trainer(Path(path), device=device)
+    _set_up_device(device, int(cores))
+    try:
+        trainer.serve()
+    finally:
+        close_socket(trainer._socket)
+        Path(path).unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
