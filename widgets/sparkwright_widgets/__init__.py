@@ -13,7 +13,12 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
+from ._block import Block as Block
+from ._confusion_figure import confusion_figure as confusion_figure
 from ._display import RunDisplay as RunDisplay, panel_for as panel_for
+from ._environment_table import environment_table as environment_table
 from ._panel import LivePanel as LivePanel
+from ._partition_table import partition_table as partition_table
+from ._summary import summary as summary
 
 del _anywidget, _ipywidgets

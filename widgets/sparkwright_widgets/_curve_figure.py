@@ -54,8 +54,14 @@ def curve_svg(lines: dict[int, FloatPoints], *, alt: str) -> str:
     axes.grid(axis="y", color=INK, alpha=0.12)
     count = len([line for line in lines if line != EPOCH])
     if count <= 10:
-        place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
-        axes.legend(frameon=False, labelcolor=INK, fontsize=9, ncols=min(count, 5), **place)
+        axes.legend(
+            frameon=False,
+            labelcolor=INK,
+            fontsize=9,
+            ncols=min(count, 5),
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+        )
     _start_at_zero(axes, lines)
     return inline_svg(figure, alt=alt)
 

@@ -53,8 +53,13 @@ def html_table(
     )
 
 
-def text_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """The same for a terminal: columns padded to their widest cell, first one to the left.
+def text_table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    text_columns: Collection[int] = (),
+) -> str:
+    """The same for a terminal: columns padded to their widest cell, the first to the left.
 
     Example:
         >>> print(text_table(["worker", "rows"], [["0", 600], ["10", 1200]]))
@@ -66,7 +71,7 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
     lines = (
         "  ".join(
-            value.ljust(width) if column == 0 else value.rjust(width)
+            value.ljust(width) if column == 0 or column in text_columns else value.rjust(width)
             for column, (value, width) in enumerate(zip(row, widths, strict=True))
         )
         for row in cells

@@ -363,7 +363,9 @@ function lookOf(id, ink) {
     return { colour: VALIDATION_COLOUR, width: 2, alpha: 1, dash: [6, 4], marker: "ring" };
   }
   const marker = MARKERS[(id + Math.floor(id / COLOURS.length)) % MARKERS.length];
-  return { colour: COLOURS[id % COLOURS.length], width: 1, alpha: 0.6, dash: [], marker };
+  const isDark = (ink.match(/\d+/g) ?? [0]).slice(0, 3).every((channel) => channel > 128);
+  const alpha = isDark ? 0.9 : 0.6; // thin dark colours vanish on a dark page
+  return { colour: COLOURS[id % COLOURS.length], width: 1, alpha, dash: [], marker };
 }
 
 function stroke(context, alpha, points) {

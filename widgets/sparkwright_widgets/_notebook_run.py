@@ -1,0 +1,298 @@
+"""Executes a notebook from top to bottom, telling a reader at a terminal how it goes.
+
+The kernel runs on this very interpreter, whatever kernels are installed, in the notebook's own
+folder. No kernel outlives this module: Ctrl-C first interrupts the running cell (so that a
+training run stops and frees its executors), a second one, or ten seconds, ends the kernel.
+"""
+
+import asyncio
+import contextlib
+import re
+import signal
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ipykernel.kernelspec import get_kernel_dict
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_core.utils import ensure_async
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
+
+from ._format import duration_text, plain
+
+_KERNEL_START_TIMEOUT_S = 60
+_GRACE_S = 10.0  # between interrupting a cell and ending its kernel
+_PROGRESS_EVERY_S = 2.0
+_TRACEBACK_LINES = 25
+
+# Runs after the last cell: what the panels' threads display at the end would else be lost.
+_SETTLE = (
+    "import sys as _sys\n"
+    "if 'sparkwright_widgets' in _sys.modules:\n"
+    "    from sparkwright_widgets._display import settle as _settle\n"
+    "    _settle()\n"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NotebookFailure:
+    """Why a notebook did not reach its end.
+
+    Attributes:
+        cell: position of the cell among the code cells, from 1; 0 if none had started.
+        source: the first lines of that cell.
+        reason: one line.
+        details: the last lines of the traceback, without terminal colours; may be empty.
+        was_interrupted: whether a person (or a signal) ended it.
+    """
+
+    cell: int
+    source: str
+    reason: str
+    details: str = ""
+    was_interrupted: bool = False
+
+
+def run_notebook(
+    notebook: NotebookNode,
+    *,
+    folder: Path,
+    timeout_s: float | None,
+    say: Callable[[str], None],
+) -> NotebookFailure | None:
+    """Execute `notebook` in place; its outputs are there even if it fails.
+
+    Args:
+        notebook: the notebook, modified.
+        folder: working directory of the kernel.
+        timeout_s: limit for each cell; None for no limit.
+        say: takes one line of progress at a time.
+
+    Returns:
+        None if every cell ran, else the reason why not.
+    """
+    return asyncio.run(_run(notebook, folder=folder, timeout_s=timeout_s, say=say))
+
+
+async def _run(
+    notebook: NotebookNode,
+    *,
+    folder: Path,
+    timeout_s: float | None,
+    say: Callable[[str], None],
+) -> NotebookFailure | None:
+    with tempfile.TemporaryDirectory(prefix="sparkwright-") as private:
+        # Sockets in a folder of this user's rather than TCP ports: nobody else can connect.
+        manager = AsyncKernelManager(
+            kernel_spec_manager=_ThisInterpreter(),
+            connection_file=f"{private}/kernel.json",
+            transport="ipc",
+            ip=f"{private}/socket",
+        )
+        client = _TalkingClient(notebook, manager, timeout_s=timeout_s, say=say)
+        return await _run_on(client, manager, folder)
+
+
+async def _run_on(
+    client: "_TalkingClient", manager: AsyncKernelManager, folder: Path
+) -> NotebookFailure | None:
+    task = asyncio.ensure_future(_start_and_execute(client, manager, folder))
+    interruption = _Interruption(manager, task)
+    try:
+        with interruption.on_signals():
+            await task
+    except CellTimeoutError as error:
+        await manager.interrupt_kernel()
+        await asyncio.sleep(_GRACE_S / 2)  # a training run frees its executors
+        return client.failure(error, was_interrupted=False)
+    except (CellExecutionError, DeadKernelError, RuntimeError) as error:
+        return client.failure(error, was_interrupted=interruption.has_begun)
+    except asyncio.CancelledError:
+        return client.failure(None, was_interrupted=True)
+    finally:
+        await _end_kernel(manager)
+    return None
+
+
+async def _start_and_execute(
+    client: "_TalkingClient", manager: AsyncKernelManager, folder: Path
+) -> None:
+    await manager.start_kernel(cwd=str(folder))
+    channels = manager.client()
+    channels.start_channels()
+    client.kc = channels
+    try:
+        await channels.wait_for_ready(timeout=_KERNEL_START_TIMEOUT_S)
+        client.nb.cells.append(new_code_cell(_SETTLE))
+        try:
+            await client.async_execute()
+        finally:
+            client.nb.cells.pop()
+    finally:
+        channels.stop_channels()
+
+
+async def _end_kernel(manager: AsyncKernelManager) -> None:
+    """Shut the kernel down; kill it if it does not go by itself."""
+    if manager.has_kernel:
+        await manager.shutdown_kernel(now=not await manager.is_alive())
+    await ensure_async(manager.cleanup_resources())
+
+
+class _ThisInterpreter(KernelSpecManager):
+    """Knows one kernel: ipykernel on the interpreter that runs this."""
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        return KernelSpec(resource_dir="", **get_kernel_dict())
+
+
+class _Interruption:
+    """Turns Ctrl-C into an interrupt of the cell, and, if that does not help, into an end."""
+
+    def __init__(self, manager: AsyncKernelManager, task: "asyncio.Future[None]") -> None:
+        self.has_begun = False
+        self._manager, self._task = manager, task
+        self._interrupting: asyncio.Future[None] | None = None
+
+    @contextlib.contextmanager
+    def on_signals(self) -> Any:
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, self._begin)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+            if self._interrupting is not None:
+                self._interrupting.cancel()
+
+    def _begin(self) -> None:
+        if self.has_begun:
+            self._task.cancel()
+            return
+        self.has_begun = True
+        self._interrupting = asyncio.ensure_future(self._interrupt())
+
+    async def _interrupt(self) -> None:
+        if self._manager.has_kernel:
+            await self._manager.interrupt_kernel()
+            await asyncio.sleep(_GRACE_S)
+        self._task.cancel()
+
+
+class _TalkingClient(NotebookClient):
+    """Says which cell runs, passes on what it prints, and how far a training run has come."""
+
+    def __init__(
+        self,
+        notebook: NotebookNode,
+        manager: AsyncKernelManager,
+        *,
+        timeout_s: float | None,
+        say: Callable[[str], None],
+    ) -> None:
+        super().__init__(notebook, km=manager, timeout=timeout_s, coalesce_streams=True)
+        self._say = say
+        self._titles = _titles(notebook)
+        self._code_cells = [
+            index
+            for index, cell in enumerate(notebook.cells)
+            if cell.cell_type == "code" and cell.source.strip()
+        ]
+        self._number = 0  # of the running cell among the code cells, from 1
+        self._cell_began_s = self._progress_due_s = 0.0
+        self._unfinished_line = ""
+        self.on_cell_execute = self._cell_begins
+        self.on_cell_executed = self._cell_ends
+
+    def failure(self, error: Exception | None, *, was_interrupted: bool) -> NotebookFailure:
+        """What to tell about the cell that ran when `error` came up."""
+        index = self._code_cells[self._number - 1] if self._number else None
+        source = self.nb.cells[index].source if index is not None else ""
+        reason, details = _described(error, was_interrupted=was_interrupted)
+        return NotebookFailure(
+            cell=self._number,
+            source="\n".join(source.strip().splitlines()[:8]),
+            reason=reason,
+            details=details,
+            was_interrupted=was_interrupted,
+        )
+
+    @asynccontextmanager
+    async def async_setup_kernel(self, **_options: Any) -> AsyncGenerator[None, None]:
+        """Nothing: `_run` starts and ends the kernel and handles the signals."""
+        yield
+
+    def _cell_begins(self, *, cell: NotebookNode, cell_index: int, **_more: Any) -> None:
+        if cell_index not in self._titles:
+            return  # the settling cell
+        self._number += 1
+        self._cell_began_s = time.monotonic()
+        self._progress_due_s = 0.0
+        self._say(f"[{self._number}/{len(self._code_cells)}] {self._titles[cell_index]}")
+
+    def _cell_ends(self, *, cell: NotebookNode, cell_index: int, **_more: Any) -> None:
+        self._pass_on("\n" if self._unfinished_line else "")
+        seconds = time.monotonic() - self._cell_began_s
+        if cell_index in self._titles and seconds >= 1:
+            self._say(f"      {duration_text(seconds)}")
+
+    def output(self, outs: Any, msg: Any, display_id: Any, cell_index: int) -> Any:
+        if msg["msg_type"] == "stream" and msg["content"].get("name") == "stdout":
+            self._pass_on(msg["content"]["text"])
+        return super().output(outs, msg, display_id, cell_index)
+
+    def handle_comm_msg(self, outs: Any, msg: Any, cell_index: int) -> None:
+        super().handle_comm_msg(outs, msg, cell_index)
+        # The chart's description for those who cannot see it: here it is the progress.
+        summary = msg["content"]["data"].get("state", {}).get("summary")
+        if summary and time.monotonic() >= self._progress_due_s:
+            self._progress_due_s = time.monotonic() + _PROGRESS_EVERY_S
+            self._say(f"      {summary}")
+
+    def _pass_on(self, text: str) -> None:
+        *lines, self._unfinished_line = (self._unfinished_line + text).split("\n")
+        for line in lines:
+            # Of a line that rewrote itself (a progress bar) only the last state is told.
+            self._say(f"      {plain(line.rstrip(chr(13)).rsplit(chr(13), 1)[-1])}".rstrip())
+
+
+def _titles(notebook: NotebookNode) -> dict[int, str]:
+    """What to call each code cell: the heading right above it, or its first line."""
+    titles: dict[int, str] = {}
+    heading = ""
+    for index, cell in enumerate(notebook.cells):
+        lines = [line.strip() for line in cell.source.splitlines() if line.strip()]
+        if cell.cell_type == "markdown":
+            headings = [line.lstrip("#").strip() for line in lines if line.startswith("#")]
+            heading = headings[-1] if headings else heading
+        elif cell.cell_type == "code" and lines:
+            titles[index] = heading or lines[0][:70]
+            heading = ""
+    return titles
+
+
+def _described(error: Exception | None, *, was_interrupted: bool) -> tuple[str, str]:
+    """An error as (one line, last lines of the traceback)."""
+    if was_interrupted:
+        return "interrupted", ""
+    if isinstance(error, CellExecutionError):
+        # nbclient repeats the cell first; IPython's own part begins after a long rule.
+        traceback = re.split(r"^-{60,}$", plain(error.traceback), flags=re.MULTILINE)[-1]
+        lines = traceback.strip().splitlines()
+        return plain(f"{error.ename}: {error.evalue}"), "\n".join(lines[-_TRACEBACK_LINES:])
+    if isinstance(error, CellTimeoutError):
+        return "the cell took longer than `--timeout-s` allows", ""
+    if isinstance(error, DeadKernelError):
+        return "the kernel ended by itself; most often because memory ran out", ""
+    return f"{type(error).__name__}: {error}", ""

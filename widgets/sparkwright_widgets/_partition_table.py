@@ -1,0 +1,57 @@
+"""How the examples lie in partitions, as a table with bars."""
+
+from collections.abc import Sequence
+
+from ._block import Block
+from ._format import count_text
+from ._table import Markup, html_table, text_table
+
+
+def partition_table(counts: Sequence[int], *, caption: str = "Examples in each partition") -> Block:
+    """Show how evenly data is spread: one bar a partition, and the skew in a sentence.
+
+    Args:
+        counts: examples in each partition, in order.
+        caption: what the table is about; default "Examples in each partition".
+
+    Raises:
+        ValueError: if `counts` is empty or holds a negative number.
+    """
+    counts = [int(count) for count in counts]
+    if not counts or min(counts) < 0:
+        raise ValueError(
+            "`counts` must hold one number of examples per partition, none negative. "
+            f"Received: counts={counts!r}."
+        )
+    total, largest = sum(counts), max(counts)
+    rows = [
+        [number, count_text(count), _percent(count, total), _bar(count, largest)]
+        for number, count in enumerate(counts)
+    ]
+    sentence = _verdict(counts)
+    heads = ["Partition", "Examples", "Share", "Compared with the largest"]
+    html = html_table(heads, rows, label=caption, text_columns=(3,), caption=caption)
+    text = text_table(heads[:3], [row[:3] for row in rows])
+    return Block(html=f"{html}<p>{sentence}</p>", text=f"{text}\n{sentence}", kind="partitions")
+
+
+def _verdict(counts: Sequence[int]) -> str:
+    total, mean = sum(counts), sum(counts) / len(counts)
+    sentence = f"{count_text(total)} examples in {len(counts)} partitions"
+    if total == 0:
+        return f"{sentence}: all are empty."
+    empty = sum(count == 0 for count in counts)
+    idle = f"; {empty} empty, whose workers have nothing to do" if empty else ""
+    return f"{sentence}; the largest holds {max(counts) / mean:.2f} times the mean{idle}."
+
+
+def _percent(count: int, total: int) -> str:
+    return f"{count / total:.1%}" if total else "0.0%"
+
+
+def _bar(count: int, largest: int) -> Markup:
+    width = 100 * count / largest if largest else 0
+    return Markup(
+        f'<span class="sparkwright-share" aria-hidden="true"><span style="width:{width:.1f}%">'
+        "</span></span>"
+    )
