@@ -37,6 +37,8 @@ _SETTINGS = {
 _START_TIMEOUT_S = 60
 _KERNEL = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
 
+_HAS_FAILED = pytest.StashKey[bool]()
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Server:
@@ -125,12 +127,20 @@ def _wait_until_up(server, process, log):
     pytest.fail(f"JupyterLab did not start. Its log:\n{log.read_text()[-4000:]}")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if call.when == "call":
+        item.stash[_HAS_FAILED] = report.failed
+    return report
+
+
 @pytest.fixture
 def lab(chromium, jupyter_server, request):
     """`lab(notebook_path, …) -> LabPage`: a copy of the notebook, open in JupyterLab, kernel idle.
 
-    When the test ends, the pages are photographed and closed, the kernels shut down, and errors
-    that JavaScript raised fail the test.
+    When the test ends, the pages are closed (after a photograph if it failed), the kernels shut
+    down, and errors that JavaScript raised fail the test.
     """
     opened = []
 
@@ -159,8 +169,9 @@ def lab(chromium, jupyter_server, request):
     errors = []
     for page, context in opened:
         errors += page.errors
-        with contextlib.suppress(Exception):
-            page.screenshot(f"end-of-{request.node.name}")
+        if request.node.stash.get(_HAS_FAILED, False):
+            with contextlib.suppress(Exception):
+                page.screenshot(f"failed-{request.node.name}")
         page.shut_down_kernels()
         context.close()
     assert errors == [], "JavaScript raised errors"
