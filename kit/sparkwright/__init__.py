@@ -1,3 +1,37 @@
-"""Distributed deep learning on Spark, from a notebook."""
+"""Distributed deep learning on Apache Spark with Keras, from a notebook.
 
+    import sparkwright as sw
+
+    spark = sw.start_spark(workers=2)
+    train, test = sw.data.digits(spark).random_split([0.8, 0.2], seed=7)
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32)
+    network = sw.SparkNetwork(spark, sw.networks.lenet(), master)
+    network.fit(train, epochs=5)
+    network.evaluate(test).accuracy
+
+Importing this package loads neither TensorFlow nor Spark.
+"""
+
+from . import data as data, networks as networks
 from ._version import __version__ as __version__
+from .data import DataSet as DataSet, DistributedDataSet as DistributedDataSet
+from .errors import (
+    ConfigurationError as ConfigurationError,
+    DataError as DataError,
+    NetworkError as NetworkError,
+    NonFiniteLossError as NonFiniteLossError,
+    RunInterrupted as RunInterrupted,
+    RunTimeoutError as RunTimeoutError,
+    SlotsError as SlotsError,
+    SparkwrightError as SparkwrightError,
+    WorkerError as WorkerError,
+)
+from .evaluation import Evaluation as Evaluation
+from .masters import (
+    MeshConfig as MeshConfig,
+    ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
+    TrainingHook as TrainingHook,
+)
+from .runs import TrainingRun as TrainingRun
+from .spark import SparkNetwork as SparkNetwork, start_spark as start_spark
+from .storage import load_model as load_model, save_model as save_model

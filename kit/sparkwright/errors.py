@@ -74,7 +74,7 @@ class NonFiniteLossError(WorkerError, ArithmeticError):
     """The loss of a minibatch was NaN or infinite; the last good average is kept."""
 
 
-class RunInterrupted(KeyboardInterrupt):  # noqa: N818  (as KeyboardInterrupt: no Error suffix)
+class RunInterrupted(KeyboardInterrupt):
     """The cell was interrupted: the run has been stopped, its last average is kept.
 
     A subclass of KeyboardInterrupt, so that "Run all" does not go on with the next cell.

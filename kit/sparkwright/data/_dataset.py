@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from sparkwright.errors import DataError
 
 Array = NDArray[Any]
 _GROUPS = ("features", "labels", "features_masks", "labels_masks")

@@ -51,6 +51,13 @@ class WorkerReported:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerFailed:
+    """A worker failed before it could register."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ConnectionLost:
     """A worker's connection is closed, or it has been silent for too long."""
 
@@ -127,7 +134,13 @@ class EndRun:
 
 
 Event = (
-    WorkerRegistered | WorkerReported | ConnectionLost | ResultReceived | StopRequested | TimerFired
+    WorkerRegistered
+    | WorkerReported
+    | WorkerFailed
+    | ConnectionLost
+    | ResultReceived
+    | StopRequested
+    | TimerFired
 )
 Action = (
     SendGroup | SendRegroup | SendStop | RequestResult | Dismiss | ForgetHistory | EndRun
@@ -206,6 +219,8 @@ class Coordinator:
                 return self._register(event, now_s)
             case WorkerReported():
                 return self._take_report(event, now_s)
+            case WorkerFailed(failure=failure):
+                return self._halt(failure, now_s)
             case ConnectionLost(connection=connection):
                 return self._lose(connection, now_s)
             case ResultReceived(connection=connection):
@@ -360,6 +375,8 @@ class Coordinator:
 
     def _halt(self, failure: Failure | None, now_s: float) -> list[Action]:
         self._failure = self._failure or failure
+        if self.phase == "gathering":
+            return self._end()
         if self.phase not in ("training", "regrouping"):
             return []
         self.phase, self._regrouping_since_s = "halting", now_s

@@ -25,6 +25,7 @@ from ._coordinator import (
     SendStop,
     StopRequested,
     TimerFired,
+    WorkerFailed,
     WorkerRegistered,
     WorkerReported,
 )
@@ -201,6 +202,8 @@ class CoordinatorServer:
             with self._lock:
                 self._sink.worker_joined(peer.registered)
                 self._handle(peer.registered)
+        elif message.kind == "failed":
+            self._handle(WorkerFailed(failure=Failure(**fields)))
         elif peer.registered is None:
             raise NetworkError(f"a worker must register first. Received: {message.kind!r}.")
         elif message.kind == "fetch_start":

@@ -137,7 +137,8 @@ class AveragingWorker:
         except Dismissed:
             raise
         except Exception as error:
-            ending, failure = "failed", self._describe(error)
+            ending = "failed"
+            failure = failure_of(error, worker=self._settings.worker, host=self._control.local_host)
         finally:
             self._control.use_ring(None, generation=group.generation)
             if ring is not None:
@@ -319,17 +320,6 @@ class AveragingWorker:
             (vector, pack_arrays(counters)),
         )
 
-    def _describe(self, error: Exception) -> Failure:
-        kinds = {NonFiniteLossError: "non_finite", DataError: "data"}
-        kind = next((name for cls, name in kinds.items() if isinstance(error, cls)), "error")
-        return Failure(
-            worker=self._settings.worker,
-            host=self._control.local_host,
-            kind=kind,
-            reason=str(getattr(error, "reason", "")) or f"{type(error).__name__}: {error}",
-            traceback=traceback.format_exc(),
-        )
-
 
 # -- training a shard -----------------------------------------------------------------------
 
@@ -497,6 +487,20 @@ class LocalTrainer:
 
 
 # -- helpers --------------------------------------------------------------------------------
+
+
+def failure_of(error: Exception, *, worker: int, host: str) -> Failure:
+    """Describe an exception that is being handled, for its way to the driver."""
+    kinds = {NonFiniteLossError: "non_finite", DataError: "data", NetworkError: "network"}
+    kind = next((name for cls, name in kinds.items() if isinstance(error, cls)), "error")
+    reason = str(getattr(error, "reason", "") or error)
+    return Failure(
+        worker=worker,
+        host=host,
+        kind=kind,
+        reason=reason if kind != "error" else f"{type(error).__name__}: {reason}",
+        traceback=traceback.format_exc(),
+    )
 
 
 def own_counters(counters: list[NDArray[Any]], *, worker: int) -> None:

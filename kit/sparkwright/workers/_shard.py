@@ -13,6 +13,7 @@ from sparkwright.data import DataSet
 from sparkwright.errors import DataError
 
 _INDEX = "shard.json"
+_ORDER = "order.npy"
 
 
 class ShardWriter:
@@ -29,6 +30,7 @@ class ShardWriter:
         self.rows = 0
         self._columns: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._files: dict[str, BinaryIO] = {}
+        self._arrivals: list[tuple[tuple[int, ...], int, int]] = []  # (key, first row, rows)
 
     def __enter__(self) -> Self:
         return self
@@ -41,8 +43,13 @@ class ShardWriter:
         if kind is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def append(self, dataset: DataSet) -> None:
+    def append(self, dataset: DataSet, *, key: tuple[int, ...] = ()) -> None:
         """Add examples.
+
+        Args:
+            dataset: the examples.
+            key: their place; pieces are read back in the order of keys, not of arrival, because a
+                shuffle delivers in whatever order it likes.
 
         Raises:
             DataError: if their columns, dtypes or shapes differ from those before.
@@ -62,6 +69,7 @@ class ShardWriter:
             )
         for name, array in columns.items():
             self._files[name].write(memoryview(np.ascontiguousarray(array)).cast("B"))
+        self._arrivals.append((key, self.rows, len(dataset)))
         self.rows += len(dataset)
 
     def close(self) -> None:
@@ -69,6 +77,10 @@ class ShardWriter:
         for file in self._files.values():
             file.close()
         self._files = {}
+        in_order = sorted(self._arrivals, key=lambda arrival: arrival[0])
+        if in_order != self._arrivals:
+            rows = [np.arange(first, first + count) for _, first, count in in_order]
+            np.save(self.folder / _ORDER, np.concatenate(rows))
         index = {
             "rows": self.rows,
             "columns": [
@@ -95,13 +107,17 @@ class Shard:
             self.columns[name] = np.memmap(
                 folder / f"{number}.bin", dtype=np.dtype(dtype), mode="r", shape=(self.rows, *shape)
             )
+        order = folder / _ORDER
+        self._order: NDArray[np.int64] | None = np.load(order) if order.exists() else None
 
     def gather(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Columns of the examples `rows`; each array has the shape of `rows`, then of an example."""
+        """Columns of the examples `rows`: each array has the shape of `rows`, then an example's."""
+        if self._order is not None:
+            rows = self._order[rows]
         return {name: np.take(array, rows, axis=0) for name, array in self.columns.items()}
 
     def dataset(self, rows: slice) -> DataSet:
-        """The examples of a slice, without copying."""
+        """The examples of a slice, in order of arrival, without copying."""
         return DataSet.from_columns({name: array[rows] for name, array in self.columns.items()})
 
 

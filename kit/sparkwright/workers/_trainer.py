@@ -8,6 +8,7 @@ that uses a ParallelWrapper) is gone. One trainer serves one task at a time and 
     python -m sparkwright.workers._trainer SOCKET OWNER_PID DEVICE CORES
 """
 
+import contextlib
 import faulthandler
 import hashlib
 import os
@@ -118,8 +119,8 @@ class Trainer:
     def _train(self, request: TrainRequest, gone: threading.Event) -> Answer:
         from sparkwright.mesh._ring import RingPort
 
-        from ._averaging import AveragingWorker
-        from ._control import ControlLine
+        from ._averaging import AveragingWorker, failure_of
+        from ._control import ControlLine, Dismissed
         from ._shard import Shard
 
         name = f"sparkwright-{request.run}"
@@ -150,6 +151,12 @@ class Trainer:
             )
             _abort_when_gone(gone, control)
             worker.run()
+        except Exception as error:
+            # Nobody should wait for a worker that will not come.
+            failure = failure_of(error, worker=request.settings.worker, host=control.local_host)
+            with contextlib.suppress(Dismissed):
+                control.send("failed", failure.to_dict())
+            raise
         finally:
             control.close()
             if port is not None:
@@ -327,7 +334,10 @@ def main(arguments: list[str]) -> None:
     """Run a trainer."""
     path, owner, device, cores = arguments
     faulthandler.enable()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is the driver's affair
+    # Ctrl-C in the terminal is the driver's affair, and the owner's end is noticed by `_end_with`,
+    # which cleans up; Spark's daemon sends a hang-up as it ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     _end_with(int(owner), Path(path))
     trainer = Trainer(Path(path), device=device)
     _set_up_device(device, int(cores))

@@ -1,0 +1,98 @@
+"""Spark actions that can be interrupted, each in a job group of its own.
+
+py4j must not be interrupted: a KeyboardInterrupt inside it makes other threads' actions run twice,
+and leaves the interrupted job running. So actions run on a thread of their own, the calling thread
+waits on a plain event, and an interrupt cancels the job group.
+"""
+
+import threading
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sparkwright.errors import RunInterrupted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Result = TypeVar("Result")
+
+
+class SparkJob:
+    """An action on a thread and in a job group of its own."""
+
+    def __init__(
+        self, spark: "SparkSession", action: Callable[[], Any], *, description: str
+    ) -> None:
+        """Start `action`."""
+        from pyspark import InheritableThread
+
+        self._context = spark.sparkContext
+        self.group = f"sparkwright-{uuid.uuid4().hex[:8]}"
+        self._description = description
+        self._action = action
+        self._over = threading.Event()
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._cancelled = False
+        thread: Any = InheritableThread(target=self._main, session=spark)
+        thread.name, thread.daemon = self.group, True
+        self._thread = thread
+        thread.start()
+
+    def wait(self) -> Any:
+        """The action's result.
+
+        Raises:
+            Whatever the action raises; an error of ours that a task raised, as that error.
+        """
+        while not self._over.wait(0.5):
+            pass
+        self._thread.join(5.0)
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def cancel(self) -> None:
+        """Cancel the job; its tasks' Python workers are killed."""
+        self._cancelled = True
+        self._context.cancelJobGroup(self.group)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether `cancel` has been called."""
+        return self._cancelled
+
+    def _main(self) -> None:
+        context = self._context
+        try:
+            context.setJobGroup(self.group, self._description, interruptOnCancel=True)
+            context.setLocalProperty("callSite.short", f"sparkwright: {self._description}")
+            self._value = self._action()
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._over.set()
+
+
+def run_job(spark: "SparkSession", action: Callable[[], Result], *, description: str) -> Result:
+    """Run a Spark action so that an interrupt cancels its jobs.
+
+    Args:
+        spark: the session.
+        action: what to do.
+        description: shown in Spark's pages.
+
+    Raises:
+        RunInterrupted: on a KeyboardInterrupt, after the jobs have been cancelled.
+        Whatever `action` raises.
+    """
+    job = SparkJob(spark, action, description=description)
+    try:
+        return job.wait()
+    except KeyboardInterrupt:
+        # Cancelling is a py4j call: on another thread, should the user interrupt again.
+        canceller = threading.Thread(target=job.cancel, daemon=True)
+        canceller.start()
+        canceller.join(5.0)
+        raise RunInterrupted(f"interrupted: {description}") from None

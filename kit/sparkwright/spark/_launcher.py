@@ -1,0 +1,101 @@
+"""Starts a run's workers as the tasks of one Spark job."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sparkwright.data import DistributedDataSet
+from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.runs._protocol import Failure
+from sparkwright.runs._ring_engine import error_of
+
+from ._addresses import advertised_address, bind_address, worker_address
+from ._errors import translated
+from ._jobs import SparkJob
+from ._layout import DataLayout
+from ._slots import check_slots, task_slots
+from ._tasks import training_task
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
+
+class SparkLauncher:
+    """Ordinary tasks, not barrier tasks: Spark starts a lost one again, the others go on."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        *,
+        run: str,
+        data: DistributedDataSet,
+        validation: DistributedDataSet | None,
+        master: ParameterAveragingTrainingMaster,
+        seed: int,
+        export: Callable[["RDD[bytes]"], "RDD[bytes]"] | None,
+    ) -> None:
+        """Check slots and addresses; nothing starts before `prepare`.
+
+        Raises:
+            SlotsError: if there are fewer task slots than workers.
+            ConfigurationError: if no address lies in `network_mask`.
+        """
+        self.slots = task_slots(spark)
+        self.workers = workers_of(spark, master)
+        check_slots(self.workers, self.slots, spark.sparkContext.master)
+        self.bind_host = bind_address(spark, master.mesh)
+        self.advertised_host = advertised_address(spark, master.mesh)
+        self.worker_host = worker_address(spark, master.mesh)
+        self.layout: DataLayout | None = None
+        self._spark, self._run, self._master = spark, run, master
+        self._data, self._validation, self._export = data, validation, export
+        self._seed = seed
+        self._job: SparkJob | None = None
+        self._cancelled = False
+
+    def prepare(self) -> tuple[int, ...]:
+        """Count and lay out the data; returns examples of each worker."""
+        try:
+            self.layout = DataLayout(
+                data=self._data,
+                validation=self._validation,
+                master=self._master,
+                workers=self.workers,
+                seed=self._seed,
+                export=self._export,
+            )
+        except Exception as error:
+            raise translated(error) from None
+        return tuple(self.layout.plan.target_counts)
+
+    def run(self, template: Any) -> None:
+        """Run the job to its end; see `Launcher.run`."""
+        assert self.layout is not None
+        if self._cancelled:
+            return
+        tasks = self.layout.elements.mapPartitionsWithIndex(training_task(template))
+        self._job = SparkJob(self._spark, tasks.collect, description=f"train {self._run}")
+        try:
+            failures = self._job.wait()
+        except Exception as error:
+            raise translated(error) from None
+        for failure in failures:
+            raise error_of(Failure(**failure))
+
+    def cancel(self) -> None:
+        """Cancel the job: Spark kills its Python workers, their trainers let go."""
+        self._cancelled = True
+        if self._job is not None:
+            self._job.cancel()
+
+    def clean_up(self) -> None:
+        """Unpersist."""
+        if self.layout is not None:
+            self.layout.release()
+
+
+def workers_of(spark: "SparkSession", master: ParameterAveragingTrainingMaster) -> int:
+    """The master's number of workers, or as many as there are slots."""
+    if master.workers is not None:
+        return master.workers
+    return task_slots(spark) or spark.sparkContext.defaultParallelism

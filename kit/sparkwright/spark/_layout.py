@@ -1,0 +1,110 @@
+"""Lays training data out over the workers: counts, repartitions, exports, joins validation."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from sparkwright.data import DistributedDataSet
+from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.partitions import RepartitionPlan, plan_repartition
+
+from ._tasks import Element
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+
+Run = Callable[[Callable[[], Any], str], Any]
+
+
+class DataLayout:
+    """The data of one run, laid out as the master wants it.
+
+    Attributes:
+        plan: what each partition holds before and after.
+        elements: RDD of `Element`s with one partition a worker.
+    """
+
+    def __init__(
+        self,
+        *,
+        data: DistributedDataSet,
+        validation: DistributedDataSet | None,
+        master: ParameterAveragingTrainingMaster,
+        workers: int,
+        seed: int,
+        export: Callable[["RDD[bytes]"], "RDD[bytes]"] | None,
+    ) -> None:
+        """Count (a Spark job unless the counts are known) and describe the rest lazily.
+
+        Args:
+            data: the training data.
+            validation: data for the loss after each epoch; None for none.
+            master: repartition mode, strategy, storage level.
+            workers: partitions to make.
+            seed: for the strategies that draw.
+            export: writes minibatches and returns what reads them back; None to train directly.
+        """
+        from sparkwright.partitions._execute import repartition
+
+        self._persisted: list[RDD[Any]] = []
+        # Kept only if it is read twice: to be counted, then to be trained on.
+        level = None if data.is_counted else master.storage_level
+        source = self._persist(data.rdd, level)
+        counts = data.partition_counts()
+        self.plan: RepartitionPlan = plan_repartition(
+            list(counts),
+            workers=workers,
+            mode=master.repartition,
+            strategy=master.repartition_strategy,
+            seed=seed,
+        )
+        placed = repartition(source, self.plan)
+        if export is not None:
+            placed = export(placed)
+        self.elements: RDD[Element] = (
+            placed.mapPartitionsWithIndex(_tagged("train"))
+            if validation is None
+            else _joined(placed, self._spread(validation, workers), workers)
+        )
+
+    def release(self) -> None:
+        """Unpersist what this layout persisted."""
+        for rdd in self._persisted:
+            rdd.unpersist()
+
+    def _persist(self, rdd: "RDD[bytes]", level: str | None) -> "RDD[bytes]":
+        if level is None or rdd.is_cached:
+            return rdd
+        rdd.persist(storage_level(level))
+        self._persisted.append(rdd)
+        return rdd
+
+    @staticmethod
+    def _spread(validation: DistributedDataSet, workers: int) -> "RDD[bytes]":
+        from sparkwright.partitions._execute import repartition
+
+        counts = list(validation.partition_counts())
+        return repartition(validation.rdd, plan_repartition(counts, workers=workers))
+
+
+def storage_level(name: str) -> Any:
+    """PySpark's StorageLevel of that name; "_SER" is dropped, its data is always serialized."""
+    from pyspark import StorageLevel
+
+    return getattr(StorageLevel, name.replace("_SER", ""))
+
+
+def _tagged(kind: str) -> Callable[[int, Iterator[bytes]], Iterator[Element]]:
+    def tag(index: int, chunks: Iterator[bytes]) -> Iterator[Element]:
+        for number, chunk in enumerate(chunks):
+            yield (index, number), kind, chunk
+
+    return tag
+
+
+def _joined(train: "RDD[bytes]", validation: "RDD[bytes]", workers: int) -> "RDD[Element]":
+    """Partition i of both, in partition i; PySpark cannot zip partitions, so by a shuffle."""
+    both: Any = train.mapPartitionsWithIndex(_tagged("train")).union(
+        validation.mapPartitionsWithIndex(_tagged("validation"))
+    )
+    keyed = both.map(lambda element: (element[0][0], element))
+    return keyed.partitionBy(workers, int).values()

@@ -1,0 +1,376 @@
+"""SparkNetwork: a Keras model together with a Spark cluster and a way to train on it."""
+
+import contextlib
+import itertools
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sparkwright._version import __version__
+from sparkwright.data import DataSet, DistributedDataSet, from_arrays, from_rdd
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.evaluation import Evaluation
+from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.runs import TrainingRun
+from sparkwright.runs._display import in_notebook, show
+from sparkwright.runs._engine import Engine, StartState, run_seed
+from sparkwright.runs._model_server import ModelServer
+from sparkwright.runs._protocol import Failure
+from sparkwright.runs._record import RunRecord
+from sparkwright.runs._ring_engine import RingEngine, error_of
+from sparkwright.storage import load_model, save_model
+
+from ._addresses import advertised_address, bind_address
+from ._errors import translated
+from ._export import Exports
+from ._jobs import run_job
+from ._launcher import SparkLauncher
+from ._rounds import SparkRoundsEngine
+from ._tasks import inference_task
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_numbers = itertools.count(1)
+
+
+class SparkNetwork:
+    """A compiled Keras model that is trained and evaluated on Spark.
+
+    Attributes:
+        spark: the session.
+        model: the keras.Model; training changes it in place.
+        master: how to train; None: evaluation only.
+
+    Example:
+        network = SparkNetwork(spark, model, ParameterAveragingTrainingMaster())
+        network.fit(train, epochs=5)
+        network.evaluate(test).accuracy
+    """
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        model: Any,
+        master: ParameterAveragingTrainingMaster | None = None,
+    ) -> None:
+        """Take a built keras.Model, Sequential or functional.
+
+        Raises:
+            ConfigurationError: if `model` is no Keras model or `master` no training master.
+        """
+        import keras
+
+        if not isinstance(model, keras.Model):
+            raise ConfigurationError(
+                f"`model` must be a keras.Model. Received: {type(model).__name__}."
+            )
+        if master is not None and not isinstance(master, ParameterAveragingTrainingMaster):
+            raise ConfigurationError(
+                f"`master` must be a training master or None. Received: {type(master).__name__}."
+            )
+        self.spark, self.model, self.master = spark, model, master
+        self._exports = Exports(spark)
+        self._active: TrainingRun | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"SparkNetwork({self.model.name!r}, {self.model.count_params():,} parameters, "
+            f"master={type(self.master).__name__})"
+        )
+
+    # -- training ---------------------------------------------------------------------------
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        epochs: int = 1,
+        validation: Any | None = None,
+        display: bool | None = None,
+    ) -> Any:
+        """Train and return the model, which is changed in place; blocks.
+
+        Args:
+            data: a DistributedDataSet, an RDD of DataSets or (features, label) pairs, a DataSet.
+            epochs: passes over the data; default 1.
+            validation: data for the loss after each epoch; default None.
+            display: show the run live; default None: in notebooks.
+
+        Raises:
+            RunInterrupted: on an interrupt; the last average is kept.
+            SlotsError, DataError, WorkerError, NetworkError, RunTimeoutError: what went wrong.
+        """
+        return self.start(data, epochs=epochs, validation=validation, display=display).wait()
+
+    def start(
+        self,
+        data: Any,
+        *,
+        epochs: int = 1,
+        validation: Any | None = None,
+        display: bool | None = None,
+    ) -> TrainingRun:
+        """Begin to train and return at once; see `fit` for the arguments.
+
+        Raises:
+            ConfigurationError: without a master, or while another run of this network goes on.
+            SlotsError: if there are fewer task slots than workers.
+        """
+        master = self._require_master(epochs)
+        run = f"run-{next(_numbers)}"
+        seed = run_seed(master)
+        if master.seed is None:
+            master = replace(master, seed=seed)
+        training = self._distributed(data, "data")
+        launcher = SparkLauncher(
+            self.spark,
+            run=run,
+            data=training,
+            validation=None if validation is None else self._distributed(validation, "validation"),
+            master=master,
+            seed=seed,
+            export=self._exporter(master),
+        )
+        definition = ModelDefinition.of(self.model)
+        start = StartState(self.model)
+        engine: Engine
+        if master.communication == "ring":
+            engine = RingEngine(
+                run=run,
+                launcher=launcher,
+                master=master,
+                definition=definition,
+                start=start,
+                epochs=epochs,
+            )
+        else:
+            if validation is not None:
+                raise ConfigurationError(
+                    '`validation` needs `communication="ring"`. Received: '
+                    'communication="spark". Evaluate after training with `network.evaluate`.'
+                )
+            engine = SparkRoundsEngine(
+                spark=self.spark,
+                run=run,
+                launcher=launcher,
+                master=master,
+                definition=definition,
+                start=start,
+                epochs=epochs,
+            )
+        record = RunRecord(workers=launcher.workers, epochs=epochs, name=f"sparkwright-{run}")
+        record.keep_stats = master.collect_training_stats
+        self._active = TrainingRun(
+            id=run,
+            title=f"{self.model.name} on {launcher.workers} workers",
+            engine=engine,
+            record=record,
+            take_result=start.take,
+            model=self.model,
+            configuration=self._configuration(master, launcher, definition, epochs),
+        )
+        if display if display is not None else in_notebook():
+            show(self._active)
+        return self._active
+
+    def delete_temp_files(self) -> bool:
+        """Remove the minibatches that runs of this network exported; True when nothing is left."""
+        return self._exports.delete()
+
+    # -- evaluation -------------------------------------------------------------------------
+
+    def evaluate(
+        self, data: Any, *, batch_size: int = 64, class_names: Sequence[str] | None = None
+    ) -> Evaluation:
+        """Evaluate a classifier on the executors.
+
+        Args:
+            data: as for `fit`, with labels.
+            batch_size: examples a call; default 64.
+            class_names: names of the classes; default None.
+
+        Returns:
+            Accuracy, precision, recall, F1, confusion matrix and more, over all examples.
+
+        Raises:
+            DataError: if the data does not fit the network or has no labels, or is empty.
+        """
+        names = None if class_names is None else tuple(class_names)
+        answers = self._infer(data, what="evaluation", batch_size=batch_size, class_names=names)
+        found = [Evaluation.from_dict(a["evaluation"]) for a in answers if a["evaluation"]]
+        if not found:
+            raise DataError("`evaluate` needs at least one example. Received: none.")
+        total = found[0]
+        for evaluation in found[1:]:
+            total = total + evaluation
+        return total
+
+    def score(self, data: Any, *, average: bool = True, batch_size: int = 64) -> float:
+        """The loss, regularisation included, over `data`.
+
+        Args:
+            data: as for `fit`, with labels.
+            average: the mean over the examples (default); else their sum.
+            batch_size: examples a call; default 64.
+
+        Raises:
+            DataError: if the data does not fit the network or has no labels, or is empty.
+        """
+        answers = self._infer(data, what="score", batch_size=batch_size, class_names=None)
+        examples = sum(answer["examples"] for answer in answers)
+        if not examples:
+            raise DataError("`score` needs at least one example. Received: none.")
+        total = sum(answer["loss_sum"] for answer in answers)
+        return total / examples if average else total
+
+    # -- storage ----------------------------------------------------------------------------
+
+    def save(self, url: str, *, save_updater: bool = True) -> None:
+        """Write the model to `url`, atomically; see `save_model`."""
+        save_model(self.model, url, save_updater=save_updater)
+
+    @classmethod
+    def load(
+        cls,
+        spark: "SparkSession",
+        url: str,
+        master: ParameterAveragingTrainingMaster | None = None,
+        *,
+        custom_objects: dict[str, Any] | None = None,
+    ) -> "SparkNetwork":
+        """A network with the model at `url`; see `load_model`."""
+        return cls(spark, load_model(url, custom_objects=custom_objects), master)
+
+    # -- private ----------------------------------------------------------------------------
+
+    def _require_master(self, epochs: int) -> ParameterAveragingTrainingMaster:
+        if self.master is None:
+            raise ConfigurationError(
+                "training needs a training master. Received: master=None. Give one: "
+                "`SparkNetwork(spark, model, ParameterAveragingTrainingMaster())`."
+            )
+        if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
+            raise ConfigurationError(
+                f"`epochs` must be an integer of at least 1. Received: {epochs!r}."
+            )
+        if self._active is not None and not self._active.finished:
+            raise ConfigurationError(
+                f"this network is being trained by {self._active.id}: two runs would overwrite "
+                "each other's result. Wait for it, stop it, or train a clone in another network."
+            )
+        return self.master
+
+    def _distributed(self, data: Any, name: str) -> DistributedDataSet:
+        from pyspark import RDD
+
+        if isinstance(data, DistributedDataSet):
+            return data
+        if isinstance(data, RDD):
+            return from_rdd(self.spark, data)
+        if isinstance(data, DataSet):
+            return from_arrays(
+                self.spark,
+                data.features,
+                data.labels,
+                features_masks=data.features_masks,
+                labels_masks=data.labels_masks,
+                weights=data.weights,
+            )
+        raise DataError(
+            f"`{name}` must be a DistributedDataSet, an RDD or a DataSet. Received: "
+            f"{type(data).__name__}. See `sparkwright.data`."
+        )
+
+    def _exporter(self, master: ParameterAveragingTrainingMaster) -> Any:
+        if master.training_approach == "direct":
+            return None
+        return lambda rdd: self._exports.write(
+            rdd,
+            directory=master.export_directory,
+            batch_size=master.batch_size_per_worker,
+            level=master.storage_level_paths,
+        )
+
+    def _configuration(
+        self,
+        master: ParameterAveragingTrainingMaster,
+        launcher: SparkLauncher,
+        definition: ModelDefinition,
+        epochs: int,
+    ) -> dict[str, Any]:
+        import keras
+        import pyspark
+
+        return {
+            "master": master.to_dict(),
+            "model": self.model.name,
+            "parameters": definition.parameters,
+            "workers": launcher.workers,
+            "epochs": epochs,
+            "seed": master.seed,
+            "spark_master": self.spark.sparkContext.master,
+            "environment": {
+                "sparkwright": __version__,
+                "python": platform.python_version(),
+                "keras": keras.__version__,
+                "pyspark": pyspark.__version__,
+                "platform": platform.platform(),
+            },
+        }
+
+    def _infer(
+        self, data: Any, *, what: Any, batch_size: int, class_names: tuple[str, ...] | None
+    ) -> list[dict[str, Any]]:
+        from sparkwright.workers._requests import EvaluateRequest
+
+        if batch_size < 1:
+            raise ConfigurationError(f"`batch_size` must be at least 1. Received: {batch_size}.")
+        rdd = self._distributed(data, "data").rdd
+        with self._served() as (server, address):
+            request = EvaluateRequest(
+                definition=ModelDefinition.of(self.model),
+                model_server=(address, server.port),
+                secret=server.secret,
+                digest=server.digest,
+                shard="",
+                batch_size=batch_size,
+                what=what,
+                class_names=class_names,
+            )
+            try:
+                answers = run_job(
+                    self.spark,
+                    lambda: rdd.mapPartitions(inference_task(request)).collect(),
+                    description=what,
+                )
+            except Exception as error:
+                raise translated(error) from None
+        for number, answer in enumerate(answers):
+            if answer.error:
+                raise error_of(
+                    Failure(
+                        worker=number,
+                        host="its executor",
+                        kind=answer.kind,
+                        reason=answer.error,
+                        traceback=answer.traceback,
+                    )
+                )
+        return [answer.fields for answer in answers]
+
+    @contextlib.contextmanager
+    def _served(self) -> "Iterator[tuple[ModelServer, str]]":
+        mesh = ParameterAveragingTrainingMaster().mesh if self.master is None else self.master.mesh
+        server = ModelServer(
+            ModelState.of(self.model),
+            host=bind_address(self.spark, mesh),
+            ports=mesh.port_numbers,
+            name="sparkwright-model",
+        )
+        try:
+            yield server, advertised_address(self.spark, mesh)
+        finally:
+            server.close()

@@ -1,0 +1,218 @@
+"""Runs training by Spark alone: one job per averaging, for executors that may not open ports."""
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.masters._plan import minibatch_count
+from sparkwright.networks import ModelDefinition, pack_arrays
+from sparkwright.runs._engine import Outcome, StartState, run_seed
+from sparkwright.runs._protocol import Failure, Progress
+from sparkwright.runs._record import RunRecord
+from sparkwright.runs._ring_engine import error_of, settings_of
+
+from ._errors import translated
+from ._jobs import SparkJob
+from ._launcher import SparkLauncher
+from ._layout import storage_level
+from ._tasks import round_task
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A vector travels through the JVM as one byte array, and is pickled by Spark on the way.
+_LARGEST_VECTOR_BYTES = 1 << 30
+
+
+class SparkRoundsEngine:
+    """One run with `communication="spark"`: broadcast, train a round, tree-aggregate.
+
+    The same minibatches in the same order as the ring's, so the same result up to rounding.
+    """
+
+    def __init__(
+        self,
+        *,
+        spark: "SparkSession",
+        run: str,
+        launcher: SparkLauncher,
+        master: ParameterAveragingTrainingMaster,
+        definition: ModelDefinition,
+        start: StartState,
+        epochs: int,
+    ) -> None:
+        """Prepare; nothing starts before `run`."""
+        self._spark, self._run, self._launcher = spark, run, launcher
+        self._master, self._definition = master, definition
+        self._start, self._epochs = start, epochs
+        self._stopping = threading.Event()
+        self._job: SparkJob | None = None
+
+    def run(self, record: RunRecord) -> Outcome:
+        """Train; returns what was learnt, and what went wrong if anything did."""
+        from sparkwright.errors import ConfigurationError
+
+        launcher, master = self._launcher, self._master
+        vector = self._start.vector(updater=master.save_updater)
+        if vector.nbytes > _LARGEST_VECTOR_BYTES:
+            raise ConfigurationError(
+                '`communication="spark"` carries vectors of at most '
+                f"{_LARGEST_VECTOR_BYTES >> 20} MiB through the JVM. Received: "
+                f'{vector.nbytes >> 20} MiB. Use `communication="ring"`, or `save_updater=False`.'
+            )
+        progress = Progress(positions=(0,) * launcher.workers, iterations=self._start.iterations)
+        counters: bytes | None = None
+        error: BaseException | None = None
+        elements: Any = None
+        try:
+            rows = launcher.prepare()
+            record.plan_made(master.plan(rows, epochs=self._epochs))
+            record.state_changed("starting", f"waiting for {launcher.workers} workers")
+            assert launcher.layout is not None
+            elements = launcher.layout.elements
+            if master.storage_level is not None:
+                elements.persist(storage_level(master.storage_level))
+            for worker, count in enumerate(rows):
+                record.worker_joined(worker, host="", rows=count, attempt=0)
+            totals = [minibatch_count(count, master.batch_size_per_worker) for count in rows]
+            extras = pack_arrays(self._start.extras())
+            while progress.epoch < self._epochs and not self._stopping.is_set():
+                while any(p < t for p, t in zip(progress.positions, totals, strict=True)):
+                    vector, progress, found = self._round(
+                        record, elements, vector, extras, progress
+                    )
+                    counters = found or counters
+                    if self._stopping.is_set():
+                        break
+                else:
+                    progress = progress.after_epoch()
+        except Exception as problem:
+            error = None if self._stopping.is_set() else translated(problem)
+        finally:
+            if elements is not None and master.storage_level is not None:
+                elements.unpersist()
+            launcher.clean_up()
+        return Outcome(
+            vector=vector,
+            counters=counters,
+            progress=progress,
+            stopped=self._stopping.is_set(),
+            error=error,
+        )
+
+    def stop(self) -> None:
+        """End with the current averaging."""
+        self._stopping.set()
+
+    def cancel(self) -> None:
+        """End at once; the current round does not count."""
+        self._stopping.set()
+        if self._job is not None:
+            self._job.cancel()
+
+    # -- private ----------------------------------------------------------------------------
+
+    def _round(
+        self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
+    ) -> tuple[Any, Progress, bytes]:
+        """One job; returns the average, the progress after it and worker 0's counters."""
+        from sparkwright.workers._requests import RoundRequest
+
+        context = self._spark.sparkContext
+        template = RoundRequest(
+            definition=self._definition,
+            xla=self._master.xla,
+            run=self._run,
+            shard="",
+            settings=settings_of(self._master, seed=run_seed(self._master), epochs=self._epochs),
+            epoch=progress.epoch,
+            position=0,
+            iterations=progress.iterations,
+            vector=b"",
+            extras=b"",
+        )
+        began_s = time.monotonic()
+        state = context.broadcast(
+            (vector.tobytes(), extras, progress.iterations, progress.epoch, progress.positions)
+        )
+        answers = elements.mapPartitionsWithIndex(round_task(template, state))
+        depth, dtype = self._master.aggregation_depth, vector.dtype
+        try:
+            self._job = SparkJob(
+                self._spark,
+                lambda: answers.treeAggregate(None, _Sum.add(dtype), _Sum.merge, depth),
+                description=f"train {self._run}, averaging {progress.averagings + 1}",
+            )
+            total: _Sum = self._job.wait()
+        finally:
+            state.destroy()
+        if total.failures:
+            raise error_of(total.failures[0])
+        seconds = time.monotonic() - began_s
+        done = {fields["worker"]: len(fields["losses"]) for fields in total.fields}
+        iterations = max(fields["iterations"] for fields in total.fields)
+        if sum(done.values()):
+            vector = (total.vector / sum(done.values())).astype(dtype)
+        progress = progress.after_round(done, iterations=iterations)
+        for fields in sorted(total.fields, key=lambda fields: fields["worker"]):
+            block = {
+                "epoch": progress.epoch + 1,
+                "round": progress.round,
+                "count": len(fields["losses"]),
+                "age_s": 0.0,
+                "seconds": seconds,
+                "phases": {"job": seconds},
+                "metrics": fields["metrics"],
+            }
+            losses = np.array(fields["losses"], np.float32)
+            examples = np.array(fields["examples"], np.int32)
+            record.rows_trained(fields["worker"], [block], losses, examples)
+        return vector, progress, total.counters
+
+
+class _Sum:
+    """The aggregate of a round: the sum of n_w x_w, and what each worker reports."""
+
+    def __init__(self) -> None:
+        self.vector: Any = 0.0
+        self.fields: list[dict[str, Any]] = []
+        self.failures: list[Failure] = []
+        self.counters = b""
+
+    @staticmethod
+    def add(dtype: Any) -> Any:
+        """The function that takes one worker's answer into the aggregate."""
+
+        def add(total: "_Sum | None", answer: Any) -> "_Sum":
+            import pickle
+
+            found = _Sum()
+            if answer.error:
+                reason, trace = answer.error, answer.traceback
+                found.failures = [
+                    Failure(worker=-1, kind=answer.kind, reason=reason, traceback=trace)
+                ]
+            else:
+                raw, found.counters = pickle.loads(answer.payload)
+                count = len(answer.fields["losses"])
+                found.fields = [answer.fields]
+                if count:
+                    found.vector = np.frombuffer(raw, dtype) * dtype.type(count)
+            return found if total is None else _Sum.merge(total, found)
+
+        return add
+
+    @staticmethod
+    def merge(one: "_Sum | None", other: "_Sum | None") -> "_Sum | None":
+        """Both together."""
+        if one is None or other is None:
+            return other if one is None else one
+        merged = _Sum()
+        merged.vector = one.vector + other.vector
+        merged.fields = one.fields + other.fields
+        merged.failures = one.failures + other.failures
+        merged.counters = one.counters or other.counters
+        return merged

@@ -1,0 +1,188 @@
+"""Starts a Spark session with settings that suit training, or uses the one there is."""
+
+import atexit
+import contextlib
+import importlib.util
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparkwright.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+_JAVA_VERSIONS = (17, 21)
+
+
+def start_spark(
+    *,
+    workers: int = 2,
+    cores_per_worker: int = 1,
+    memory_per_worker_mb: int = 1024,
+    master: str | None = None,
+    app_name: str = "sparkwright",
+    settings: dict[str, Any] | None = None,
+) -> "SparkSession":
+    """Start Spark, or return the session that is already active.
+
+    Without `master` Spark runs as `local-cluster` on this machine: one executor a worker, in
+    processes of its own, as on a real cluster.
+
+    Args:
+        workers: executors; default 2.
+        cores_per_worker: cores of each executor; default 1.
+        memory_per_worker_mb: heap of each executor, MiB; default 1024. TensorFlow's memory comes
+            on top of it.
+        master: "local[4]", "spark://…", "yarn", "k8s://…"; default None: local-cluster.
+        app_name: shown in Spark's pages.
+        settings: any Spark settings; they override those chosen here.
+
+    Returns:
+        The session. If one is active it is returned as it is, with a warning about settings that
+        it does not have.
+
+    Raises:
+        ConfigurationError: if Java or PySpark cannot be found; says what to install.
+    """
+    _find_pyspark()
+    from pyspark.sql import SparkSession
+
+    chosen = _settings(
+        workers=workers,
+        cores=cores_per_worker,
+        memory_mb=memory_per_worker_mb,
+        master=master,
+        app_name=app_name,
+    )
+    chosen.update({key: _text(value) for key, value in (settings or {}).items()})
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        _warn_about_differences(active, master, settings or {})
+        return active
+    _find_java()
+    # Executors use this very interpreter; a cluster whose Python lies elsewhere says so itself.
+    if chosen["spark.master"].startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder: Any = SparkSession.builder
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    if chosen["spark.master"].startswith("local-cluster"):
+        _clear_at_exit(session)
+    return session
+
+
+def _settings(
+    *, workers: int, cores: int, memory_mb: int, master: str | None, app_name: str
+) -> dict[str, str]:
+    for name, value, least in (
+        ("workers", workers, 1),
+        ("cores_per_worker", cores, 1),
+        ("memory_per_worker_mb", memory_mb, 512),
+    ):
+        if value < least:
+            raise ConfigurationError(f"`{name}` must be at least {least}. Received: {value}.")
+    url = master or f"local-cluster[{workers},{cores},{memory_mb}]"
+    chosen = {
+        "spark.master": url,
+        "spark.app.name": app_name,
+        # A training task waits for nothing better: moving a partition is cheaper than idling.
+        "spark.locality.wait": "0s",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.task.maxFailures": "4",
+        "spark.python.worker.reuse": "true",
+        "spark.ui.showConsoleProgress": "false",
+        # The user's own functions fail on executors too: short traces, without the JVM's part.
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+    }
+    if url.startswith("local"):
+        chosen["spark.driver.host"] = "127.0.0.1"
+        chosen["spark.driver.bindAddress"] = "127.0.0.1"
+        chosen["spark.ui.enabled"] = "false"
+        chosen["spark.sql.shuffle.partitions"] = str(max(2, workers))
+    if url.startswith("local-cluster"):
+        chosen["spark.executor.memory"] = f"{memory_mb}m"
+        chosen["spark.executor.cores"] = str(cores)
+        chosen["spark.executor.extraJavaOptions"] = "-XX:+UseSerialGC"
+        chosen["spark.driver.extraJavaOptions"] = "-XX:+UseSerialGC"
+    elif not url.startswith("local"):
+        chosen["spark.executor.instances"] = str(workers)
+        chosen["spark.executor.cores"] = str(cores)
+        chosen["spark.executor.memory"] = f"{memory_mb}m"
+    if match := re.fullmatch(r"local\[(\d+|\*)\]", url):
+        # Retries as on a cluster; plain local[n] gives up at the first failure.
+        chosen["spark.master"] = f"local[{match[1]},4]"
+    return chosen
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _find_pyspark() -> None:
+    if importlib.util.find_spec("pyspark") is not None:
+        return
+    import findspark
+
+    try:
+        findspark.init()
+    except (ValueError, IndexError, OSError) as error:
+        raise ConfigurationError(
+            "PySpark must be importable, or SPARK_HOME must point to a Spark installation. "
+            f"Received: SPARK_HOME={os.environ.get('SPARK_HOME')!r} ({error}). Install it with "
+            "`pip install pyspark`, or set SPARK_HOME."
+        ) from None
+
+
+def _find_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    remedy = "Install Java 17 or 21 (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
+    if java is None or not Path(java).exists():
+        raise ConfigurationError(
+            f"Spark needs Java 17 or 21 on the PATH or in JAVA_HOME. Received: JAVA_HOME={home!r}, "
+            f"java={shutil.which('java')!r}. {remedy}."
+        )
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
+    if found and int(found[1]) not in _JAVA_VERSIONS:
+        _log.warning("Spark 4 is tested with Java 17 and 21; %s is version %s.", java, found[1])
+
+
+def _warn_about_differences(
+    session: "SparkSession", master: str | None, settings: dict[str, Any]
+) -> None:
+    conf = session.sparkContext.getConf()
+    wanted = {key: _text(value) for key, value in settings.items()}
+    if master is not None:
+        wanted["spark.master"] = master
+    different = {key: conf.get(key) for key, value in wanted.items() if conf.get(key) != value}
+    if different:
+        _log.warning(
+            "a Spark session is already active and is used as it is; it has %s where %s was asked "
+            "for. Call `spark.stop()` first to start another.",
+            different,
+            {key: wanted[key] for key in different},
+        )
+
+
+def _clear_at_exit(session: "SparkSession") -> None:
+    """Remove what local-cluster leaves in SPARK_HOME/work, which nothing else does."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    folder = Path(_find_spark_home()) / "work" / session.sparkContext.applicationId
+
+    def clear() -> None:
+        with contextlib.suppress(Exception):
+            session.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(clear)

@@ -1,0 +1,51 @@
+"""How many tasks Spark can run at once."""
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from sparkwright.errors import SlotsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def task_slots(spark: "SparkSession") -> int | None:
+    """Tasks that can run at once; None where that can still change (dynamic allocation)."""
+    conf = spark.sparkContext.getConf()
+    cpus = int(conf.get("spark.task.cpus", "1") or 1)
+    cores = _cores(spark.sparkContext.master)
+    if cores is None:
+        if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+            return None
+        cores = spark.sparkContext.defaultParallelism
+    return cores // cpus
+
+
+def _cores(master: str) -> int | None:
+    """Cores that a local master's URL promises; None for other masters."""
+    if match := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master):
+        return int(match[1]) * int(match[2])
+    if match := re.fullmatch(r"local\[\s*(\d+|\*)\s*(?:,.*)?\]", master):
+        return (os.cpu_count() or 1) if match[1] == "*" else int(match[1])
+    return 1 if master == "local" else None
+
+
+def check_slots(workers: int, slots: int | None, master: str) -> None:
+    """Refuse more workers than can run at once: they would wait for one another for ever.
+
+    Raises:
+        SlotsError: naming both numbers and the settings to change.
+    """
+    if slots is not None and workers > slots:
+        raise SlotsError(
+            "all workers of a run must have a task slot at the same time. Received: "
+            f"workers={workers}, slots={slots} (master {master}). Use `workers={slots}`, or start "
+            f"Spark with more: `start_spark(workers={workers})`, or `spark.executor.instances` "
+            "and `spark.executor.cores` on a cluster."
+        )
+
+
+def is_local(spark: "SparkSession") -> bool:
+    """Whether all of Spark runs on this machine."""
+    return spark.sparkContext.master.startswith("local")

@@ -1,0 +1,146 @@
+"""What runs inside a Spark task: stream the partition to files, ask a trainer, report."""
+
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from sparkwright.data import from_bytes
+from sparkwright.runs._protocol import Failure
+from sparkwright.workers._pool import TrainerPool
+from sparkwright.workers._requests import Answer, EvaluateRequest, RoundRequest, TrainRequest
+from sparkwright.workers._shard import ShardWriter
+
+# (order key, "train" or "validation", Arrow bytes): what a training task reads.
+Element = tuple[tuple[int, ...], str, bytes]
+
+
+def training_task(template: TrainRequest) -> Callable[[int, Iterator[Element]], list[Any]]:
+    """A function for `mapPartitionsWithIndex` that trains its partition.
+
+    It returns a list with one failure, or an empty list. Failures that another attempt would only
+    repeat are returned, not raised: Spark would try them three times more.
+    """
+
+    def task(index: int, elements: Iterator[Element]) -> list[Any]:
+        from dataclasses import replace
+
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        pool = TrainerPool(owner=os.getppid())
+        with pool.borrow(**device_of(context)) as trainer, Shards(pool) as shards:
+            shards.write(elements)
+            settings = replace(template.settings, worker=index, attempt=context.attemptNumber())
+            answer = trainer.ask(
+                replace(
+                    template,
+                    settings=settings,
+                    shard=str(shards.train),
+                    validation=str(shards.validation),
+                )
+            )
+        return _failures(answer, worker=index)
+
+    return task
+
+
+def round_task(
+    template: RoundRequest, state: Any
+) -> Callable[[int, Iterator[Element]], list[Answer]]:
+    """A function for `mapPartitionsWithIndex` that trains one round of its partition.
+
+    Args:
+        template: the request, to be completed.
+        state: a Spark broadcast of (vector, extras, iterations, epoch, position of each worker).
+    """
+
+    def task(index: int, elements: Iterator[Element]) -> list[Answer]:
+        from dataclasses import replace
+
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        vector, extras, iterations, epoch, positions = state.value
+        pool = TrainerPool(owner=os.getppid())
+        with pool.borrow(**device_of(context)) as trainer, Shards(pool) as shards:
+            shards.write(elements)
+            settings = replace(template.settings, worker=index, attempt=context.attemptNumber())
+            request = replace(
+                template,
+                settings=settings,
+                shard=str(shards.train),
+                vector=vector,
+                extras=extras,
+                iterations=iterations,
+                epoch=epoch,
+                position=positions[index],
+            )
+            return [trainer.ask(request)]
+
+    return task
+
+
+def inference_task(request: EvaluateRequest) -> Callable[[Iterator[bytes]], list[Answer]]:
+    """A function for `mapPartitions` that evaluates its partition."""
+
+    def task(chunks: Iterator[bytes]) -> list[Answer]:
+        from dataclasses import replace
+
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        pool = TrainerPool(owner=os.getppid())
+        with pool.borrow(**device_of(context)) as trainer, Shards(pool) as shards:
+            shards.write(((i,), "train", chunk) for i, chunk in enumerate(chunks))
+            return [trainer.ask(replace(request, shard=str(shards.train)))]
+
+    return task
+
+
+class Shards:
+    """The files of one task's partition, removed when the task is over."""
+
+    def __init__(self, pool: TrainerPool) -> None:
+        """Choose a folder; nothing is created yet."""
+        self._folder: Path = pool.scratch()
+        self.train, self.validation = self._folder / "train", self._folder / "validation"
+
+    def __enter__(self) -> "Shards":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def write(self, elements: Iterator[Element]) -> None:
+        """Stream the partition to the files, never holding more than a chunk."""
+        self._folder.mkdir(mode=0o700)
+        with ShardWriter(self.train) as train, ShardWriter(self.validation) as validation:
+            writers = {"train": train, "validation": validation}
+            for key, kind, chunk in elements:
+                writers[kind].append(from_bytes(chunk), key=key)
+
+
+def device_of(context: Any) -> dict[str, Any]:
+    """The device that this task was given, and its cores, as `TrainerPool.borrow` takes them."""
+    gpu = context.resources().get("gpu")
+    return {
+        "device": f"gpu-{gpu.addresses[0]}" if gpu is not None else "cpu",
+        "cores": max(1, context.cpus()),
+    }
+
+
+def _failures(answer: Answer, *, worker: int) -> list[Any]:
+    if not answer.error:
+        return []
+    return [
+        Failure(
+            worker=worker,
+            host=socket.gethostname(),
+            kind=answer.kind,
+            reason=answer.error,
+            traceback=answer.traceback,
+        ).to_dict()
+    ]

@@ -1,0 +1,73 @@
+"""Files at a URL: written under a temporary name, then renamed, so nobody sees half of one."""
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+
+@contextlib.contextmanager
+def write_atomically(url: str) -> Iterator[BinaryIO]:
+    """Open `url` for writing; it appears, whole, only if the block ends well.
+
+    Parent folders are created. A local path counts as a URL.
+
+    Raises:
+        OSError: whatever the store says, naming `url`.
+    """
+    system, path = _system(url)
+    folder, _, name = path.rpartition("/")
+    temporary = f"{folder}/.{name}.{uuid.uuid4().hex[:8]}.tmp" if folder else f".{name}.tmp"
+    try:
+        if folder:
+            system.makedirs(folder, exist_ok=True)
+        with system.open(temporary, "wb") as file:
+            yield file
+        if system.exists(path):
+            system.rm(path)
+        system.mv(temporary, path)
+    except OSError as error:
+        raise type(error)(f"{url} could not be written: {error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            if system.exists(temporary):
+                system.rm(temporary)
+
+
+def read_bytes(url: str) -> bytes:
+    """The whole content of `url`.
+
+    Raises:
+        OSError: whatever the store says, naming `url`.
+    """
+    system, path = _system(url)
+    try:
+        return system.cat_file(path)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{url} does not exist. Check the path and the host.") from None
+    except OSError as error:
+        raise type(error)(f"{url} could not be read: {error}") from error
+
+
+def exists(url: str) -> bool:
+    """Whether something is there."""
+    system, path = _system(url)
+    return bool(system.exists(path))
+
+
+def remove_tree(url: str) -> None:
+    """Remove a folder and everything in it, if it is there."""
+    system, path = _system(url)
+    with contextlib.suppress(FileNotFoundError):
+        system.rm(path, recursive=True)
+
+
+def is_on_this_machine(url: str) -> bool:
+    """Whether `url` is in this machine's file system."""
+    return "://" not in url or url.startswith("file://")
+
+
+def _system(url: str) -> tuple[Any, str]:
+    import fsspec
+
+    return fsspec.core.url_to_fs(url)
