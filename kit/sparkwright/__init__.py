@@ -27,6 +27,7 @@ from .errors import (
     WorkerError as WorkerError,
 )
 from .evaluation import Evaluation as Evaluation
+from .local import ParallelWrapper as ParallelWrapper
 from .masters import (
     MeshConfig as MeshConfig,
     ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,

@@ -1,6 +1,7 @@
 """Examples distributed over Spark: an RDD of Arrow chunks, and what can be asked of it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -76,7 +77,7 @@ class DistributedDataSet:
         edges[-1] = np.inf
         return [
             type(self)(self.spark, self.rdd.mapPartitionsWithIndex(_part(seed, low, high)))
-            for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+            for low, high in pairwise(edges.tolist())
         ]
 
     def collect(self) -> DataSet:
@@ -125,7 +126,7 @@ def from_arrays(
     context = spark.sparkContext
     count = partitions or context.defaultParallelism
     edges = np.linspace(0, len(dataset), count + 1).astype(int)
-    pieces = [dataset.take(slice(a, b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    pieces = [dataset.take(slice(a, b)) for a, b in pairwise(edges)]
     chunks = [[to_bytes(chunk) for chunk in cut(piece)] for piece in pieces]
     rdd = context.parallelize(chunks, count).flatMap(lambda partition: partition)
     found = DistributedDataSet(spark, rdd)

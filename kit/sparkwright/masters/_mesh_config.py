@@ -27,7 +27,8 @@ class MeshConfig:
         connect_timeout_s: how long a worker tries to reach the driver or a peer (default 30).
         peer_timeout_s: a worker silent for so long is given up (default 15); workers send a
             sign of life every second, also while they compute.
-        replacement_timeout_s: how long to wait for Spark to start a lost worker again (default 120).
+        replacement_timeout_s: how long to wait for Spark to start a lost worker again (default
+            120).
     """
 
     network_mask: str | None = None

@@ -1,5 +1,6 @@
 """Authenticated message connections over TCP or a Unix socket."""
 
+import contextlib
 import os
 import socket
 import threading
@@ -195,10 +196,8 @@ def greet_client(sock: socket.socket, secret: bytes) -> None:
 
 def close_socket(sock: socket.socket) -> None:
     """Shut down and close, whatever state the socket is in; wakes threads blocked on it."""
-    try:
+    with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
     sock.close()
 
 

@@ -6,6 +6,7 @@ whatever the number n of workers. The order of the additions depends only on ran
 contributions give the same bits, and every worker ends with the same bits.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -25,7 +26,7 @@ def segment_bounds(length: int, parts: int) -> list[tuple[int, int]]:
     """
     size, extra = divmod(length, parts)
     starts = [i * size + min(i, extra) for i in range(parts + 1)]
-    return list(zip(starts, starts[1:], strict=False))
+    return list(pairwise(starts))
 
 
 def reduce_scatter_steps(rank: int, size: int) -> list[Step]:

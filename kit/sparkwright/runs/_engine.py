@@ -1,7 +1,7 @@
 """What an engine is: something that trains a network to the end of a run."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -78,6 +78,6 @@ class StartState:
             self.state.write_extras(unpack_arrays(outcome.counters, self.state.read_counters()))
 
 
-def run_seed(master: ParameterAveragingTrainingMaster) -> int:
-    """The master's seed, or one drawn for this run."""
-    return master.seed if master.seed is not None else secrets.randbits(31)
+def seeded(master: ParameterAveragingTrainingMaster) -> ParameterAveragingTrainingMaster:
+    """`master` with a seed: its own, or one drawn for this run."""
+    return master if master.seed is not None else replace(master, seed=secrets.randbits(31))

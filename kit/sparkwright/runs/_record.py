@@ -241,7 +241,7 @@ class RunRecord:
             self.state_changed("training", "training")
 
     def _keep_stats(self, worker: int, block: dict[str, Any], ended_s: float) -> None:
-        """Phases in the order in which they followed one another; each ends where the next begins."""
+        """Phases in the order in which they followed one another, without gaps."""
         at_s = ended_s - self.began_s - sum(block["phases"].values())
         for phase, seconds in block["phases"].items():
             self.stats.append(

@@ -22,7 +22,7 @@ from sparkwright.mesh._framing import Message
 from sparkwright.networks import ModelDefinition, pack_arrays
 
 from ._coordinator import Coordinator, EndRun, WorkerRegistered
-from ._engine import Outcome, StartState, run_seed
+from ._engine import Outcome, StartState
 from ._protocol import Failure, Progress
 from ._record import RunRecord
 from ._server import CoordinatorServer
@@ -159,12 +159,10 @@ class RingEngine:
     # -- private ----------------------------------------------------------------------------
 
     def _template(self, secret: bytes, port: int) -> Any:
-        from sparkwright.workers._averaging import AveragingSettings
         from sparkwright.workers._requests import TrainRequest
 
         mesh = self._master.mesh
-        settings = settings_of(self._master, seed=run_seed(self._master), epochs=self._epochs)
-        assert isinstance(settings, AveragingSettings)
+        settings = settings_of(self._master, epochs=self._epochs)
         return TrainRequest(
             definition=self._definition,
             xla=self._master.xla,
@@ -263,14 +261,15 @@ class _Sink:
         self._engine._ended.set()
 
 
-def settings_of(master: ParameterAveragingTrainingMaster, *, seed: int, epochs: int) -> Any:
+def settings_of(master: ParameterAveragingTrainingMaster, *, epochs: int) -> Any:
     """A template of the workers' settings, to be completed with worker and attempt."""
     from sparkwright.workers._averaging import AveragingSettings
 
+    assert master.seed is not None  # `seeded` has seen to it
     return AveragingSettings(
         worker=-1,
         attempt=-1,
-        seed=seed,
+        seed=master.seed,
         epochs=epochs,
         batch_size=master.batch_size_per_worker,
         averaging_frequency=master.averaging_frequency,

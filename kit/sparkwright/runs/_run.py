@@ -61,7 +61,8 @@ class TrainingRun:
         status = self.status
         return (
             f"<TrainingRun {self.id}: {self.title}, {status.state}, epoch {status.epoch}/"
-            f"{status.epochs}, {len(self.log)} minibatches, {status.examples_per_s:,.0f} examples/s>"
+            f"{status.epochs}, {len(self.log)} minibatches, "
+            f"{status.examples_per_s:,.0f} examples/s>"
         )
 
     # -- look -------------------------------------------------------------------------------

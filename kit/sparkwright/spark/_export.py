@@ -1,4 +1,4 @@
-"""Training from exported minibatches: each partition writes its own as Arrow files, then reads them.
+"""Training from exported minibatches: each partition writes its own as Arrow files.
 
     DIRECTORY/RUN/part-00003/0000/minibatch-000017.arrow
 

@@ -31,7 +31,6 @@ class SparkLauncher:
         data: DistributedDataSet,
         validation: DistributedDataSet | None,
         master: ParameterAveragingTrainingMaster,
-        seed: int,
         export: Callable[["RDD[bytes]"], "RDD[bytes]"] | None,
     ) -> None:
         """Check slots and addresses; nothing starts before `prepare`.
@@ -49,7 +48,6 @@ class SparkLauncher:
         self.layout: DataLayout | None = None
         self._spark, self._run, self._master = spark, run, master
         self._data, self._validation, self._export = data, validation, export
-        self._seed = seed
         self._job: SparkJob | None = None
         self._cancelled = False
 
@@ -61,7 +59,6 @@ class SparkLauncher:
                 validation=self._validation,
                 master=self._master,
                 workers=self.workers,
-                seed=self._seed,
                 export=self._export,
             )
         except Exception as error:

@@ -30,7 +30,6 @@ class DataLayout:
         validation: DistributedDataSet | None,
         master: ParameterAveragingTrainingMaster,
         workers: int,
-        seed: int,
         export: Callable[["RDD[bytes]"], "RDD[bytes]"] | None,
     ) -> None:
         """Count (a Spark job unless the counts are known) and describe the rest lazily.
@@ -40,7 +39,6 @@ class DataLayout:
             validation: data for the loss after each epoch; None for none.
             master: repartition mode, strategy, storage level.
             workers: partitions to make.
-            seed: for the strategies that draw.
             export: writes minibatches and returns what reads them back; None to train directly.
         """
         from sparkwright.partitions._execute import repartition
@@ -55,7 +53,7 @@ class DataLayout:
             workers=workers,
             mode=master.repartition,
             strategy=master.repartition_strategy,
-            seed=seed,
+            seed=master.seed or 0,
         )
         placed = repartition(source, self.plan)
         if export is not None:

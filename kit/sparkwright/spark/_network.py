@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import platform
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sparkwright._version import __version__
@@ -15,7 +14,7 @@ from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.runs import TrainingRun
 from sparkwright.runs._display import in_notebook, show
-from sparkwright.runs._engine import Engine, StartState, run_seed
+from sparkwright.runs._engine import Engine, StartState, seeded
 from sparkwright.runs._model_server import ModelServer
 from sparkwright.runs._protocol import Failure
 from sparkwright.runs._record import RunRecord
@@ -121,9 +120,7 @@ class SparkNetwork:
         """
         master = self._require_master(epochs)
         run = f"run-{next(_numbers)}"
-        seed = run_seed(master)
-        if master.seed is None:
-            master = replace(master, seed=seed)
+        master = seeded(master)
         training = self._distributed(data, "data")
         launcher = SparkLauncher(
             self.spark,
@@ -131,7 +128,6 @@ class SparkNetwork:
             data=training,
             validation=None if validation is None else self._distributed(validation, "validation"),
             master=master,
-            seed=seed,
             export=self._exporter(master),
         )
         definition = ModelDefinition.of(self.model)

@@ -9,7 +9,7 @@ import numpy as np
 from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.masters._plan import minibatch_count
 from sparkwright.networks import ModelDefinition, pack_arrays
-from sparkwright.runs._engine import Outcome, StartState, run_seed
+from sparkwright.runs._engine import Outcome, StartState
 from sparkwright.runs._protocol import Failure, Progress
 from sparkwright.runs._record import RunRecord
 from sparkwright.runs._ring_engine import error_of, settings_of
@@ -127,7 +127,7 @@ class SparkRoundsEngine:
             xla=self._master.xla,
             run=self._run,
             shard="",
-            settings=settings_of(self._master, seed=run_seed(self._master), epochs=self._epochs),
+            settings=settings_of(self._master, epochs=self._epochs),
             epoch=progress.epoch,
             position=0,
             iterations=progress.iterations,

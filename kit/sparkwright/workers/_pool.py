@@ -169,8 +169,13 @@ class BorrowedTrainer:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "sparkwright.workers._trainer", str(self._socket_path)]
-                + self._arguments,
+                [
+                    sys.executable,
+                    "-m",
+                    "sparkwright.workers._trainer",
+                    str(self._socket_path),
+                    *self._arguments,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

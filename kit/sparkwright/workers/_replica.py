@@ -165,7 +165,7 @@ class Replica:
         if self._xla == "auto" and not tf.config.list_logical_devices("GPU"):
             return False
         vector = self.state.read(updater=True)
-        counters = self.state.read_counters()
+        extras = self.state.read_extras()
         seconds: dict[bool, float] = {}
         for xla in (False, True):
             try:
@@ -178,7 +178,7 @@ class Replica:
             except tf.errors.OpError:
                 seconds[xla] = np.inf  # an operation that XLA cannot compile
         self.state.write(vector)
-        self.state.write_counters(counters)
+        self.state.write_extras(extras)
         self.reset_metrics()
         return seconds[True] < seconds[False]
 

@@ -1,0 +1,260 @@
+"""Training on one machine without Spark: the same workers as processes of this machine."""
+
+import itertools
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
+
+import numpy as np
+
+from sparkwright.data import DataSet
+from sparkwright.errors import ConfigurationError, WorkerError
+from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.networks import ModelDefinition
+from sparkwright.partitions import plan_repartition
+from sparkwright.runs import TrainingRun
+from sparkwright.runs._display import in_notebook, show
+from sparkwright.runs._engine import StartState, seeded
+from sparkwright.runs._protocol import Failure
+from sparkwright.runs._record import RunRecord
+from sparkwright.runs._ring_engine import RingEngine, error_of, fill_in
+from sparkwright.workers._pool import TrainerPool
+from sparkwright.workers._shard import ShardWriter
+
+_LOOPBACK = "127.0.0.1"
+# As often as Spark tries a task.
+_ATTEMPTS = 4
+_numbers = itertools.count(1)
+
+
+class ParallelWrapper:
+    """Trains a Keras model with several worker processes of this machine, without Spark.
+
+    The same workers, master and results as on Spark. Use it as a context manager, or call
+    `close`: the worker processes stay for further runs until then.
+
+    Attributes:
+        model: the keras.Model; training changes it in place.
+        master: how to train.
+        workers: how many processes.
+
+    Example:
+        with ParallelWrapper(model, ParameterAveragingTrainingMaster(), workers=2) as wrapper:
+            wrapper.fit(dataset, epochs=5)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        master: ParameterAveragingTrainingMaster,
+        *,
+        workers: int | None = None,
+        cores_per_worker: int | None = None,
+    ) -> None:
+        """Prepare; processes start with the first `fit`.
+
+        Args:
+            model: a built and compiled keras.Model.
+            master: how to train; repartitioning is always balanced here.
+            workers: default None: the master's number, or one a core.
+            cores_per_worker: default None: the machine's cores shared out evenly.
+
+        Raises:
+            ConfigurationError: if `workers` is not positive, or the master needs Spark.
+        """
+        cores = os.cpu_count() or 1
+        self.workers = workers or master.workers or cores
+        if self.workers < 1:
+            raise ConfigurationError(f"`workers` must be at least 1. Received: workers={workers}.")
+        if master.communication != "ring":
+            raise ConfigurationError(
+                '`ParallelWrapper` has no Spark, so `communication` must be "ring". '
+                f"Received: communication={master.communication!r}."
+            )
+        self.model, self.master = model, master
+        self._cores = cores_per_worker or max(1, cores // self.workers)
+        self._pool: TrainerPool | None = None
+        self._active: TrainingRun | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fit(self, data: Any, *, epochs: int = 1, validation: DataSet | None = None) -> Any:
+        """Train and return the model, which is changed in place; blocks. See `start`."""
+        return self.start(data, epochs=epochs, validation=validation).wait()
+
+    def start(
+        self,
+        data: Any,
+        *,
+        epochs: int = 1,
+        validation: DataSet | None = None,
+        display: bool | None = None,
+    ) -> TrainingRun:
+        """Begin to train and return at once.
+
+        Args:
+            data: a DataSet, or a (features, labels) pair of arrays.
+            epochs: passes over the data; default 1.
+            validation: data for the loss after each epoch; default None.
+            display: show the run live; default None: in notebooks.
+
+        Raises:
+            ConfigurationError: while another run of this wrapper goes on.
+        """
+        if self._active is not None and not self._active.finished:
+            raise ConfigurationError(
+                f"this model is being trained by {self._active.id}. Wait for it or stop it."
+            )
+        run = f"local-{next(_numbers)}"
+        master = seeded(self.master)
+        dataset = data if isinstance(data, DataSet) else DataSet(*data)
+        self._pool = self._pool or TrainerPool(owner=os.getpid())
+        launcher = LocalLauncher(
+            pool=self._pool,
+            workers=self.workers,
+            cores=self._cores,
+            data=dataset,
+            validation=validation,
+        )
+        definition, start = ModelDefinition.of(self.model), StartState(self.model)
+        record = RunRecord(workers=self.workers, epochs=epochs, name=f"sparkwright-{run}")
+        record.keep_stats = master.collect_training_stats
+        self._active = TrainingRun(
+            id=run,
+            title=f"{self.model.name} on {self.workers} processes",
+            engine=RingEngine(
+                run=run,
+                launcher=launcher,
+                master=master,
+                definition=definition,
+                start=start,
+                epochs=epochs,
+            ),
+            record=record,
+            take_result=start.take,
+            model=self.model,
+            configuration={
+                "master": master.to_dict(),
+                "model": self.model.name,
+                "parameters": definition.parameters,
+                "workers": self.workers,
+                "epochs": epochs,
+                "seed": master.seed,
+            },
+        )
+        if display if display is not None else in_notebook():
+            show(self._active)
+        return self._active
+
+    def close(self) -> None:
+        """Stop a run that still goes on, and end the worker processes."""
+        if self._active is not None and not self._active.finished:
+            self._active.stop()
+            self._active.wait(30.0)
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+
+class LocalLauncher:
+    """Starts a run's workers as threads that each talk to a trainer process."""
+
+    def __init__(
+        self,
+        *,
+        pool: TrainerPool,
+        workers: int,
+        cores: int,
+        data: DataSet,
+        validation: DataSet | None,
+    ) -> None:
+        """Nothing starts before `prepare`."""
+        self.workers, self.slots = workers, workers
+        self.bind_host = self.advertised_host = self.worker_host = _LOOPBACK
+        self._pool, self._cores = pool, cores
+        self._data, self._validation = data, validation
+        self._folder = pool.scratch()
+        self._cancelled = threading.Event()
+        self._borrowed: set[Any] = set()
+        self._lock = threading.Lock()
+
+    def prepare(self) -> tuple[int, ...]:
+        """Write each worker's examples to files; returns how many each has."""
+        self._folder.mkdir(mode=0o700)
+        for kind, dataset in (("train", self._data), ("validation", self._validation)):
+            for worker, part in enumerate(_blocks(dataset, self.workers)):
+                with ShardWriter(self._folder / f"{kind}-{worker}") as writer:
+                    if part is not None:
+                        writer.append(part)
+        return tuple(0 if b is None else len(b) for b in _blocks(self._data, self.workers))
+
+    def run(self, template: Any) -> None:
+        """Run all workers to their end; see `Launcher.run`."""
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="sparkwright-local") as threads:
+            for failure in list(
+                threads.map(lambda worker: self._work(template, worker), range(self.workers))
+            ):
+                if failure is not None:
+                    raise error_of(failure)
+
+    def cancel(self) -> None:
+        """Hang up on the trainers, which then let go."""
+        self._cancelled.set()
+        with self._lock:
+            for trainer in self._borrowed:
+                trainer.close()
+
+    def clean_up(self) -> None:
+        """Remove the files."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _work(self, template: Any, worker: int) -> Failure | None:
+        """One worker; a trainer process that dies is started again, as Spark would."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                with self._pool.borrow(device="cpu", cores=self._cores) as trainer:
+                    with self._lock:
+                        self._borrowed.add(trainer)
+                    request = fill_in(
+                        template,
+                        worker=worker,
+                        attempt=attempt,
+                        shard=str(self._folder / f"train-{worker}"),
+                        validation=str(self._folder / f"validation-{worker}"),
+                    )
+                    try:
+                        answer = trainer.ask(request)
+                    finally:
+                        with self._lock:
+                            self._borrowed.discard(trainer)
+            except WorkerError as error:
+                if self._cancelled.is_set():
+                    return None
+                if attempt == _ATTEMPTS - 1:
+                    return Failure(worker=worker, host=_LOOPBACK, reason=error.reason)
+                continue
+            if not answer.error:
+                return None
+            return Failure(
+                worker=worker,
+                host=_LOOPBACK,
+                kind=answer.kind,
+                reason=answer.error,
+                traceback=answer.traceback,
+            )
+        return None
+
+
+def _blocks(dataset: DataSet | None, workers: int) -> Iterator[DataSet | None]:
+    """Consecutive blocks whose sizes differ by at most one, as on Spark; None for empty ones."""
+    counts = plan_repartition([0 if dataset is None else len(dataset)], workers=workers)
+    edges = np.concatenate([[0], np.cumsum(counts.target_counts)]).tolist()
+    for start, stop in itertools.pairwise(edges):
+        yield dataset.take(slice(start, stop)) if dataset is not None and stop > start else None
