@@ -176,7 +176,8 @@ class LocalLauncher:
         validation: DataSet | None,
     ) -> None:
         """Nothing starts before `prepare`."""
-        self.workers, self.slots = workers, workers
+        self.workers = workers
+        self.slots: int | None = workers
         self.bind_host = self.advertised_host = self.worker_host = _LOOPBACK
         self._pool, self._cores = pool, cores
         self._data, self._validation = data, validation

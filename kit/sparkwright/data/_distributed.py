@@ -1,6 +1,6 @@
 """Examples distributed over Spark: an RDD of Arrow chunks, and what can be asked of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,10 +29,18 @@ class DistributedDataSet:
         rdd: RDD of bytes.
     """
 
-    def __init__(self, spark: "SparkSession", rdd: "RDD[bytes]") -> None:
-        """Use `from_arrays`, `from_rdd` or `from_dataframe`."""
+    def __init__(
+        self, spark: "SparkSession", rdd: "RDD[bytes]", *, counts: tuple[int, ...] | None = None
+    ) -> None:
+        """Use `from_arrays`, `from_rdd` or `from_dataframe`.
+
+        Args:
+            spark: the session.
+            rdd: RDD of Arrow IPC streams.
+            counts: examples of each partition; default None: counted when asked for.
+        """
         self.spark, self.rdd = spark, rdd
-        self._counts: tuple[int, ...] | None = None
+        self._counts = counts
 
     def __repr__(self) -> str:
         known = "" if self._counts is None else f", {sum(self._counts)} examples"
@@ -129,9 +137,7 @@ def from_arrays(
     pieces = [dataset.take(slice(a, b)) for a, b in pairwise(edges)]
     chunks = [[to_bytes(chunk) for chunk in cut(piece)] for piece in pieces]
     rdd = context.parallelize(chunks, count).flatMap(lambda partition: partition)
-    found = DistributedDataSet(spark, rdd)
-    found._counts = tuple(len(piece) for piece in pieces)
-    return found
+    return DistributedDataSet(spark, rdd, counts=tuple(len(piece) for piece in pieces))
 
 
 def from_rdd(spark: "SparkSession", rdd: "RDD[Any]") -> DistributedDataSet:
@@ -197,7 +203,7 @@ def digits(spark: "SparkSession", *, partitions: int | None = None) -> Distribut
     """
     from sklearn.datasets import load_digits
 
-    bunch = load_digits()
+    bunch: Any = load_digits()
     enlarge = _interpolation(8, 28)
     images = np.einsum("ij,njk,lk->nil", enlarge, bunch.images / 16.0, enlarge)
     order = np.random.default_rng(0).permutation(len(images))
@@ -218,7 +224,7 @@ def cut(dataset: DataSet) -> Iterator[DataSet]:
 
 
 def _part(seed: int, low: float, high: float) -> Any:
-    def select(index: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    def select(index: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
         random = np.random.default_rng([seed, index])
         for chunk in chunks:
             draws = random.random(row_count(chunk))
@@ -229,7 +235,7 @@ def _part(seed: int, low: float, high: float) -> Any:
     return select
 
 
-def _chunks_of(records: Iterator[Any]) -> Iterator[bytes]:
+def _chunks_of(records: Iterable[Any]) -> Iterator[bytes]:
     waiting: list[DataSet] = []
     size_bytes = 0
     for record in records:

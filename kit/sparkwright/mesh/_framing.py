@@ -34,7 +34,9 @@ def encode_head(kind: str, fields: dict[str, Any], payload_bytes: int) -> bytes:
     return HEADER.pack(_MAGIC, len(body), payload_bytes) + body
 
 
-def decode_header(header: bytes, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> tuple[int, int]:
+def decode_header(
+    header: bytes | bytearray, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES
+) -> tuple[int, int]:
     """(bytes of fields, bytes of payload) that follow `header`.
 
     Raises:
@@ -51,7 +53,7 @@ def decode_header(header: bytes, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) 
     return fields_bytes, payload_bytes
 
 
-def decode_fields(body: bytes) -> tuple[str, dict[str, Any]]:
+def decode_fields(body: bytes | bytearray) -> tuple[str, dict[str, Any]]:
     """(kind, fields) of a message.
 
     Raises:

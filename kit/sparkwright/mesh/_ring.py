@@ -71,7 +71,7 @@ class Ring:
     def all_reduce(self, vector: NDArray[Any]) -> None:
         """Replace the contiguous `vector` by the sum of all workers' vectors, in place."""
         bounds = segment_bounds(vector.size, self.size)
-        raw = vector.view(np.uint8)
+        raw = vector.view(np.uint8).data
         item = vector.itemsize
         longest = max(stop - start for start, stop in bounds) * item
         if self.size > 1 and self._scratch.size < longest:
@@ -80,16 +80,16 @@ class Ring:
             start, stop = bounds[step.receive]
             out_start, out_stop = bounds[step.send]
             self._exchange(
-                memoryview(raw[out_start * item : out_stop * item]),
-                memoryview(self._scratch[: (stop - start) * item]),
+                raw[out_start * item : out_stop * item],
+                self._scratch[: (stop - start) * item].data,
                 add_to=vector[start:stop],
             )
         for step in all_gather_steps(self.rank, self.size):
             start, stop = bounds[step.receive]
             out_start, out_stop = bounds[step.send]
             self._exchange(
-                memoryview(raw[out_start * item : out_stop * item]),
-                memoryview(raw[start * item : stop * item]),
+                raw[out_start * item : out_stop * item],
+                raw[start * item : stop * item],
             )
 
     def broadcast(self, vector: NDArray[Any], *, source: int) -> None:
@@ -97,7 +97,7 @@ class Ring:
         if self.size == 1:
             return
         distance = (self.rank - source) % self.size
-        raw = memoryview(vector.view(np.uint8))
+        raw = vector.view(np.uint8).data
         nothing = memoryview(bytearray())
         previous = nothing
         for start in range(0, len(raw), _BLOCK_BYTES):

@@ -4,8 +4,6 @@ import hashlib
 import os
 from typing import Any
 
-from numpy.typing import NDArray
-
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._auth import SECRET_BYTES
 from sparkwright.mesh._connection import Connection, Listener
@@ -27,8 +25,10 @@ class ModelServer:
         Raises:
             NetworkError: if no port can be opened.
         """
-        vector: NDArray[Any] = state.read(updater=False)
-        self._parts = (vector, pack_arrays(state.read_extras()))
+        self._parts: tuple[Any, ...] = (
+            state.read(updater=False),
+            pack_arrays(state.read_extras()),
+        )
         digest = hashlib.sha256()
         for part in self._parts:
             digest.update(part)

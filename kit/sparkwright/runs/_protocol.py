@@ -53,7 +53,8 @@ class Progress:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         """The inverse of `to_dict`."""
-        return cls(**{**fields, "positions": tuple(fields["positions"])})
+        settings: dict[str, Any] = {**fields, "positions": tuple(fields["positions"])}
+        return cls(**settings)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -112,7 +112,7 @@ class RingEngine:
                 self._plan(rows)
             self._server = CoordinatorServer(
                 coordinator,
-                _Sink(self),
+                _Sink(record, came=self._worker_came, ended=self._run_ended),
                 secret=secret,
                 host=launcher.bind_host,
                 ports=mesh.port_numbers,
@@ -215,6 +215,10 @@ class RingEngine:
             vector=vector, counters=counters, progress=progress, stopped=stopped, error=error
         )
 
+    def _run_ended(self, end: EndRun) -> None:
+        self._end = end
+        self._ended.set()
+
     def _worker_came(self, event: WorkerRegistered) -> None:
         assert self._record is not None
         self._record.worker_joined(
@@ -228,13 +232,17 @@ class RingEngine:
 class _Sink:
     """Passes on what the server hears."""
 
-    def __init__(self, engine: RingEngine) -> None:
-        self._engine = engine
-        assert engine._record is not None
-        self._record = engine._record
+    def __init__(
+        self,
+        record: RunRecord,
+        *,
+        came: Callable[[WorkerRegistered], None],
+        ended: Callable[[EndRun], None],
+    ) -> None:
+        self._record, self._came, self._ended = record, came, ended
 
     def worker_joined(self, event: WorkerRegistered) -> None:
-        self._engine._worker_came(event)
+        self._came(event)
 
     def worker_lost(self, event: WorkerRegistered) -> None:
         self._record.worker_lost(event.worker)
@@ -257,8 +265,7 @@ class _Sink:
         self._record.history_forgotten()
 
     def run_ended(self, end: EndRun) -> None:
-        self._engine._end = end
-        self._engine._ended.set()
+        self._ended(end)
 
 
 def settings_of(master: ParameterAveragingTrainingMaster, *, epochs: int) -> Any:

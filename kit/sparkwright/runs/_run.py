@@ -91,7 +91,7 @@ class TrainingRun:
         """
         import pandas as pd
 
-        columns = ["worker", "epoch", "round", "phase", "start_s", "seconds"]
+        columns: Any = ["worker", "epoch", "round", "phase", "start_s", "seconds"]
         return pd.DataFrame(list(self._record.stats), columns=columns)
 
     @property

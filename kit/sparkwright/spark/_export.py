@@ -8,7 +8,7 @@ thousand files: HDFS allows 1,048,576 entries a folder, and listing far fewer is
 
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from sparkwright.data import DataSet, from_bytes, to_bytes
@@ -84,7 +84,7 @@ class Exports:
         return True
 
 
-def minibatches(chunks: Iterator[bytes], batch_size: int) -> Iterator[DataSet]:
+def minibatches(chunks: Iterable[bytes], batch_size: int) -> Iterator[DataSet]:
     """Cut and join chunks into DataSets of exactly `batch_size` examples, the last one smaller."""
     waiting: list[DataSet] = []
     rows = 0
@@ -103,8 +103,8 @@ def minibatches(chunks: Iterator[bytes], batch_size: int) -> Iterator[DataSet]:
 
 def _writer(
     folder: str, batch_size: int
-) -> Callable[[int, Iterator[bytes]], list[tuple[int, list[str]]]]:
-    def write(index: int, chunks: Iterator[bytes]) -> list[tuple[int, list[str]]]:
+) -> Callable[[int, Iterable[bytes]], list[tuple[int, list[str]]]]:
+    def write(index: int, chunks: Iterable[bytes]) -> list[tuple[int, list[str]]]:
         paths: list[str] = []
         for number, minibatch in enumerate(minibatches(chunks, batch_size)):
             place = f"part-{index:05d}/{number // _FILES_A_FOLDER:04d}"

@@ -41,7 +41,7 @@ class SparkLauncher:
         """
         self.slots = task_slots(spark)
         self.workers = workers_of(spark, master)
-        check_slots(self.workers, self.slots, spark.sparkContext.master)
+        check_slots(self.workers, self.slots, str(spark.sparkContext.master))
         self.bind_host = bind_address(spark, master.mesh)
         self.advertised_host = advertised_address(spark, master.mesh)
         self.worker_host = worker_address(spark, master.mesh)

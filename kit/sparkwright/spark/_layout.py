@@ -1,6 +1,6 @@
 """Lays training data out over the workers: counts, repartitions, exports, joins validation."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
@@ -91,8 +91,8 @@ def storage_level(name: str) -> Any:
     return getattr(StorageLevel, name.replace("_SER", ""))
 
 
-def _tagged(kind: str) -> Callable[[int, Iterator[bytes]], Iterator[Element]]:
-    def tag(index: int, chunks: Iterator[bytes]) -> Iterator[Element]:
+def _tagged(kind: str) -> Callable[[int, Iterable[bytes]], Iterator[Element]]:
+    def tag(index: int, chunks: Iterable[bytes]) -> Iterator[Element]:
         for number, chunk in enumerate(chunks):
             yield (index, number), kind, chunk
 

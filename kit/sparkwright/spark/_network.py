@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkwright._version import __version__
@@ -358,7 +358,7 @@ class SparkNetwork:
         return [answer.fields for answer in answers]
 
     @contextlib.contextmanager
-    def _served(self) -> "Iterator[tuple[ModelServer, str]]":
+    def _served(self) -> "Generator[tuple[ModelServer, str]]":
         mesh = ParameterAveragingTrainingMaster().mesh if self.master is None else self.master.mesh
         server = ModelServer(
             ModelState.of(self.model),

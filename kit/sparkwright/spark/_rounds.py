@@ -201,18 +201,22 @@ class _Sum:
                 found.fields = [answer.fields]
                 if count:
                     found.vector = np.frombuffer(raw, dtype) * dtype.type(count)
-            return found if total is None else _Sum.merge(total, found)
+            return found if total is None else total.plus(found)
 
         return add
 
     @staticmethod
     def merge(one: "_Sum | None", other: "_Sum | None") -> "_Sum | None":
-        """Both together."""
+        """Both together; None is the aggregate of nobody."""
         if one is None or other is None:
             return other if one is None else one
+        return one.plus(other)
+
+    def plus(self, other: "_Sum") -> "_Sum":
+        """Both together."""
         merged = _Sum()
-        merged.vector = one.vector + other.vector
-        merged.fields = one.fields + other.fields
-        merged.failures = one.failures + other.failures
-        merged.counters = one.counters or other.counters
+        merged.vector = self.vector + other.vector
+        merged.fields = self.fields + other.fields
+        merged.failures = self.failures + other.failures
+        merged.counters = self.counters or other.counters
         return merged

@@ -176,7 +176,10 @@ def _warn_about_differences(
 
 def _clear_at_exit(session: "SparkSession") -> None:
     """Remove what local-cluster leaves in SPARK_HOME/work, which nothing else does."""
-    from pyspark.find_spark_home import _find_spark_home
+    # PySpark has no public function for it, and SPARK_HOME is not set by every way to start.
+    from pyspark.find_spark_home import (
+        _find_spark_home,  # pyright: ignore[reportPrivateUsage]
+    )
 
     folder = Path(_find_spark_home()) / "work" / session.sparkContext.applicationId
 

@@ -14,7 +14,7 @@ def task_slots(spark: "SparkSession") -> int | None:
     """Tasks that can run at once; None where that can still change (dynamic allocation)."""
     conf = spark.sparkContext.getConf()
     cpus = int(conf.get("spark.task.cpus", "1") or 1)
-    cores = _cores(spark.sparkContext.master)
+    cores = _cores(str(spark.sparkContext.master))
     if cores is None:
         if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
             return None
@@ -48,4 +48,4 @@ def check_slots(workers: int, slots: int | None, master: str) -> None:
 
 def is_local(spark: "SparkSession") -> bool:
     """Whether all of Spark runs on this machine."""
-    return spark.sparkContext.master.startswith("local")
+    return str(spark.sparkContext.master).startswith("local")

@@ -3,7 +3,7 @@
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,14 @@ from sparkwright.workers._shard import ShardWriter
 Element = tuple[tuple[int, ...], str, bytes]
 
 
-def training_task(template: TrainRequest) -> Callable[[int, Iterator[Element]], list[Any]]:
+def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], list[Any]]:
     """A function for `mapPartitionsWithIndex` that trains its partition.
 
     It returns a list with one failure, or an empty list. Failures that another attempt would only
     repeat are returned, not raised: Spark would try them three times more.
     """
 
-    def task(index: int, elements: Iterator[Element]) -> list[Any]:
+    def task(index: int, elements: Iterable[Element]) -> list[Any]:
         from dataclasses import replace
 
         from pyspark import TaskContext
@@ -49,7 +49,7 @@ def training_task(template: TrainRequest) -> Callable[[int, Iterator[Element]], 
 
 def round_task(
     template: RoundRequest, state: Any
-) -> Callable[[int, Iterator[Element]], list[Answer]]:
+) -> Callable[[int, Iterable[Element]], list[Answer]]:
     """A function for `mapPartitionsWithIndex` that trains one round of its partition.
 
     Args:
@@ -57,7 +57,7 @@ def round_task(
         state: a Spark broadcast of (vector, extras, iterations, epoch, position of each worker).
     """
 
-    def task(index: int, elements: Iterator[Element]) -> list[Answer]:
+    def task(index: int, elements: Iterable[Element]) -> list[Answer]:
         from dataclasses import replace
 
         from pyspark import TaskContext
@@ -83,10 +83,10 @@ def round_task(
     return task
 
 
-def inference_task(request: EvaluateRequest) -> Callable[[Iterator[bytes]], list[Answer]]:
+def inference_task(request: EvaluateRequest) -> Callable[[Iterable[bytes]], list[Answer]]:
     """A function for `mapPartitions` that evaluates its partition."""
 
-    def task(chunks: Iterator[bytes]) -> list[Answer]:
+    def task(chunks: Iterable[bytes]) -> list[Answer]:
         from dataclasses import replace
 
         from pyspark import TaskContext
@@ -114,7 +114,7 @@ class Shards:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def write(self, elements: Iterator[Element]) -> None:
+    def write(self, elements: Iterable[Element]) -> None:
         """Stream the partition to the files, never holding more than a chunk."""
         self._folder.mkdir(mode=0o700)
         with ShardWriter(self.train) as train, ShardWriter(self.validation) as validation:

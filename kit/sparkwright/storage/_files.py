@@ -2,12 +2,12 @@
 
 import contextlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any, BinaryIO
 
 
 @contextlib.contextmanager
-def write_atomically(url: str) -> Iterator[BinaryIO]:
+def write_atomically(url: str) -> Generator[BinaryIO]:
     """Open `url` for writing; it appears, whole, only if the block ends well.
 
     Parent folders are created. A local path counts as a URL.

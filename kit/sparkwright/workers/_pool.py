@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from sparkwright.errors import NetworkError, RunTimeoutError, WorkerError
@@ -51,7 +51,7 @@ class TrainerPool:
             )
 
     @contextlib.contextmanager
-    def borrow(self, *, device: str, cores: int) -> Iterator["BorrowedTrainer"]:
+    def borrow(self, *, device: str, cores: int) -> Generator["BorrowedTrainer"]:
         """A trainer for `device` that nobody else uses meanwhile.
 
         Args:

@@ -68,7 +68,7 @@ class ShardWriter:
                 f"{_describe(found)} after {self.rows} examples with {_describe(self._columns)}."
             )
         for name, array in columns.items():
-            self._files[name].write(memoryview(np.ascontiguousarray(array)).cast("B"))
+            self._files[name].write(np.ascontiguousarray(array).data.cast("B"))
         self._arrivals.append((key, self.rows, len(dataset)))
         self.rows += len(dataset)
 

@@ -65,6 +65,10 @@ class Trainer:
                 continue
             self._converse(Connection(sock))
 
+    def close(self) -> None:
+        """Stop listening."""
+        close_socket(self._socket)
+
     def _converse(self, connection: Connection) -> None:
         """Answer one task's requests until it hangs up."""
         try:
@@ -344,7 +348,7 @@ def main(arguments: list[str]) -> None:
     try:
         trainer.serve()
     finally:
-        close_socket(trainer._socket)
+        trainer.close()
         Path(path).unlink(missing_ok=True)
 
 
