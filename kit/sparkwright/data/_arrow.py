@@ -56,13 +56,12 @@ def row_count(content: bytes) -> int:
 def _arrow_array(array: Array) -> Any:
     import pyarrow as pa
 
-    contiguous = np.ascontiguousarray(array)
-    if contiguous.ndim == 1:
-        return pa.array(contiguous)
-    if contiguous.shape[0] == 0 or 0 in contiguous.shape[1:]:
-        kind = pa.fixed_shape_tensor(pa.from_numpy_dtype(contiguous.dtype), contiguous.shape[1:])
-        width = int(np.prod(contiguous.shape[1:]))
-        flat = pa.array(contiguous.ravel())
-        storage = pa.FixedSizeListArray.from_arrays(flat, width)
-        return pa.ExtensionArray.from_storage(kind, storage)
-    return pa.FixedShapeTensorArray.from_numpy_ndarray(contiguous)
+    flat = pa.array(array.reshape(-1))
+    if array.ndim == 1:
+        return flat
+    # `FixedShapeTensorArray.from_numpy_ndarray` refuses zero rows, and one row whose stride is 0.
+    shape = array.shape[1:]
+    kind = pa.fixed_shape_tensor(pa.from_numpy_dtype(array.dtype), shape)
+    return pa.ExtensionArray.from_storage(
+        kind, pa.FixedSizeListArray.from_arrays(flat, int(np.prod(shape)))
+    )

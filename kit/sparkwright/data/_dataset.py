@@ -15,8 +15,8 @@ _GROUPS = ("features", "labels", "features_masks", "labels_masks")
 class DataSet:
     """Examples for a network with one or several inputs and outputs.
 
-    Every array's first axis counts examples. Arrays are kept as given (no copy); treat them
-    as read-only.
+    Every array's first axis counts examples. Arrays are kept as given (no copy, unless their bytes
+    are in the other machine order); treat them as read-only.
 
     Attributes:
         features: input name -> (n, ...) array.
@@ -45,13 +45,14 @@ class DataSet:
         """Check that all arrays hold the same number of examples.
 
         Raises:
-            DataError: if they do not, if there is no feature, or if an array holds objects.
+            DataError: if they do not, if there is no feature, or if an array holds anything but
+                numbers or an example nothing at all.
         """
         self.features = _named(features, "features")
         self.labels = _named(labels, "labels")
         self.features_masks = _named(features_masks, _only_name(self.features, "features"))
         self.labels_masks = _named(labels_masks, _only_name(self.labels, "labels"))
-        self.weights = None if weights is None else np.asarray(weights)
+        self.weights = None if weights is None else _checked("weights", np.asarray(weights))
         if not self.features:
             raise DataError("a DataSet needs at least one feature array. Received: features={}.")
         sizes = {name: array.shape[0] for name, array in self.columns().items()}
@@ -146,14 +147,17 @@ def _named(value: Mapping[str, Any] | Any | None, default: str) -> dict[str, Arr
     if value is None:
         return {}
     items = value.items() if isinstance(value, Mapping) else [(default, value)]
-    arrays = {str(name): np.asarray(array) for name, array in items}
-    for name, array in arrays.items():
-        if array.ndim == 0 or array.dtype.hasobject:
-            raise DataError(
-                "each array of a DataSet must be numeric with at least one axis (the examples). "
-                f"Received: {name!r} with shape {array.shape} and dtype {array.dtype}."
-            )
-    return arrays
+    return {str(name): _checked(str(name), np.asarray(array)) for name, array in items}
+
+
+def _checked(name: str, array: Array) -> Array:
+    if array.ndim == 0 or array.dtype.kind not in "biuf" or 0 in array.shape[1:]:
+        raise DataError(
+            "each array of a DataSet must be numeric with at least one axis (the examples), and "
+            f"other axes longer than 0. Received: {name!r} with shape {array.shape} and dtype "
+            f"{array.dtype}."
+        )
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _only_name(arrays: Mapping[str, Array], default: str) -> str:
