@@ -57,7 +57,12 @@ def chromium():
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=path,
-            args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
+            args=[
+                "--no-sandbox",
+                "--disable-dev-shm-usage",
+                "--disable-gpu",
+                "--js-flags=--expose-gc",  # for tests that watch the page's memory
+            ],
         )
         yield browser
         browser.close()

@@ -30,12 +30,12 @@ COUNT_PIXELS = """() => {
 def open_run(lab, tmp_path):
     """Open a notebook whose first cell displays a fake run, begun with the given arguments."""
 
-    def open_run(arguments="", **options):
+    def open_run(arguments="", last_line="", **options):
         cells = [
             new_code_cell(
                 "import fake_run\nfrom sparkwright_widgets import panel_for\n"
                 "run = fake_run.FakeRun()\ndisplay(panel_for(run))\n"
-                f"run.begin({arguments})"
+                f"run.begin({arguments})\n{last_line}"
             )
         ]
         path = tmp_path / "fake.ipynb"
@@ -73,8 +73,12 @@ def test_curve_is_drawn_and_the_run_ends_with_a_card(open_run):
     page.screenshot("panel-done")
 
 
-def test_stop_reaches_the_run_and_the_panel_says_so(open_run):
-    page = open_run("epochs=50")
+AWAIT = "import asyncio\nwhile not run.finished:\n    await asyncio.sleep(0.1)"
+
+
+@pytest.mark.parametrize("last_line", ["", AWAIT], ids=["idle", "awaiting"])
+def test_stop_reaches_the_run_and_the_panel_says_so(open_run, last_line):
+    page = open_run("epochs=50", last_line)
     wait_for_state(page, "Training")
     button = page.page.get_by_role("button", name="Stop")
     button.focus()
@@ -82,6 +86,37 @@ def test_stop_reaches_the_run_and_the_panel_says_so(open_run):
     wait_for_state(page, "Stopped")
     page.page.get_by_role("button", name="Run ended").wait_for()
     assert page.in_kernel("print(run.stop_calls)") == "1"
+
+
+def test_a_saved_notebook_shows_the_result_without_its_kernel(open_run):
+    page = open_run("epochs=2, rounds=10")
+    wait_for_card(page)
+    page.save()
+    saved = (page.folder / "fake.ipynb").read_text()
+    assert "Loss curve of 2 workers over 100 steps" in saved  # the panel's static copy
+    page.shut_down_kernels()
+    page.open()
+    wait_for_card(page)
+    page.page.locator(".sparkwright-card summary").click()
+    page.page.locator(".sparkwright-card svg").wait_for()
+    page.screenshot("panel-reopened-without-kernel")
+
+
+def test_a_chart_whose_view_was_closed_is_complete_when_shown_again(open_run):
+    page = open_run("epochs=20")
+    wait_for_state(page, "Training")
+    page.page.evaluate("jupyterapp.commands.execute('notebook:clear-cell-output')")
+    page.page.locator(".sparkwright-panel").wait_for(state="detached")
+    page.page.wait_for_timeout(1000)  # messages arrive meanwhile, for nobody
+    page.page.evaluate(
+        "async () => { const { content } = jupyterapp.shell.currentWidget;"
+        " content.activeCell.model.sharedModel.setSource('panel_for(run)'); }"
+    )
+    page.run_cell(0)
+    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+    page.page.locator(".sparkwright-chart > canvas").focus()
+    page.page.keyboard.press("Home")
+    page.page.locator(".sparkwright-readout", has_text="Step 5: worker 0").wait_for()
 
 
 def test_reload_during_a_run_shows_the_whole_curve_and_goes_on(open_run):
@@ -165,3 +200,36 @@ def test_a_failed_run_shows_the_sentence_first_and_folds_the_traceback(open_run)
     assert "ValueError" in alert.inner_text()
     assert "\x1b" not in alert.inner_text()
     page.screenshot("panel-failed")
+
+
+APPEND = """
+import numpy, threading, time
+chart = panel.chart
+def append(first, last):
+    for step in range(first, last):
+        step = numpy.array([step, step])
+        rows = {"worker": numpy.array([0, 1]), "epoch": numpy.array([1, 1]), "round": step // 5,
+                "step": step, "loss": numpy.random.random(2), "examples": numpy.array([32, 32])}
+        chart.update(lambda feed: feed.add_rows(rows))
+        time.sleep(0.001)
+"""
+
+
+@pytest.mark.slow
+def test_ten_thousand_appends_leave_the_browsers_memory_flat(open_run):
+    page = open_run("epochs=1, rounds=1", last_line="panel = panel_for(run).panel")
+    wait_for_card(page)
+    page.in_kernel(APPEND)
+
+    def heap_after(first, last):
+        page.in_kernel(f"append({first}, {last})")
+        page.page.wait_for_function(
+            "(n) => +document.querySelector('.sparkwright-chart > canvas').ariaValueMax >= n",
+            arg=last - 10,  # the mean ends with the last complete round
+        )
+        page.page.evaluate("gc()")
+        return page.page.evaluate("performance.memory.usedJSHeapSize") / 2**20
+
+    warm = heap_after(100, 9_000)  # the lines have reached their limit
+    growth_mib = heap_after(9_000, 19_000) - warm
+    assert growth_mib < 8

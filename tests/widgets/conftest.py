@@ -50,9 +50,9 @@ class RecordingComm(BaseComm):
         self.handle_msg({"content": {"data": data}, "buffers": []})
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def comms(monkeypatch):
-    """Every widget made in a test gets a recording comm and is closed afterwards."""
+    """Widgets made in the test get recording comms and are closed afterwards."""
     created = []
 
     def create_comm(*args, **kwargs):

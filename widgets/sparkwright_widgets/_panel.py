@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ipywidgets as widgets
@@ -115,9 +115,11 @@ class LivePanel(widgets.VBox):
         closing = getattr(self, "_closing", None)  # absent if __init__ did not get that far
         if closing is not None:
             closing.set()
-        for child in self.children:
-            child.close()
+        for part in [part for child in self.children for part in _parts_of(child)]:
+            part.close()
+        layout = self.layout
         super().close()
+        layout.close()
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         bundle = super()._repr_mimebundle_(**options) or {}
@@ -178,7 +180,8 @@ class LivePanel(widgets.VBox):
             self._run = None  # the run may be large; the panel may stay open for hours
             self.stop_button.disabled = True
             self.stop_button.description = "Run ended"
-        self._refresh()
+        if not self._closing.is_set():
+            self._refresh()
         with self._lock:
             self._on_refresh.clear()
 
@@ -231,3 +234,13 @@ class LivePanel(widgets.VBox):
         html = fragments.alert("The panel had a problem.", sentence, details, "Traceback")
         with self._lock:
             self.problem.value = html
+
+
+def _parts_of(widget: widgets.Widget) -> Iterator[widgets.Widget]:
+    """A widget and all that belongs to it; ipywidgets closes none of the parts by itself."""
+    for child in getattr(widget, "children", ()):
+        yield from _parts_of(child)
+    for name in ("layout", "style"):
+        if isinstance(part := getattr(widget, name, None), widgets.Widget):
+            yield part
+    yield widget

@@ -1,0 +1,89 @@
+import numpy as np
+
+from sparkwright_widgets._curve import EPOCH, MEAN, POINTS_PER_LINE, VALIDATION, Curve
+
+
+def test_an_empty_curve_has_no_points_and_no_lines(run):
+    curve = Curve()
+    assert curve.add_rows(run.log.rows()).shape == (0, 3)
+    assert curve.add_validation(()).shape == (0, 3)
+    assert curve.finish().shape == (0, 3)
+    assert curve.points().shape == (0, 3)
+    assert curve.lines() == {}
+
+
+def test_one_row_gives_one_point_of_its_worker_and_the_beginning_of_its_epoch(run):
+    run.report(1, step=1, loss=2.5)
+    curve = Curve()
+    assert curve.add_rows(run.log.rows()).tolist() == [[EPOCH, 1, 1], [1, 1, 2.5]]
+    assert curve.finish().tolist() == [[MEAN, 1, 2.5]]
+    assert curve.mean_loss == 2.5
+
+
+def test_epochs_begin_at_the_first_step_that_belongs_to_them(run):
+    for step in range(1, 9):
+        run.report(0, step, 1.0, epoch=1 + (step > 4))
+    curve = Curve()
+    curve.add_rows(run.log.rows(0, 3))
+    curve.add_rows(run.log.rows(3))
+    assert curve.lines()[EPOCH].tolist() == [[1, 1], [5, 2]]
+
+
+def test_points_are_the_same_however_the_rows_are_cut(run):
+    for step in range(1, 40):
+        for worker in (0, 1):
+            run.report(worker, step, 1 / step)
+    whole, pieces = Curve(), Curve()
+    whole.add_rows(run.log.rows())
+    for start in range(0, 78, 7):
+        pieces.add_rows(run.log.rows(start, start + 7))
+    whole.finish()
+    pieces.finish()
+    np.testing.assert_array_equal(whole.points(), pieces.points())
+
+
+def test_workers_come_first_then_mean_and_validation(run, fake):
+    run.report(1, 1, 1.0)
+    run.report(0, 1, 1.0)
+    curve = Curve()
+    curve.add_rows(run.log.rows())
+    curve.add_validation([fake.FakeValidation(epoch=1, step=1, loss=0.5, metrics={})])
+    curve.finish()
+    assert list(curve.lines()) == [0, 1, MEAN, VALIDATION, EPOCH]
+
+
+def test_the_first_loss_that_is_not_finite_is_remembered_and_the_others_counted(run):
+    for step, loss in enumerate([1.0, np.nan, np.inf, 1.0, -np.inf], start=1):
+        run.report(1, step, loss)
+    curve = Curve()
+    curve.add_rows(run.log.rows(0, 2))
+    curve.add_rows(run.log.rows(2))
+    found = curve.not_finite
+    assert (found.worker, found.step, found.count) == (1, 2, 3)
+    assert np.isnan(found.value)
+
+
+def test_a_loss_beyond_float32_becomes_a_gap_without_a_warning(run):
+    run.report(0, 1, 1e300)
+    curve = Curve()
+    assert np.isinf(curve.add_rows(run.log.rows())[-1, 2])
+
+
+def test_a_million_rows_stay_bounded_and_keep_their_extremes():
+    count = 500_000
+    steps = np.repeat(np.arange(1, count + 1), 2)
+    loss = np.random.default_rng(7).random(2 * count)
+    loss[123_456] = 50.0
+    rows = {
+        "worker": np.tile(np.array([0, 1], np.int32), count),
+        "epoch": np.ones(2 * count, np.int32),
+        "round": (steps // 5).astype(np.int32),
+        "step": steps,
+        "loss": loss,
+        "examples": np.full(2 * count, 32, np.int32),
+    }
+    curve = Curve()
+    curve.add_rows(rows)
+    assert len(curve.points()) < 4 * POINTS_PER_LINE
+    assert curve.lines()[0][:, 1].max() == 50.0
+    assert curve.lines()[0][-1, 0] == count

@@ -1,0 +1,201 @@
+import gc
+import math
+import threading
+import time
+import tracemalloc
+import weakref
+
+import ipywidgets
+import numpy as np
+import pytest
+
+from sparkwright_widgets import LivePanel
+
+
+def wait_until(condition, timeout_s=5.0):
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline_s, "waited in vain"
+        time.sleep(0.01)
+
+
+def panel_threads():
+    return [t for t in threading.enumerate() if t.name.startswith("sparkwright-panel")]
+
+
+@pytest.fixture
+def panel(run, comms):
+    panel = LivePanel(run)
+    yield panel
+    panel.close()
+    assert panel.wait(5)
+
+
+def finish(run, state="done"):
+    run.set(state=state, message="The end.")
+
+
+def points_sent(panel):
+    return sum(len(buffer) // 12 for _, buffer in panel.chart.comm.custom_messages())
+
+
+def test_the_panel_is_a_box_whose_button_has_words(panel):
+    assert isinstance(panel, ipywidgets.VBox)
+    assert panel.stop_button.description == "Stop"
+    assert panel.stop_button.tooltip
+
+
+def test_a_hello_is_answered_with_everything_then_news_follow(run, panel):
+    for step in range(1, 11):
+        run.report(0, step, 1 / step)
+    wait_until(lambda: panel.chart.feed.curve.lines().get(0) is not None)
+    assert panel.chart.comm.custom_messages() == []
+    panel.chart.comm.receive({"kind": "hello"})
+    kinds = [content["kind"] for content, _ in panel.chart.comm.custom_messages()]
+    assert kinds == ["snapshot"]
+    run.report(0, 11, 0.5)
+    wait_until(lambda: len(panel.chart.comm.custom_messages()) == 2)
+    snapshot, append = panel.chart.comm.custom_messages()
+    assert append[0] == {"kind": "append", "start": snapshot[0]["count"]}
+
+
+def test_a_message_that_is_no_hello_is_ignored(panel):
+    panel.chart.comm.receive({"kind": "something"})
+    panel.chart.comm.receive("text")
+    assert panel.chart.comm.custom_messages() == []
+
+
+def test_stop_calls_the_run_once_and_says_so(run, panel):
+    panel.stop_button.click()
+    assert run.stop_calls == 1
+    assert panel.stop_button.disabled
+    assert panel.stop_button.description == "Stopping"
+    wait_until(lambda: "Stopping" in panel.state.value)
+
+
+def test_an_error_in_stop_is_shown_and_the_button_can_be_used_again(run, panel):
+    def refuse():
+        raise RuntimeError("no <route> to the coordinator")
+
+    run.stop = refuse
+    panel.stop_button.click()
+    assert "RuntimeError: no &lt;route&gt; to the coordinator" in panel.problem.value
+    assert "The training is not affected." in panel.problem.value
+    assert not panel.stop_button.disabled
+
+
+def test_an_error_of_the_run_is_shown_and_the_panel_goes_on(run, panel):
+    good = run.log.rows
+    run.log.rows = lambda start: {}[start]
+    wait_until(lambda: "KeyError" in panel.problem.value)
+    run.log.rows = good
+    run.report(0, 1, 1.0)
+    wait_until(lambda: 0 in panel.chart.feed.curve.lines())
+
+
+def test_the_thread_ends_with_the_run_and_lets_go_of_it(run, panel):
+    run.report(0, 1, 1.5)
+    finish(run)
+    assert panel.wait(5)
+    assert panel.has_ended
+    assert panel_threads() == []
+    assert "Done" in panel.state.value
+    assert panel.stop_button.disabled
+    assert panel.chart.feed.curve.mean_loss == 1.5
+    assert panel._run is None
+
+
+def test_the_last_rows_are_not_lost_when_a_run_ends_between_two_looks(run, panel):
+    time.sleep(0.1)
+    for step in range(1, 501):
+        run.report(0, step, 1.0)
+    finish(run)
+    assert panel.wait(5)
+    assert panel.chart.feed.curve.lines()[0][-1, 0] == 500
+
+
+def test_closing_ends_the_thread_and_frees_the_widgets(run, comms):
+    before = set(ipywidgets.widgets.widget._instances)
+    panel = LivePanel(run)
+    panel.close()
+    assert panel.wait(5)
+    comms.clear()  # a comm knows its widget
+    reference = weakref.ref(panel)
+    del panel
+    gc.collect()
+    assert reference() is None
+    assert set(ipywidgets.widgets.widget._instances) - before == set()
+
+
+def test_a_static_copy_goes_with_the_live_view(run, panel):
+    for step in range(1, 21):
+        run.report(0, step, 1 / step)
+        run.report(1, step, 2 / step)
+    finish(run)
+    panel.wait(5)
+    bundle = panel._repr_mimebundle_()
+    assert bundle["application/vnd.jupyter.widget-view+json"]["model_id"] == panel.model_id
+    html = bundle["text/html"]
+    assert '<svg role="img" aria-label="Loss curve of 2 workers over 20 steps' in html
+    assert "LeNet on handwritten digits" in html
+    assert "6,123" in html
+    assert "http://" not in html.replace("http://www.w3.org/", "")
+    assert bundle["text/plain"].startswith("LeNet on handwritten digits: done; epoch 1 of 5")
+
+
+@pytest.mark.parametrize("losses", [[], [1.0], [math.nan], [0.0, math.inf, 1.0], [-1.0, -2.0]])
+def test_any_curve_can_be_kept(run, panel, losses):
+    for step, loss in enumerate(losses, start=1):
+        run.report(0, step, loss)
+    finish(run)
+    panel.wait(5)
+    html = panel._repr_mimebundle_()["text/html"]
+    assert ("<svg" in html) == bool(losses)
+    assert ("not finite" in html) == (not np.isfinite(losses).all())
+
+
+def test_ten_thousand_appends_stay_bounded(run, comms):
+    """Messages carry each point once; what is kept does not grow with the run."""
+    from sparkwright_widgets._loss_chart import LossChart
+    from sparkwright_widgets._loss_feed import LossFeed
+
+    chart = LossChart(LossFeed())
+    chart.comm.receive({"kind": "hello"})
+
+    def append(first, last):
+        for step in range(first, last):
+            rows = {
+                "worker": np.array([0, 1]),
+                "epoch": np.array([1, 1]),
+                "round": np.array([step, step]),
+                "step": np.array([step, step]),
+                "loss": np.array([1.0, 2.0]),
+                "examples": np.array([32, 32]),
+            }
+            chart.update(lambda feed, rows=rows: feed.add_rows(rows))
+            chart.comm.sent.clear()
+
+    append(1, 9_000)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        append(9_000, 10_000)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 400_000  # three lines of at most 64 KiB may have been reallocated
+    chart.close()
+
+
+def test_summary_for_screen_readers_follows_the_run(run, panel):
+    run.report(0, 1, 0.25)
+    finish(run)
+    panel.wait(5)
+    assert panel.chart.summary.startswith("done; epoch 1 of 5; loss 0.2500")
+
+
+def test_text_changes_at_least_once_a_minute_while_nothing_is_reported(run, panel, monkeypatch):
+    """Binder ends a session after ten silent minutes; the elapsed time is the sign of life."""
+    wait_until(lambda: "12 s" in panel.progress.value)
+    run.set(elapsed_s=72.0)
+    wait_until(lambda: "1 min 12 s" in panel.progress.value)

@@ -1,0 +1,143 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from sparkwright_widgets._offline_html import offline_html, outside_resources
+from sparkwright_widgets._report import main
+
+FAKE_RUN = Path(__file__).with_name("fake_run.py")
+
+
+@pytest.fixture
+def notebook(tmp_path):
+    """Write a notebook of these cells (text starting with # is Markdown); returns its path."""
+
+    def write(*sources):
+        cells = [
+            new_markdown_cell(source) if source.startswith("#") else new_code_cell(source)
+            for source in sources
+        ]
+        path = tmp_path / "notebooks" / "tour.ipynb"
+        path.parent.mkdir(exist_ok=True)
+        nbformat.write(new_notebook(cells=cells), path)
+        return path
+
+    return write
+
+
+def test_a_run_is_reported_offline_without_code(notebook, tmp_path, capsys):
+    path = notebook(
+        "# A tour\n\nWith some words.",
+        f"import sys; sys.path.insert(0, {str(FAKE_RUN.parent)!r})\nprint('prepared')",
+        "## Training",
+        "import asyncio, fake_run\nfrom sparkwright_widgets import panel_for\n"
+        "run = fake_run.FakeRun()\ndisplay(panel_for(run))\nrun.begin(epochs=2, rounds=5)\n"
+        "while not run.finished:\n    await asyncio.sleep(0.05)",
+        "import json\nfrom pathlib import Path\n"
+        "Path('../out/tour.json').write_text(json.dumps({'accuracy': 0.98125, 'workers': 2}))",
+    )
+    output = tmp_path / "out" / "tour.html"
+    assert main([str(path), "--output", str(output)]) == 0
+    html = output.read_text()
+    assert outside_resources(html) == []
+    assert "<title>A tour</title>" in html
+    assert "With some words." in html
+    assert "fake_run" not in html  # no code
+    assert html.count("Trained for all epochs.") == 1  # the panel's copy; the card would repeat it
+    assert "Loss curve of 2 workers over 50 steps" in html
+    executed = nbformat.read(output.with_suffix(".ipynb"), as_version=4)
+    assert "widgets" not in executed.metadata
+    assert len(executed.cells) == 5
+    told = capsys.readouterr().out
+    for words in ("[2/3] Training", "prepared", "accuracy  0.9812", str(output)):
+        assert words in told
+    assert path.read_text() == path.read_text()
+
+
+def test_a_failing_cell_ends_the_run_but_not_the_report(notebook, tmp_path, capsys):
+    path = notebook("# Broken", "print('fine')", "x = 1\nraise ValueError('<wrong> shape')", "y")
+    output = tmp_path / "broken.html"
+    assert main([str(path), "--output", str(output)]) == 1
+    told = capsys.readouterr().out
+    assert "Code cell 2 did not succeed: ValueError: <wrong> shape" in told
+    assert "    raise ValueError('<wrong> shape')" in told
+    html = output.read_text()
+    assert "This report is incomplete." in html
+    assert "ValueError: &lt;wrong&gt; shape" in html
+    assert "fine" in html
+
+
+def test_a_kernel_that_dies_is_told_from_a_cell_that_fails(notebook, tmp_path, capsys):
+    path = notebook("import os\nos._exit(1)")
+    assert main([str(path), "--output", str(tmp_path / "dead.html")]) == 1
+    assert "the kernel ended by itself" in capsys.readouterr().out
+
+
+def test_results_of_an_earlier_run_are_not_told(notebook, tmp_path, capsys):
+    results = tmp_path / "old.json"
+    results.write_text(json.dumps({"accuracy": 0.5}))
+    os.utime(results, (0, 0))
+    main([str(notebook("1")), "--output", str(tmp_path / "new.html"), "--results", str(results)])
+    assert "accuracy" not in capsys.readouterr().out
+
+
+def test_a_path_without_a_notebook_is_refused_in_words(tmp_path, capsys):
+    assert main([str(tmp_path / "none.ipynb")]) == 2
+    assert "There is no notebook at this path." in capsys.readouterr().out
+
+
+def test_interrupting_leaves_no_kernel_behind(notebook, tmp_path):
+    path = notebook("print('begun')\nimport time\ntime.sleep(100)")
+    output = tmp_path / "interrupted.html"
+    command = [sys.executable, "-m", "sparkwright_widgets.report", str(path)]
+    process = subprocess.Popen(
+        [*command, "--output", str(output)], stdout=subprocess.PIPE, text=True
+    )
+    with process, process.stdout:
+        while process.stdout.readline().strip() != "begun":
+            pass
+        kernels = psutil.Process(process.pid).children(recursive=True)
+        assert kernels
+        began_s = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        told = process.stdout.read()
+        assert process.wait(30) == 130
+    assert time.monotonic() - began_s < 10
+    assert "Code cell 1 did not succeed: interrupted" in told
+    assert output.exists()
+    assert not any(kernel.is_running() for kernel in kernels)
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        '<script src="https://cdn/x.js"></script>',
+        '<link rel="stylesheet" href="//cdn/x.css">',
+        "<style>@import url('https://cdn/x.css')</style>",
+        "<script>import x from 'https://cdn/x.mjs'</script>",
+        '<img src="http://site/x.png">',
+    ],
+)
+def test_what_a_page_would_fetch_is_found(html):
+    assert len(outside_resources(html)) == 1
+
+
+def test_links_for_readers_are_not_resources():
+    page = offline_html(
+        new_notebook(cells=[new_markdown_cell("# T\n\n[paper](https://arxiv.org/abs/1)")]),
+        name="t.ipynb",
+        made_at=datetime(2026, 1, 2, 3, 4),
+        took="1 s",
+    )
+    assert "https://arxiv.org/abs/1" in page
+    assert outside_resources(page) == []
