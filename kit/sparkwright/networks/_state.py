@@ -126,11 +126,11 @@ class ModelState:
 
     def read_counters(self) -> list[NDArray[Any]]:
         """Copies of the integer state, in order."""
-        return [np.array(variable) for variable in self.counters]
+        return [np.array(variable.numpy()) for variable in self.counters]
 
     def read_extras(self) -> list[NDArray[Any]]:
         """Copies of what is not averaged: the integer state, then the fixed variables."""
-        return [np.array(variable) for variable in (*self.counters, *self.fixed)]
+        return [np.array(variable.numpy()) for variable in (*self.counters, *self.fixed)]
 
     def write_extras(self, values: Sequence[NDArray[Any]]) -> None:
         """Set the integer state, and the fixed variables if `values` goes on with them."""

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -107,6 +107,9 @@ class RingEngine:
             now_s=time.monotonic(),
         )
         try:
+            # Read now: the user may look at, or change, the model while the run goes on.
+            vector = self._start.vector(updater=self._master.save_updater)
+            extras = pack_arrays(self._start.extras())
             rows = launcher.prepare()
             if rows is not None:
                 self._plan(rows)
@@ -117,7 +120,7 @@ class RingEngine:
                 host=launcher.bind_host,
                 ports=mesh.port_numbers,
                 peer_timeout_s=mesh.peer_timeout_s,
-                start=self._start_message,
+                start=lambda: ({"size": int(vector.size)}, (vector, extras)),
                 name=f"sparkwright-{self._run}",
             )
             record.heard_s_ago = self._server.heard_s_ago
@@ -183,10 +186,6 @@ class RingEngine:
             self._job_error = error
         if not self._ended.is_set():
             self._ended.set()  # the tasks are over, so there is nothing to wait for
-
-    def _start_message(self) -> tuple[dict[str, Any], Sequence[Any]]:
-        vector = self._start.vector(updater=self._master.save_updater)
-        return {"size": int(vector.size)}, (vector, pack_arrays(self._start.extras()))
 
     def _plan(self, rows: tuple[int, ...]) -> None:
         assert self._record is not None

@@ -1,5 +1,6 @@
 """The coordinator's sockets, threads and clock."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ from ._coordinator import (
 from ._protocol import Failure, Progress
 
 _TICK_S = 0.2
+_log = logging.getLogger(__name__)
 
 
 class RunSink(Protocol):
@@ -165,8 +167,11 @@ class CoordinatorServer:
             while (message := peer.connection.receive()) is not None:
                 peer.last_heard_s = time.monotonic()
                 self._take(number, peer, message)
-        except (NetworkError, OSError, KeyError, TypeError, ValueError):
-            pass  # gone, or garbage: either way this connection is of no more use
+        except (NetworkError, OSError):
+            pass  # gone
+        except Exception:
+            # Garbage: this connection is of no more use, but the run goes on without it.
+            _log.warning("%s dropped a connection that sent garbage", self._name, exc_info=True)
         with self._lock:
             self._peers.pop(number, None)
         peer.connection.close()

@@ -39,7 +39,9 @@ class Replica:
         self.state = ModelState.of(self.model)
         self._xla: XlaChoice = xla
         self.uses_xla: bool | None = {"on": True, "off": False}.get(xla)
-        self._fresh_updater = [_compact(np.array(variable)) for variable in self.state.updater]
+        self._fresh_updater = [
+            _compact(np.array(variable.numpy())) for variable in self.state.updater
+        ]
         self._train_calls: dict[Any, Callable[..., Any]] = {}
         self._evaluate_calls: dict[Any, Callable[..., Any]] = {}
 
@@ -203,7 +205,7 @@ class Replica:
         """The compiled metrics' accumulators, flat; sums over workers are sums over their data."""
         variables = self.model.metrics_variables
         return np.concatenate(
-            [np.asarray(v).astype(np.float64).ravel() for v in variables] or [np.empty(0)]
+            [v.numpy().astype(np.float64).ravel() for v in variables] or [np.empty(0)]
         )
 
     def metric_results(self, state: NDArray[np.float64]) -> dict[str, float]:

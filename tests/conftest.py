@@ -1,0 +1,67 @@
+"""One Spark session for the whole test run: starting Spark and TensorFlow is what costs."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+# Before TensorFlow is imported anywhere: quiet, and no thread pool beyond the machine's two cores.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """Four executors of one core: enough for four workers, or two runs of two at once."""
+    import sparkwright as sw
+
+    session = sw.start_spark(workers=4, app_name="sparkwright-tests")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def leaves_nothing(spark: Any) -> Iterator[None]:
+    """Fail the test if it leaves threads, sockets, cached RDDs or temporary files behind."""
+    before = _footprint(spark)
+    yield
+    _assert_settles(lambda: _leaked(before, _footprint(spark)))
+
+
+def _footprint(spark: Any) -> dict[str, set[str]]:
+    import tempfile
+    import threading
+    from pathlib import Path
+
+    import psutil
+
+    listening = {
+        str(c.laddr)
+        for c in psutil.Process().net_connections(kind="tcp")
+        if c.status == psutil.CONN_LISTEN
+    }
+    names = {t.name for t in threading.enumerate() if t.name.startswith("sparkwright")}
+    folder = Path(tempfile.gettempdir())
+    files = {
+        str(path)
+        for pattern in ("sparkwright-export-*", "sparkwright-*/shard-*", "spark*/**/sparkwright-*")
+        for path in folder.glob(pattern)
+    }
+    cached = {str(i) for i in spark.sparkContext._jsc.getPersistentRDDs().keySet()}
+    return {"threads": names, "sockets": listening, "files": files, "cached RDDs": cached}
+
+
+def _leaked(before: dict[str, set[str]], after: dict[str, set[str]]) -> dict[str, set[str]]:
+    return {kind: after[kind] - before[kind] for kind in after if after[kind] - before[kind]}
+
+
+def _assert_settles(leaked: Callable[[], Any], seconds: float = 5.0) -> None:
+    import time
+
+    deadline = time.monotonic() + seconds
+    while (found := leaked()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not found
