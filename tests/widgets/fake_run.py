@@ -72,6 +72,10 @@ class FakeLog:
         with self._lock:
             self._rows.extend(rows)
 
+    def clear(self):
+        with self._lock:
+            self._rows.clear()
+
     def rows(self, start=0, stop=None):
         with self._lock:
             rows = self._rows[start:stop]

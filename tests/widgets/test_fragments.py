@@ -26,6 +26,11 @@ def test_each_state_has_a_word_and_is_announced_politely(run, state, word):
     assert 'role="status" aria-live="polite"' in html
 
 
+def test_a_message_that_only_repeats_the_state_is_left_out(run):
+    run.set(state="training", message="training")
+    assert fragments.state_line("LeNet", run.status).lower().count("training") == 2  # class, word
+
+
 def test_what_users_and_workers_write_is_escaped_and_without_terminal_colours(run, fake):
     worker = fake.FakeWorker(worker=0, host="<b>host</b>")
     run.set(state="failed", message="<script>", error="\x1b[31m<b>\x1b[0m &", workers=(worker,))

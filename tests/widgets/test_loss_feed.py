@@ -55,6 +55,24 @@ def test_appends_say_how_many_points_came_before(run):
     assert len(second.points) == 2 * 12
 
 
+def test_after_a_restart_a_listening_browser_gets_a_fresh_snapshot(run):
+    feed = LossFeed()
+    report(run, feed, 1)
+    feed.restart()
+    assert feed.append() is None  # nobody listens
+    browser = Browser(feed)
+    browser.hello()
+    report(run, feed, 2)
+    browser.receive(feed.append())
+    feed.restart()
+    report(run, feed, 3)
+    browser.receive(feed.append())
+    assert [point[1] for point in browser.points if point[0] == 0] == [3]
+    report(run, feed, 4)
+    browser.receive(feed.append())
+    assert [point[1] for point in browser.points if point[0] == 0] == [3, 4]
+
+
 def test_points_travel_as_little_endian_float32(run):
     feed = LossFeed()
     run.report(3, 7, 0.5)

@@ -114,6 +114,17 @@ def test_the_last_rows_are_not_lost_when_a_run_ends_between_two_looks(run, panel
     assert panel.chart.feed.curve.lines()[0][-1, 0] == 500
 
 
+def test_a_run_that_trains_anew_gets_a_new_curve(run, panel):
+    for step in range(1, 31):
+        run.report(0, step, 9.0)
+    wait_until(lambda: len(panel.chart.feed.curve.lines().get(0, ())) == 30)
+    run.log.clear()
+    run.report(0, 1, 1.0)
+    finish(run)
+    assert panel.wait(5)
+    assert panel.chart.feed.curve.lines()[0].tolist() == [[1.0, 1.0]]
+
+
 def test_closing_ends_the_thread_and_frees_the_widgets(run, comms):
     before = set(ipywidgets.widgets.widget._instances)
     panel = LivePanel(run)

@@ -41,8 +41,10 @@ _WORKER_STATES = {
 def state_line(title: str, status: Status) -> str:
     """Icon, word and sentence. No running numbers: a screen reader speaks each change."""
     icon, word = _STATES.get(status.state, ("?", status.state))
-    # A failure's sentence stands in the error box below; here it would be read twice.
-    message = "" if status.state == "failed" else status.message
+    # A failure's sentence stands in the error box below; here it would be read twice. So would
+    # a message that only repeats the state.
+    says_more = status.state != "failed" and status.message.strip(". ").lower() != word.lower()
+    message = status.message if says_more else ""
     return (
         f'<div class="sparkwright-state sparkwright-is-{escaped(status.state)}" role="status" '
         f'aria-live="polite"><span class="sparkwright-badge"><span aria-hidden="true">{icon}</span>'

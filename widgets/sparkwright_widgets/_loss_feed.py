@@ -32,6 +32,7 @@ class LossFeed:
         self._count = 0  # points ever made
         self._unsent: list[FloatPoints] = []
         self._is_heard = False
+        self._has_restarted = False  # since the last message
 
     def add_rows(self, rows: Rows) -> None:
         """Take new rows of the run's log."""
@@ -45,14 +46,23 @@ class LossFeed:
         """The run has ended: nothing will be added."""
         self._add(self.curve.finish())
 
+    def restart(self) -> None:
+        """Forget the curve: the run has begun anew."""
+        self.curve = Curve()
+        self._unsent.clear()
+        self._has_restarted = True
+
     def hello(self) -> Message:
         """The answer to a browser's hello: a snapshot that includes what was not yet sent."""
         self._is_heard = True
+        self._has_restarted = False
         self._unsent.clear()
         return Message({"kind": "snapshot", "count": self._count}, _wire(self.curve.points()))
 
     def append(self) -> Message | None:
-        """What has come since the last message, or None if that is nothing."""
+        """What has come since the last message (after a restart a snapshot), None if nothing."""
+        if self._has_restarted and self._is_heard:
+            return self.hello()
         if not self._unsent:
             return None
         points = np.concatenate(self._unsent)

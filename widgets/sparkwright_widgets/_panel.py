@@ -155,12 +155,18 @@ class LivePanel(widgets.VBox):
             return True
         has_ended = run.finished  # asked first: what came before it is then in the log
         status = run.status
+        # A run that trains anew, after losing what it had, forgets its history.
+        has_restarted = len(run.log) < self._next_row
+        if has_restarted:
+            self._next_row = self._next_validation = 0
         rows = run.log.rows(self._next_row)
         validation = status.validation[self._next_validation :]
         self._next_row += len(rows["step"])
         self._next_validation += len(validation)
 
         def take(feed: LossFeed) -> None:
+            if has_restarted:
+                feed.restart()
             feed.add_rows(rows)
             feed.add_validation(validation)
             if has_ended:
