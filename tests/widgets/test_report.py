@@ -64,8 +64,26 @@ def test_a_run_is_reported_offline_without_code(notebook, tmp_path, capsys):
     assert path.read_text() == path.read_text()
 
 
+def test_a_run_that_ends_during_a_later_cell_is_reported_complete(notebook, tmp_path):
+    path = notebook(
+        f"import sys, time; sys.path.insert(0, {str(FAKE_RUN.parent)!r})\n"
+        "import fake_run\nfrom sparkwright_widgets import panel_for\nrun = fake_run.FakeRun()\n"
+        "print('a'); time.sleep(0.1); print('b', file=sys.stderr); time.sleep(0.1); print('c')\n"
+        "display(panel_for(run))\nrun.begin(epochs=1, rounds=10)",
+        "while not run.finished:\n    time.sleep(0.05)",
+    )
+    output = tmp_path / "later.html"
+    assert main([str(path), "--output", str(output)]) == 0
+    assert "Loss curve of 2 workers over 50 steps" in output.read_text()
+
+
 def test_a_failing_cell_ends_the_run_but_not_the_report(notebook, tmp_path, capsys):
-    path = notebook("# Broken", "print('fine')", "x = 1\nraise ValueError('<wrong> shape')", "y")
+    path = notebook(
+        "# Broken",
+        "import sys\nprint('fine')\nprint('noise', file=sys.stderr)",
+        "x = 1\nraise ValueError('<wrong> shape')",
+        "y",
+    )
     output = tmp_path / "broken.html"
     assert main([str(path), "--output", str(output)]) == 1
     told = capsys.readouterr().out
@@ -75,12 +93,15 @@ def test_a_failing_cell_ends_the_run_but_not_the_report(notebook, tmp_path, caps
     assert "This report is incomplete." in html
     assert "ValueError: &lt;wrong&gt; shape" in html
     assert "fine" in html
+    assert "noise" not in html
 
 
 def test_a_kernel_that_dies_is_told_from_a_cell_that_fails(notebook, tmp_path, capsys):
-    path = notebook("import os\nos._exit(1)")
+    path = notebook("import os\nos.write(2, b'out of memory\\n')\nos._exit(1)")
     assert main([str(path), "--output", str(tmp_path / "dead.html")]) == 1
-    assert "the kernel ended by itself" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "the kernel ended by itself" in told
+    assert "out of memory" in told
 
 
 def test_results_of_an_earlier_run_are_not_told(notebook, tmp_path, capsys):

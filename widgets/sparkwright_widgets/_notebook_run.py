@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from ._format import duration_text, plain
 
 _KERNEL_START_TIMEOUT_S = 60
 _GRACE_S = 10.0  # between interrupting a cell and ending its kernel
-_PROGRESS_EVERY_S = 2.0
 _TRACEBACK_LINES = 25
 
 # Runs after the last cell: what the panels' threads display at the end would else be lost.
@@ -50,7 +49,8 @@ class NotebookFailure:
         cell: position of the cell among the code cells, from 1; 0 if none had started.
         source: the first lines of that cell.
         reason: one line.
-        details: the last lines of the traceback, without terminal colours; may be empty.
+        details: the last lines of the traceback, or of what the kernel's process wrote, without
+            terminal colours; may be empty.
         was_interrupted: whether a person (or a signal) ended it.
     """
 
@@ -98,13 +98,20 @@ async def _run(
             ip=f"{private}/socket",
         )
         client = _TalkingClient(notebook, manager, timeout_s=timeout_s, say=say)
-        return await _run_on(client, manager, folder)
+        # What the kernel's process and its children (Spark's JVM) write outside of cells.
+        log = Path(private) / "kernel.log"
+        with log.open("wb") as stream:
+            failure = await _run_on(client, manager, cwd=str(folder), stdout=stream, stderr=stream)
+        if failure and not failure.details and not failure.was_interrupted:
+            lines = plain(log.read_text(errors="replace")).strip().splitlines()
+            failure = replace(failure, details="\n".join(lines[-_TRACEBACK_LINES:]))
+        return failure
 
 
 async def _run_on(
-    client: "_TalkingClient", manager: AsyncKernelManager, folder: Path
+    client: "_TalkingClient", manager: AsyncKernelManager, **process: Any
 ) -> NotebookFailure | None:
-    task = asyncio.ensure_future(_start_and_execute(client, manager, folder))
+    task = asyncio.ensure_future(_start_and_execute(client, manager, **process))
     interruption = _Interruption(manager, task)
     try:
         with interruption.on_signals():
@@ -123,9 +130,9 @@ async def _run_on(
 
 
 async def _start_and_execute(
-    client: "_TalkingClient", manager: AsyncKernelManager, folder: Path
+    client: "_TalkingClient", manager: AsyncKernelManager, **process: Any
 ) -> None:
-    await manager.start_kernel(cwd=str(folder))
+    await manager.start_kernel(**process)
     channels = manager.client()
     channels.start_channels()
     client.kc = channels
@@ -201,7 +208,8 @@ class _TalkingClient(NotebookClient):
         timeout_s: float | None,
         say: Callable[[str], None],
     ) -> None:
-        super().__init__(notebook, km=manager, timeout=timeout_s, coalesce_streams=True)
+        # No `coalesce_streams`: it moves outputs, and nbclient then updates the wrong ones.
+        super().__init__(notebook, km=manager, timeout=timeout_s)
         self._say = say
         self._titles = _titles(notebook)
         self._code_cells = [
@@ -210,7 +218,7 @@ class _TalkingClient(NotebookClient):
             if cell.cell_type == "code" and cell.source.strip()
         ]
         self._number = 0  # of the running cell among the code cells, from 1
-        self._cell_began_s = self._progress_due_s = 0.0
+        self._cell_began_s = 0.0
         self._unfinished_line = ""
         self.on_cell_execute = self._cell_begins
         self.on_cell_executed = self._cell_ends
@@ -238,7 +246,6 @@ class _TalkingClient(NotebookClient):
             return  # the settling cell
         self._number += 1
         self._cell_began_s = time.monotonic()
-        self._progress_due_s = 0.0
         self._say(f"[{self._number}/{len(self._code_cells)}] {self._titles[cell_index]}")
 
     def _cell_ends(self, *, cell: NotebookNode, cell_index: int, **_more: Any) -> None:
@@ -254,10 +261,9 @@ class _TalkingClient(NotebookClient):
 
     def handle_comm_msg(self, outs: Any, msg: Any, cell_index: int) -> None:
         super().handle_comm_msg(outs, msg, cell_index)
-        # The chart's description for those who cannot see it: here it is the progress.
-        summary = msg["content"]["data"].get("state", {}).get("summary")
-        if summary and time.monotonic() >= self._progress_due_s:
-            self._progress_due_s = time.monotonic() + _PROGRESS_EVERY_S
+        # The chart's description for those who cannot see it: here it is the progress. It
+        # changes every two seconds at most.
+        if summary := msg["content"]["data"].get("state", {}).get("summary"):
             self._say(f"      {summary}")
 
     def _pass_on(self, text: str) -> None:

@@ -95,7 +95,11 @@ class _ResourceFinder(HTMLParser):
 
 
 def _readable(notebook: NotebookNode) -> NotebookNode:
-    """A copy without live widgets, and without summary cards next to the panels they repeat."""
+    """A copy without what only a live notebook, or its author, has a use for.
+
+    Left out: live widgets, summary cards next to the panels that they repeat, and what was written
+    to stderr (Spark's log, progress bars); the executed notebook keeps all of it.
+    """
     copy = NotebookNode(notebook)
     copy.metadata = NotebookNode({k: v for k, v in notebook.metadata.items() if k != "widgets"})
     copy.cells = [NotebookNode(cell) for cell in notebook.cells]
@@ -103,7 +107,9 @@ def _readable(notebook: NotebookNode) -> NotebookNode:
         if cell.cell_type == "code":
             has_panel = any(_WIDGET_VIEW in output.get("data", {}) for output in cell.outputs)
             cell.outputs = [
-                _still(output) for output in cell.outputs if not (has_panel and _is_card(output))
+                _still(output)
+                for output in cell.outputs
+                if not (has_panel and _is_card(output)) and output.get("name") != "stderr"
             ]
     return copy
 
