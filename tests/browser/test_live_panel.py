@@ -138,6 +138,24 @@ def test_reload_during_a_run_shows_the_whole_curve_and_goes_on(open_run):
     )
 
 
+def test_values_can_be_read_by_pointer_and_the_loss_axis_can_be_logarithmic(open_run):
+    page = open_run("epochs=3, rounds=20")
+    wait_for_card(page)
+    page.page.get_by_role("button", name="Log scale").click()
+    pressed = page.page.get_by_role("button", name="Log scale", pressed=True)
+    pressed.wait_for()
+    canvas = page.page.locator(".sparkwright-chart > canvas")
+    canvas.hover(position={"x": 500, "y": 60})
+    page.page.locator(".sparkwright-readout", has_text="mean of the round 0.").wait_for()
+    page.screenshot("panel-log-scale")
+    page.page.get_by_role("button", name="worker 1").click()
+    page.page.get_by_role("button", name="worker 1", pressed=False).wait_for()
+    canvas.hover(position={"x": 300, "y": 60})
+    readout = page.page.locator(".sparkwright-readout", has_text="worker 0")
+    readout.wait_for()
+    assert "worker 1" not in readout.inner_text()
+
+
 def test_two_views_share_one_panel_and_one_thread(open_run):
     page = open_run("epochs=20")
     wait_for_state(page, "Training")

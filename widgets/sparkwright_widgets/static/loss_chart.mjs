@@ -285,17 +285,19 @@ class ChartView {
     context.lineWidth = 1;
     const x = Math.round(this.toX(step)) + 0.5;
     stroke(context, 0.6, [[x, MARGIN.top], [x, MARGIN.top + this.plotHeight]]);
-    for (const [id, value] of this.valuesAt(step)) {
+    for (const [id, at, value] of this.valuesAt(step)) {
       const look = lookOf(id, this.ink);
       context.fillStyle = context.strokeStyle = look.colour;
-      if (Number.isFinite(this.toY(value))) mark(context, look.marker, x, this.toY(value));
+      if (Number.isFinite(this.toY(value))) mark(context, look.marker, this.toX(at), this.toY(value));
     }
   }
 
+  /** [id, step, value] of the point of each line that is nearest to `step`. */
   valuesAt(step) {
     return this.shown().map((id) => {
       const line = this.store.lines.get(id);
-      return [id, line.y[nearest(line, step)]];
+      const i = nearest(line, step);
+      return [id, line.x[i], line.y[i]];
     });
   }
 
@@ -310,7 +312,10 @@ class ChartView {
     this.canvas.setAttribute("aria-valuemax", String(step));
     if (line?.length && this.cursor !== null) step = line.x[nearest(line, this.cursor)];
     if (line?.length) {
-      const values = this.valuesAt(step).map(([id, value]) => `${lineName(id)} ${lossText(value)}`);
+      const values = this.valuesAt(step).map(([id, at, value]) => {
+        const where = id === VALIDATION && at !== step ? ` (step ${at.toLocaleString("en-US")})` : "";
+        return `${lineName(id)} ${lossText(value)}${where}`;
+      });
       text = `Step ${step.toLocaleString("en-US")}: ${values.join(", ")}`;
     }
     this.canvas.setAttribute("aria-valuenow", String(step));
