@@ -21,6 +21,9 @@ from ._framing import (
 )
 
 HANDSHAKE_TIMEOUT_S = 5.0
+# A machine that vanishes without a word is noticed after about 20 s, whatever its peer waits for.
+_KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+_ACCEPT_AGAIN_S = 0.05
 Address = tuple[str, int]
 
 
@@ -46,7 +49,8 @@ class Connection:
         Raises:
             NetworkError: if the peer is gone.
         """
-        views = [view for view in (memoryview(part).cast("B") for part in payload) if len(view)]
+        # A view of no bytes cannot be cast.
+        views = [v.cast("B") for v in map(memoryview, payload) if v.nbytes]
         head = encode_head(kind, fields or {}, sum(len(view) for view in views))
         try:
             with self._sending:
@@ -60,7 +64,8 @@ class Connection:
         """The next message, or None when the peer has closed the connection.
 
         Raises:
-            NetworkError: if the peer sends garbage or goes away inside a message.
+            NetworkError: if the peer sends garbage, more than there is memory for, or goes away
+                inside a message.
             TimeoutError: if the socket's time-out passes without a byte.
         """
         header = _receive_exactly(self.socket, HEADER.size, at_boundary=True)
@@ -80,8 +85,8 @@ class Connection:
 class Listener:
     """Accepts authenticated connections on a thread of its own.
 
-    Each handshake runs on its own short-lived thread with a time-out, so that a silent or
-    babbling stranger holds up nobody; at most `max_handshakes` run at once.
+    Each handshake runs on its own short-lived thread and is over in `HANDSHAKE_TIMEOUT_S`, so that
+    a silent or babbling stranger holds up nobody; at most `max_handshakes` run at once.
     """
 
     def __init__(
@@ -101,6 +106,7 @@ class Listener:
         """
         self._secret, self._on_connection = secret, on_connection
         self._slots = threading.BoundedSemaphore(max_handshakes)
+        self._closed = threading.Event()
         self._socket = _bind(host, ports)
         self.address: Address = self._socket.getsockname()[:2]
         self._thread = threading.Thread(target=self._accept, name=name, daemon=True)
@@ -111,7 +117,10 @@ class Listener:
             try:
                 sock, _ = self._socket.accept()
             except OSError:
-                return
+                # Closed; or too many open files, or a peer that gave up: those pass.
+                if self._closed.wait(_ACCEPT_AGAIN_S):
+                    return
+                continue
             if not self._slots.acquire(blocking=False):
                 sock.close()
                 continue
@@ -131,12 +140,19 @@ class Listener:
 
     def close(self) -> None:
         """Stop accepting; connections already made stay open."""
+        self._closed.set()
         close_socket(self._socket)
         self._thread.join(HANDSHAKE_TIMEOUT_S)
 
 
-def connect(address: Address, *, secret: bytes, timeout_s: float) -> Connection:
-    """Connect to a `Listener`, trying again until `timeout_s` has passed.
+def connect(
+    address: Address,
+    *,
+    secret: bytes,
+    timeout_s: float,
+    give_up: Callable[[], bool] = lambda: False,
+) -> Connection:
+    """Connect to a `Listener`, trying again until `timeout_s` has passed or `give_up()` is true.
 
     Raises:
         NetworkError: if nobody answers there in time, or who answers does not know the secret.
@@ -149,13 +165,14 @@ def connect(address: Address, *, secret: bytes, timeout_s: float) -> Connection:
             sock = socket.create_connection(address, timeout=max(0.1, min(remaining_s, 5.0)))
             break
         except OSError as error:
-            if time.monotonic() + pause_s >= deadline:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0 or give_up():
                 raise NetworkError(
                     f"{address[0]}:{address[1]} could not be reached within {timeout_s:g} s: "
                     f"{error}. Check that this port is open between the two machines, or choose "
                     "another with `MeshConfig(ports=…, network_mask=…)`."
                 ) from None
-            time.sleep(pause_s)
+            time.sleep(min(pause_s, remaining_s))
             pause_s = min(2 * pause_s, 1.0)
     try:
         greet_server(sock, secret)
@@ -169,10 +186,11 @@ def connect(address: Address, *, secret: bytes, timeout_s: float) -> Connection:
 
 def greet_server(sock: socket.socket, secret: bytes) -> None:
     """The client's half of the handshake; see `_auth`."""
+    deadline = time.monotonic() + HANDSHAKE_TIMEOUT_S
     sock.settimeout(HANDSHAKE_TIMEOUT_S)
     nonce = os.urandom(NONCE_BYTES)
     sock.sendall(HELLO + nonce)
-    answer = _receive_exactly(sock, NONCE_BYTES + PROOF_BYTES) or b""
+    answer = _receive_exactly(sock, NONCE_BYTES + PROOF_BYTES, deadline=deadline) or b""
     server_nonce, received = answer[:NONCE_BYTES], answer[NONCE_BYTES:]
     if not is_proof(bytes(received), secret, "server", nonce, bytes(server_nonce)):
         raise NetworkError("the server's proof is wrong.")
@@ -182,13 +200,14 @@ def greet_server(sock: socket.socket, secret: bytes) -> None:
 
 def greet_client(sock: socket.socket, secret: bytes) -> None:
     """The server's half of the handshake; see `_auth`."""
+    deadline = time.monotonic() + HANDSHAKE_TIMEOUT_S
     sock.settimeout(HANDSHAKE_TIMEOUT_S)
-    hello = _receive_exactly(sock, len(HELLO) + NONCE_BYTES) or b""
+    hello = _receive_exactly(sock, len(HELLO) + NONCE_BYTES, deadline=deadline) or b""
     if hello[: len(HELLO)] != HELLO:
         raise NetworkError("the peer did not speak this protocol.")
     client_nonce, server_nonce = bytes(hello[len(HELLO) :]), os.urandom(NONCE_BYTES)
     sock.sendall(server_nonce + proof(secret, "server", client_nonce, server_nonce))
-    received = _receive_exactly(sock, PROOF_BYTES) or b""
+    received = _receive_exactly(sock, PROOF_BYTES, deadline=deadline) or b""
     if not is_proof(bytes(received), secret, "client", client_nonce, server_nonce):
         raise NetworkError("the client's proof is wrong.")
     _tune(sock)
@@ -203,8 +222,13 @@ def close_socket(sock: socket.socket) -> None:
 
 def _tune(sock: socket.socket) -> None:
     sock.settimeout(None)
-    if sock.family != socket.AF_UNIX:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sock.family == socket.AF_UNIX:
+        return
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if hasattr(socket, name):  # not everywhere
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _bind(host: str, ports: Sequence[int]) -> socket.socket:
@@ -212,6 +236,9 @@ def _bind(host: str, ports: Sequence[int]) -> socket.socket:
     for port in ports:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
+            # A run that has just ended on this port must not keep the next one from it for a
+            # minute; whoever still listens there does.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((host, port))
             sock.listen(128)
         except OSError as error:
@@ -227,12 +254,19 @@ def _bind(host: str, ports: Sequence[int]) -> socket.socket:
 
 
 def _receive_exactly(
-    sock: socket.socket, count: int, *, at_boundary: bool = False
+    sock: socket.socket, count: int, *, at_boundary: bool = False, deadline: float | None = None
 ) -> bytearray | None:
-    content = bytearray(count)
+    try:
+        content = bytearray(count)
+    except MemoryError:
+        raise NetworkError(
+            f"the peer announced {count} bytes, more than there is memory for."
+        ) from None
     view, received = memoryview(content), 0
     while received < count:
         try:
+            if deadline is not None:
+                sock.settimeout(max(1e-3, deadline - time.monotonic()))
             got = sock.recv_into(view[received:])
         except TimeoutError:
             if at_boundary and not received:

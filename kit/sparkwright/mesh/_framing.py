@@ -3,7 +3,7 @@
 Nothing is unpickled, and both lengths are checked before anything is allocated.
 
     header  = magic "SWR1" | length of the fields, uint32 | length of the payload, uint64
-    message = header | fields (JSON object with "kind") | payload (arrays, one after another)
+    message = header | [kind, fields] as JSON | payload (arrays, one after another)
 """
 
 import json
@@ -30,7 +30,7 @@ class Message:
 
 def encode_head(kind: str, fields: dict[str, Any], payload_bytes: int) -> bytes:
     """Header and fields, ready to send before the payload."""
-    body = json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode()
+    body = json.dumps([kind, fields], separators=(",", ":")).encode()
     return HEADER.pack(_MAGIC, len(body), payload_bytes) + body
 
 
@@ -57,15 +57,17 @@ def decode_fields(body: bytes | bytearray) -> tuple[str, dict[str, Any]]:
     """(kind, fields) of a message.
 
     Raises:
-        NetworkError: if `body` is not a JSON object with a text "kind".
+        NetworkError: if `body` is not JSON of a text and an object.
     """
     try:
-        fields = json.loads(body)
-        kind = fields.pop("kind")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise NetworkError(
-            f"a message's fields must be a JSON object with `kind`: {error}."
-        ) from None
-    if not isinstance(kind, str):
-        raise NetworkError(f"a message's `kind` must be text. Received: {kind!r}.")
-    return kind, fields
+        content: Any = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise NetworkError(f"a message's fields must be JSON: {error}.") from None
+    match content:
+        case [str(kind), dict(fields)]:
+            return kind, fields
+        case _:
+            raise NetworkError(
+                "a message's fields must be a list of its kind, a text, and an object. "
+                f"Received: {bytes(body[:80])!r}."
+            )

@@ -1,5 +1,7 @@
 """All-reduce, all-gather and broadcast around a ring of workers, over TCP."""
 
+import math
+import queue
 import select
 import socket
 import struct
@@ -12,11 +14,19 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError
 
-from ._connection import Address, Connection, close_socket, connect
+from ._connection import (
+    HANDSHAKE_TIMEOUT_S,
+    Address,
+    Connection,
+    Listener,
+    close_socket,
+    connect,
+)
 from ._schedule import all_gather_steps, reduce_scatter_steps, segment_bounds
 
 # Received bytes are added in blocks of this size, while they are still in the cache.
 _BLOCK_BYTES = 256 << 10
+_SLICE_S = 0.5
 _LENGTH = struct.Struct("<Q")
 
 
@@ -53,23 +63,30 @@ class Ring:
                 close_socket(sock)
 
     def all_gather(self, content: bytes) -> list[bytes]:
-        """Every worker's `content`, in the order of ranks (the lengths may differ)."""
+        """Every worker's `content`, in the order of ranks (the lengths may differ).
+
+        Workers meet here: it waits for the slowest as long as it takes. A dead one's connection
+        closes, and the coordinator has the ring of a silent one aborted.
+        """
         found = [b""] * self.size
         found[self.rank] = content
         for step in range(self.size - 1):
             mine = found[(self.rank - step) % self.size]
             length = bytearray(_LENGTH.size)
-            self._exchange(_LENGTH.pack(len(mine)), length)
+            self._exchange(_LENGTH.pack(len(mine)), length, patient=True)
             (expected,) = _LENGTH.unpack(length)
             if expected > _BLOCK_BYTES:
                 raise NetworkError(f"a worker announced {expected} bytes of meta data; too many.")
             theirs = bytearray(expected)
-            self._exchange(mine, theirs)
+            self._exchange(mine, theirs, patient=True)
             found[(self.rank - step - 1) % self.size] = bytes(theirs)
         return found
 
     def all_reduce(self, vector: NDArray[Any]) -> None:
-        """Replace the contiguous `vector` by the sum of all workers' vectors, in place."""
+        """Replace the contiguous `vector` by the sum of all workers' vectors, in place.
+
+        All should come to it at about the same time, as after `all_gather`.
+        """
         bounds = segment_bounds(vector.size, self.size)
         raw = vector.view(np.uint8).data
         item = vector.itemsize
@@ -112,18 +129,25 @@ class Ring:
             self._exchange(previous, nothing)
 
     def _exchange(
-        self, outgoing: Any, incoming: Any, *, add_to: NDArray[Any] | None = None
+        self,
+        outgoing: Any,
+        incoming: Any,
+        *,
+        add_to: NDArray[Any] | None = None,
+        patient: bool = False,
     ) -> None:
         """Send all of `outgoing` while filling `incoming`; add what has come to `add_to`.
 
         Raises:
-            NetworkError: if a neighbour goes away, or nothing moves for `timeout_s`.
+            NetworkError: if a neighbour goes away, or unless `patient` nothing moves for
+                `timeout_s`.
         """
         if self._out is None or self._in is None:
             return
         out, into = memoryview(outgoing), memoryview(incoming)
         sent = received = added = 0
-        deadline = time.monotonic() + self._timeout_s
+        limit_s = math.inf if patient else self._timeout_s
+        deadline = time.monotonic() + limit_s
         while sent < len(out) or received < len(into):
             moved = False
             try:
@@ -153,7 +177,7 @@ class Ring:
                 if not moved:
                     self._wait(sent < len(out), received < len(into), deadline)
                 else:
-                    deadline = time.monotonic() + self._timeout_s
+                    deadline = time.monotonic() + limit_s
             except (OSError, ValueError) as error:
                 if isinstance(error, NetworkError):
                     raise
@@ -168,11 +192,12 @@ class Ring:
         if sending:
             poller.register(self._out, select.POLLOUT)
         remaining_s = deadline - time.monotonic()
-        if remaining_s <= 0 or not poller.poll(remaining_s * 1e3):
-            whom = "the previous worker" if receiving else "the next worker"
+        # In slices: a socket that `abort` closes between here and there would not end the wait.
+        if not poller.poll(max(0.0, min(remaining_s, _SLICE_S)) * 1e3) and remaining_s <= 0:
+            whom = (self.rank + (-1 if receiving else 1)) % self.size
             raise NetworkError(
-                f"worker {self.rank} of the ring waited {self._timeout_s:g} s for {whom}. If it is "
-                "only slow, raise `MeshConfig(peer_timeout_s=…)`."
+                f"worker {self.rank} of the ring waited {self._timeout_s:g} s for worker {whom}. "
+                "If it is only slow, raise `MeshConfig(peer_timeout_s=…)`."
             )
 
 
@@ -185,11 +210,8 @@ class RingPort:
         Raises:
             NetworkError: if no port can be opened.
         """
-        import queue
-
-        from ._connection import Listener
-
-        self._arrived: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self._arrived: queue.SimpleQueue[Connection | None] = queue.SimpleQueue()
+        self._abandoned = -1
         self._listener = Listener(
             secret=secret, host=host, ports=ports, on_connection=self._arrived.put, name=name
         )
@@ -197,47 +219,86 @@ class RingPort:
         self._secret = secret
 
     def join(
-        self, *, generation: int, rank: int, addresses: Sequence[Address], timeout_s: float
+        self,
+        *,
+        generation: int,
+        rank: int,
+        addresses: Sequence[Address],
+        connect_timeout_s: float,
+        peer_timeout_s: float,
     ) -> Ring:
         """Meet both neighbours of ring `generation`.
 
-        Raises:
-            NetworkError: if a neighbour does not come within `timeout_s`.
-        """
-        import queue
+        Args:
+            generation: of the ring; whoever comes for another one is sent away.
+            rank: this worker's place in it.
+            addresses: of all workers, by rank.
+            connect_timeout_s: how long to wait for each neighbour.
+            peer_timeout_s: how long the ring may stand still in the middle of an exchange.
 
+        Raises:
+            NetworkError: if a neighbour does not come in time, or `abandon` was called.
+        """
         size = len(addresses)
         if size == 1:
-            return Ring(rank=0, size=1, onward=None, inward=None, timeout_s=timeout_s)
-        deadline = time.monotonic() + timeout_s
-        onward = connect(addresses[(rank + 1) % size], secret=self._secret, timeout_s=timeout_s)
-        onward.send("join", {"generation": generation, "rank": rank})
+            return Ring(rank=0, size=1, onward=None, inward=None, timeout_s=peer_timeout_s)
+        deadline = time.monotonic() + connect_timeout_s
+        onward = connect(
+            addresses[(rank + 1) % size],
+            secret=self._secret,
+            timeout_s=connect_timeout_s,
+            give_up=lambda: generation <= self._abandoned,
+        )
         try:
-            while True:
-                try:
-                    inward = self._arrived.get(timeout=max(0.0, deadline - time.monotonic()))
-                except queue.Empty:
-                    raise NetworkError(
-                        f"worker {rank} waited {timeout_s:g} s for its neighbour "
-                        f"{(rank - 1) % size} to join the ring."
-                    ) from None
-                inward.socket.settimeout(max(0.1, deadline - time.monotonic()))
-                hello = inward.receive(max_payload_bytes=0)
-                expected = {"generation": generation, "rank": (rank - 1) % size}
-                if hello is not None and hello.kind == "join" and hello.fields == expected:
-                    return Ring(
-                        rank=rank, size=size, onward=onward, inward=inward, timeout_s=timeout_s
-                    )
-                inward.close()  # a latecomer of an earlier generation
+            onward.send("join", {"generation": generation, "rank": rank})
+            inward = self._arrival(generation, rank=(rank - 1) % size, deadline=deadline)
+            if inward is None:
+                raise NetworkError(
+                    f"worker {rank} of the ring waited {connect_timeout_s:g} s for worker "
+                    f"{(rank - 1) % size} to join it. Check that workers reach one another "
+                    "(`MeshConfig(ports=…)`), or raise `MeshConfig(connect_timeout_s=…)`."
+                )
         except BaseException:
             onward.close()
             raise
+        return Ring(rank=rank, size=size, onward=onward, inward=inward, timeout_s=peer_timeout_s)
+
+    def abandon(self, generation: int) -> None:
+        """End a `join` of `generation` or an earlier one at once; from another thread."""
+        self._abandoned = max(generation, self._abandoned)
+        self._arrived.put(None)
+
+    def _arrival(self, generation: int, *, rank: int, deadline: float) -> Connection | None:
+        """The connection of worker `rank` of this ring; None if it does not come in time."""
+        expected = {"generation": generation, "rank": rank}
+        while generation > self._abandoned:
+            try:
+                inward = self._arrived.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                return None
+            if inward is None:
+                continue  # `abandon` has something to say
+            if _introduction(inward, deadline) == expected:
+                return inward
+            inward.close()  # a latecomer of an earlier generation, or gone again
+        raise NetworkError(f"ring {generation} was given up before all had joined it.")
 
     def close(self) -> None:
         """Stop listening and drop connections that nobody took."""
         self._listener.close()
         while not self._arrived.empty():
-            self._arrived.get().close()
+            if (connection := self._arrived.get()) is not None:
+                connection.close()
+
+
+def _introduction(inward: Connection, deadline: float) -> dict[str, Any] | None:
+    remaining_s = deadline - time.monotonic()
+    inward.socket.settimeout(max(0.1, min(remaining_s, HANDSHAKE_TIMEOUT_S)))
+    try:
+        hello = inward.receive(max_payload_bytes=0)
+    except (NetworkError, TimeoutError):
+        return None
+    return hello.fields if hello is not None and hello.kind == "join" else None
 
 
 def socket_pair() -> tuple[Connection, Connection]:

@@ -75,6 +75,7 @@ class AveragingWorker:
         self._settings, self._replica = settings, replica
         self._shard, self._validation = shard, validation
         self._control, self._port, self._gone = control, port, gone
+        control.when_regrouping(port.abandon)
         self._trainer = LocalTrainer(settings, replica, shard)
         self._validation_layout = replica.arrange(validation.columns) if validation.rows else None
         size = replica.state.averaged_size
@@ -125,7 +126,8 @@ class AveragingWorker:
                 generation=group.generation,
                 rank=group.rank_of(self._settings.worker),
                 addresses=[(seat.host, seat.port) for seat in group.seats],
-                timeout_s=self._settings.connect_timeout_s,
+                connect_timeout_s=self._settings.connect_timeout_s,
+                peer_timeout_s=self._settings.peer_timeout_s,
             )
             self._control.use_ring(ring, generation=group.generation)
             if group.stopping:
@@ -287,6 +289,7 @@ class AveragingWorker:
             loss, _ = replica.evaluate(self._validation_layout, block)
             loss_sum += loss * min(batch_size, shard.rows - start)
         sums = np.concatenate([[loss_sum, shard.rows], replica.metric_state()])
+        ring.all_gather(b"")  # wait for those with more validation data
         ring.all_reduce(sums)
         metrics = replica.metric_results(sums[2:])
         self._progress = replace(self._progress, validated=self._progress.epoch)

@@ -3,6 +3,7 @@
 import queue
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from sparkwright.errors import NetworkError
@@ -11,6 +12,7 @@ from sparkwright.mesh._framing import Message
 from sparkwright.mesh._ring import Ring
 
 HEARTBEAT_S = 1.0
+_EVERY_GENERATION = 1 << 62
 
 
 class Dismissed(Exception):
@@ -34,6 +36,7 @@ class ControlLine:
         self.gone = threading.Event()
         self._orders: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._ring: Ring | None = None
+        self._abandon: Callable[[int], None] | None = None
         self._generation = 0
         self._lock = threading.Lock()
         self._connection: Connection = connect(address, secret=secret, timeout_s=timeout_s)
@@ -74,12 +77,19 @@ class ControlLine:
             raise Dismissed(message.fields.get("reason", ""))
         return message
 
+    def when_regrouping(self, abandon: Callable[[int], None]) -> None:
+        """Call `abandon` with each generation that is not to be waited for any longer."""
+        with self._lock:
+            self._abandon = abandon
+            if self._generation:
+                abandon(self._generation)
+
     def use_ring(self, ring: Ring | None, *, generation: int) -> None:
         """Say which ring "regroup" for `generation` has to break; None: none."""
         with self._lock:
             if self._ring is None or ring is None:
                 self._ring = ring
-            if ring is not None and (self.gone.is_set() or generation <= self._generation):
+            if ring is not None and generation <= self._generation:
                 ring.abort()
 
     def close(self) -> None:
@@ -97,7 +107,7 @@ class ControlLine:
                     self._break_ring(int(message.fields["generation"]))
                 else:
                     if message.kind == "dismiss":
-                        self._break_ring(self._generation)
+                        self._break_ring(_EVERY_GENERATION)
                     self._orders.put(message)
         except (NetworkError, OSError):
             pass
@@ -108,12 +118,14 @@ class ControlLine:
             self._generation = max(generation, self._generation)
             if self._ring is not None:
                 self._ring.abort()
+            if self._abandon is not None:
+                self._abandon(self._generation)
 
     def hang_up(self) -> None:
         """Close the line at once; every wait ends with `Dismissed`. From any thread."""
         self.gone.set()
         self._connection.close()
-        self._break_ring(self._generation)
+        self._break_ring(_EVERY_GENERATION)
         self._orders.put(Message(kind="dismiss", fields={"reason": "the driver is gone"}))
 
     def _beat(self) -> None:

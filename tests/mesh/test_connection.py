@@ -1,0 +1,440 @@
+import contextlib
+import errno
+import os
+import queue
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkwright.errors import NetworkError
+from sparkwright.mesh import _connection
+from sparkwright.mesh._auth import HELLO, proof
+from sparkwright.mesh._connection import Connection, Listener, connect
+from sparkwright.mesh._ring import socket_pair
+
+SECRET = bytes(range(32))
+HOST = "127.0.0.1"
+Listening = Callable[..., tuple[Listener, "queue.SimpleQueue[Connection]"]]
+
+
+@pytest.fixture
+def listening() -> Iterator[Listening]:
+    """Opens listeners whose connections land in a queue; everything is closed at the end."""
+    with contextlib.ExitStack() as stack:
+
+        def listen(**options: Any) -> Any:
+            arrived: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+
+            def take(connection: Connection) -> None:
+                stack.callback(connection.close)
+                arrived.put(connection)
+
+            settings = {"host": HOST, "ports": range(1), "name": "test-port", **options}
+            listener = Listener(secret=SECRET, on_connection=take, **settings)
+            stack.callback(listener.close)
+            return listener, arrived
+
+        yield listen
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Connection, Connection]]:
+    left, right = socket_pair()
+    yield left, right
+    left.close()
+    right.close()
+
+
+def raw_client(listener: Listener) -> socket.socket:
+    return socket.create_connection(listener.address, timeout=5.0)
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind((HOST, 0))
+        return int(sock.getsockname()[1])
+
+
+# -- the handshake --------------------------------------------------------------------------
+
+
+def test_both_sides_know_the_secret_and_talk(listening: Listening) -> None:
+    listener, arrived = listening()
+    with contextlib.closing(connect(listener.address, secret=SECRET, timeout_s=5)) as client:
+        server = arrived.get(timeout=5)
+        client.send("hello", {"worker": 3}, (b"abc", np.arange(2, dtype=np.float32)))
+        message = server.receive()
+        assert message is not None
+        assert (message.kind, message.fields) == ("hello", {"worker": 3})
+        assert bytes(message.payload) == b"abc" + struct.pack("<2f", 0, 1)
+        assert server.peer_host == HOST
+
+
+def test_a_client_with_another_secret_refuses_the_server(listening: Listening) -> None:
+    listener, arrived = listening()
+    port = listener.address[1]
+    text = f"whoever listens at {HOST}:{port} did not prove this run's secret: the server's proof"
+    with pytest.raises(NetworkError, match=text):
+        connect(listener.address, secret=b"x" * 32, timeout_s=5)
+    assert arrived.empty()
+
+
+def test_a_server_refuses_a_client_without_the_secret(listening: Listening) -> None:
+    listener, arrived = listening()
+    with raw_client(listener) as sock:
+        sock.sendall(HELLO + b"n" * 32)
+        assert len(sock.recv(64, socket.MSG_WAITALL)) == 64
+        sock.sendall(b"p" * 32)
+        assert sock.recv(1) == b""
+    assert arrived.empty()
+
+
+def test_a_replayed_proof_is_refused(listening: Listening) -> None:
+    listener, arrived = listening()
+    nonce = b"n" * 32
+    with raw_client(listener) as first:
+        first.sendall(HELLO + nonce)
+        server_nonce = first.recv(64, socket.MSG_WAITALL)[:32]
+        recorded = proof(SECRET, "client", nonce, server_nonce)
+        first.sendall(recorded)
+        arrived.get(timeout=5)
+    with raw_client(listener) as second:
+        second.sendall(HELLO + nonce)
+        second.recv(64, socket.MSG_WAITALL)
+        second.sendall(recorded)
+        assert second.recv(1) == b""
+    assert arrived.empty()
+
+
+def test_the_servers_own_proof_played_back_is_refused(listening: Listening) -> None:
+    listener, arrived = listening()
+    with raw_client(listener) as sock:
+        sock.sendall(HELLO + b"n" * 32)
+        sock.sendall(sock.recv(64, socket.MSG_WAITALL)[32:])
+        assert sock.recv(1) == b""
+    assert arrived.empty()
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"GET / HTTP/1.1\r\nHost: spark\r\n\r\n" * 3, b"\0" * 100, os.urandom(1000)]
+)
+def test_a_stranger_that_speaks_something_else_is_refused(
+    listening: Listening, garbage: bytes
+) -> None:
+    listener, arrived = listening()
+    with raw_client(listener) as sock:
+        sock.sendall(garbage)
+        with contextlib.suppress(ConnectionResetError):
+            assert sock.recv(1) == b""
+    assert arrived.empty()
+
+
+def test_silent_strangers_do_not_hold_up_others(listening: Listening) -> None:
+    listener, arrived = listening()
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(raw_client(listener))
+        began_s = time.monotonic()
+        stack.callback(connect(listener.address, secret=SECRET, timeout_s=5).close)
+        arrived.get(timeout=5)
+        assert time.monotonic() - began_s < 1.0
+
+
+def test_a_stranger_that_dribbles_is_dropped_when_the_handshake_should_be_over(
+    listening: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_connection, "HANDSHAKE_TIMEOUT_S", 0.4)
+    listener, arrived = listening()
+    began_s = time.monotonic()
+    with raw_client(listener) as sock, contextlib.suppress(ConnectionError):
+        sock.settimeout(0.1)
+        for byte in HELLO + b"n" * 32:
+            with contextlib.suppress(TimeoutError):
+                if sock.recv(1) == b"":
+                    break
+            sock.sendall(bytes([byte]))
+        else:
+            pytest.fail("the server read one byte at a time without end")
+    assert time.monotonic() - began_s < 2.0
+    assert arrived.empty()
+
+
+def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_connection, "HANDSHAKE_TIMEOUT_S", 0.3)
+    with socket.create_server((HOST, 0)) as silent:
+        address = silent.getsockname()
+        with pytest.raises(NetworkError, match="did not prove this run's secret: the peer fell"):
+            connect(address, secret=SECRET, timeout_s=5)
+
+
+def test_too_many_handshakes_at_once_are_turned_away(listening: Listening) -> None:
+    listener, _ = listening(max_handshakes=2)
+    with raw_client(listener), raw_client(listener):
+        time.sleep(0.1)
+        with raw_client(listener) as third:
+            assert third.recv(1) == b""
+
+
+def test_an_error_while_accepting_is_not_the_end(
+    listening: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept = socket.socket.accept
+    problems = iter([OSError(errno.EMFILE, "Too many open files")])
+
+    def failing(sock: socket.socket) -> Any:
+        for problem in problems:
+            raise problem
+        return accept(sock)
+
+    monkeypatch.setattr(socket.socket, "accept", failing)
+    listener, arrived = listening()
+    with contextlib.closing(connect(listener.address, secret=SECRET, timeout_s=5)):
+        arrived.get(timeout=5)
+    assert next(problems, None) is None
+
+
+# -- ports ----------------------------------------------------------------------------------
+
+
+def test_the_first_free_port_of_a_range_is_taken(listening: Listening) -> None:
+    first, _ = listening()
+    port = first.address[1]
+    second, _ = listening(ports=[port, free_port()])
+    assert second.address[1] != port
+
+
+@pytest.mark.parametrize("one", [True, False])
+def test_occupied_ports_end_in_an_error_that_names_them(listening: Listening, one: bool) -> None:
+    first, second = sorted([listening()[0].address[1], listening()[0].address[1]])
+    ports = [first] if one else [first, second]
+    span = str(first) if one else f"{first}-{second}"
+    with pytest.raises(NetworkError) as refused:
+        listening(ports=ports)
+    text = str(refused.value)
+    assert text.startswith(f"no port could be opened on {HOST}. Received: ports={span} (")
+    assert "Address already in use" in text
+    assert text.endswith(
+        "Choose free ones with `MeshConfig(ports=…)`, or leave `ports` out for any free port."
+    )
+
+
+def test_no_ports_at_all_is_an_error(listening: Listening) -> None:
+    with pytest.raises(NetworkError, match="ports=none"):
+        listening(ports=[])
+
+
+def test_a_fixed_port_serves_the_next_run_at_once(listening: Listening) -> None:
+    listener, arrived = listening()
+    client = connect(listener.address, secret=SECRET, timeout_s=5)
+    arrived.get(timeout=5).close()  # the side that closes first keeps the port in TIME_WAIT
+    client.close()
+    listener.close()
+    again, _ = listening(ports=[listener.address[1]])
+    assert again.address == listener.address
+
+
+def test_nobody_there_ends_in_an_error_that_names_address_and_time() -> None:
+    port = free_port()
+    began_s = time.monotonic()
+    with pytest.raises(NetworkError) as refused:
+        connect((HOST, port), secret=SECRET, timeout_s=0.3)
+    assert 0.2 < time.monotonic() - began_s < 1.5
+    assert str(refused.value).startswith(f"{HOST}:{port} could not be reached within 0.3 s: ")
+    assert "`MeshConfig(ports=…, network_mask=…)`" in str(refused.value)
+
+
+def test_a_server_that_comes_later_is_still_found(listening: Listening) -> None:
+    port = free_port()
+    timer = threading.Timer(0.3, lambda: listening(ports=[port]))
+    timer.start()
+    connect((HOST, port), secret=SECRET, timeout_s=5).close()
+    timer.join()
+
+
+def test_trying_to_connect_ends_when_it_is_given_up() -> None:
+    given_up = iter([False, False, True])
+    began_s = time.monotonic()
+    with pytest.raises(NetworkError, match="could not be reached"):
+        connect((HOST, free_port()), secret=SECRET, timeout_s=60, give_up=lambda: next(given_up))
+    assert time.monotonic() - began_s < 2.0
+
+
+def test_a_closed_listener_leaves_neither_port_nor_thread(listening: Listening) -> None:
+    before = threading.active_count()
+    listener, arrived = listening()
+    client = connect(listener.address, secret=SECRET, timeout_s=5)
+    server = arrived.get(timeout=5)
+    listener.close()
+    assert threading.active_count() == before
+    with pytest.raises(NetworkError):
+        connect(listener.address, secret=SECRET, timeout_s=0.1)
+    server.send("still", {})  # connections already made stay open
+    message = client.receive()
+    assert message is not None
+    assert message.kind == "still"
+    client.close()
+
+
+# -- messages -------------------------------------------------------------------------------
+
+
+def test_a_big_payload_arrives_whole(listening: Listening) -> None:
+    listener, arrived = listening()
+    vector = np.random.default_rng(0).random(5_000_000)
+    with contextlib.closing(connect(listener.address, secret=SECRET, timeout_s=5)) as client:
+        server = arrived.get(timeout=5)
+        sender = threading.Thread(target=client.send, args=("start", {}, (vector, b"end")))
+        sender.start()
+        message = server.receive()
+        sender.join()
+    assert message is not None
+    np.testing.assert_array_equal(np.frombuffer(message.payload, np.float64, vector.size), vector)
+    assert bytes(memoryview(message.payload)[vector.nbytes :]) == b"end"
+
+
+def test_empty_arrays_are_part_of_a_payload(pair: tuple[Connection, Connection]) -> None:
+    left, right = pair
+    left.send("rows", {}, (np.empty(0, np.float32), b"", np.zeros((2, 0)), b"x"))
+    message = right.receive()
+    assert message is not None
+    assert bytes(message.payload) == b"x"
+
+
+def test_messages_of_several_threads_do_not_mix(pair: tuple[Connection, Connection]) -> None:
+    left, right = pair
+    payload = os.urandom(200_000)
+
+    def send(number: int) -> None:
+        for _ in range(20):
+            left.send("row", {"from": number}, (payload[:100_000], payload[100_000:]))
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    messages = [right.receive() for _ in range(80)]
+    for thread in threads:
+        thread.join()
+    assert sorted(m.fields["from"] for m in messages if m) == sorted([0, 1, 2, 3] * 20)
+    assert all(m is not None and m.payload == payload for m in messages)
+
+
+def test_a_peer_that_closes_between_messages_ends_them(
+    pair: tuple[Connection, Connection],
+) -> None:
+    left, right = pair
+    left.send("last")
+    left.close()
+    assert right.receive() is not None
+    assert right.receive() is None
+
+
+@pytest.mark.parametrize("cut", [1, 15, 17, 30])
+def test_a_peer_that_closes_inside_a_message_is_an_error(
+    pair: tuple[Connection, Connection], cut: int
+) -> None:
+    left, right = pair
+    whole = struct.pack("<4sIQ", b"SWR1", 12, 10) + b'["stop", {}]' + b"p" * 10
+    left.socket.sendall(whole[:cut])
+    left.close()
+    with pytest.raises(NetworkError, match="closed the connection inside a message"):
+        right.receive()
+
+
+def test_a_peer_that_falls_silent_inside_a_message_is_an_error(
+    pair: tuple[Connection, Connection],
+) -> None:
+    left, right = pair
+    left.socket.sendall(b"SWR1\0")
+    right.socket.settimeout(0.1)
+    with pytest.raises(NetworkError, match="fell silent inside a message"):
+        right.receive()
+
+
+def test_silence_between_messages_is_a_plain_time_out(
+    pair: tuple[Connection, Connection],
+) -> None:
+    _, right = pair
+    right.socket.settimeout(0.1)
+    with pytest.raises(TimeoutError):
+        right.receive()
+
+
+def test_a_payload_beyond_the_receivers_limit_is_refused(
+    pair: tuple[Connection, Connection],
+) -> None:
+    left, right = pair
+    left.send("join", {}, (b"x" * 11,))
+    with pytest.raises(NetworkError, match="and 10 bytes of payload here"):
+        right.receive(max_payload_bytes=10)
+
+
+def test_an_announced_payload_that_fits_no_memory_is_an_error(
+    pair: tuple[Connection, Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, right = pair
+
+    def no_memory(count: int) -> bytearray:
+        if count > 1 << 30:
+            raise MemoryError
+        return bytearray(count)
+
+    monkeypatch.setattr(_connection, "bytearray", no_memory, raising=False)
+    left.socket.sendall(struct.pack("<4sIQ", b"SWR1", 12, 1 << 39) + b'["stop", {}]')
+    with pytest.raises(NetworkError, match="announced 549755813888 bytes, more than there is"):
+        right.receive()
+
+
+def test_close_wakes_a_reader(listening: Listening) -> None:
+    listener, arrived = listening()
+    client = connect(listener.address, secret=SECRET, timeout_s=5)
+    server = arrived.get(timeout=5)
+    found: list[Any] = []
+    reader = threading.Thread(target=lambda: found.append(server.receive()))
+    reader.start()
+    time.sleep(0.1)
+    server.close()
+    reader.join(timeout=2.0)
+    assert found == [None]
+    client.close()
+
+
+def test_sending_to_a_peer_that_is_gone_is_an_error(pair: tuple[Connection, Connection]) -> None:
+    left, right = pair
+    right.close()
+    with pytest.raises(NetworkError, match="the peer went away while 'row' was sent"):
+        left.send("row", {}, (b"x" * 100_000,) * 10)
+
+
+def test_a_killed_peer_is_noticed_at_once(listening: Listening) -> None:
+    listener, arrived = listening()
+    code = (
+        "import sys, time; from sparkwright.mesh._connection import connect; "
+        f"c = connect({listener.address!r}, secret={SECRET!r}, timeout_s=5); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code]) as peer:
+        server = arrived.get(timeout=20)
+        peer.kill()
+        server.socket.settimeout(2.0)
+        assert server.receive() is None
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="the system has no such option")
+def test_a_machine_that_vanishes_is_looked_for(listening: Listening) -> None:
+    listener, arrived = listening()
+    client = connect(listener.address, secret=SECRET, timeout_s=5)
+    server = arrived.get(timeout=5)
+    for connection in (client, server):
+        with contextlib.closing(connection):
+            options = connection.socket.getsockopt
+            assert options(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            idle_s = options(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+            between_s = options(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
+            assert idle_s + between_s * options(socket.IPPROTO_TCP, socket.TCP_KEEPCNT) <= 30

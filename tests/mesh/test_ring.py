@@ -1,0 +1,411 @@
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkwright.errors import NetworkError
+from sparkwright.mesh._connection import connect
+from sparkwright.mesh._ring import Ring, RingPort, socket_pair
+
+SECRET = bytes(range(32))
+LENGTHS = [0, 1, 2, 7, 100_003]
+SIZES = [1, 2, 3, 5]
+
+
+@pytest.fixture
+def ports() -> Iterator[Callable[[int], list[RingPort]]]:
+    with contextlib.ExitStack() as stack:
+
+        def open_ports(count: int) -> list[RingPort]:
+            found = [
+                RingPort(secret=SECRET, host="127.0.0.1", ports=range(1), name=f"ring-{rank}")
+                for rank in range(count)
+            ]
+            for port in found:
+                stack.callback(port.close)
+            return found
+
+        yield open_ports
+
+
+@pytest.fixture
+def ring_of(ports: Callable[[int], list[RingPort]]) -> Iterator[Callable[..., list[Ring]]]:
+    with contextlib.ExitStack() as stack:
+
+        def build(size: int, **timeouts: float) -> list[Ring]:
+            rings = joined(ports(size), **timeouts)
+            for ring in rings:
+                stack.enter_context(ring)
+            return rings
+
+        yield build
+
+
+def joined(ports: list[RingPort], *, generation: int = 1, **timeouts: float) -> list[Ring]:
+    """All of `ports` in one ring."""
+    settings = {"connect_timeout_s": 5.0, "peer_timeout_s": 5.0, **timeouts}
+    addresses = [port.address for port in ports]
+    return each(
+        ports,
+        lambda rank, port: port.join(
+            generation=generation, rank=rank, addresses=addresses, **settings
+        ),
+    )
+
+
+def each(members: list[Any], work: Callable[[int, Any], Any]) -> list[Any]:
+    """`work(rank, member)` for all members at once; the results by rank."""
+    with ThreadPoolExecutor(len(members)) as threads:
+        return list(threads.map(work, range(len(members)), members))
+
+
+def outcomes(rings: list[Ring], work: Callable[[int, Ring], Any]) -> list[Any]:
+    """(result or exception, seconds it took) by rank; each leaves its ring as workers do."""
+
+    def guarded(rank: int, ring: Ring) -> Any:
+        began_s = time.monotonic()
+        with ring:
+            try:
+                found = work(rank, ring)
+            except Exception as error:
+                found = error
+        return found, time.monotonic() - began_s
+
+    return each(rings, guarded)
+
+
+# -- what they compute ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_all_reduce_gives_everybody_the_same_sum(
+    ring_of: Callable[..., list[Ring]], size: int, length: int, dtype: Any
+) -> None:
+    vectors = np.random.default_rng(0).normal(size=(size, length)).astype(dtype)
+    expected = vectors.sum(axis=0, dtype=np.float64)
+    each(ring_of(size), lambda rank, ring: ring.all_reduce(vectors[rank]))
+    for vector in vectors:
+        assert vector.tobytes() == vectors[0].tobytes()
+    # The order of the additions differs from NumPy's.
+    tolerance = 1e-5 if dtype is np.float32 else 1e-13
+    np.testing.assert_allclose(vectors[0], expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_whole_numbers_are_summed_exactly(ring_of: Callable[..., list[Ring]], size: int) -> None:
+    vectors = np.random.default_rng(1).integers(-9, 9, (size, 300_001)).astype(np.float32)
+    expected = vectors.sum(axis=0)
+    each(ring_of(size), lambda rank, ring: ring.all_reduce(vectors[rank]))
+    np.testing.assert_array_equal(vectors, np.tile(expected, (size, 1)))
+
+
+def test_the_same_vectors_give_the_same_bits_again(ring_of: Callable[..., list[Ring]]) -> None:
+    found: list[bytes] = []
+    for _ in range(2):
+        vectors = np.random.default_rng(2).normal(size=(3, 1000)).astype(np.float32)
+        each(ring_of(3), lambda rank, ring, all=vectors: ring.all_reduce(all[rank]))
+        found.append(vectors.tobytes())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_all_gather_gives_every_content_by_rank(
+    ring_of: Callable[..., list[Ring]], size: int
+) -> None:
+    contents = [bytes([rank]) * (1000 * rank) for rank in range(size)]  # the first is empty
+    found = each(ring_of(size), lambda rank, ring: ring.all_gather(contents[rank]))
+    assert found == [contents] * size
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_broadcast_gives_everybody_the_sources_vector(
+    ring_of: Callable[..., list[Ring]], size: int, length: int
+) -> None:
+    rings = ring_of(size)
+    for source in range(size):
+        vectors = np.random.default_rng(source).normal(size=(size, length))
+        expected = vectors[source].copy()
+        each(rings, lambda rank, ring, s=source, v=vectors: ring.broadcast(v[rank], source=s))
+        np.testing.assert_array_equal(vectors, np.tile(expected, (size, 1)))
+
+
+def test_a_ring_serves_many_rounds_of_different_kinds(ring_of: Callable[..., list[Ring]]) -> None:
+    def work(rank: int, ring: Ring) -> list[float]:
+        found: list[float] = []
+        for number in range(50):
+            assert ring.all_gather(bytes([rank, number])) == [bytes([r, number]) for r in range(3)]
+            vector = np.full(10 + number, float(rank + number))
+            ring.all_reduce(vector)
+            found += vector.tolist()
+            ring.broadcast(vector, source=number % 3)
+        return found
+
+    found = each(ring_of(3), work)
+    assert found[0] == found[1] == found[2]
+    assert found[0][:10] == [3.0] * 10
+
+
+def test_numbers_that_arrive_in_pieces_are_added_whole() -> None:
+    onward, its_inward = socket_pair()
+    inward, its_onward = socket_pair()
+    mine, its = np.random.default_rng(3).normal(size=(2, 100_001))
+    half = 50_001  # the first segment is the longer one
+
+    def play_worker_1() -> bytes:
+        its_inward.socket.recv(8 * half, socket.MSG_WAITALL)
+        content = its[half:].tobytes()
+        for start in range(0, len(content), 99_997):
+            its_onward.socket.sendall(content[start : start + 99_997])
+            time.sleep(0.01)
+        found = its_inward.socket.recv(8 * (mine.size - half), socket.MSG_WAITALL)
+        its_onward.socket.sendall(its[:half].tobytes())
+        return found
+
+    expected = np.concatenate([its[:half], mine[half:] + its[half:]])
+    with ThreadPoolExecutor(1) as threads:
+        other = threads.submit(play_worker_1)
+        with Ring(rank=0, size=2, onward=onward, inward=inward, timeout_s=5) as ring:
+            ring.all_reduce(mine)
+        np.testing.assert_array_equal(mine, expected)
+        assert other.result() == expected[half:].tobytes()
+    its_inward.close()
+    its_onward.close()
+
+
+# -- what goes wrong ------------------------------------------------------------------------
+
+
+def reduce(_: int, ring: Ring) -> None:
+    ring.all_reduce(np.zeros(2_000_000))
+
+
+def gather(_: int, ring: Ring) -> None:
+    ring.all_gather(b"meta")
+
+
+def broadcast(_: int, ring: Ring) -> None:
+    ring.broadcast(np.zeros(2_000_000), source=0)
+    ring.all_gather(b"")  # the source itself may be done before it can know
+
+
+@pytest.mark.parametrize("work", [reduce, gather, broadcast])
+@pytest.mark.parametrize("gone", range(4))
+def test_a_neighbour_that_goes_away_is_an_error_for_everybody_at_once(
+    ring_of: Callable[..., list[Ring]], work: Callable[[int, Ring], None], gone: int
+) -> None:
+    def member(rank: int, ring: Ring) -> None:
+        if rank == gone:
+            time.sleep(0.1)
+            ring.abort()
+        else:
+            work(rank, ring)
+
+    found = outcomes(ring_of(4, peer_timeout_s=60), member)
+    for rank, (result, seconds) in enumerate(found):
+        assert rank == gone or isinstance(result, NetworkError)
+        assert seconds < 1.1
+
+
+@pytest.mark.parametrize("work", [reduce, gather, broadcast])
+def test_abort_from_another_thread_ends_a_wait_at_once(
+    ring_of: Callable[..., list[Ring]], work: Callable[[int, Ring], None]
+) -> None:
+    ring = ring_of(2, peer_timeout_s=60)[0]
+    timer = threading.Timer(0.1, ring.abort)
+    timer.start()
+    began_s = time.monotonic()
+    with pytest.raises(NetworkError):
+        work(0, ring)
+    assert 0.05 < time.monotonic() - began_s < 1.0
+    timer.join()
+
+
+def test_a_ring_that_was_aborted_before_is_an_error_too(
+    ring_of: Callable[..., list[Ring]],
+) -> None:
+    ring = ring_of(2)[0]
+    ring.abort()
+    ring.abort()
+    with pytest.raises(NetworkError, match="the ring broke at worker 0"):
+        gather(0, ring)
+
+
+@pytest.mark.parametrize(("rank", "previous"), [(0, 2), (1, 0), (2, 1)])
+def test_a_time_out_says_who_waited_how_long_for_whom(
+    ring_of: Callable[..., list[Ring]], rank: int, previous: int
+) -> None:
+    ring = ring_of(3, peer_timeout_s=0.3)[rank]
+    began_s = time.monotonic()
+    with pytest.raises(NetworkError) as late:
+        ring.all_reduce(np.zeros(10))
+    assert 0.25 < time.monotonic() - began_s < 1.5
+    assert str(late.value) == (
+        f"worker {rank} of the ring waited 0.3 s for worker {previous}. If it is only slow, raise "
+        "`MeshConfig(peer_timeout_s=…)`."
+    )
+
+
+def test_a_source_whose_next_worker_takes_nothing_waits_for_that_one(
+    ring_of: Callable[..., list[Ring]],
+) -> None:
+    ring = ring_of(3, peer_timeout_s=0.3)[0]
+    with pytest.raises(NetworkError, match=r"worker 0 of the ring waited 0\.3 s for worker 1\."):
+        ring.broadcast(np.zeros(5_000_000), source=0)
+
+
+def test_the_meeting_before_an_averaging_waits_for_slow_workers(
+    ring_of: Callable[..., list[Ring]],
+) -> None:
+    def member(rank: int, ring: Ring) -> list[bytes]:
+        time.sleep(1.0 if rank == 1 else 0)
+        return ring.all_gather(bytes([rank]))
+
+    found = each(ring_of(3, peer_timeout_s=0.2), member)
+    assert found == [[b"\0", b"\1", b"\2"]] * 3
+
+
+def test_metadata_of_absurd_size_is_refused(ring_of: Callable[..., list[Ring]]) -> None:
+    found = outcomes(ring_of(2), lambda rank, ring: ring.all_gather(b"x" * (rank * 300_000)))
+    assert "a worker announced 300000 bytes of meta data; too many." in str(found[0][0])
+
+
+# -- meeting --------------------------------------------------------------------------------
+
+
+def test_a_latecomer_of_an_older_generation_is_sent_away(
+    ports: Callable[[int], list[RingPort]],
+) -> None:
+    both = ports(2)
+    latecomer = connect(both[0].address, secret=SECRET, timeout_s=5)
+    latecomer.send("join", {"generation": 1, "rank": 1})
+    rings = joined(both, generation=2)
+    assert latecomer.receive() is None
+    latecomer.close()
+    assert each(rings, lambda rank, ring: ring.all_gather(bytes([rank]))) == [[b"\0", b"\1"]] * 2
+    for ring in rings:
+        ring.abort()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"generation": 2, "rank": 0}, {"generation": "2", "rank": 1}, {"rank": [1]}],
+    ids=str,
+)
+def test_who_introduces_himself_wrongly_is_sent_away(
+    ports: Callable[[int], list[RingPort]], fields: dict[str, Any]
+) -> None:
+    both = ports(2)
+    wrong = connect(both[0].address, secret=SECRET, timeout_s=5)
+    wrong.send("join", fields)
+    rings = joined(both, generation=2)
+    assert wrong.receive() is None
+    wrong.close()
+    for ring in rings:
+        ring.abort()
+
+
+def test_a_peer_that_breaks_off_or_babbles_does_not_spoil_the_meeting(
+    ports: Callable[[int], list[RingPort]],
+) -> None:
+    both = ports(2)
+    connect(both[0].address, secret=SECRET, timeout_s=5).close()
+    babbler = connect(both[0].address, secret=SECRET, timeout_s=5)
+    babbler.socket.sendall(b"\0" * 100)
+    rings = joined(both)
+    babbler.close()
+    for ring in rings:
+        ring.abort()
+
+
+def test_a_neighbour_that_does_not_come_is_named(ports: Callable[[int], list[RingPort]]) -> None:
+    three = ports(3)
+    with pytest.raises(NetworkError) as alone:
+        three[0].join(
+            generation=1,
+            rank=0,
+            addresses=[port.address for port in three],
+            connect_timeout_s=0.3,
+            peer_timeout_s=60,
+        )
+    assert str(alone.value) == (
+        "worker 0 of the ring waited 0.3 s for worker 2 to join it. Check that workers reach one "
+        "another (`MeshConfig(ports=…)`), or raise `MeshConfig(connect_timeout_s=…)`."
+    )
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_meeting_that_is_given_up_ends_at_once(
+    ports: Callable[[int], list[RingPort]], there: bool
+) -> None:
+    both = ports(2)
+    if not there:
+        both[1].close()
+    timer = threading.Timer(0.2, lambda: both[0].abandon(4))
+    timer.start()
+    began_s = time.monotonic()
+    with pytest.raises(NetworkError):
+        both[0].join(
+            generation=4,
+            rank=0,
+            addresses=[port.address for port in both],
+            connect_timeout_s=60,
+            peer_timeout_s=60,
+        )
+    assert time.monotonic() - began_s < 1.5
+    timer.join()
+
+
+def test_giving_up_one_generation_does_not_spoil_the_next(
+    ports: Callable[[int], list[RingPort]],
+) -> None:
+    both = ports(2)
+    for port in both:
+        port.abandon(1)
+    with pytest.raises(NetworkError, match="ring 1 was given up before all had joined it"):
+        joined(both, generation=1)
+    for ring in joined(both, generation=2):
+        ring.abort()
+
+
+def test_ports_serve_a_smaller_ring_after_a_larger_one(
+    ports: Callable[[int], list[RingPort]],
+) -> None:
+    three = ports(3)
+    for generation, members in ((1, three), (2, three[:2]), (3, three[2:]), (4, three)):
+        rings = joined(members, generation=generation)
+        found = each(rings, lambda rank, ring: ring.all_gather(bytes([rank])))
+        assert found == [[bytes([r]) for r in range(len(members))]] * len(members)
+        for ring in rings:
+            ring.abort()
+
+
+def test_a_ring_of_one_needs_nobody(ports: Callable[[int], list[RingPort]]) -> None:
+    (ring,) = joined(ports(1))
+    vector = np.arange(3.0)
+    ring.all_reduce(vector)
+    ring.broadcast(vector, source=0)
+    assert ring.all_gather(b"me") == [b"me"]
+    np.testing.assert_array_equal(vector, [0, 1, 2])
+    ring.abort()
+
+
+def test_a_closed_port_leaves_no_thread_and_no_untaken_connection(
+    ports: Callable[[int], list[RingPort]],
+) -> None:
+    before = threading.active_count()
+    (port,) = ports(1)
+    untaken = connect(port.address, secret=SECRET, timeout_s=5)
+    time.sleep(0.1)
+    port.close()
+    assert threading.active_count() == before
+    assert untaken.receive() is None
+    untaken.close()
