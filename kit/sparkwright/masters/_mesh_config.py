@@ -6,7 +6,10 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
-from ._options import check_seconds
+from ._options import check_seconds, check_text
+
+# Workers send a sign of life every second.
+_SHORTEST_PEER_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,8 +28,8 @@ class MeshConfig:
         queue_timeout_s: how long to wait for the first worker while other jobs hold the slots
             (default 600).
         connect_timeout_s: how long a worker tries to reach the driver or a peer (default 30).
-        peer_timeout_s: a worker silent for so long is given up (default 15); workers send a
-            sign of life every second, also while they compute.
+        peer_timeout_s: a worker silent for so long is given up (default 15, at least 2); workers
+            send a sign of life every second, also while they compute.
         replacement_timeout_s: how long to wait for Spark to start a lost worker again (default
             120).
     """
@@ -42,12 +45,14 @@ class MeshConfig:
 
     def __post_init__(self) -> None:
         """Refuse masks, ports and times that cannot be meant."""
+        check_text("network_mask", self.network_mask)
+        check_text("controller_address", self.controller_address)
         if self.network_mask is not None:
             try:
-                ipaddress.ip_network(self.network_mask, strict=False)
+                ipaddress.IPv4Network(self.network_mask, strict=False)
             except ValueError as error:
                 raise ConfigurationError(
-                    "`network_mask` must be a network such as 10.0.0.0/16. "
+                    "`network_mask` must be an IPv4 network such as 10.0.0.0/16. "
                     f"Received: network_mask={self.network_mask!r} ({error})."
                 ) from None
         _ = self.port_numbers
@@ -59,6 +64,11 @@ class MeshConfig:
             "replacement_timeout_s",
         ):
             check_seconds(name, getattr(self, name))
+        if self.peer_timeout_s < _SHORTEST_PEER_TIMEOUT_S:
+            raise ConfigurationError(
+                f"`peer_timeout_s` must be at least {_SHORTEST_PEER_TIMEOUT_S:g}, because workers "
+                f"send a sign of life every second. Received: peer_timeout_s={self.peer_timeout_s}."
+            )
 
     @property
     def port_numbers(self) -> range:

@@ -42,10 +42,21 @@ def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
     Raises:
         ConfigurationError: naming the option, the choices and what it received.
     """
-    if value not in choices:
+    if value not in list(choices):  # a list, because the value may not be hashable
         raise ConfigurationError(
-            f"`{name}` must be one of {sorted(map(repr, choices))}. Received: {name}={value!r}."
+            f"`{name}` must be one of {', '.join(sorted(map(repr, choices)))}. "
+            f"Received: {name}={value!r}."
         )
+
+
+def check_text(name: str, value: Any) -> None:
+    """Refuse anything but text or None.
+
+    Raises:
+        ConfigurationError: naming the option and what it received.
+    """
+    if not (value is None or isinstance(value, str)):
+        raise ConfigurationError(f"`{name}` must be text or None. Received: {name}={value!r}.")
 
 
 def check_flag(name: str, value: Any) -> None:

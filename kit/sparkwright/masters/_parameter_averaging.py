@@ -1,14 +1,14 @@
 """Synchronous training by averaging the workers' parameters every few minibatches."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from sparkwright.errors import ConfigurationError
 
 from ._mesh_config import MeshConfig
-from ._options import check_choice, check_count, check_flag
+from ._options import check_choice, check_count, check_flag, check_text
 from ._plan import TrainingPlan
 
 Communication = Literal["ring", "spark"]
@@ -144,6 +144,13 @@ class ParameterAveragingTrainingMaster:
                 f"export_directory={self.export_directory!r}, training_approach="
                 f"{self.training_approach!r}."
             )
+        check_text("export_directory", self.export_directory)
+        if not isinstance(self.mesh, MeshConfig):
+            raise ConfigurationError(f"`mesh` must be a MeshConfig. Received: mesh={self.mesh!r}.")
+        if not isinstance(self.hooks, Iterable):
+            raise ConfigurationError(
+                f"`hooks` must be several TrainingHooks. Received: hooks={self.hooks!r}."
+            )
         object.__setattr__(self, "hooks", tuple(self.hooks))
         for hook in self.hooks:
             if not isinstance(hook, TrainingHook):
@@ -187,6 +194,8 @@ class ParameterAveragingTrainingMaster:
         Raises:
             ConfigurationError: if an option is unknown or has a value that it cannot have.
         """
+        if not isinstance(settings, dict):
+            raise ConfigurationError(f"settings must be a dict. Received: {settings!r}.")
         given = {key: value for key, value in settings.items() if key != "name"}
         name = settings.get("name", cls.__name__)
         if name != cls.__name__:

@@ -113,10 +113,11 @@ def calls(
     """The examples of `minibatches` minibatches from minibatch `position` on.
 
     Yields:
-        (steps, batch) int64 arrays: the full minibatches together, then a shorter last one.
+        (steps, batch) int64 arrays: the full minibatches together, then a shorter last one;
+        nothing beyond the last minibatch.
     """
     start = position * batch_size
-    stop = min(start + minibatches * batch_size, order.size)
+    stop = max(start, min(start + minibatches * batch_size, order.size))
     full = (stop - start) // batch_size
     if full > 0:
         yield order[start : start + full * batch_size].reshape(full, batch_size)

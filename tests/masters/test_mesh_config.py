@@ -1,0 +1,97 @@
+import dataclasses
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import MeshConfig
+
+DEFAULTS = {
+    "network_mask": None,
+    "controller_address": None,
+    "ports": None,
+    "rendezvous_timeout_s": 120.0,
+    "queue_timeout_s": 600.0,
+    "connect_timeout_s": 30.0,
+    "peer_timeout_s": 15.0,
+    "replacement_timeout_s": 120.0,
+}
+TIMEOUTS = [name for name in DEFAULTS if name.endswith("_s")]
+
+
+def test_the_defaults_are_the_documented_ones() -> None:
+    assert MeshConfig().to_dict() == DEFAULTS
+    text = " ".join(str(MeshConfig.__doc__).split())
+    for name in TIMEOUTS:
+        documented = text.split(f" {name}: ")[1].split("default ")[1]
+        assert documented.startswith(f"{DEFAULTS[name]:g}")
+
+
+def test_to_dict_gives_what_makes_an_equal_one() -> None:
+    mesh = MeshConfig(network_mask="10.0.0.0/8", ports="5000-5010", peer_timeout_s=60)
+    assert MeshConfig(**mesh.to_dict()) == mesh
+    assert set(mesh.to_dict()) == {field.name for field in dataclasses.fields(MeshConfig)}
+
+
+def test_without_ports_any_free_one_is_taken() -> None:
+    assert list(MeshConfig().port_numbers) == [0]
+
+
+@given(first=st.integers(1, 65535), last=st.integers(1, 65535))
+def test_a_span_of_ports_includes_both_ends(first: int, last: int) -> None:
+    first, last = sorted([first, last])
+    assert MeshConfig(ports=f"{first}-{last}").port_numbers == range(first, last + 1)
+    assert MeshConfig(ports=first).port_numbers == range(first, first + 1)
+    assert MeshConfig(ports=str(first)).port_numbers == range(first, first + 1)
+
+
+@pytest.mark.parametrize(
+    "ports", [0, -5, 65536, "0-10", "65000-65536", "20-10", "a-b", "", "1-2-3", "-", True, 1.5, []]
+)
+def test_ports_that_do_not_exist_are_refused(ports: Any) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        MeshConfig(ports=ports)
+    assert str(refused.value) == (
+        '`ports` must be a number from 1 to 65535 or a span such as "50000-50100". '
+        f"Received: ports={ports!r}."
+    )
+
+
+@pytest.mark.parametrize("name", TIMEOUTS)
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), "5", None, True])
+def test_a_time_out_must_be_a_positive_number(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        MeshConfig(**{name: value})
+    assert str(refused.value) == (
+        f"`{name}` must be a finite number of seconds greater than 0. Received: {name}={value!r}."
+    )
+
+
+def test_workers_need_time_for_a_sign_of_life() -> None:
+    assert MeshConfig(peer_timeout_s=2).peer_timeout_s == 2
+    with pytest.raises(ConfigurationError, match=r"Received: peer_timeout_s=1\.5\.$"):
+        MeshConfig(peer_timeout_s=1.5)
+
+
+@pytest.mark.parametrize("mask", ["10.0.0.0/16", "10.0.3.4/16", "192.168.0.1", "0.0.0.0/0"])
+def test_a_mask_is_a_network(mask: str) -> None:
+    assert MeshConfig(network_mask=mask).network_mask == mask
+
+
+@pytest.mark.parametrize("mask", ["", "10.0.0/16", "10.0.0.0/33", "localhost", "fe80::/10"])
+def test_what_is_no_network_is_refused(mask: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        MeshConfig(network_mask=mask)
+    assert str(refused.value).startswith(
+        "`network_mask` must be an IPv4 network such as 10.0.0.0/16. "
+        f"Received: network_mask={mask!r} ("
+    )
+
+
+@pytest.mark.parametrize("name", ["network_mask", "controller_address"])
+def test_an_address_is_text(name: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        MeshConfig(**{name: 167772160})
+    assert str(refused.value) == f"`{name}` must be text or None. Received: {name}=167772160."

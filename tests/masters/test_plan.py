@@ -1,0 +1,175 @@
+import itertools
+import json
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingPlan
+from sparkwright.masters._plan import calls, epoch_order, minibatch_count
+
+plans = st.builds(
+    TrainingPlan,
+    rows=st.lists(st.integers(0, 500), max_size=6).map(tuple),
+    batch_size=st.integers(1, 40),
+    averaging_frequency=st.integers(1, 12),
+    epochs=st.integers(1, 3),
+    vector_bytes=st.integers(0, 2**40),
+)
+
+
+def a_plan(*rows: int, **options: int) -> TrainingPlan:
+    settings = {"batch_size": 10, "averaging_frequency": 5, "epochs": 1, **options}
+    return TrainingPlan(rows=rows, **settings)
+
+
+@given(plan=plans)
+def test_over_all_rounds_every_minibatch_counts_once(plan: TrainingPlan) -> None:
+    rounds = [plan.minibatches_in_round(index) for index in range(plan.rounds)]
+    assert tuple(map(sum, zip(*rounds, strict=True))) == (plan.minibatches if rounds else ())
+    assert all(any(done) for done in rounds)
+    assert not any(plan.minibatches_in_round(plan.rounds))
+    assert all(n <= plan.averaging_frequency for done in rounds for n in done)
+
+
+@given(plan=plans)
+def test_minibatches_hold_all_rows(plan: TrainingPlan) -> None:
+    for rows, count in zip(plan.rows, plan.minibatches, strict=True):
+        assert count * plan.batch_size >= rows > (count - 1) * plan.batch_size
+
+
+@given(plan=plans)
+def test_the_idle_fraction_is_what_the_most_loaded_worker_makes_the_others_wait(
+    plan: TrainingPlan,
+) -> None:
+    assert 0 <= plan.idle_fraction < 1
+    if len(set(plan.minibatches)) <= 1:
+        assert plan.idle_fraction == 0
+
+
+@given(plan=plans)
+def test_a_plan_can_be_written_as_json(plan: TrainingPlan) -> None:
+    assert json.loads(json.dumps(plan.to_dict())) == plan.to_dict()
+
+
+def test_a_plan_of_uneven_workers() -> None:
+    assert a_plan(70, 10, 0, vector_bytes=300).to_dict() == {
+        "workers": 3,
+        "rows": [70, 10, 0],
+        "minibatches": [7, 1, 0],
+        "batch_size_per_worker": 10,
+        "averaging_frequency": 5,
+        "rounds_per_epoch": 2,
+        "epochs": 1,
+        "idle_workers": [2],
+        "idle_fraction": pytest.approx(13 / 21),
+        "bytes_per_round": 400,
+    }
+
+
+def test_one_worker_sends_nothing() -> None:
+    assert a_plan(70, vector_bytes=300).bytes_per_round == 0
+
+
+@pytest.mark.parametrize("rows", [(), (0,), (0, 0, 0)])
+def test_no_data_needs_no_rounds(rows: tuple[int, ...]) -> None:
+    assert a_plan(*rows).rounds == 0
+    assert a_plan(*rows).idle_fraction == 0
+
+
+def test_a_master_makes_the_plan_of_its_options() -> None:
+    master = ParameterAveragingTrainingMaster(batch_size_per_worker=7, averaging_frequency=3)
+    assert master.plan([10, 20], epochs=4, vector_bytes=5) == TrainingPlan(
+        rows=(10, 20), batch_size=7, averaging_frequency=3, epochs=4, vector_bytes=5
+    )
+
+
+# -- the order of examples ------------------------------------------------------------------
+
+
+@given(
+    rows=st.integers(0, 300),
+    seed=st.integers(0, 2**63),
+    epoch=st.integers(0, 50),
+    worker=st.integers(0, 50),
+)
+def test_an_epochs_order_is_a_permutation_that_depends_on_nothing_else(
+    rows: int, seed: int, epoch: int, worker: int
+) -> None:
+    order = epoch_order(rows, seed=seed, epoch=epoch, worker=worker, shuffle=True)
+    assert order.dtype == np.int64
+    assert sorted(order) == list(range(rows))
+    np.random.seed(0)
+    again = epoch_order(rows, seed=seed, epoch=epoch, worker=worker, shuffle=True)
+    np.testing.assert_array_equal(order, again)
+
+
+def test_epochs_workers_and_seeds_have_orders_of_their_own() -> None:
+    orders = {
+        epoch_order(50, seed=seed, epoch=epoch, worker=worker, shuffle=True).tobytes()
+        for seed, epoch, worker in itertools.product(range(3), repeat=3)
+    }
+    assert len(orders) == 27
+
+
+def test_without_shuffling_the_order_is_that_of_the_data() -> None:
+    order = epoch_order(7, seed=1, epoch=2, worker=3, shuffle=False)
+    np.testing.assert_array_equal(order, range(7))
+
+
+def test_the_orders_stay_the_same_over_versions() -> None:
+    # A replacement continues in the order that its predecessor began; so does a resumed run.
+    order = epoch_order(10, seed=7, epoch=1, worker=2, shuffle=True)
+    assert order.tolist() == [4, 1, 7, 2, 5, 3, 6, 8, 9, 0]
+
+
+# -- calls ----------------------------------------------------------------------------------
+
+
+@given(
+    rows=st.integers(0, 200),
+    batch_size=st.integers(1, 50),
+    position=st.integers(0, 60),
+    minibatches=st.integers(0, 20),
+)
+def test_calls_cover_their_minibatches_exactly_once(
+    rows: int, batch_size: int, position: int, minibatches: int
+) -> None:
+    order = np.random.default_rng(rows).permutation(rows)
+    found = list(calls(order, position=position, minibatches=minibatches, batch_size=batch_size))
+    flat = np.concatenate([np.empty(0, np.int64), *(block.ravel() for block in found)])
+    start = position * batch_size
+    np.testing.assert_array_equal(flat, order[start : start + minibatches * batch_size])
+    assert all(block.ndim == 2 and block.size for block in found)
+    assert sum(len(block) for block in found) == max(
+        0, min(minibatches, minibatch_count(rows, batch_size) - position)
+    )
+    assert all(block.shape[1] == batch_size for block in found[:-1])
+    assert len(found) <= 2
+
+
+@given(rows=st.integers(0, 200), batch_size=st.integers(1, 50), frequency=st.integers(1, 9))
+def test_an_epoch_of_calls_visits_every_example_once(
+    rows: int, batch_size: int, frequency: int
+) -> None:
+    order = epoch_order(rows, seed=0, epoch=0, worker=0, shuffle=True)
+    seen = [
+        block.ravel()
+        for position in range(0, minibatch_count(rows, batch_size), frequency)
+        for block in calls(order, position=position, minibatches=frequency, batch_size=batch_size)
+    ]
+    np.testing.assert_array_equal(np.concatenate([np.empty(0, np.int64), *seen]), order)
+
+
+def test_nothing_comes_after_a_short_last_minibatch() -> None:
+    # Others may be still at it when this worker's data is used up.
+    assert list(calls(np.arange(13), position=5, minibatches=4, batch_size=3)) == []
+
+
+def test_full_minibatches_come_in_one_call_and_the_short_one_by_itself() -> None:
+    found = calls(np.arange(13), position=1, minibatches=4, batch_size=3)
+    assert [block.tolist() for block in found] == [
+        [[3, 4, 5], [6, 7, 8], [9, 10, 11]],
+        [[12]],
+    ]
