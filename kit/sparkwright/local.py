@@ -179,6 +179,7 @@ class LocalLauncher:
         self.workers = workers
         self.slots: int | None = workers
         self.bind_host = self.advertised_host = self.worker_host = _LOOPBACK
+        self.consume = False
         self._pool, self._cores = pool, cores
         self._data, self._validation = data, validation
         self._folder = pool.scratch()

@@ -1,9 +1,8 @@
 """Small networks and data for tests on Spark; networks are alike, so trainers keep them warm."""
 
-from typing import Any
-
 import numpy as np
 import pytest
+from tests.spark import helpers
 
 from sparkwright.data import DataSet
 
@@ -18,35 +17,12 @@ def blobs() -> DataSet:
     return DataSet(features.astype(np.float32), labels)
 
 
-def dense(optimizer: Any = "sgd", *, seed: int = 1, regularizer: Any = None) -> Any:
-    """4 features, one hidden layer, 3 classes."""
-    import keras
+@pytest.fixture(scope="module", autouse=True)
+def _send_by_value(request: pytest.FixtureRequest) -> None:
+    """Executors cannot import test modules: send their classes whole, as a notebook's are."""
+    import cloudpickle
+    import pyspark.cloudpickle
 
-    init = [keras.initializers.GlorotUniform(seed=seed + i) for i in range(2)]
-    model = keras.Sequential(
-        [
-            keras.Input((4,)),
-            keras.layers.Dense(
-                8, activation="tanh", kernel_initializer=init[0], kernel_regularizer=regularizer
-            ),
-            keras.layers.Dense(3, activation="softmax", kernel_initializer=init[1]),
-        ],
-        name="dense",
-    )
-    model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
-    return model
-
-
-def weights(model: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """All weights, flat."""
-    return np.concatenate([w.ravel() for w in model.get_weights()])
-
-
-def train_locally(model: Any, batches: list[DataSet]) -> None:
-    """One Keras step for each batch, on this machine."""
-    for batch in batches:
-        x = list(batch.features.values())
-        y = list(batch.labels.values())
-        model.train_on_batch(
-            x[0] if len(x) == 1 else x, y[0] if len(y) == 1 else y, sample_weight=batch.weights
-        )
+    for module in (cloudpickle, pyspark.cloudpickle):
+        module.register_pickle_by_value(request.module)
+        module.register_pickle_by_value(helpers)

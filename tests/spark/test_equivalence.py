@@ -4,12 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.spark.helpers import dense, train_locally, weights
 
 import sparkwright as sw
 from sparkwright.data import DataSet, from_arrays
 from sparkwright.masters._plan import epoch_order
-
-from tests.spark.conftest import dense, train_locally, weights
 
 pytestmark = pytest.mark.spark
 

@@ -26,7 +26,8 @@ class History:
     Columns: worker (from 0), epoch and round (from 1), step (this worker's minibatches since the
     run began, from 1), loss (before the step), examples (of the minibatch), time_s (since the run
     began), examples_per_s (of this worker in this round), and one per compiled metric (the mean
-    since the epoch began, known at each round's last step, NaN elsewhere).
+    since the epoch began, known at each round's last step, NaN elsewhere). The loss of minibatches
+    that count, but whose worker died before it could tell, is NaN.
 
     Example:
         >>> log = History()
@@ -59,6 +60,15 @@ class History:
             for name, values in rows.items():
                 self._columns[name][start:stop] = values
             self._length = stop
+
+    def discard(self, worker: int, *, after_step: int) -> None:
+        """Drop the rows of `worker` beyond `after_step`: that work was lost and is done again."""
+        with self._lock:
+            columns = {name: column[: self._length] for name, column in self._columns.items()}
+            keep = (columns["worker"] != worker) | (columns["step"] <= after_step)
+            self._length = int(keep.sum())
+            for name, column in columns.items():
+                self._columns[name][: self._length] = column[keep]
 
     def clear(self) -> None:
         """Forget all rows."""

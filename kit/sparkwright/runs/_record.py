@@ -26,6 +26,7 @@ from ._events import (
     WorkerStatus,
 )
 from ._history import History
+from ._protocol import Progress
 
 Listener = Callable[[RunEvent], None]
 _log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class RunRecord:
         self._recent: deque[tuple[float, int]] = deque()
         self._first_examples: tuple[float, int] | None = None
         self._trained = 0
-        self._epoch_examples = 0
+        self._plan: TrainingPlan | None = None
         self._ended_s: float | None = None
         self._listeners: list[Listener] = []
         self._events: queue.SimpleQueue[RunEvent | None] = queue.SimpleQueue()
@@ -99,7 +100,7 @@ class RunRecord:
     def plan_made(self, plan: TrainingPlan) -> None:
         """The data has been counted."""
         with self._lock:
-            self._epoch_examples = sum(plan.rows)
+            self._plan = plan
             workers = tuple(
                 replace(w, rows=rows)
                 for w, rows in zip(self._status.workers, plan.rows, strict=True)
@@ -198,6 +199,46 @@ class RunRecord:
             self._status = replace(self._status, validation=(*self._status.validation, point))
         self._events.put(Validated(point=point))
 
+    def progress_settled(self, progress: Progress) -> None:
+        """After a loss: make the log agree, worker by worker, with what counts.
+
+        A lost worker may have had no time to log its last minibatches, or may have logged a round
+        that the others had to repeat.
+        """
+        with self._lock:
+            if self._plan is None:
+                return
+            for status, total, position, rows in zip(
+                self._status.workers,
+                self._plan.minibatches,
+                progress.positions,
+                self._plan.rows,
+                strict=True,
+            ):
+                expected = progress.epoch * total + position
+                if status.steps > expected:
+                    self.log.discard(status.worker, after_step=expected)
+                elif status.steps < expected:
+                    steps = np.arange(status.steps, expected)
+                    self.log.append(
+                        {
+                            "worker": np.full(steps.size, status.worker),
+                            "epoch": steps // total + 1,
+                            "round": steps % total // self._plan.averaging_frequency + 1,
+                            "step": steps + 1,
+                            "loss": np.full(steps.size, np.nan),
+                            "examples": np.where(
+                                steps % total == total - 1,
+                                rows - (total - 1) * self._plan.batch_size,
+                                self._plan.batch_size,
+                            ),
+                            "time_s": np.full(steps.size, time.monotonic() - self.began_s),
+                            "examples_per_s": np.full(steps.size, np.nan),
+                        }
+                    )
+                self._change(status.worker, steps=expected)
+            self._trained = int(self.log.rows()["examples"].sum())
+
     def history_forgotten(self) -> None:
         """Training begins anew."""
         with self._lock:
@@ -273,7 +314,7 @@ class RunRecord:
         return (self._trained - self._first_examples[1]) / span_s if span_s > 0.05 else 0.0
 
     def _remaining(self, now_s: float) -> float | None:
-        total = self._epoch_examples * self._status.epochs
+        total = sum(self._plan.rows) * self._status.epochs if self._plan else 0
         rate = self._overall_rate() or self._rate(now_s)
         if self._ended_s is not None or not total or not rate:
             return None

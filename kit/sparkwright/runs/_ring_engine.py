@@ -39,6 +39,7 @@ class Launcher(Protocol):
         slots: task slots known to exist; None if unknown.
         bind_host: address on which the coordinator listens.
         worker_host: address on which workers listen; empty: the one that leads to the coordinator.
+        consume: whether a worker's files serve one attempt only.
     """
 
     workers: int
@@ -46,6 +47,7 @@ class Launcher(Protocol):
     bind_host: str
     advertised_host: str
     worker_host: str
+    consume: bool
 
     def prepare(self) -> tuple[int, ...] | None:
         """Lay the data out; returns examples of each worker, or None if not yet counted."""
@@ -176,6 +178,7 @@ class RingEngine:
             ports=tuple(mesh.port_numbers),
             shard="",
             validation="",
+            consume=self._launcher.consume,
             settings=settings,
         )
 
@@ -262,6 +265,9 @@ class _Sink:
 
     def history_forgotten(self) -> None:
         self._record.history_forgotten()
+
+    def progress_settled(self, progress: Progress) -> None:
+        self._record.progress_settled(progress)
 
     def run_ended(self, end: EndRun) -> None:
         self._ended(end)

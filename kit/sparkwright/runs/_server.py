@@ -55,6 +55,10 @@ class RunSink(Protocol):
         """Training begins anew."""
         ...
 
+    def progress_settled(self, progress: Progress) -> None:
+        """A group goes on from `progress`; every survivor's rows up to it have arrived."""
+        ...
+
     def run_ended(self, end: EndRun) -> None:
         """The run is over; called once."""
         ...
@@ -240,7 +244,11 @@ class CoordinatorServer:
                 return
             if lost is not None and self._coordinator.present.get(lost.worker) == lost:
                 self._sink.worker_lost(lost)
-            for action in self._coordinator.handle(event, now_s=time.monotonic()):
+            actions = self._coordinator.handle(event, now_s=time.monotonic())
+            groups = [action.group for action in actions if isinstance(action, SendGroup)]
+            if groups and groups[0].generation > 1:
+                self._sink.progress_settled(groups[0].progress)
+            for action in actions:
                 self._perform(action)
 
     def _perform(self, action: Action) -> None:

@@ -15,7 +15,6 @@ from sparkwright.data import DataSet, from_bytes, to_bytes
 from sparkwright.errors import ConfigurationError
 from sparkwright.storage._files import (
     is_on_this_machine,
-    read_bytes,
     remove_tree,
     write_atomically,
 )
@@ -38,22 +37,17 @@ class Exports:
         self._spark = spark
         self._folders: list[str] = []
 
-    def write(
-        self, rdd: "RDD[bytes]", *, directory: str | None, batch_size: int, level: str | None
-    ) -> "RDD[bytes]":
-        """Export `rdd` (a Spark job) and return an RDD that reads it back, partition by partition.
+    def write(self, rdd: "RDD[bytes]", *, directory: str | None, batch_size: int) -> "RDD[str]":
+        """Export `rdd` (a Spark job) and return an RDD of the paths, partition by partition.
 
         Args:
             rdd: chunks of examples.
             directory: a URL that all executors see; None: a temporary folder of this machine.
             batch_size: examples a file.
-            level: storage level of the RDD of paths; None: not kept.
 
         Raises:
             ConfigurationError: if the executors would not see the directory.
         """
-        from ._layout import storage_level
-
         if (directory is None or is_on_this_machine(directory)) and not is_local(self._spark):
             raise ConfigurationError(
                 'with `training_approach="export"` on a cluster, `export_directory` must be a URL '
@@ -71,10 +65,7 @@ class Exports:
         )
         paths = [found for _, found in sorted(written)]
         context = self._spark.sparkContext
-        path_rdd = context.parallelize(paths, len(paths)).flatMap(lambda partition: partition)
-        if level is not None:
-            path_rdd.persist(storage_level(level))
-        return path_rdd.map(read_bytes)
+        return context.parallelize(paths, len(paths)).flatMap(lambda partition: partition)
 
     def delete(self) -> bool:
         """Remove everything exported so far; True, also when there was nothing."""

@@ -31,7 +31,7 @@ class SparkLauncher:
         data: DistributedDataSet,
         validation: DistributedDataSet | None,
         master: ParameterAveragingTrainingMaster,
-        export: Callable[["RDD[bytes]"], "RDD[bytes]"] | None,
+        export: Callable[["RDD[bytes]"], "RDD[str]"] | None,
     ) -> None:
         """Check slots and addresses; nothing starts before `prepare`.
 
@@ -45,6 +45,7 @@ class SparkLauncher:
         self.bind_host = bind_address(spark, master.mesh)
         self.advertised_host = advertised_address(spark, master.mesh)
         self.worker_host = worker_address(spark, master.mesh)
+        self.consume = True
         self.layout: DataLayout | None = None
         self._spark, self._run, self._master = spark, run, master
         self._data, self._validation, self._export = data, validation, export

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from sparkwright.data import DistributedDataSet
 from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.partitions import RepartitionPlan, plan_repartition
+from sparkwright.storage._files import read_bytes
 
 from ._tasks import Element
 
@@ -30,7 +31,7 @@ class DataLayout:
         validation: DistributedDataSet | None,
         master: ParameterAveragingTrainingMaster,
         workers: int,
-        export: Callable[["RDD[bytes]"], "RDD[bytes]"] | None,
+        export: Callable[["RDD[bytes]"], "RDD[str]"] | None,
     ) -> None:
         """Count (a Spark job unless the counts are known) and describe the rest lazily.
 
@@ -39,7 +40,7 @@ class DataLayout:
             validation: data for the loss after each epoch; None for none.
             master: repartition mode, strategy, storage level.
             workers: partitions to make.
-            export: writes minibatches and returns what reads them back; None to train directly.
+            export: writes minibatches and returns their paths; None to train directly.
         """
         from sparkwright.partitions._execute import repartition
 
@@ -57,7 +58,8 @@ class DataLayout:
         )
         placed = repartition(source, self.plan)
         if export is not None:
-            placed = export(placed)
+            paths = self._persist(export(placed), master.storage_level_paths)
+            placed = paths.map(read_bytes)
         self.elements: RDD[Element] = (
             placed.mapPartitionsWithIndex(_tagged("train"))
             if validation is None
@@ -69,7 +71,7 @@ class DataLayout:
         for rdd in self._persisted:
             rdd.unpersist()
 
-    def _persist(self, rdd: "RDD[bytes]", level: str | None) -> "RDD[bytes]":
+    def _persist(self, rdd: "RDD[Any]", level: str | None) -> "RDD[Any]":
         if level is None or rdd.is_cached:
             return rdd
         rdd.persist(storage_level(level))

@@ -287,7 +287,6 @@ class SparkNetwork:
             rdd,
             directory=master.export_directory,
             batch_size=master.batch_size_per_worker,
-            level=master.storage_level_paths,
         )
 
     def _configuration(

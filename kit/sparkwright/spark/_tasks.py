@@ -105,18 +105,19 @@ class Shards:
 
     def __init__(self, pool: TrainerPool) -> None:
         """Choose a folder; nothing is created yet."""
-        self._folder: Path = pool.scratch()
-        self.train, self.validation = self._folder / "train", self._folder / "validation"
+        folder = pool.scratch()
+        self.train, self.validation = Path(f"{folder}-train"), Path(f"{folder}-validation")
 
     def __enter__(self) -> "Shards":
         return self
 
     def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        # The trainer has removed them as soon as it had mapped them; this is for other ends.
+        for folder in (self.train, self.validation):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def write(self, elements: Iterable[Element]) -> None:
         """Stream the partition to the files, never holding more than a chunk."""
-        self._folder.mkdir(mode=0o700)
         with ShardWriter(self.train) as train, ShardWriter(self.validation) as validation:
             writers = {"train": train, "validation": validation}
             for key, kind, chunk in elements:

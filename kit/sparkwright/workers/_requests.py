@@ -30,6 +30,7 @@ class TrainRequest:
         ports: the ports that may be listened on.
         shard: folder of the worker's examples.
         validation: folder of its validation examples.
+        consume: whether the files may be removed as soon as they are mapped.
         settings: `AveragingSettings`.
     """
 
@@ -42,6 +43,7 @@ class TrainRequest:
     ports: tuple[int, ...]
     shard: str
     validation: str
+    consume: bool
     settings: Any
 
 

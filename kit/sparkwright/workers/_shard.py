@@ -98,8 +98,14 @@ class Shard:
         columns: flat name -> (rows, ...) read-only array; empty when there are no rows.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Map the files of `folder`."""
+    def __init__(self, folder: Path, *, consume: bool = False) -> None:
+        """Map the files of `folder`.
+
+        Args:
+            folder: what a `ShardWriter` wrote.
+            consume: remove them at once, which leaves the maps as they are. So nothing is left
+                behind, however the processes end; default False.
+        """
         index = json.loads((folder / _INDEX).read_text())
         self.rows = int(index["rows"])
         self.columns: dict[str, NDArray[Any]] = {}
@@ -109,6 +115,8 @@ class Shard:
             )
         order = folder / _ORDER
         self._order: NDArray[np.int64] | None = np.load(order) if order.exists() else None
+        if consume:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def gather(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Columns of the examples `rows`: each array has the shape of `rows`, then an example's."""

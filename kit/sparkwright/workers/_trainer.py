@@ -147,8 +147,8 @@ class Trainer:
             worker = AveragingWorker(
                 settings=request.settings,
                 replica=self._replica(request),
-                shard=Shard(Path(request.shard)),
-                validation=Shard(Path(request.validation)),
+                shard=Shard(Path(request.shard), consume=request.consume),
+                validation=Shard(Path(request.validation), consume=request.consume),
                 control=control,
                 port=port,
                 gone=gone,
@@ -175,7 +175,7 @@ class Trainer:
 
         replica, settings = self._replica(request), request.settings
         self._digests.pop(_replica_key(request), None)
-        trainer = LocalTrainer(settings, replica, Shard(Path(request.shard)))
+        trainer = LocalTrainer(settings, replica, Shard(Path(request.shard), consume=True))
         try:
             replica.write(np.frombuffer(request.vector, replica.state.dtype))
             if self._round_run != request.run or request.position == request.epoch == 0:
@@ -215,7 +215,7 @@ class Trainer:
             self._digests.pop(key, None)
             _fetch_weights(replica, request)
             self._digests[key] = request.digest
-        return run_inference(replica, Shard(Path(request.shard)), request, gone)
+        return run_inference(replica, Shard(Path(request.shard), consume=True), request, gone)
 
 
 def _replica_key(request: Request) -> tuple[str, str]:

@@ -1,0 +1,297 @@
+"""Stopping, interrupting, several runs, clear errors, and what is left afterwards."""
+
+import asyncio
+import ctypes
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.spark.helpers import Slow, dense, wait_until, weights
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.runs._events import RowsLogged, StateChanged
+
+pytestmark = pytest.mark.spark
+
+
+def master_of(workers: int = 2, **options: Any) -> sw.ParameterAveragingTrainingMaster:
+    options = {"batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1, **options}
+    return sw.ParameterAveragingTrainingMaster(workers=workers, **options)
+
+
+def test_stop_keeps_the_average_of_the_last_round(
+    spark: Any, blobs: DataSet, leaves_nothing: None
+) -> None:
+    model = dense()
+    before = weights(model)
+    run = sw.SparkNetwork(spark, model, master_of().with_hooks(Slow())).start(blobs, epochs=500)
+    wait_until(lambda: run.status.averagings >= 3, 60)
+    began_s = time.monotonic()
+    run.stop()
+    run.wait(30)
+    assert time.monotonic() - began_s < 5
+    status = run.status
+    assert status.state == "stopped"
+    assert 3 <= status.averagings < 100
+    assert abs(weights(model) - before).max() > 0
+    # What the model holds is the average after so many minibatches, not what came after it.
+    again = dense()
+    assert int(model.optimizer.iterations) == run.history["step"].max()
+    del again
+
+
+def test_interrupting_a_wait_stops_the_run_and_frees_the_executors(
+    spark: Any, blobs: DataSet, leaves_nothing: None
+) -> None:
+    model = dense()
+    network = sw.SparkNetwork(spark, model, master_of(workers=4).with_hooks(Slow()))
+    run = network.start(blobs, epochs=500)
+    wait_until(lambda: run.status.averagings >= 2, 60)
+    main = threading.get_ident()
+
+    def interrupt() -> None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(main), ctypes.py_object(KeyboardInterrupt)
+        )
+
+    timer = threading.Timer(0.5, interrupt)
+    timer.start()
+    began_s = time.monotonic()
+    with pytest.raises(sw.RunInterrupted, match="holds the last average"):
+        run.wait()
+    timer.join()
+    # All four slots are free again: a job that needs them runs at once.
+    assert spark.sparkContext.parallelize(range(4), 4).count() == 4
+    assert time.monotonic() - began_s < 0.5 + 5
+    assert run.status.state == "stopped"
+    assert int(model.optimizer.iterations) == run.history["step"].max()
+
+
+def test_a_cancelled_await_stops_the_run(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
+    run = sw.SparkNetwork(spark, dense(), master_of().with_hooks(Slow())).start(blobs, epochs=500)
+
+    async def cell() -> None:
+        task = asyncio.ensure_future(_wait(run))
+        while run.status.averagings < 2:
+            await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(sw.RunInterrupted):
+            await task
+
+    asyncio.run(cell())
+    assert run.status.state == "stopped"
+
+
+def test_await_returns_the_model(spark: Any, blobs: DataSet) -> None:
+    model = dense()
+    run = sw.SparkNetwork(spark, model, master_of()).start(blobs)
+    assert asyncio.run(_wait(run)) is model
+
+
+async def _wait(run: Any) -> Any:
+    return await run
+
+
+def test_a_second_different_network_trains_in_the_same_session(
+    spark: Any, blobs: DataSet, leaves_nothing: None
+) -> None:
+    import keras
+
+    other = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+    other.compile("adam", "sparse_categorical_crossentropy")
+    for model in (dense(), other, dense("adam"), other):
+        before = weights(model)
+        sw.SparkNetwork(spark, model, master_of()).fit(blobs)
+        assert abs(weights(model) - before).max() > 0
+
+
+def test_two_runs_at_once_do_not_disturb_each_other(
+    spark: Any, blobs: DataSet, leaves_nothing: None
+) -> None:
+    alone = dense("adam")
+    sw.SparkNetwork(spark, alone, master_of()).fit(blobs, epochs=3)
+    models = [dense("adam"), dense("adam")]
+    runs = [sw.SparkNetwork(spark, model, master_of()).start(blobs, epochs=3) for model in models]
+    for run in runs:
+        run.wait(120)
+    for model in models:
+        np.testing.assert_array_equal(weights(model), weights(alone))
+
+
+def test_a_network_cannot_be_trained_by_two_runs(spark: Any, blobs: DataSet) -> None:
+    network = sw.SparkNetwork(spark, dense(), master_of().with_hooks(Slow()))
+    run = network.start(blobs, epochs=500)
+    with pytest.raises(sw.ConfigurationError, match="being trained by"):
+        network.start(blobs)
+    run.stop()
+    run.wait(30)
+
+
+def test_listeners_hear_and_a_failing_one_does_no_harm(spark: Any, blobs: DataSet) -> None:
+    heard: list[Any] = []
+    run = sw.SparkNetwork(spark, dense(), master_of()).start(blobs, epochs=2)
+
+    def fail(event: Any) -> None:
+        del event
+        raise RuntimeError("a listener's own bug")
+
+    run.add_listener(fail)
+    remove = run.add_listener(heard.append)
+    run.wait(60)
+    remove()
+    assert sum(event.count for event in heard if isinstance(event, RowsLogged)) == len(run.log)
+    assert [e.state for e in heard if isinstance(e, StateChanged)][-1] == "done"
+
+
+# -- clear errors ---------------------------------------------------------------------------
+
+
+def test_too_few_slots(spark: Any, blobs: DataSet) -> None:
+    with pytest.raises(sw.SlotsError, match=r"workers=9, slots=4.*start_spark\(workers=9\)"):
+        sw.SparkNetwork(spark, dense(), master_of(workers=9)).fit(blobs)
+
+
+def test_slots_that_others_hold_end_in_a_clear_error(spark: Any, blobs: DataSet) -> None:
+    """Another job holds all slots: no worker comes; the message says what to look at."""
+    holder = threading.Thread(
+        target=lambda: spark.sparkContext.parallelize(range(4), 4).foreach(lambda _: time.sleep(6))
+    )
+    holder.start()
+    time.sleep(1)
+    master = master_of(mesh=sw.MeshConfig(queue_timeout_s=2))
+    began_s = time.monotonic()
+    with pytest.raises(sw.RunTimeoutError, match=r"no worker started within 2 s.*4 task slots"):
+        sw.SparkNetwork(spark, dense(), master).fit(blobs)
+    assert time.monotonic() - began_s < 2 + 15
+    holder.join()
+
+
+def test_workers_that_do_not_all_come_end_in_a_clear_error(spark: Any, blobs: DataSet) -> None:
+    holder = threading.Thread(
+        target=lambda: spark.sparkContext.parallelize(range(3), 3).foreach(lambda _: time.sleep(8))
+    )
+    holder.start()
+    time.sleep(1)
+    master = master_of(mesh=sw.MeshConfig(rendezvous_timeout_s=2))
+    with pytest.raises(sw.RunTimeoutError, match=r"2 workers and 1 came; missing: workers \[1\]"):
+        sw.SparkNetwork(spark, dense(), master).fit(blobs)
+    holder.join()
+
+
+def test_a_failing_layer(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
+    import keras
+
+    class Failing(keras.layers.Layer):
+        def call(self, inputs: Any, training: bool = False) -> Any:
+            if training:
+                raise ZeroDivisionError("this layer cannot train")
+            return inputs
+
+    model = keras.Sequential(
+        [keras.Input((4,)), Failing(), keras.layers.Dense(3, activation="softmax")]
+    )
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    began_s = time.monotonic()
+    with pytest.raises(sw.WorkerError, match="this layer cannot train") as caught:
+        sw.SparkNetwork(spark, model, master_of()).fit(blobs)
+    assert time.monotonic() - began_s < 15
+    assert caught.value.worker in (0, 1)
+    assert "raise ZeroDivisionError" in str(caught.value)  # the user's own last frame
+
+
+def test_a_nan_stops_the_run_and_the_last_good_average_is_kept(
+    spark: Any, blobs: DataSet, leaves_nothing: None
+) -> None:
+    poisoned = blobs.take(slice(0, 60))
+    features = poisoned.features["features"].copy()
+    features[-1] = np.nan
+    data = DataSet(features, poisoned.labels)
+    model = dense()
+    master = master_of(shuffle=False)  # the NaN comes in the last of 6 minibatches
+    with pytest.raises(
+        sw.NonFiniteLossError, match=r"loss became nan in epoch 1, minibatch 6 of worker 1"
+    ):
+        sw.SparkNetwork(spark, model, master).fit(data)
+    assert np.isfinite(weights(model)).all()
+    assert int(model.optimizer.iterations) == 4  # two whole averagings of two minibatches
+    going_on = dense()
+    sw.SparkNetwork(spark, going_on, master_of(non_finite="continue")).fit(data)
+    assert np.isnan(weights(going_on)).any()
+
+
+def test_a_wrong_shape(spark: Any, leaves_nothing: None) -> None:
+    data = DataSet(np.zeros((20, 5), np.float32), np.zeros(20, np.int32))
+    with pytest.raises(sw.DataError, match=r"shape that the network takes, \(4\).*Received: \(5\)"):
+        sw.SparkNetwork(spark, dense(), master_of()).fit(data)
+
+
+def test_a_closed_port_range(spark: Any, blobs: DataSet) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        master = master_of(mesh=sw.MeshConfig(ports=port))
+        with pytest.raises(sw.NetworkError, match=f"Received: ports={port}"):
+            sw.SparkNetwork(spark, dense(), master).fit(blobs)
+
+
+def test_a_driver_that_cannot_be_reached(spark: Any, blobs: DataSet) -> None:
+    # Nobody listens at 127.0.0.9: as if a firewall closed the driver's port.
+    mesh = sw.MeshConfig(controller_address="127.0.0.9", connect_timeout_s=2)
+    began_s = time.monotonic()
+    with pytest.raises(sw.NetworkError, match=r"127\.0\.0\.9:\d+ could not be reached within 2 s"):
+        sw.SparkNetwork(spark, dense(), master_of(mesh=mesh)).fit(blobs)
+    assert time.monotonic() - began_s < 2 + 15
+
+
+def test_a_failing_rdd_says_so_with_the_users_own_error(spark: Any) -> None:
+    def bad(number: int) -> Any:
+        raise KeyError(f"no such record: {number}")
+
+    rdd = spark.sparkContext.parallelize(range(4), 2).map(bad)
+    with pytest.raises(sw.WorkerError, match="no such record"):
+        sw.SparkNetwork(spark, dense(), master_of()).fit(rdd)
+
+
+def test_models_and_arguments_that_cannot_be_meant(spark: Any, blobs: DataSet) -> None:
+    import keras
+
+    with pytest.raises(sw.ConfigurationError, match=r"keras\.Model. Received: int"):
+        sw.SparkNetwork(spark, 3)
+    with pytest.raises(sw.ConfigurationError, match="master=None"):
+        sw.SparkNetwork(spark, dense()).fit(blobs)
+    with pytest.raises(sw.ConfigurationError, match="`epochs`"):
+        sw.SparkNetwork(spark, dense(), master_of()).fit(blobs, epochs=0)
+    uncompiled = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    with pytest.raises(sw.ConfigurationError, match="not compiled"):
+        sw.SparkNetwork(spark, uncompiled, master_of()).fit(blobs)
+    with pytest.raises(sw.DataError, match="`data` must be"):
+        sw.SparkNetwork(spark, dense(), master_of()).fit([1, 2, 3])
+
+
+def test_a_large_network_trains_with_the_default_driver_memory(
+    spark: Any, leaves_nothing: None, tmp_path: Path
+) -> None:
+    """400 MB of weights, 1 GB of driver heap: vectors go past the JVM."""
+    import keras
+
+    assert spark.sparkContext.getConf().get("spark.driver.memory") is None
+    model = keras.Sequential(
+        [
+            keras.Input((1000,)),
+            keras.layers.Dense(10_000, kernel_initializer="zeros"),
+            keras.layers.Dense(9_000, kernel_initializer="zeros"),
+        ]
+    )
+    model.compile(keras.optimizers.SGD(0.01), "mse")
+    assert model.count_params() * 4 > 400e6
+    data = DataSet(np.ones((4, 1000), np.float32), np.ones((4, 9_000), np.float32))
+    network = sw.SparkNetwork(spark, model, master_of(batch_size_per_worker=1))
+    network.fit(data)
+    assert model.get_weights()[-1].max() > 0
