@@ -5,6 +5,7 @@ No sockets, threads or clocks; `_server.py` turns messages into events and actio
     gathering --all came--> training <--> regrouping      (a worker was lost, or came back)
     training | regrouping --a worker failed--> halting     (collect what was averaged last)
     training --all ended--> delivering --result--> over
+    regrouping --stop--> delivering
     halting --all reported--> delivering
 
 Every member reports exactly once a generation: when its ring breaks, when it ends, when it has
@@ -41,12 +42,12 @@ class WorkerRegistered:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerReported:
-    """A worker has left its ring."""
+    """A worker has left its ring; `progress` is None if it never got a state to start from."""
 
     connection: int
     generation: int
     ending: Ending
-    progress: Progress
+    progress: Progress | None
     failure: Failure | None = None
 
 
@@ -160,7 +161,8 @@ class Coordinator:
     Attributes:
         phase: where the run is, see the module's diagram.
         generation: the current group's number, 0 before the first.
-        progress: the latest progress that any member reported.
+        progress: what counts: the latest that a member reported, and from where the current group
+            went on.
         attempts: worker -> attempts seen; more than one means that Spark started it again.
     """
 
@@ -228,7 +230,7 @@ class Coordinator:
                     return self._end()
                 return []
             case StopRequested():
-                return self._stop()
+                return self._stop(now_s)
             case TimerFired():
                 return self._tick(now_s)
 
@@ -254,6 +256,7 @@ class Coordinator:
             self._first_came_s = now_s
         if self.phase == "gathering":
             return actions + (self._form(now_s) if self._all_present else [])
+        self._fruitless = 0
         return actions + self._regroup(now_s)
 
     def _take_report(self, event: WorkerReported, now_s: float) -> list[Action]:
@@ -261,7 +264,9 @@ class Coordinator:
         if member is None or event.generation != self.generation or not member.in_group:
             return []
         member.report = event
-        if event.progress.order > self.progress.order:
+        if self.phase in ("delivering", "over"):
+            return []
+        if event.progress is not None and event.progress.order > self.progress.order:
             self.progress = event.progress
             self._fruitless = 0
         if event.ending == "failed":
@@ -272,10 +277,7 @@ class Coordinator:
             return self._regroup(now_s)
         if self.phase == "regrouping":
             return self._form_if_ready(now_s)
-        ended = [m.report and m.report.ending for m in self._members.values() if m.in_group]
-        if all(ending in ("finished", "stopped") for ending in ended):
-            return self._deliver()
-        return []
+        return self._deliver_if_ended()
 
     def _lose(self, connection: int, now_s: float) -> list[Action]:
         member = self._members.pop(connection, None)
@@ -288,15 +290,21 @@ class Coordinator:
             return self._deliver_if_reported()
         if self.phase == "gathering":
             return []
+        self._fruitless = 0
         return self._regroup(now_s)
 
-    def _stop(self) -> list[Action]:
-        if self._stopping or self.phase == "over":
+    def _stop(self, now_s: float) -> list[Action]:
+        if self._stopping or self.phase in ("delivering", "over"):
             return []
         self._stopping = True
         if self.phase == "gathering":
             return self._end()
-        return [SendStop(connection=connection) for connection in self._members]
+        told: list[Action] = [SendStop(connection=connection) for connection in self._members]
+        if self.phase == "training":
+            return told + self._deliver_if_ended()
+        if self.phase == "regrouping":
+            return told + self._form_if_ready(now_s)
+        return told
 
     def _tick(self, now_s: float) -> list[Action]:
         if self.phase == "gathering":
@@ -320,17 +328,25 @@ class Coordinator:
         """Ask everybody who has not left the ring to leave it; form anew when all have."""
         if self.phase != "regrouping":
             self.phase, self._regrouping_since_s = "regrouping", now_s
-        asked: list[Action] = [
+        return self._call_back() + self._form_if_ready(now_s)
+
+    def _call_back(self) -> list[Action]:
+        return [
             SendRegroup(connection=connection, generation=self.generation)
             for connection, member in self._members.items()
             if member.in_group and member.report is None
         ]
-        return asked + self._form_if_ready(now_s)
 
     def _form_if_ready(self, now_s: float) -> list[Action]:
-        waiting = any(m.in_group and m.report is None for m in self._members.values())
+        if self._awaits_reports:
+            return []
+        if self._stopping:  # nobody is in the middle of a round that would be lost
+            if self._best() is not None:
+                return self._deliver()
+            self.progress = self._start
+            return [ForgetHistory(), *self._end()]
         grace_over = now_s - self._regrouping_since_s >= GRACE_S
-        if waiting or not self._members or not (self._all_present or grace_over):
+        if not self._members or not (self._all_present or grace_over):
             return []
         return self._form(now_s)
 
@@ -343,16 +359,15 @@ class Coordinator:
                 "The workers reach the driver but not one another: open the ports between them "
                 '(`MeshConfig(ports=…)`) or use `communication="spark"`.'
             )
-        members = sorted(self._members.values(), key=lambda m: m.registered.worker)
-        source = -1
-        progress = self._start
-        for rank, member in enumerate(members):
-            report = member.report
-            if report is not None and (source < 0 or report.progress.order > progress.order):
-                source, progress = rank, report.progress
-        if source < 0 and self.generation > 0:
-            self.progress = self._start
-            actions.append(ForgetHistory())
+        members = self._by_worker
+        best = self._best()
+        if best is None:
+            source, self.progress = -1, self._start
+            if self.generation > 0:
+                actions.append(ForgetHistory())
+        else:
+            report, self.progress = best
+            source = [member.report for member in members].index(report)
         self.generation += 1
         self.phase = "training"
         rows = [self._rows[worker] for worker in range(self.workers)]
@@ -364,9 +379,8 @@ class Coordinator:
             ),
             rows=tuple(count for count, _ in rows),
             validation_rows=tuple(count for _, count in rows),
-            progress=progress,
+            progress=self.progress,
             source=source,
-            stopping=self._stopping,
         )
         for connection, member in self._members.items():
             member.report, member.in_group = None, True
@@ -374,35 +388,50 @@ class Coordinator:
         return actions
 
     def _halt(self, failure: Failure | None, now_s: float) -> list[Action]:
+        if self.phase in ("delivering", "over"):
+            return []  # what was learnt is complete; this worker came too late to matter
         self._failure = self._failure or failure
         if self.phase == "gathering":
             return self._end()
-        if self.phase not in ("training", "regrouping"):
-            return []
+        if self.phase == "halting":
+            return self._deliver_if_reported()
         self.phase, self._regrouping_since_s = "halting", now_s
-        asked: list[Action] = [
-            SendRegroup(connection=connection, generation=self.generation)
-            for connection, member in self._members.items()
-            if member.in_group and member.report is None
-        ]
-        return asked + self._deliver_if_reported()
+        return self._call_back() + self._deliver_if_reported()
 
     def _deliver_if_reported(self) -> list[Action]:
-        waiting = any(m.in_group and m.report is None for m in self._members.values())
-        return [] if waiting else self._deliver()
+        return [] if self._awaits_reports else self._deliver()
+
+    def _deliver_if_ended(self) -> list[Action]:
+        # Who waits for an absent worker's data may stop as well, if it is to stop anyway.
+        last = ("finished", "stopped", "waiting") if self._stopping else ("finished", "stopped")
+        reports = [member.report for member in self._members.values() if member.in_group]
+        ended = all(report is not None and report.ending in last for report in reports)
+        return self._deliver() if ended else []
 
     def _deliver(self) -> list[Action]:
         self.phase = "delivering"
-        reports = [m.report for m in self._members.values() if m.report is not None]
-        if not reports:
+        best = self._best()
+        if best is None:
             if self._failure is not None:
                 return self._end()
             return self._time_out("all workers were lost before one delivered the result.")
-        best = max(reports, key=lambda report: report.progress.order)
-        self._deliverer = best.connection
-        self.progress = best.progress
-        self._stopping = self._stopping and best.ending != "finished"
-        return [RequestResult(connection=best.connection)]
+        report, self.progress = best
+        self._deliverer = report.connection
+        self._stopping = self._stopping and report.ending != "finished"
+        return [RequestResult(connection=report.connection)]
+
+    def _best(self) -> tuple[WorkerReported, Progress] | None:
+        """The report with the latest progress, of the lowest worker if several; None: no progress.
+
+        Every member of a ring ends an averaging with the same bits, so any of them will do.
+        """
+        best: tuple[WorkerReported, Progress] | None = None
+        for report in (member.report for member in self._by_worker):
+            if report is None or report.progress is None:
+                continue
+            if best is None or report.progress.order > best[1].order:
+                best = report, report.progress
+        return best
 
     def _check_gathering(self, now_s: float) -> list[Action]:
         came = sorted(self.present)
@@ -443,3 +472,11 @@ class Coordinator:
     @property
     def _all_present(self) -> bool:
         return len(self._members) == self.workers
+
+    @property
+    def _awaits_reports(self) -> bool:
+        return any(m.in_group and m.report is None for m in self._members.values())
+
+    @property
+    def _by_worker(self) -> list[_Member]:
+        return sorted(self._members.values(), key=lambda member: member.registered.worker)

@@ -77,7 +77,6 @@ class Group:
         validation_rows: validation examples of every worker.
         progress: where training goes on.
         source: the rank whose vector everybody starts from; -1: the driver's.
-        stopping: the run is to end with the next averaging.
     """
 
     generation: int
@@ -86,7 +85,6 @@ class Group:
     validation_rows: tuple[int, ...]
     progress: Progress
     source: int
-    stopping: bool = False
 
     @property
     def absent(self) -> frozenset[int]:
@@ -106,7 +104,6 @@ class Group:
             "validation_rows": self.validation_rows,
             "progress": self.progress.to_dict(),
             "source": self.source,
-            "stopping": self.stopping,
         }
 
     @classmethod
@@ -119,7 +116,6 @@ class Group:
             validation_rows=tuple(fields["validation_rows"]),
             progress=Progress.from_dict(fields["progress"]),
             source=fields["source"],
-            stopping=fields["stopping"],
         )
 
 

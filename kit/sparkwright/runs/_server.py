@@ -56,7 +56,7 @@ class RunSink(Protocol):
         ...
 
     def progress_settled(self, progress: Progress) -> None:
-        """A group goes on from `progress`; every survivor's rows up to it have arrived."""
+        """Training goes on from, or has ended with, `progress`; the rows up to it have arrived."""
         ...
 
     def run_ended(self, end: EndRun) -> None:
@@ -199,9 +199,12 @@ class CoordinatorServer:
     def _take(self, number: int, peer: _Peer, message: Message) -> None:
         fields = message.fields
         if message.kind == "register":
+            worker = int(fields["worker"])
+            if not 0 <= worker < self._coordinator.workers:
+                raise NetworkError(f"there is no worker {worker} in this run.")
             peer.registered = WorkerRegistered(
                 connection=number,
-                worker=int(fields["worker"]),
+                worker=worker,
                 attempt=int(fields["attempt"]),
                 host=str(fields["host"]),
                 address=(str(fields["address"][0]), int(fields["address"][1])),
@@ -213,19 +216,21 @@ class CoordinatorServer:
                 self._handle(peer.registered)
         elif message.kind == "failed":
             self._handle(WorkerFailed(failure=Failure(**fields)))
+        elif peer.registered is None and message.kind == "alive":
+            pass  # still building its network
         elif peer.registered is None:
             raise NetworkError(f"a worker must register first. Received: {message.kind!r}.")
         elif message.kind == "fetch_start":
             start_fields, payload = self._start()
             peer.connection.send("start", start_fields, payload)
         elif message.kind == "report":
-            failure = fields["failure"]
+            failure, progress = fields["failure"], fields["progress"]
             self._handle(
                 WorkerReported(
                     connection=number,
                     generation=int(fields["generation"]),
                     ending=fields["ending"],
-                    progress=Progress.from_dict(fields["progress"]),
+                    progress=Progress.from_dict(progress) if progress else None,
                     failure=Failure(**failure) if failure else None,
                 )
             )
@@ -234,7 +239,8 @@ class CoordinatorServer:
             self._handle(ResultReceived(connection=number))
         else:
             with self._lock:
-                self._sink.worker_heard(peer.registered.worker, message)
+                if self._coordinator.phase not in ("delivering", "over"):  # all has been counted
+                    self._sink.worker_heard(peer.registered.worker, message)
 
     # -- actions out ------------------------------------------------------------------------
 
@@ -245,9 +251,11 @@ class CoordinatorServer:
             if lost is not None and self._coordinator.present.get(lost.worker) == lost:
                 self._sink.worker_lost(lost)
             actions = self._coordinator.handle(event, now_s=time.monotonic())
-            groups = [action.group for action in actions if isinstance(action, SendGroup)]
-            if groups and groups[0].generation > 1:
-                self._sink.progress_settled(groups[0].progress)
+            settled = (
+                (RequestResult, SendGroup) if self._coordinator.generation > 1 else RequestResult
+            )
+            if any(isinstance(action, settled) for action in actions):
+                self._sink.progress_settled(self._coordinator.progress)
             for action in actions:
                 self._perform(action)
 

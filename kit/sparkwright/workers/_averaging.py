@@ -90,19 +90,9 @@ class AveragingWorker:
 
     def run(self) -> None:
         """Take part until dismissed."""
-        control, settings = self._control, self._settings
-        control.send(
-            "register",
-            {
-                "worker": settings.worker,
-                "attempt": settings.attempt,
-                "host": control.local_host,
-                "address": self._port.address,
-                "rows": self._shard.rows,
-                "validation_rows": self._validation.rows,
-            },
-        )
+        control = self._control
         try:
+            self._register()
             while True:
                 order = control.next_order()
                 if order.kind == "deliver":
@@ -113,6 +103,19 @@ class AveragingWorker:
             return
         finally:
             self._trainer.close()
+
+    def _register(self) -> None:
+        self._control.send(
+            "register",
+            {
+                "worker": self._settings.worker,
+                "attempt": self._settings.attempt,
+                "host": self._control.local_host,
+                "address": self._port.address,
+                "rows": self._shard.rows,
+                "validation_rows": self._validation.rows,
+            },
+        )
 
     # -- one group --------------------------------------------------------------------------
 
@@ -130,8 +133,6 @@ class AveragingWorker:
                 peer_timeout_s=self._settings.peer_timeout_s,
             )
             self._control.use_ring(ring, generation=group.generation)
-            if group.stopping:
-                self._control.stopping.set()
             self._synchronise(ring, group)
             ending = self._train(ring, group)
         except NetworkError:
@@ -151,7 +152,7 @@ class AveragingWorker:
             {
                 "generation": group.generation,
                 "ending": ending,
-                "progress": self._progress.to_dict(),
+                "progress": self._progress.to_dict() if self._synchronised else None,
                 "failure": failure.to_dict() if failure else None,
             },
         )
@@ -160,12 +161,13 @@ class AveragingWorker:
         """Start from the same state as everybody else."""
         replica, source = self._replica, max(group.source, 0)
         extras = b""
-        if group.source < 0 and ring.rank == 0:
-            extras = self._fetch_start()
-        elif ring.rank == source:
-            extras = pack_arrays(replica.state.read_extras())
+        if ring.rank == source:
+            extras = self._fetch_start() if group.source < 0 else pack_arrays(self._extras())
+            self._work[:] = self._average
         extras = _broadcast_bytes(ring, extras, source=source)
-        ring.broadcast(self._average, source=source)
+        # Not into the average itself: half of one would be worse than the one there is.
+        ring.broadcast(self._work, source=source)
+        self._average, self._work = self._work, self._average
         self._progress = group.progress
         replica.write(self._average)
         if not self._synchronised or group.source < 0:
@@ -190,6 +192,13 @@ class AveragingWorker:
         vector = np.frombuffer(message.payload, self._average.dtype, size)
         np.copyto(self._average, vector)
         return bytes(memoryview(message.payload)[vector.nbytes :])
+
+    def _extras(self) -> list[NDArray[Any]]:
+        """What is not averaged, as worker 0 would have it."""
+        state = self._replica.state
+        values = state.read_extras()
+        own_counters(values[: len(state.counters)], worker=-self._settings.worker)
+        return values
 
     def _write_extras(self, content: bytes) -> None:
         state = self._replica.state
@@ -306,12 +315,12 @@ class AveragingWorker:
             )
 
     def _deliver(self) -> None:
-        """Send the driver the last average, and this worker's counters."""
+        """Send the driver the last average, and the counters as worker 0 would have them."""
         replica = self._replica
         replica.write(self._average)
         replica.iterations = self._progress.iterations
         vector: NDArray[Any] = self._average
-        counters = replica.state.read_counters()
+        counters = self._extras()[: len(replica.state.counters)]
         self._control.send(
             "result",
             {
@@ -510,7 +519,7 @@ def own_counters(counters: list[NDArray[Any]], *, worker: int) -> None:
     """Give each worker seeds of its own, in place.
 
     So each draws its own Dropout masks; worker 0 those of training on one machine. `counters[0]`
-    is the optimizer's iteration count and stays.
+    is the optimizer's iteration count and stays. `-worker` undoes `worker`.
     """
     for value in counters[1:]:
         if value.dtype == np.uint32 and value.size:
