@@ -40,17 +40,14 @@ class ControlLine:
         self._generation = 0
         self._lock = threading.Lock()
         self._connection: Connection = connect(address, secret=secret, timeout_s=timeout_s)
+        # This machine's address as the coordinator sees it.
+        self.local_host = str(self._connection.socket.getsockname()[0])
         self._threads = [
             threading.Thread(target=self._read, name=f"{name}-control", daemon=True),
             threading.Thread(target=self._beat, name=f"{name}-heartbeat", daemon=True),
         ]
         for thread in self._threads:
             thread.start()
-
-    @property
-    def local_host(self) -> str:
-        """This machine's address as the coordinator sees it."""
-        return str(self._connection.socket.getsockname()[0])
 
     def send(
         self, kind: str, fields: dict[str, Any] | None = None, payload: tuple[Any, ...] = ()
