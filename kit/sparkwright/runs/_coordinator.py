@@ -153,6 +153,7 @@ class _Member:
     registered: WorkerRegistered
     report: WorkerReported | None = None
     in_group: bool = False
+    called_back: bool = False
 
 
 class Coordinator:
@@ -331,11 +332,12 @@ class Coordinator:
         return self._call_back() + self._form_if_ready(now_s)
 
     def _call_back(self) -> list[Action]:
-        return [
-            SendRegroup(connection=connection, generation=self.generation)
-            for connection, member in self._members.items()
-            if member.in_group and member.report is None
-        ]
+        actions: list[Action] = []
+        for connection, member in self._members.items():
+            if member.in_group and member.report is None and not member.called_back:
+                member.called_back = True
+                actions.append(SendRegroup(connection=connection, generation=self.generation))
+        return actions
 
     def _form_if_ready(self, now_s: float) -> list[Action]:
         if self._awaits_reports:
@@ -383,7 +385,7 @@ class Coordinator:
             source=source,
         )
         for connection, member in self._members.items():
-            member.report, member.in_group = None, True
+            member.report, member.in_group, member.called_back = None, True, False
             actions.append(SendGroup(connection=connection, group=group))
         return actions
 
