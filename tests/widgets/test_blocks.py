@@ -2,11 +2,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from sparkwright_widgets import (
     confusion_figure,
     environment_table,
     partition_table,
+    picture,
     summary,
 )
 
@@ -50,6 +52,15 @@ def test_confusion_says_in_words_what_the_picture_shows():
     assert "<figcaption>" in block.html
     assert "<table" in block.html
     assert "80.0%" in block.html  # recall of cats
+
+
+def test_picture_of_any_figure_has_its_caption_for_every_reader():
+    figure = Figure()
+    figure.add_subplot().plot([1, 2])
+    block = picture(figure, caption="a < b")
+    assert '<svg role="img" aria-label="a &lt; b"' in block.html
+    assert "<figcaption>a &lt; b</figcaption>" in block.html
+    assert str(block) == "a < b"
 
 
 @pytest.mark.parametrize("size", [1, 2, 10, 40])

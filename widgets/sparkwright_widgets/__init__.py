@@ -19,6 +19,7 @@ from ._display import RunDisplay as RunDisplay, panel_for as panel_for
 from ._environment_table import environment_table as environment_table
 from ._panel import LivePanel as LivePanel
 from ._partition_table import partition_table as partition_table
+from ._picture import picture as picture
 from ._summary import summary as summary
 
 del _anywidget, _ipywidgets

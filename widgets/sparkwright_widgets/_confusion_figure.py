@@ -52,9 +52,10 @@ def describe_confusion(counts: NDArray[np.integer], names: list[str]) -> str:
     if wrong.max() == 0:
         return f"{sentence}."
     actual, predicted = np.unravel_index(int(wrong.argmax()), wrong.shape)
+    times = "once" if wrong.max() == 1 else f"{count_text(int(wrong.max()))} times"
     return (
         f"{sentence}; the most frequent confusion is {names[actual]} taken for "
-        f"{names[predicted]} ({count_text(int(wrong.max()))} times)."
+        f"{names[predicted]} ({times})."
     )
 
 

@@ -283,7 +283,7 @@ def _titles(notebook: NotebookNode) -> dict[int, str]:
             headings = [line.lstrip("#").strip() for line in lines if line.startswith("#")]
             heading = headings[-1] if headings else heading
         elif cell.cell_type == "code" and lines:
-            titles[index] = heading or lines[0][:70]
+            titles[index] = heading or lines[0].lstrip("# ")[:70]
             heading = ""
     return titles
 
