@@ -74,6 +74,11 @@ class ParallelWrapper:
                 '`ParallelWrapper` has no Spark, so `communication` must be "ring". '
                 f"Received: communication={master.communication!r}."
             )
+        if master.training_approach != "direct":
+            raise ConfigurationError(
+                "`ParallelWrapper` keeps its data in local files anyway, so `training_approach` "
+                f'must be "direct". Received: training_approach={master.training_approach!r}.'
+            )
         self.model, self.master = model, master
         self._cores = cores_per_worker or max(1, cores // self.workers)
         self._pool: TrainerPool | None = None

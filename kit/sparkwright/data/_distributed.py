@@ -201,7 +201,13 @@ def digits(spark: "SparkSession", *, partitions: int | None = None) -> Distribut
         spark: the session.
         partitions: default None: Spark's default parallelism.
     """
-    from sklearn.datasets import load_digits
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise ConfigurationError(
+            "`digits` are part of scikit-learn, which is not installed. Install "
+            "`sparkwright[notebook]`, or use `from_arrays` with data of your own."
+        ) from None
 
     bunch: Any = load_digits()
     enlarge = _interpolation(8, 28)

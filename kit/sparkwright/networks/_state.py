@@ -125,6 +125,19 @@ class ModelState:
             tensor = tf.convert_to_tensor(values.astype(span.numpy_dtype, copy=False))
             tf.raw_ops.AssignVariableOp(resource=span.handle, value=tensor)
 
+    def own_seeds(self, counters: Sequence[NDArray[Any]], *, worker: int) -> None:
+        """Give `worker` seeds of its own, in place: so each draws its own Dropout masks.
+
+        Worker 0 keeps those of training on one machine.
+
+        Args:
+            counters: as `read_counters` gives them; `read_extras` begins with them.
+            worker: its number.
+        """
+        for variable, value in zip(self.counters, counters, strict=False):
+            if variable.name == "seed_generator_state":  # of shape (2,): seed, draws so far
+                value[0] = (int(value[0]) + worker * 0x9E3779B1) % 2**31
+
     def read_counters(self) -> list[NDArray[Any]]:
         """Copies of the integer state, in order."""
         return [np.array(variable.numpy()) for variable in self.counters]

@@ -204,6 +204,7 @@ class Coordinator:
         self._lost_since_s: dict[int, float] = {}
         self._fruitless = 0
         self._stopping = False
+        self._complete = False  # what is delivered is the end of the last epoch
         self._failure: Failure | None = None
         self._deliverer: int | None = None
         self._rendezvous_timeout_s = rendezvous_timeout_s
@@ -419,7 +420,7 @@ class Coordinator:
             return self._time_out("all workers were lost before one delivered the result.")
         report, self.progress = best
         self._deliverer = report.connection
-        self._stopping = self._stopping and report.ending != "finished"
+        self._complete = report.ending == "finished"
         return [RequestResult(connection=report.connection)]
 
     def _best(self) -> tuple[WorkerReported, Progress] | None:
@@ -461,7 +462,7 @@ class Coordinator:
         return [*self._dismissals(message), *self._over(EndRun(timed_out=message))]
 
     def _end(self) -> list[Action]:
-        end = EndRun(stopped=self._stopping, failure=self._failure)
+        end = EndRun(stopped=self._stopping and not self._complete, failure=self._failure)
         return [*self._dismissals(""), *self._over(end)]
 
     def _over(self, end: EndRun) -> Iterable[Action]:

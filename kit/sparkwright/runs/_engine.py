@@ -74,6 +74,7 @@ class StartState:
 
         if outcome.vector is not None:
             self.state.write(outcome.vector)
+            self.state.counters[0].assign(outcome.progress.iterations)
         if outcome.counters is not None:
             self.state.write_extras(unpack_arrays(outcome.counters, self.state.read_counters()))
 

@@ -29,6 +29,8 @@ from ._server import CoordinatorServer
 
 # After the coordinator has let the workers go, their tasks should be over at once.
 _TASKS_END_S = 10.0
+# How long a hard stop waits for the last average before it ends the tasks.
+_SNAPSHOT_S = 1.0
 
 
 class Launcher(Protocol):
@@ -156,8 +158,10 @@ class RingEngine:
             self._server.stop()
 
     def cancel(self) -> None:
-        """End the tasks at once; what the driver has is kept."""
+        """End the tasks at once; the workers' last average is fetched first, even in mid-step."""
         self._stop_asked.set()
+        if self._server is not None and not self._ended.is_set():
+            self._server.snapshot(_SNAPSHOT_S)
         self._launcher.cancel()
         self._ended.set()
 

@@ -1,5 +1,6 @@
 """The coordinator's sockets, threads and clock."""
 
+import contextlib
 import logging
 import threading
 import time
@@ -114,6 +115,7 @@ class CoordinatorServer:
         self._readers: list[threading.Thread] = []
         self._count = 0
         self._closed = threading.Event()
+        self._have_result = threading.Event()
         self._ended = False
         self._name = name
         self._listener = Listener(
@@ -126,6 +128,15 @@ class CoordinatorServer:
     def stop(self) -> None:
         """End the run with the next averaging."""
         self._handle(StopRequested())
+
+    def snapshot(self, timeout_s: float) -> None:
+        """Ask the workers for the last average, even in mid-step; wait until `result` is there."""
+        with self._lock:
+            peers = [p.connection for p in self._peers.values() if p.registered is not None]
+        for connection in peers:
+            with contextlib.suppress(NetworkError):
+                connection.send("snapshot")
+        self._have_result.wait(timeout_s)
 
     def heard_s_ago(self) -> dict[int, float]:
         """Worker -> seconds since it was last heard."""
@@ -236,6 +247,7 @@ class CoordinatorServer:
             )
         elif message.kind == "result":
             self.result = message
+            self._have_result.set()
             self._handle(ResultReceived(connection=number))
         else:
             with self._lock:

@@ -1,11 +1,10 @@
 """On which addresses driver and workers listen."""
 
-import ipaddress
 import socket
 from typing import TYPE_CHECKING
 
-from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig
+from sparkwright.mesh._addresses import address_in
 
 from ._slots import is_local
 
@@ -36,29 +35,10 @@ def advertised_address(spark: "SparkSession", mesh: MeshConfig) -> str:
 
 
 def worker_address(spark: "SparkSession", mesh: MeshConfig) -> str:
-    """The address for workers to listen on; empty: the one that leads to the driver."""
-    return _LOOPBACK if is_local(spark) and mesh.network_mask is None else ""
+    """Where workers listen: an address, a network to choose theirs from, or empty.
 
-
-def address_in(network_mask: str) -> str:
-    """This machine's IPv4 address within a network.
-
-    Raises:
-        ConfigurationError: if there is none; lists those that there are.
+    Empty stands for the address that leads to the driver.
     """
-    import psutil
-
-    network = ipaddress.ip_network(network_mask, strict=False)
-    found = [
-        address.address
-        for addresses in psutil.net_if_addrs().values()
-        for address in addresses
-        if address.family == socket.AF_INET
-    ]
-    inside = [a for a in found if ipaddress.ip_address(a) in network]
-    if not inside:
-        raise ConfigurationError(
-            "`network_mask` must contain an address of this machine. Received: "
-            f"network_mask={network_mask!r}; this machine has {sorted(found)}."
-        )
-    return inside[0]
+    if mesh.network_mask is not None:
+        return mesh.network_mask
+    return _LOOPBACK if is_local(spark) else ""

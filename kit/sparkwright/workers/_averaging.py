@@ -85,12 +85,14 @@ class AveragingWorker:
         self._average = np.zeros(size, replica.state.dtype)
         self._work = np.empty_like(self._average)
         self._progress = Progress()
+        self._keeping = threading.Lock()  # held while average and progress change together
         self._rows = RowBuffer(control)
         self._synchronised = False
 
     def run(self) -> None:
         """Take part until dismissed."""
         control = self._control
+        control.when_asked_for_a_snapshot(self._send_snapshot)
         try:
             self._register()
             while True:
@@ -115,6 +117,25 @@ class AveragingWorker:
                 "rows": self._shard.rows,
                 "validation_rows": self._validation.rows,
             },
+        )
+
+    def _send_snapshot(self) -> None:
+        """Send the driver the last average, from the control line's thread, in mid-step."""
+        with self._keeping:
+            if self._progress.averagings:
+                self._send_average(b"")
+
+    def _send_average(self, counters: bytes) -> None:
+        vector: NDArray[Any] = self._average
+        self._control.send(
+            "result",
+            {
+                "size": int(vector.size),
+                "dtype": vector.dtype.str,
+                "progress": self._progress.to_dict(),
+                "xla": self._replica.uses_xla,
+            },
+            (vector, counters),
         )
 
     # -- one group --------------------------------------------------------------------------
@@ -197,13 +218,13 @@ class AveragingWorker:
         """What is not averaged, as worker 0 would have it."""
         state = self._replica.state
         values = state.read_extras()
-        own_counters(values[: len(state.counters)], worker=-self._settings.worker)
+        state.own_seeds(values, worker=-self._settings.worker)
         return values
 
     def _write_extras(self, content: bytes) -> None:
         state = self._replica.state
         values = unpack_arrays(content, state.read_extras())
-        own_counters(values[: len(state.counters)], worker=self._settings.worker)
+        state.own_seeds(values, worker=self._settings.worker)
         state.write_extras(values)
 
     def _train(self, ring: Ring, group: Group) -> Ending:
@@ -247,10 +268,13 @@ class AveragingWorker:
             for content in ring.all_gather(_META.pack(len(done.losses), stopping, iterations))
         ]
         met_s = time.perf_counter()
-        self._average_with(ring, [count for count, _, _ in metas])
+        changed = self._average_with(ring, [count for count, _, _ in metas])
         self._replica.iterations = max(count for _, _, count in metas)
         done_by = {seat.worker: m[0] for seat, m in zip(group.seats, metas, strict=True)}
-        self._progress = progress.after_round(done_by, iterations=self._replica.iterations)
+        with self._keeping:
+            if changed:
+                self._average, self._work = self._work, self._average
+            self._progress = progress.after_round(done_by, iterations=self._replica.iterations)
         ended_s = time.perf_counter()
         self._rows.add(
             done,
@@ -265,12 +289,15 @@ class AveragingWorker:
         )
         return any(stop for _, stop, _ in metas)
 
-    def _average_with(self, ring: Ring, weights: list[int]) -> None:
-        """Replace this worker's state by the mean, weighted by the minibatches each did."""
+    def _average_with(self, ring: Ring, weights: list[int]) -> bool:
+        """Replace this worker's state by the mean, weighted by the minibatches each did.
+
+        The mean is also in `_work` then; False if nobody did anything.
+        """
         replica, save_updater = self._replica, self._settings.save_updater
         total, mine = sum(weights), weights[ring.rank]
         if not total:
-            return
+            return False
         if mine:
             replica.read(self._work, updater=save_updater)
             if mine != total:
@@ -282,7 +309,7 @@ class AveragingWorker:
             replica.write(self._work)
         if not save_updater:
             replica.reset_updater()
-        self._average, self._work = self._work, self._average
+        return True
 
     def _validate(self, ring: Ring) -> None:
         """Loss and metrics of the averaged network over everybody's validation data."""
@@ -319,18 +346,8 @@ class AveragingWorker:
         replica = self._replica
         replica.write(self._average)
         replica.iterations = self._progress.iterations
-        vector: NDArray[Any] = self._average
         counters = self._extras()[: len(replica.state.counters)]
-        self._control.send(
-            "result",
-            {
-                "size": int(vector.size),
-                "dtype": vector.dtype.str,
-                "progress": self._progress.to_dict(),
-                "xla": replica.uses_xla,
-            },
-            (vector, pack_arrays(counters)),
-        )
+        self._send_average(pack_arrays(counters))
 
 
 # -- training a shard -----------------------------------------------------------------------
@@ -513,17 +530,6 @@ def failure_of(error: Exception, *, worker: int, host: str) -> Failure:
         reason=reason if kind != "error" else f"{type(error).__name__}: {reason}",
         traceback=traceback.format_exc(),
     )
-
-
-def own_counters(counters: list[NDArray[Any]], *, worker: int) -> None:
-    """Give each worker seeds of its own, in place.
-
-    So each draws its own Dropout masks; worker 0 those of training on one machine. `counters[0]`
-    is the optimizer's iteration count and stays. `-worker` undoes `worker`.
-    """
-    for value in counters[1:]:
-        if value.dtype == np.uint32 and value.size:
-            value.flat[0] += np.uint32((worker * 0x9E3779B1) & 0xFFFFFFFF)
 
 
 def _broadcast_bytes(ring: Ring, content: bytes, *, source: int) -> bytes:

@@ -37,6 +37,7 @@ class ControlLine:
         self._orders: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._ring: Ring | None = None
         self._abandon: Callable[[int], None] | None = None
+        self._snapshot: Callable[[], None] | None = None
         self._generation = 0
         self._lock = threading.Lock()
         self._connection: Connection = connect(address, secret=secret, timeout_s=timeout_s)
@@ -74,6 +75,10 @@ class ControlLine:
             raise Dismissed(message.fields.get("reason", ""))
         return message
 
+    def when_asked_for_a_snapshot(self, send: Callable[[], None]) -> None:
+        """Call `send`, on the reader's thread, when the driver cannot wait for this step's end."""
+        self._snapshot = send
+
     def when_regrouping(self, abandon: Callable[[int], None]) -> None:
         """Call `abandon` with each generation that is not to be waited for any longer."""
         with self._lock:
@@ -100,13 +105,16 @@ class ControlLine:
             while (message := self._connection.receive()) is not None:
                 if message.kind == "stop":
                     self.stopping.set()
+                elif message.kind == "snapshot":
+                    if self._snapshot is not None:
+                        self._snapshot()
                 elif message.kind == "regroup":
                     self._break_ring(int(message.fields["generation"]))
                 else:
                     if message.kind == "dismiss":
                         self._break_ring(_EVERY_GENERATION)
                     self._orders.put(message)
-        except (NetworkError, OSError):
+        except (NetworkError, OSError, Dismissed):
             pass
         self.hang_up()
 

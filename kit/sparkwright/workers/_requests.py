@@ -26,7 +26,8 @@ class TrainRequest:
         run: the run's id, for names of threads.
         controller: (host, port) of the coordinator.
         secret: the run's.
-        listen_host: the address to listen on; empty: the one that leads to the coordinator.
+        listen_host: the address to listen on, or a network such as "10.0.0.0/16" to choose it from;
+            empty: the one that leads to the coordinator.
         ports: the ports that may be listened on.
         shard: folder of the worker's examples.
         validation: folder of its validation examples.

@@ -140,7 +140,7 @@ class Trainer:
             self._digests.pop(_replica_key(request), None)
             port = RingPort(
                 secret=request.secret,
-                host=request.listen_host or control.local_host,
+                host=_listen_host(request.listen_host) or control.local_host,
                 ports=request.ports,
                 name=name,
             )
@@ -170,7 +170,7 @@ class Trainer:
     def _round(self, request: RoundRequest) -> Answer:
         from sparkwright.networks import pack_arrays, unpack_arrays
 
-        from ._averaging import LocalTrainer, own_counters
+        from ._averaging import LocalTrainer
         from ._shard import Shard
 
         replica, settings = self._replica(request), request.settings
@@ -180,7 +180,7 @@ class Trainer:
             replica.write(np.frombuffer(request.vector, replica.state.dtype))
             if self._round_run != request.run or request.position == request.epoch == 0:
                 values = unpack_arrays(request.extras, replica.state.read_extras())
-                own_counters(values[: len(replica.state.counters)], worker=settings.worker)
+                replica.state.own_seeds(values, worker=settings.worker)
                 replica.state.write_extras(values)
                 self._round_run = request.run
             if request.position == 0:
@@ -216,6 +216,13 @@ class Trainer:
             _fetch_weights(replica, request)
             self._digests[key] = request.digest
         return run_inference(replica, Shard(Path(request.shard), consume=True), request, gone)
+
+
+def _listen_host(wanted: str) -> str:
+    """`wanted` itself, or this machine's address in it if it is a network."""
+    from sparkwright.mesh._addresses import address_in
+
+    return address_in(wanted) if "/" in wanted else wanted
 
 
 def _replica_key(request: Request) -> tuple[str, str]:
