@@ -1,0 +1,400 @@
+"""A coordinator and simulated workers, with messages that are late, lost and repeated."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from sparkwright.runs._coordinator import (
+    Action,
+    ConnectionLost,
+    Coordinator,
+    Dismiss,
+    EndRun,
+    Event,
+    ForgetHistory,
+    RequestResult,
+    ResultReceived,
+    SendGroup,
+    SendRegroup,
+    SendStop,
+    StopRequested,
+    TimerFired,
+    WorkerFailed,
+    WorkerRegistered,
+    WorkerReported,
+)
+from sparkwright.runs._protocol import Ending, Failure, Group, Progress
+
+WORKERS = 3
+EPOCHS = 2
+MINIBATCHES = 4  # of each worker in an epoch; one a round
+
+
+@dataclass(eq=False)
+class Ring:
+    """One group's all-reduces: nobody has round n before all have contributed to it."""
+
+    group: Group
+    joined: set[int] = field(default_factory=set[int])  # connections
+    contributed: dict[int, int] = field(default_factory=dict[int, int])
+    stopping: set[int] = field(default_factory=set[int])  # rounds to which "stop" was contributed
+
+    @property
+    def connections(self) -> list[int]:
+        return [seat.port for seat in self.group.seats]
+
+
+@dataclass(eq=False)
+class Worker:
+    """One attempt of one worker, obeying the rule: one report a generation."""
+
+    connection: int
+    worker: int
+    attempt: int
+    alive: bool = True
+    events: deque[Event] = field(default_factory=deque[Event])  # on their way to the driver
+    orders: deque[Action] = field(default_factory=deque[Action])  # on their way from it
+    ring: Ring | None = None
+    rounds: int = 0  # averagings in this ring
+    progress: Progress | None = None
+    stopping: bool = False
+
+    def take(self, action: Action, rings: dict[int, Ring]) -> None:
+        match action:
+            case SendGroup(group=group):
+                assert self.ring is None, "a group came before the report about the last one"
+                self.ring = rings.setdefault(group.generation, Ring(group))
+                self.ring.joined.add(self.connection)
+                self.rounds = 0
+            case SendRegroup(generation=generation):
+                if self.ring is not None and self.ring.group.generation <= generation:
+                    self.leave("broken")
+            case SendStop():
+                self.stopping = True
+            case RequestResult():
+                assert self.ring is None
+                assert self.progress is not None, "there is nothing to deliver"
+                self.events.append(ResultReceived(connection=self.connection))
+            case Dismiss():
+                self.alive, self.ring = False, None
+                self.events.append(ConnectionLost(connection=self.connection))
+            case _:
+                raise AssertionError(action)
+
+    def work(self) -> bool:
+        """The next thing that the ring allows; False if there is none."""
+        ring = self.ring
+        if ring is None or not ring.joined.issuperset(ring.connections):
+            return False
+        if self.connection not in ring.contributed:
+            self.progress = ring.group.progress
+            ring.contributed[self.connection] = 0
+        elif ring.contributed[self.connection] == self.rounds:
+            ending = self.prepare(ring)
+            if ending is not None:
+                self.leave(ending)
+                return True
+            ring.contributed[self.connection] += 1
+            if self.stopping:
+                ring.stopping.add(self.rounds)
+        elif min(ring.contributed.get(c, 0) for c in ring.connections) > self.rounds:
+            self.average(ring)
+            if self.rounds - 1 in ring.stopping:
+                self.leave("stopped")
+        else:
+            return False
+        return True
+
+    def prepare(self, ring: Ring) -> Ending | None:
+        assert self.progress is not None
+        if all(position == MINIBATCHES for position in self.progress.positions):
+            self.progress = self.progress.after_epoch()
+        if self.progress.epoch == EPOCHS:
+            return "finished"
+        members = [self.progress.positions[seat.worker] for seat in ring.group.seats]
+        return "waiting" if all(position == MINIBATCHES for position in members) else None
+
+    def average(self, ring: Ring) -> None:
+        assert self.progress is not None
+        positions = self.progress.positions
+        done = {s.worker: int(positions[s.worker] < MINIBATCHES) for s in ring.group.seats}
+        self.progress = self.progress.after_round(done, iterations=0)
+        self.rounds += 1
+
+    def leave(self, ending: Ending, failure: Failure | None = None) -> None:
+        assert self.ring is not None
+        generation, self.ring = self.ring.group.generation, None
+        self.events.append(
+            WorkerReported(
+                connection=self.connection,
+                generation=generation,
+                ending=ending,
+                progress=self.progress,
+                failure=failure,
+            )
+        )
+
+
+class Runs(RuleBasedStateMachine):
+    """What happens to a run, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.coordinator = Coordinator(
+            workers=WORKERS,
+            rendezvous_timeout_s=1e9,
+            queue_timeout_s=1e9,
+            replacement_timeout_s=1e9,
+        )
+        self.now_s = 0.0
+        self.attempts: dict[int, Worker] = {}  # by connection
+        self.latest: dict[int, Worker] = {}  # by worker
+        self.rings: dict[int, Ring] = {}
+        self.past: list[Event] = []
+        self.generation = 0
+        self.end: EndRun | None = None
+        self.asked_to_stop = False
+        self.failures: list[Failure] = []
+        for worker in range(WORKERS):
+            self.begin(worker, attempt=0)
+
+    def begin(self, worker: int, *, attempt: int) -> None:
+        found = Worker(connection=100 * attempt + worker, worker=worker, attempt=attempt)
+        self.attempts[found.connection] = self.latest[worker] = found
+        found.events.append(
+            WorkerRegistered(
+                connection=found.connection,
+                worker=worker,
+                attempt=attempt,
+                host="",
+                address=("", found.connection),
+                rows=MINIBATCHES,
+            )
+        )
+
+    # -- the driver's side ------------------------------------------------------------------
+
+    def handle(self, event: Event) -> None:
+        self.past.append(event)
+        actions = self.coordinator.handle(event, now_s=self.now_s)
+        groups = [action.group for action in actions if isinstance(action, SendGroup)]
+        if groups:
+            assert all(group == groups[0] for group in groups)
+            self.check(groups[0], actions)
+        for action in actions:
+            match action:
+                case EndRun():
+                    assert self.end is None, "a run ends once"
+                    assert action is actions[-1]
+                    self.end = action
+                case ForgetHistory():
+                    assert self.coordinator.progress == Progress(positions=(0,) * WORKERS)
+                case Dismiss(connection=c, reason=r) if r.startswith("a newer attempt"):
+                    assert not self.attempts[c].alive, "it is the newest that is alive"
+                case (
+                    SendGroup(connection=c)
+                    | SendRegroup(connection=c)
+                    | SendStop(connection=c)
+                    | RequestResult(connection=c)
+                    | Dismiss(connection=c)
+                ):
+                    self.attempts[c].orders.append(action)
+
+    def check(self, group: Group, actions: list[Action]) -> None:
+        sent = [action.connection for action in actions if isinstance(action, SendGroup)]
+        assert group.generation == self.generation + 1
+        assert sorted(sent) == sorted(seat.port for seat in group.seats)
+        workers = [seat.worker for seat in group.seats]
+        assert workers == sorted(set(workers))
+        assert group.progress == self.coordinator.progress
+        # A worker leaves its ring before it reports, so what it reported is what it still has.
+        has = [self.reported(seat.port) for seat in group.seats]
+        orders = [progress.order for progress in has if progress is not None]
+        if group.source < 0:
+            assert not orders
+            assert group.progress == Progress(positions=(0,) * WORKERS)
+        else:
+            assert has[group.source] == group.progress
+            assert group.progress.order == max(orders)
+
+    def reported(self, connection: int) -> Progress | None:
+        worker = self.attempts[connection]
+        if worker.alive:
+            assert worker.ring is None, "somebody is still in the last ring"
+            return worker.progress
+        # Dead, but the driver does not know yet: what counts is its last report.
+        for event in reversed(self.past):
+            if isinstance(event, WorkerReported) and event.connection == connection:
+                return event.progress
+        return None
+
+    # -- what may happen --------------------------------------------------------------------
+
+    going_on = precondition(lambda self: self.end is None)
+
+    @going_on
+    @rule(data=st.data())
+    def a_message_arrives_at_the_driver(self, data: st.DataObject) -> None:
+        waiting = [w for w in self.attempts.values() if w.events]
+        if waiting:
+            self.handle(data.draw(st.sampled_from(waiting)).events.popleft())
+
+    @going_on
+    @rule(data=st.data())
+    def an_order_arrives_at_a_worker(self, data: st.DataObject) -> None:
+        waiting = [w for w in self.attempts.values() if w.orders and w.alive]
+        if waiting:
+            worker = data.draw(st.sampled_from(waiting))
+            worker.take(worker.orders.popleft(), self.rings)
+
+    @initialize(moments=st.sampled_from([9, 15, 6, 12, 3, 0]))
+    def all_went_well_before(self, moments: int) -> None:
+        self.all_goes_well(moments)
+
+    @going_on
+    @rule(moments=st.integers(1, 3))
+    def all_goes_well(self, moments: int) -> None:
+        for _ in range(moments):
+            if self.end is None:
+                self.everything_goes_well_for_a_moment()
+
+    @going_on
+    @rule(data=st.data())
+    def one_worker_works(self, data: st.DataObject) -> None:
+        self.one_in_a_ring(data, Worker.work)
+
+    @going_on
+    @rule(data=st.data())
+    def a_ring_breaks_at_one_worker(self, data: st.DataObject) -> None:
+        self.one_in_a_ring(data, lambda worker: worker.leave("broken"))
+
+    @precondition(lambda self: self.end is None and self.generation > 2)
+    @rule(data=st.data())
+    def a_worker_fails(self, data: st.DataObject) -> None:
+        def fail(worker: Worker) -> None:
+            self.failures.append(Failure(worker=worker.worker))
+            worker.leave("failed", self.failures[-1])
+
+        self.one_in_a_ring(data, fail)
+
+    def one_in_a_ring(self, data: st.DataObject, act: Any) -> None:
+        inside = [w for w in self.attempts.values() if w.alive and w.ring is not None]
+        if inside:
+            act(data.draw(st.sampled_from(inside)))
+
+    def a_worker_is_killed(self, data: st.DataObject) -> None:
+        alive = [w for w in self.attempts.values() if w.alive]
+        if not alive:
+            return
+        worker = data.draw(st.sampled_from(alive))
+        worker.alive, worker.ring = False, None
+        # Some of what it sent still arrives, late.
+        arrives = data.draw(st.integers(0, len(worker.events)))
+        worker.events = deque(list(worker.events)[:arrives])
+        worker.events.append(ConnectionLost(connection=worker.connection))
+
+    @going_on
+    @rule(data=st.data(), moments=st.integers(0, 6))
+    def a_worker_is_killed_and_replaced(self, data: st.DataObject, moments: int) -> None:
+        self.a_worker_is_killed(data)
+        self.all_goes_well(moments)
+
+    @going_on
+    @rule(data=st.data())
+    def a_silent_worker_is_given_up(self, data: st.DataObject) -> None:
+        alive = [w for w in self.attempts.values() if w.alive]
+        if alive:
+            worker = data.draw(st.sampled_from(alive))
+            # It goes on with its ring until it notices that its connection is closed.
+            worker.events.clear()
+            worker.orders.append(Dismiss(connection=worker.connection))
+            self.handle(ConnectionLost(connection=worker.connection))
+
+    @going_on
+    @rule(data=st.data())
+    def a_dead_worker_is_started_again(self, data: st.DataObject) -> None:
+        dead = [w for w in self.latest.values() if not w.alive]
+        if dead:
+            worker = data.draw(st.sampled_from(dead))
+            self.begin(worker.worker, attempt=worker.attempt + 1)
+
+    @precondition(lambda self: self.end is None and self.generation > 2)
+    @rule()
+    def a_worker_fails_before_it_registers(self) -> None:
+        self.failures.append(Failure(worker=0))
+        self.handle(WorkerFailed(failure=self.failures[-1]))
+
+    @precondition(lambda self: self.end is None and self.generation > 1)
+    @rule()
+    def the_user_stops_the_run(self) -> None:
+        self.asked_to_stop = True
+        self.handle(StopRequested())
+
+    @going_on
+    @rule(later_s=st.floats(0.1, 2.0))
+    def time_passes(self, later_s: float) -> None:
+        self.now_s += later_s
+        self.handle(TimerFired())
+
+    @rule(data=st.data())
+    def a_message_is_repeated(self, data: st.DataObject) -> None:
+        kinds = (WorkerReported, ConnectionLost, ResultReceived, StopRequested)
+        past = [event for event in self.past if isinstance(event, kinds)]
+        if past and self.end is None:
+            self.handle(data.draw(st.sampled_from(past[-20:])))
+
+    # -- what must hold ---------------------------------------------------------------------
+
+    @invariant()
+    def generations_only_grow(self) -> None:
+        assert self.coordinator.generation - self.generation in (0, 1)
+        self.generation = self.coordinator.generation
+
+    @invariant()
+    def a_run_that_is_over_has_ended(self) -> None:
+        assert (self.coordinator.phase == "over") == (self.end is not None)
+
+    def teardown(self) -> None:
+        """Left alone, with lost workers replaced, every run ends."""
+        self.all_goes_well(400)
+        assert self.end is not None, f"the run did not end: {self.coordinator.phase}"
+        end = self.end
+        if end.failure is not None:
+            assert end.failure in self.failures
+        elif end.timed_out:
+            assert end.timed_out.startswith(("the workers' ring broke", "all workers were lost"))
+        elif end.stopped:
+            assert self.asked_to_stop
+        else:
+            progress = self.coordinator.progress
+            assert (progress.epoch, progress.positions) == (EPOCHS, (0,) * WORKERS)
+
+    def everything_goes_well_for_a_moment(self) -> None:
+        for latest in list(self.latest.values()):
+            if not latest.alive and not latest.events:
+                self.begin(latest.worker, attempt=latest.attempt + 1)
+        for worker in list(self.attempts.values()):
+            while worker.events and self.end is None:
+                self.handle(worker.events.popleft())
+            while worker.orders and worker.alive:
+                worker.take(worker.orders.popleft(), self.rings)
+            self.generations_only_grow()
+        for worker in self.attempts.values():
+            if not worker.work() and worker.ring is not None and self.is_broken(worker.ring):
+                worker.leave("broken")
+        self.now_s += 0.2
+        self.handle(TimerFired())
+
+    def is_broken(self, ring: Ring) -> bool:
+        """Whether a member is gone from it, and so closed its connections."""
+        members = [self.attempts[connection] for connection in ring.connections]
+        left = [m for m in members if m.connection in ring.joined and m.ring is not ring]
+        return bool(left) or not all(member.alive for member in members)
+
+
+TestRuns = Runs.TestCase
+TestRuns.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
