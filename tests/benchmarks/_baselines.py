@@ -1,6 +1,6 @@
 """What training costs without Sparkwright, each in a process of its own: a loop and `model.fit`.
 
-    python tests/benchmarks/_baselines.py loop|fit   prints one JSON line
+python tests/benchmarks/_baselines.py loop|fit   prints one JSON line
 """
 
 import json
@@ -30,9 +30,7 @@ def plain_fit(images: Any, labels: Any) -> float:
     import sparkwright as sw
 
     model, ends = sw.networks.lenet(), []
-    timer = keras.callbacks.LambdaCallback(
-        on_epoch_end=lambda *_: ends.append(time.perf_counter())
-    )
+    timer = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: ends.append(time.perf_counter()))
     model.fit(images, labels, batch_size=BATCH, epochs=EPOCHS, verbose=0, callbacks=[timer])
     return len(images) * (EPOCHS - 1) / (ends[-1] - ends[0])
 

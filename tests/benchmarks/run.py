@@ -24,9 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
+from tests.benchmarks._data import digits_arrays  # noqa: E402
 
 import sparkwright as sw  # noqa: E402
-from tests.benchmarks._data import digits_arrays  # noqa: E402
 
 Row = dict[str, Any]
 REPEATS = 3

@@ -299,3 +299,36 @@ def test_a_large_network_trains_with_the_default_driver_memory(
     network = sw.SparkNetwork(spark, model, master_of(batch_size_per_worker=1))
     network.fit(data)
     assert model.get_weights()[-1].max() > 0
+
+
+def test_an_interrupt_in_a_long_step_keeps_the_last_average(
+    spark: Any, blobs: DataSet, leaves_nothing: None, tmp_path: Path
+) -> None:
+    """A step that takes longer than an interrupt may: the tasks are killed, the average is kept."""
+    marker = tmp_path / "slow"
+    model = dense()
+    before = weights(model)
+    network = sw.SparkNetwork(spark, model, master_of().with_hooks(Stuck(str(marker))))
+    run = network.start(blobs, epochs=500)
+    wait_until(lambda: run.status.averagings >= 2, 60)
+    marker.write_text("from now on each step takes a minute")
+    time.sleep(1)
+    began_s = time.monotonic()
+    run._stop_now()  # what an interrupt does
+    assert run.finished
+    assert time.monotonic() - began_s < 5.5
+    assert spark.sparkContext.parallelize(range(4), 4).count() == 4
+    assert abs(weights(model) - before).max() > 0
+    assert int(model.optimizer.iterations) == 2 * run.status.averagings
+
+
+class Stuck:
+    def __init__(self, marker: str) -> None:
+        self.marker = marker
+
+    def pre_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model
+        time.sleep(60 if Path(self.marker).exists() else 0.02)
+
+    def post_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model
