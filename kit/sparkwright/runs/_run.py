@@ -164,7 +164,10 @@ class TrainingRun:
         if self.finished:
             wake()
         try:
-            await over.wait()
+            # In slices: the kernel's interrupt is noticed only when the event loop wakes up.
+            while not over.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(over.wait(), 0.25)
         except (asyncio.CancelledError, KeyboardInterrupt):
             await loop.run_in_executor(None, self._stop_now)
             raise RunInterrupted(self._interrupted_message()) from None
