@@ -28,11 +28,17 @@ Address = tuple[str, int]
 
 
 class Connection:
-    """A proven peer: whole messages in and out. `send` may be called from any thread."""
+    """A proven peer: whole messages in and out. `send` may be called from any thread.
+
+    Attributes:
+        socket: the socket.
+        heard_s: the monotonic clock when the last bytes came, in the middle of a message too.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         """Take over `sock`, whose peer has been authenticated."""
         self.socket = sock
+        self.heard_s = time.monotonic()
         self._sending = threading.Lock()
 
     @property
@@ -68,18 +74,21 @@ class Connection:
                 inside a message.
             TimeoutError: if the socket's time-out passes without a byte.
         """
-        header = _receive_exactly(self.socket, HEADER.size, at_boundary=True)
+        header = _receive_exactly(self.socket, HEADER.size, at_boundary=True, heard=self._heard)
         if header is None:
             return None
         fields_bytes, payload_bytes = decode_header(header, max_payload_bytes=max_payload_bytes)
-        body = _receive_exactly(self.socket, fields_bytes) or b""
+        body = _receive_exactly(self.socket, fields_bytes, heard=self._heard) or b""
         kind, fields = decode_fields(body)
-        payload = _receive_exactly(self.socket, payload_bytes) if payload_bytes else b""
-        return Message(kind=kind, fields=fields, payload=payload or b"")
+        payload = _receive_exactly(self.socket, payload_bytes, heard=self._heard) or b""
+        return Message(kind=kind, fields=fields, payload=payload)
 
     def close(self) -> None:
         """Close, waking a thread that waits in `receive`."""
         close_socket(self.socket)
+
+    def _heard(self) -> None:
+        self.heard_s = time.monotonic()
 
 
 class Listener:
@@ -254,7 +263,12 @@ def _bind(host: str, ports: Sequence[int]) -> socket.socket:
 
 
 def _receive_exactly(
-    sock: socket.socket, count: int, *, at_boundary: bool = False, deadline: float | None = None
+    sock: socket.socket,
+    count: int,
+    *,
+    at_boundary: bool = False,
+    deadline: float | None = None,
+    heard: Callable[[], None] = lambda: None,
 ) -> bytearray | None:
     try:
         content = bytearray(count)
@@ -281,4 +295,5 @@ def _receive_exactly(
                 return None
             raise NetworkError("the peer closed the connection inside a message.")
         received += got
+        heard()
     return content

@@ -57,8 +57,9 @@ class History:
                 self._columns[name] = np.full(capacity, np.nan)
             if stop > len(self._columns["worker"]):
                 self._grow(stop)
-            for name, values in rows.items():
-                self._columns[name][start:stop] = values
+            for name, column in self._columns.items():
+                # What is not given is not what lay there before rows were dropped.
+                column[start:stop] = rows.get(name, 0 if name in COLUMNS else np.nan)
             self._length = stop
 
     def discard(self, worker: int, *, after_step: int) -> None:

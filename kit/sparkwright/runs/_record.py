@@ -67,10 +67,11 @@ class RunRecord:
 
     def status(self) -> RunStatus:
         """A snapshot of now."""
+        # Not with the lock held: whoever answers may be about to tell this record something.
+        ago = self.heard_s_ago()
         with self._lock:
             now_s = self._ended_s or time.monotonic()
             rate = self._rate(now_s)
-            ago = self.heard_s_ago()
             workers = tuple(
                 replace(w, last_heard_s=ago.get(w.worker, now_s - self._heard_s[w.worker]))
                 for w in self._status.workers
@@ -110,7 +111,9 @@ class RunRecord:
     def state_changed(self, state: RunState, message: str, *, error: str | None = None) -> None:
         """The run passes into `state`."""
         with self._lock:
-            if self._status.state == "stopping" and state in ("starting", "training"):
+            if self._ended_s is not None or (
+                self._status.state == "stopping" and state in ("starting", "training")
+            ):
                 return
             if state in ("done", "stopped", "failed"):
                 self._ended_s = time.monotonic()
@@ -149,7 +152,7 @@ class RunRecord:
         with self._lock:
             self._heard_s[worker] = now_s
             status = self._status.workers[worker]
-            step, start = status.steps, 0
+            step, start, first = status.steps, 0, len(self.log)
             for block in blocks:
                 count = int(block["count"])
                 ended_s = now_s - float(block["age_s"])
@@ -189,7 +192,7 @@ class RunRecord:
             )
             self._advance(int(last["epoch"]), int(last["round"]), now_s)
         if start:
-            self._events.put(RowsLogged(start=len(self.log) - start, count=start))
+            self._events.put(RowsLogged(start=first, count=start))
 
     def validated(self, *, epoch: int, loss: float, metrics: dict[str, float]) -> None:
         """The averaged network has been tried on the validation data."""
@@ -273,6 +276,8 @@ class RunRecord:
     def _advance(self, epoch: int, number: int, now_s: float) -> None:
         status = self._status
         averagings = (epoch - 1) * status.rounds + number
+        # A slower worker's rows may come after a faster one's next round.
+        epoch, number = max((epoch, number), (status.epoch, status.round))
         self._status = replace(
             status, epoch=epoch, round=number, averagings=max(averagings, status.averagings)
         )

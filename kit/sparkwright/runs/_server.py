@@ -68,7 +68,6 @@ class RunSink(Protocol):
 @dataclass(slots=True)
 class _Peer:
     connection: Connection
-    last_heard_s: float
     registered: WorkerRegistered | None = None
 
 
@@ -112,7 +111,7 @@ class CoordinatorServer:
         self._peer_timeout_s = peer_timeout_s
         self._lock = threading.RLock()
         self._peers: dict[int, _Peer] = {}
-        self._readers: list[threading.Thread] = []
+        self._threads: list[threading.Thread] = []
         self._count = 0
         self._closed = threading.Event()
         self._have_result = threading.Event()
@@ -143,7 +142,7 @@ class CoordinatorServer:
         now_s = time.monotonic()
         with self._lock:
             return {
-                peer.registered.worker: now_s - peer.last_heard_s
+                peer.registered.worker: now_s - peer.connection.heard_s
                 for peer in self._peers.values()
                 if peer.registered is not None
             }
@@ -156,7 +155,7 @@ class CoordinatorServer:
             peers = list(self._peers.values())
         for peer in peers:
             peer.connection.close()
-        for thread in (self._timer, *self._readers):
+        for thread in (self._timer, *self._threads):
             if thread is not threading.current_thread():
                 thread.join(timeout=5.0)
 
@@ -169,18 +168,17 @@ class CoordinatorServer:
                 return
             self._count += 1
             number = self._count
-            self._peers[number] = _Peer(connection, time.monotonic())
+            self._peers[number] = _Peer(connection)
             thread = threading.Thread(
                 target=self._read, args=(number,), name=f"{self._name}-worker", daemon=True
             )
-            self._readers.append(thread)
+            self._threads.append(thread)
         thread.start()
 
     def _read(self, number: int) -> None:
         peer = self._peers[number]
         try:
             while (message := peer.connection.receive()) is not None:
-                peer.last_heard_s = time.monotonic()
                 self._take(number, peer, message)
         except (NetworkError, OSError):
             pass  # gone
@@ -199,7 +197,7 @@ class CoordinatorServer:
                 silent = [
                     peer.connection
                     for peer in self._peers.values()
-                    if now_s - peer.last_heard_s > self._peer_timeout_s
+                    if now_s - peer.connection.heard_s > self._peer_timeout_s
                 ]
             for connection in silent:
                 connection.close()  # its reader wakes up and reports it lost
@@ -223,7 +221,8 @@ class CoordinatorServer:
                 validation_rows=int(fields["validation_rows"]),
             )
             with self._lock:
-                self._sink.worker_joined(peer.registered)
+                if not self._ended:
+                    self._sink.worker_joined(peer.registered)
                 self._handle(peer.registered)
         elif message.kind == "failed":
             self._handle(WorkerFailed(failure=Failure(**fields)))
@@ -232,8 +231,16 @@ class CoordinatorServer:
         elif peer.registered is None:
             raise NetworkError(f"a worker must register first. Received: {message.kind!r}.")
         elif message.kind == "fetch_start":
-            start_fields, payload = self._start()
-            peer.connection.send("start", start_fields, payload)
+            # On a thread of its own: while it lasts, signs of life must be heard.
+            thread = threading.Thread(
+                target=self._send_start,
+                args=(peer.connection,),
+                name=f"{self._name}-start",
+                daemon=True,
+            )
+            with self._lock:
+                self._threads.append(thread)
+            thread.start()
         elif message.kind == "report":
             failure, progress = fields["failure"], fields["progress"]
             self._handle(
@@ -254,13 +261,19 @@ class CoordinatorServer:
                 if self._coordinator.phase not in ("delivering", "over"):  # all has been counted
                     self._sink.worker_heard(peer.registered.worker, message)
 
+    def _send_start(self, connection: Connection) -> None:
+        fields, payload = self._start()
+        try:
+            connection.send("start", fields, payload)
+        except NetworkError:
+            connection.close()  # its reader reports it lost
+
     # -- actions out ------------------------------------------------------------------------
 
     def _handle(self, event: Event, *, lost: WorkerRegistered | None = None) -> None:
         with self._lock:
-            if self._ended:
-                return
-            if lost is not None and self._coordinator.present.get(lost.worker) == lost:
+            known = lost is not None and self._coordinator.present.get(lost.worker) == lost
+            if lost is not None and known and not self._ended:
                 self._sink.worker_lost(lost)
             actions = self._coordinator.handle(event, now_s=time.monotonic())
             settled = (

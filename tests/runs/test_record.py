@@ -1,0 +1,429 @@
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkwright.masters import TrainingPlan
+from sparkwright.runs import RunStatus, ValidationPoint, WorkerStatus
+from sparkwright.runs._events import (
+    RowsLogged,
+    RunEvent,
+    RunState,
+    StateChanged,
+    Validated,
+    WorkerJoined,
+    WorkerLost,
+)
+from sparkwright.runs._protocol import Progress
+from sparkwright.runs._record import RunRecord
+
+
+@pytest.fixture
+def record() -> Iterator[RunRecord]:
+    found = RunRecord(workers=2, epochs=3, name="test")
+    yield found
+    found.close()
+
+
+def plan_of(*rows: int) -> TrainingPlan:
+    return TrainingPlan(rows=rows, batch_size=10, averaging_frequency=2, epochs=3)
+
+
+def train(
+    record: RunRecord,
+    worker: int = 0,
+    *,
+    losses: list[float],
+    epoch: int = 1,
+    round: int = 1,
+    age_s: float = 0.0,
+    metrics: dict[str, float] | None = None,
+) -> None:
+    """One round of minibatches of 10 examples."""
+    block = {
+        "epoch": epoch,
+        "round": round,
+        "count": len(losses),
+        "age_s": age_s,
+        "seconds": 0.5,
+        "phases": {"data": 0.1, "compute": 0.3, "wait": 0.05, "average": 0.05},
+        "metrics": metrics or {},
+    }
+    examples = np.full(len(losses), 10, np.int32)
+    record.rows_trained(worker, [block], np.array(losses, np.float32), examples)
+
+
+def told(record: RunRecord) -> list[RunEvent]:
+    """Collects events; complete once the record is closed."""
+    events: list[RunEvent] = []
+    record.add_listener(events.append)
+    return events
+
+
+# -- status ---------------------------------------------------------------------------------
+
+
+def test_a_new_record_is_queued_and_its_workers_wait(record: RunRecord) -> None:
+    status = record.status()
+    assert (status.state, status.epoch, status.epochs, status.rounds) == ("queued", 0, 3, 0)
+    assert [(w.worker, w.state, w.loss) for w in status.workers] == [
+        (0, "waiting", None),
+        (1, "waiting", None),
+    ]
+    assert status.remaining_s is None
+    assert status.examples_per_s == 0
+
+
+def test_the_plan_tells_rounds_and_rows(record: RunRecord) -> None:
+    record.plan_made(plan_of(50, 30))
+    status = record.status()
+    assert status.rounds == 3
+    assert [w.rows for w in status.workers] == [50, 30]
+
+
+def test_rows_become_status_and_log(record: RunRecord) -> None:
+    record.plan_made(plan_of(50, 30))
+    train(record, 1, losses=[2.0, 1.5], metrics={"accuracy": 0.25})
+    status = record.status()
+    assert (status.state, status.epoch, status.round, status.averagings) == ("training", 1, 1, 1)
+    worker = status.workers[1]
+    assert (worker.state, worker.steps, worker.loss) == ("training", 2, 1.5)
+    rows = record.log.rows()
+    assert rows["worker"].tolist() == [1, 1]
+    assert rows["step"].tolist() == [1, 2]
+    assert rows["loss"].tolist() == [2.0, 1.5]
+    assert rows["examples"].tolist() == [10, 10]
+    np.testing.assert_allclose(rows["examples_per_s"], 40.0)
+    np.testing.assert_array_equal(rows["accuracy"], [np.nan, 0.25])
+    np.testing.assert_allclose(np.diff(rows["time_s"]), 0.25)
+
+
+def test_times_are_those_of_the_worker_and_not_of_the_arrival(record: RunRecord) -> None:
+    record.began_s -= 10.0
+    train(record, losses=[2.0], age_s=4.0)
+    assert record.log.rows()["time_s"][0] == pytest.approx(6.0, abs=0.5)
+
+
+def test_several_rounds_in_one_message(record: RunRecord) -> None:
+    blocks = [
+        {"epoch": 1, "round": r, "count": n, "age_s": 0, "seconds": 1, "phases": {}, "metrics": {}}
+        for r, n in ((1, 2), (2, 0), (3, 1))
+    ]
+    losses = np.array([3, 2, 1], np.float32)
+    record.rows_trained(0, blocks, losses, np.full(3, 10, np.int32))
+    assert record.log.rows()["round"].tolist() == [1, 1, 3]
+    assert record.log.rows()["step"].tolist() == [1, 2, 3]
+    assert (record.status().round, record.status().workers[0].loss) == (3, 1.0)
+
+
+def test_a_worker_without_data_takes_part_without_a_loss(record: RunRecord) -> None:
+    train(record, losses=[])
+    worker = record.status().workers[0]
+    assert (worker.state, worker.steps, worker.loss) == ("training", 0, None)
+    assert len(record.log) == 0
+
+
+def test_a_slower_workers_rows_do_not_turn_the_clock_back(record: RunRecord) -> None:
+    record.plan_made(plan_of(50, 50))
+    train(record, 0, losses=[1.0], epoch=2, round=1)
+    train(record, 1, losses=[1.0], epoch=1, round=3)
+    status = record.status()
+    assert (status.epoch, status.round, status.averagings) == (2, 1, 4)
+
+
+def test_a_worker_that_comes_back_is_counted(record: RunRecord) -> None:
+    record.worker_joined(0, host="a", rows=5, attempt=0)
+    assert record.status().workers[0].restarts == 0
+    record.worker_lost(0)
+    assert record.status().workers[0].state == "lost"
+    record.worker_joined(0, host="b", rows=5, attempt=1)
+    worker = record.status().workers[0]
+    assert (worker.restarts, worker.host, worker.state) == (1, "b", "starting")
+
+
+def test_when_a_worker_was_last_heard_comes_from_the_server_if_it_knows(
+    record: RunRecord,
+) -> None:
+    record.heard_s_ago = lambda: {1: 7.5}
+    workers = record.status().workers
+    assert workers[0].last_heard_s < 5
+    assert workers[1].last_heard_s == 7.5
+
+
+def test_asking_for_the_status_never_waits_for_the_server_with_the_record_locked(
+    record: RunRecord,
+) -> None:
+    # The server tells the record of rows while it holds its own lock, which `heard_s_ago` takes.
+    server = threading.Lock()
+    inside = threading.Event()
+
+    def heard_s_ago() -> dict[int, float]:
+        inside.set()
+        with server:
+            return {}
+
+    def tell() -> None:
+        inside.wait(5.0)
+        train(record, losses=[1.0])
+        server.release()
+
+    record.heard_s_ago = heard_s_ago
+    server.acquire()
+    threads = [threading.Thread(target=w, daemon=True) for w in (record.status, tell)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5.0)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_the_last_seconds_make_the_rate(record: RunRecord) -> None:
+    record.plan_made(plan_of(5000, 5000))
+    for number in range(5):
+        train(record, number % 2, losses=[1.0] * 10, round=number + 1)
+        time.sleep(0.1)
+    rate = record.status().examples_per_s
+    assert 500 < rate < 1300  # 500 examples in half a second, more or less
+
+
+def test_the_remaining_time_is_that_of_the_examples_not_yet_trained(record: RunRecord) -> None:
+    record.plan_made(plan_of(100, 100))
+    assert record.status().remaining_s is None
+    for number in range(3):
+        train(record, losses=[1.0] * 10, round=number + 1)
+        time.sleep(0.1)
+    remaining_s = record.status().remaining_s
+    assert remaining_s is not None
+    assert remaining_s > 0
+    record.state_changed("done", "done")
+    assert record.status().remaining_s is None
+
+
+def test_the_clock_stops_with_the_run(record: RunRecord) -> None:
+    record.state_changed("failed", "no", error="Traceback")
+    elapsed_s = record.status().elapsed_s
+    time.sleep(0.05)
+    assert record.status().elapsed_s == elapsed_s
+    assert record.status().error == "Traceback"
+
+
+@pytest.mark.parametrize(
+    ("states", "last"),
+    [
+        (["starting", "training"], "training"),
+        (["starting", "stopping", "training"], "stopping"),
+        (["stopping", "stopped"], "stopped"),
+        (["done", "stopping"], "done"),
+        (["failed", "done"], "failed"),
+    ],
+)
+def test_states_do_not_go_back(record: RunRecord, states: list[RunState], last: RunState) -> None:
+    for state in states:
+        record.state_changed(state, state)
+    assert record.status().state == record.status().message == last
+
+
+def test_the_first_loss_is_timed_once(record: RunRecord) -> None:
+    assert record.first_loss_s is None
+    train(record, losses=[1.0])
+    first_s = record.first_loss_s
+    train(record, losses=[1.0], round=2)
+    assert first_s is not None
+    assert record.first_loss_s == first_s
+
+
+def test_a_validation_point_stands_at_the_step_of_the_furthest_worker(record: RunRecord) -> None:
+    train(record, 0, losses=[1.0] * 3)
+    train(record, 1, losses=[1.0] * 2)
+    record.validated(epoch=1, loss=0.5, metrics={"accuracy": 0.9})
+    assert record.status().validation == (
+        ValidationPoint(epoch=1, step=3, loss=0.5, metrics={"accuracy": 0.9}),
+    )
+
+
+def test_phases_are_kept_only_if_asked_for_and_follow_one_another(record: RunRecord) -> None:
+    train(record, losses=[1.0])
+    assert record.stats == []
+    record.keep_stats = True
+    train(record, losses=[1.0], round=2)
+    assert [s["phase"] for s in record.stats] == ["data", "compute", "wait", "average"]
+    ends = [s["start_s"] + s["seconds"] for s in record.stats]
+    np.testing.assert_allclose([s["start_s"] for s in record.stats[1:]], ends[:-1])
+
+
+# -- what is lost and done again ------------------------------------------------------------
+
+
+def test_rows_that_do_not_count_are_dropped(record: RunRecord) -> None:
+    record.plan_made(plan_of(50, 50))
+    for worker in range(2):
+        train(record, worker, losses=[3.0, 2.0])
+    train(record, 1, losses=[1.5, 1.0], round=2)  # then it died, and the others had to repeat it
+    record.progress_settled(Progress(round=1, averagings=1, positions=(2, 2)))
+    assert [w.steps for w in record.status().workers] == [2, 2]
+    assert record.log.rows()["round"].tolist() == [1, 1, 1, 1]
+
+
+def test_rows_that_count_but_never_arrived_are_filled_in(record: RunRecord) -> None:
+    record.plan_made(plan_of(50, 45))
+    for worker in range(2):
+        train(record, worker, losses=[3.0, 2.0])
+    record.progress_settled(Progress(epoch=1, round=1, averagings=4, positions=(2, 2)))
+    rows = record.log.rows()
+    missing = rows["worker"] == 1
+    assert rows["step"][missing].tolist() == list(range(1, 8))
+    assert rows["epoch"][missing].tolist() == [1] * 5 + [2] * 2
+    assert rows["round"][missing].tolist() == [1, 1, 2, 2, 3, 1, 1]
+    assert rows["examples"][missing].tolist() == [10, 10, 10, 10, 5, 10, 10]
+    assert np.isnan(rows["loss"][missing][2:]).all()
+    assert [w.steps for w in record.status().workers] == [7, 7]
+
+
+def test_what_is_exact_already_stays_as_it_is(record: RunRecord) -> None:
+    record.plan_made(plan_of(20, 0))
+    train(record, 0, losses=[3.0, 2.0], metrics={"accuracy": 0.5})
+    before = record.log.to_frame()
+    record.progress_settled(Progress(epoch=1, averagings=1, positions=(0, 0)))
+    assert record.log.to_frame().equals(before)
+
+
+def test_before_the_data_is_counted_there_is_nothing_to_settle(record: RunRecord) -> None:
+    record.progress_settled(Progress(positions=(0, 0)))
+    assert len(record.log) == 0
+
+
+def test_training_anew_forgets_what_was_logged(record: RunRecord) -> None:
+    record.plan_made(plan_of(50, 50))
+    train(record, 0, losses=[3.0, 2.0], epoch=2)
+    record.validated(epoch=1, loss=0.5, metrics={})
+    record.history_forgotten()
+    status = record.status()
+    assert (status.epoch, status.round, status.averagings, status.validation) == (0, 0, 0, ())
+    assert [(w.steps, w.loss) for w in status.workers] == [(0, None), (0, None)]
+    train(record, 0, losses=[3.0])
+    assert record.log.rows()["step"].tolist() == [1]
+    assert record.status().epoch == 1
+
+
+def test_the_end_counts_averagings_exactly(record: RunRecord) -> None:
+    train(record, losses=[1.0])
+    record.averagings_counted(17)
+    status = record.status()
+    assert status.averagings == 17
+    assert {w.state for w in status.workers} == {"done"}
+
+
+# -- listeners ------------------------------------------------------------------------------
+
+
+def test_listeners_hear_everything_in_order(record: RunRecord) -> None:
+    events = told(record)
+    record.state_changed("starting", "waiting for 2 workers")
+    record.worker_joined(0, host="a", rows=5, attempt=0)
+    train(record, losses=[2.0, 1.0])
+    record.validated(epoch=1, loss=0.5, metrics={})
+    record.worker_lost(0)
+    train(record, 1, losses=[1.0])
+    record.close()
+    assert events == [
+        StateChanged(state="starting", message="waiting for 2 workers"),
+        WorkerJoined(worker=0, host="a", attempt=0),
+        StateChanged(state="training", message="training"),
+        RowsLogged(start=0, count=2),
+        Validated(point=ValidationPoint(epoch=1, step=2, loss=0.5)),
+        WorkerLost(worker=0, host="a"),
+        RowsLogged(start=2, count=1),
+    ]
+
+
+def test_a_removed_listener_hears_no_more(record: RunRecord) -> None:
+    events: list[RunEvent] = []
+    remove = record.add_listener(events.append)
+    remove()
+    remove()
+    record.state_changed("starting", "")
+    record.close()
+    assert events == []
+
+
+def test_a_failing_listener_harms_nobody(
+    record: RunRecord, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: RunEvent) -> None:
+        raise ValueError("no")
+
+    record.add_listener(fail)
+    events = told(record)
+    with caplog.at_level(logging.ERROR):
+        record.state_changed("starting", "")
+        record.close()
+    assert len(events) == 1
+    assert "a listener failed on StateChanged; the run goes on" in caplog.text
+
+
+def test_a_slow_listener_holds_up_nobody(record: RunRecord) -> None:
+    enough = threading.Event()
+
+    def wait(_: RunEvent) -> None:
+        enough.wait(5.0)
+
+    record.add_listener(wait)
+    began_s = time.monotonic()
+    for number in range(100):
+        train(record, losses=[1.0], round=number + 1)
+    assert time.monotonic() - began_s < 2.0
+    enough.set()
+
+
+def test_a_listener_may_close_the_record() -> None:
+    record = RunRecord(workers=1, epochs=1, name="test")
+    closed = threading.Event()
+
+    def close(_: RunEvent) -> None:
+        record.close()
+        closed.set()
+
+    record.add_listener(close)
+    record.state_changed("starting", "")
+    assert closed.wait(2.0)
+    record.close()
+
+
+def test_closing_ends_the_thread() -> None:
+    before = threading.active_count()
+    record = RunRecord(workers=1, epochs=1, name="test")
+    assert threading.active_count() == before + 1
+    record.close()
+    assert threading.active_count() == before
+
+
+def test_snapshots_do_not_change(record: RunRecord) -> None:
+    before = record.status()
+    train(record, losses=[1.0])
+    assert before.workers[0] == WorkerStatus(worker=0, last_heard_s=before.workers[0].last_heard_s)
+    assert isinstance(before, RunStatus)
+
+
+def test_many_threads_may_write_at_once(record: RunRecord) -> None:
+    events = told(record)
+
+    def work(worker: Any) -> None:
+        for number in range(200):
+            train(record, worker, losses=[1.0, 2.0], round=number + 1)
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    record.close()
+    rows = record.log.rows()
+    for worker in range(2):
+        steps = rows["step"][rows["worker"] == worker]
+        np.testing.assert_array_equal(steps, np.arange(1, 401))
+    spans = sorted((e.start, e.count) for e in events if isinstance(e, RowsLogged))
+    assert spans == [(start, 2) for start in range(0, 800, 2)]

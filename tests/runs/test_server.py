@@ -1,0 +1,488 @@
+"""The coordinator's server over real loopback connections."""
+
+import contextlib
+import logging
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from sparkwright.mesh._connection import Connection, connect
+from sparkwright.mesh._framing import Message
+from sparkwright.runs._coordinator import Coordinator, EndRun, WorkerRegistered
+from sparkwright.runs._protocol import Failure, Group, Progress
+from sparkwright.runs._server import CoordinatorServer
+
+SECRET = bytes(range(32))
+NAME = "sparkwright-test"
+
+
+class Sink:
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Any]] = []
+        self.ended = threading.Event()
+
+    def worker_joined(self, event: WorkerRegistered) -> None:
+        self.told.append(("joined", event.worker))
+
+    def worker_lost(self, event: WorkerRegistered) -> None:
+        self.told.append(("lost", event.worker))
+
+    def worker_heard(self, worker: int, message: Message) -> None:
+        if message.kind != "alive":
+            self.told.append(("heard", (worker, message.kind)))
+
+    def history_forgotten(self) -> None:
+        self.told.append(("forgotten", None))
+
+    def progress_settled(self, progress: Progress) -> None:
+        self.told.append(("settled", progress.averagings))
+
+    def run_ended(self, end: EndRun) -> None:
+        self.told.append(("ended", end))
+        self.ended.set()
+
+    def end(self) -> EndRun:
+        assert self.ended.wait(5.0), "the run did not end"
+        return self.told[-1][1]
+
+
+class Worker:
+    """A worker's end of the line."""
+
+    def __init__(self, server: CoordinatorServer, worker: int, *, attempt: int = 0) -> None:
+        self.worker, self.attempt = worker, attempt
+        self.connection: Connection = connect(server.address, secret=SECRET, timeout_s=5)
+        self.connection.socket.settimeout(5.0)
+        self.generation = 0
+        self._quiet = threading.Event()
+
+    def register(self, **changes: Any) -> "Worker":
+        fields = {
+            "worker": self.worker,
+            "attempt": self.attempt,
+            "host": f"host-{self.worker}",
+            "address": ["127.0.0.1", 7000 + self.worker],
+            "rows": 100,
+            "validation_rows": 0,
+        }
+        self.connection.send("register", {**fields, **changes})
+        return self
+
+    def take(self, kind: str) -> Message:
+        """The next message, which must be a `kind`."""
+        message = self.connection.receive()
+        assert message is not None, f"the driver hung up instead of sending {kind!r}"
+        assert message.kind == kind
+        if kind == "group":
+            self.generation = int(message.fields["generation"])
+        return message
+
+    def report(self, ending: str, progress: Progress | None) -> None:
+        fields = {
+            "generation": self.generation,
+            "ending": ending,
+            "progress": progress.to_dict() if progress else None,
+            "failure": None,
+        }
+        self.connection.send("report", fields)
+
+    def deliver(self, payload: bytes = b"result") -> None:
+        self.take("deliver")
+        self.connection.send("result", {}, (payload,))
+        self.take("dismiss")
+
+    def is_hung_up(self) -> bool:
+        with contextlib.suppress(TimeoutError):
+            while self.connection.receive() is not None:
+                pass
+            return True
+        return False
+
+    def stay_alive(self) -> None:
+        """Send signs of life until closed."""
+
+        def beat() -> None:
+            while not self._quiet.wait(0.05):
+                with contextlib.suppress(Exception):
+                    self.connection.send("alive", {"sent_s": 0.0})
+
+        threading.Thread(target=beat, daemon=True).start()
+
+    def close(self) -> None:
+        self._quiet.set()
+        self.connection.close()
+
+
+class Site:
+    """A server with its sink, and workers that are closed with it."""
+
+    def __init__(self, *, workers: int, peer_timeout_s: float = 30.0, **options: Any) -> None:
+        self.sink = Sink()
+        self.coordinator = Coordinator(workers=workers, now_s=time.monotonic())
+        settings = {"start": lambda: ({"size": 1}, (np.zeros(1),)), **options}
+        self.server = CoordinatorServer(
+            self.coordinator,
+            self.sink,
+            secret=SECRET,
+            host="127.0.0.1",
+            ports=range(1),
+            peer_timeout_s=peer_timeout_s,
+            name=NAME,
+            **settings,
+        )
+        self.workers: list[Worker] = []
+
+    def worker(self, worker: int, *, attempt: int = 0) -> Worker:
+        self.workers.append(Worker(self.server, worker, attempt=attempt))
+        return self.workers[-1]
+
+    def registered(self, worker: int, *, attempt: int = 0, **changes: Any) -> Worker:
+        """A worker whose registration has arrived."""
+        before = self.sink.told.count(("joined", worker))
+        found = self.worker(worker, attempt=attempt).register(**changes)
+        deadline = time.monotonic() + 5.0
+        while self.sink.told.count(("joined", worker)) == before:
+            assert time.monotonic() < deadline, "the worker did not join"
+            time.sleep(0.005)
+        return found
+
+    def training(self) -> list[Worker]:
+        """All workers, in their first group."""
+        found = [self.registered(w) for w in range(self.coordinator.workers)]
+        for worker in found:
+            worker.take("group")
+        return found
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.close()
+        self.server.close()
+
+
+@pytest.fixture
+def site() -> Iterator[Callable[..., Site]]:
+    with contextlib.ExitStack() as stack:
+
+        def build(workers: int = 2, **options: Any) -> Site:
+            found = Site(workers=workers, **options)
+            stack.callback(found.close)
+            return found
+
+        yield build
+
+
+def end_of(workers: int = 2) -> Progress:
+    return Progress(epoch=1, averagings=4, positions=(0,) * workers)
+
+
+def finish(site: Site, workers: list[Worker]) -> None:
+    """Let `workers`, all in a group, end the run as they should."""
+    for worker in workers:
+        worker.report("finished", end_of(site.coordinator.workers))
+    workers[0].deliver()
+    assert site.sink.end() == EndRun()
+
+
+# -- the regular run ------------------------------------------------------------------------
+
+
+def test_a_run_from_registration_to_result(site: Callable[..., Site]) -> None:
+    start = np.arange(5, dtype=np.float32)
+    here = site(2, start=lambda: ({"size": 5}, (start, b"extras")))
+    one, other = here.registered(0, rows=7), here.registered(1, validation_rows=3)
+    groups = [Group.from_dict(worker.take("group").fields) for worker in (one, other)]
+    assert groups[0] == groups[1]
+    assert groups[0].generation == 1
+    assert groups[0].rows == (7, 100)
+    assert groups[0].validation_rows == (0, 3)
+    assert [(s.worker, s.host, s.port) for s in groups[0].seats] == [
+        (0, "127.0.0.1", 7000),
+        (1, "127.0.0.1", 7001),
+    ]
+    one.connection.send("fetch_start")
+    message = one.take("start")
+    assert message.fields == {"size": 5}
+    assert bytes(message.payload) == start.tobytes() + b"extras"
+    other.connection.send("rows", {"blocks": []}, (b"",))
+    finish(here, [one, other])
+    other.take("dismiss")
+    assert here.server.result is not None
+    assert here.server.result.payload == b"result"
+    assert here.sink.told == [
+        ("joined", 0),
+        ("joined", 1),
+        ("heard", (1, "rows")),
+        ("settled", 4),
+        ("ended", EndRun()),
+    ]
+
+
+def test_stop_reaches_every_worker(site: Callable[..., Site]) -> None:
+    here = site(2)
+    workers = here.training()
+    here.server.stop()
+    for worker in workers:
+        worker.take("stop")
+        worker.report("stopped", Progress(averagings=2, positions=(5, 5)))
+    workers[0].deliver()
+    assert here.sink.end() == EndRun(stopped=True)
+
+
+def test_a_worker_that_fails_before_it_registers_ends_the_run(
+    site: Callable[..., Site],
+) -> None:
+    here = site(2)
+    here.registered(0)
+    failure = Failure(worker=1, host="b", kind="data", reason="no such column", traceback="…")
+    here.worker(1).connection.send("failed", failure.to_dict())
+    assert here.sink.end() == EndRun(failure=failure)
+    here.workers[0].take("dismiss")
+
+
+def test_who_registers_after_the_end_is_let_go(site: Callable[..., Site]) -> None:
+    here = site(2)
+    here.server.stop()
+    assert here.sink.end() == EndRun(stopped=True)
+    late = here.worker(0).register()
+    assert late.take("dismiss").fields == {"reason": "the run has ended"}
+    late.close()
+    time.sleep(0.1)
+    assert here.sink.told == [("ended", EndRun(stopped=True))]
+
+
+def test_a_failure_in_a_group_names_the_worker(site: Callable[..., Site]) -> None:
+    here = site(1)
+    (worker,) = here.training()
+    failure = Failure(worker=0, kind="non_finite", reason="the loss became nan")
+    worker.connection.send(
+        "report",
+        {"generation": 1, "ending": "failed", "progress": None, "failure": failure.to_dict()},
+    )
+    assert here.sink.end() == EndRun(failure=failure)
+
+
+def test_a_newer_attempt_takes_over_and_the_older_is_let_go(site: Callable[..., Site]) -> None:
+    here = site(2)
+    one, other = here.training()
+    newer = here.registered(1, attempt=1)
+    assert other.take("dismiss").fields["reason"].startswith("attempt 1 of worker 1 has taken")
+    other.close()
+    one.take("regroup")
+    one.report("broken", Progress(averagings=1, positions=(5, 5)))
+    one.take("group")
+    newer.take("group")
+    finish(here, [one, newer])
+    assert ("lost", 1) not in here.sink.told
+    assert ("settled", 1) in here.sink.told
+
+
+def test_rows_that_come_after_everything_was_counted_are_not_logged(
+    site: Callable[..., Site],
+) -> None:
+    here = site(2)
+    one, other = here.training()
+    one.report("finished", end_of())
+    other.report("finished", end_of())
+    one.take("deliver")
+    other.connection.send("rows", {"blocks": []}, (b"",))
+    other.connection.send("validated", {})
+    one.connection.send("result", {}, (b"late",))
+    here.sink.end()
+    assert not any(kind == "heard" for kind, _ in here.sink.told)
+
+
+# -- peers that do not behave ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\0" * 100,
+        b"GET / HTTP/1.1\r\n\r\n",
+        struct.pack("<4sIQ", b"SWR1", 2**31, 0),
+        struct.pack("<4sIQ", b"SWR1", 4, 0) + b"[1,2",
+    ],
+    ids=["zeros", "http", "huge", "no JSON"],
+)
+def test_garbage_of_an_unregistered_peer_does_not_disturb_the_run(
+    site: Callable[..., Site], content: bytes
+) -> None:
+    here = site(2)
+    workers = here.training()
+    babbler = here.worker(0)
+    babbler.connection.socket.sendall(content)
+    assert babbler.connection.receive() is None
+    finish(here, workers)
+    assert not any(kind == "lost" for kind, _ in here.sink.told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("rows", {"blocks": []}),
+        ("report", {}),
+        ("result", {}),
+        ("register", {}),
+        ("register", {"worker": "x"}),
+        ("failed", {"why": 1}),
+        ("fetch_start", {}),
+    ],
+    ids=str,
+)
+def test_messages_out_of_place_end_the_connection_and_not_the_run(
+    site: Callable[..., Site], caplog: pytest.LogCaptureFixture, kind: str, fields: dict[str, Any]
+) -> None:
+    here = site(2)
+    workers = here.training()
+    stranger = here.worker(0)
+    stranger.connection.send(kind, fields)
+    assert stranger.connection.receive() is None
+    finish(here, workers)
+    assert here.server.result is not None
+    assert here.server.result.payload == b"result"
+    assert all(record.levelno <= logging.WARNING for record in caplog.records)
+
+
+@pytest.mark.parametrize("worker", [-1, 2, 10**9])
+def test_a_worker_that_the_run_does_not_have_is_refused(
+    site: Callable[..., Site], worker: int
+) -> None:
+    here = site(2)
+    stranger = here.worker(worker).register()
+    assert stranger.connection.receive() is None
+    finish(here, here.training())
+    assert [what for kind, what in here.sink.told if kind == "joined"] == [0, 1]
+
+
+def test_a_registered_worker_that_sends_nonsense_counts_as_lost(
+    site: Callable[..., Site], caplog: pytest.LogCaptureFixture
+) -> None:
+    here = site(2)
+    one, other = here.training()
+    other.connection.send("report", {"generation": "first"})
+    assert other.is_hung_up()
+    one.take("regroup")
+    assert ("lost", 1) in here.sink.told
+    assert "dropped a connection that sent garbage" in caplog.text
+
+
+def test_a_worker_that_closes_is_lost_and_the_others_regroup(site: Callable[..., Site]) -> None:
+    here = site(2)
+    one, other = here.training()
+    other.close()
+    assert one.take("regroup").fields == {"generation": 1}
+    assert here.sink.told[-1] == ("lost", 1)
+
+
+# -- silence --------------------------------------------------------------------------------
+
+
+def test_a_silent_worker_is_given_up_after_the_time_out(site: Callable[..., Site]) -> None:
+    here = site(2, peer_timeout_s=0.6)
+    one = here.registered(0)
+    one.stay_alive()
+    silent = here.registered(1)
+    one.take("group")
+    began_s = time.monotonic()
+    one.take("regroup")
+    assert 0.4 < time.monotonic() - began_s < 1.5
+    assert silent.is_hung_up()
+    assert here.sink.told[-1] == ("lost", 1)
+
+
+def test_a_peer_that_registers_never_is_dropped_too(site: Callable[..., Site]) -> None:
+    here = site(2, peer_timeout_s=0.4)
+    assert here.worker(0).is_hung_up()
+    assert here.sink.told == []
+
+
+def test_a_peer_may_build_its_network_for_long_before_it_registers(
+    site: Callable[..., Site],
+) -> None:
+    here = site(1, peer_timeout_s=0.8)
+    worker = here.worker(0)
+    worker.stay_alive()
+    time.sleep(1.2)
+    worker.register().take("group")
+
+
+def test_a_large_result_on_its_way_is_no_silence(site: Callable[..., Site]) -> None:
+    here = site(1, peer_timeout_s=0.8)
+    (worker,) = here.training()
+    worker.report("finished", end_of(1))
+    worker.take("deliver")
+    body = b'["result",{}]'
+    worker.connection.socket.sendall(struct.pack("<4sIQ", b"SWR1", len(body), 13) + body)
+    for _ in range(13):
+        time.sleep(0.1)
+        worker.connection.socket.sendall(b"r")
+    assert here.sink.end() == EndRun()
+    assert here.server.result is not None
+    assert here.server.result.payload == b"r" * 13
+
+
+def test_signs_of_life_are_heard_while_the_start_is_sent(site: Callable[..., Site]) -> None:
+    ready = threading.Event()
+
+    def start() -> tuple[dict[str, Any], tuple[Any, ...]]:
+        ready.wait(5.0)
+        return {"size": 1}, (np.zeros(1),)
+
+    here = site(1, peer_timeout_s=0.8, start=start)
+    (worker,) = here.training()
+    worker.stay_alive()
+    worker.connection.send("fetch_start")
+    time.sleep(1.2)
+    ready.set()
+    worker.take("start")
+
+
+def test_it_is_known_when_each_worker_was_last_heard(site: Callable[..., Site]) -> None:
+    here = site(2)
+    workers = here.training()
+    time.sleep(0.3)
+    workers[0].connection.send("alive", {})
+    time.sleep(0.1)
+    ago = here.server.heard_s_ago()
+    assert set(ago) == {0, 1}
+    assert ago[0] < 0.25 < ago[1]
+
+
+# -- the end --------------------------------------------------------------------------------
+
+
+def footprint() -> tuple[set[str], set[Any]]:
+    threads = {t.name for t in threading.enumerate() if t.name.startswith(NAME)}
+    sockets = {c.laddr for c in psutil.Process().net_connections("tcp") if c.status != "TIME_WAIT"}
+    return threads, sockets
+
+
+def test_a_closed_server_leaves_no_thread_and_no_socket() -> None:
+    before = footprint()
+    here = Site(workers=2)
+    workers = here.training()
+    here.worker(0)
+    here.registered(1, attempt=1)
+    workers[0].take("regroup")
+    began_s = time.monotonic()
+    here.server.close()
+    assert time.monotonic() - began_s < 3.0
+    assert all(worker.is_hung_up() for worker in here.workers)
+    here.close()
+    assert footprint() == before
+
+
+def test_who_connects_while_it_closes_is_turned_away(site: Callable[..., Site]) -> None:
+    here = site(1)
+    here.server.close()
+    here.server.close()
+    with pytest.raises(ConnectionError):
+        connect(here.server.address, secret=SECRET, timeout_s=0.1)
