@@ -1,0 +1,101 @@
+"""The quickstart in real JupyterLab, on real Spark: the live plot, Stop, and the kernel's ■."""
+
+import json
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.slow]
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "01_quickstart.ipynb"
+
+# Pixels of the live chart that have a colour, as only workers' lines and the validation have.
+COLOURED = """() => {
+  const canvas = document.querySelector('.sparkwright-chart > canvas');
+  if (!canvas) return 0;
+  const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  let count = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    const channels = data.slice(i, i + 3);
+    if (data[i + 3] > 40 && Math.max(...channels) - Math.min(...channels) > 60) count += 1;
+  }
+  return count;
+}"""
+# Takes every slot that Spark has: hangs if a run still holds one.
+JOB = "print(sum(spark.sparkContext.parallelize(range(10), workers).collect()))"
+
+
+@pytest.fixture
+def open_quickstart(lab, tmp_path):
+    """Open a copy of the quickstart that trains for `epochs`, and run it all."""
+
+    def open_quickstart(*, epochs, **options):
+        notebook = nbformat.read(NOTEBOOK, as_version=4)
+        index = index_of(notebook, "network.start(")
+        source = notebook.cells[index].source
+        assert "epochs=15" in source
+        notebook.cells[index].source = source.replace("epochs=15", f"epochs={epochs}")
+        path = tmp_path / NOTEBOOK.name
+        nbformat.write(notebook, path)
+        page = lab(path, **options)
+        page.run_all()
+        page.page.locator(".sparkwright-panel").wait_for(timeout=120_000)
+        page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=120_000)
+        return page, notebook
+
+    return open_quickstart
+
+
+def index_of(notebook, text):
+    (index,) = [i for i, cell in enumerate(notebook.cells) if text in cell.source]
+    return index
+
+
+def outputs(page):
+    return page.page.locator(".jp-OutputArea-output")
+
+
+def wait_for_state(page, word):
+    page.page.locator(".sparkwright-panel .sparkwright-badge", has_text=word).wait_for()
+
+
+def test_the_quickstart_runs_and_draws_its_curve(open_quickstart):
+    page, notebook = open_quickstart(epochs=15)
+    wait_for_state(page, "Done")
+    page.wait_idle(60)
+    outputs(page).get_by_text("digits that it had never seen are read correctly").wait_for()
+    rows = page.in_kernel("print(len(run.log), run.history.loss.notna().sum())")
+    assert rows == "690 690"
+    results = json.loads((page.folder.parent / "reports" / "quickstart.json").read_text())
+    assert results["accuracy"] >= 0.97
+    page.cell(index_of(notebook, "network.start(")).scroll_into_view_if_needed()
+    page.screenshot("quickstart-done")
+
+
+def test_stop_ends_the_run_keeps_the_average_and_frees_the_slots(open_quickstart):
+    page, _notebook = open_quickstart(epochs=2000)
+    page.page.get_by_role("button", name="Stop").click()
+    wait_for_state(page, "Stopped")
+    # `await run` returned, and the cells below it went on with the average.
+    outputs(page).get_by_text("The training is stopped").wait_for()
+    page.wait_idle(60)
+    assert page.in_kernel("print(run.status.state, network.model is model)") == "stopped True"
+    assert float(page.in_kernel("print(evaluation.accuracy)")) > 0.5
+    assert page.in_kernel(JOB) == "45"
+
+
+def test_interrupting_the_kernel_stops_the_run_within_five_seconds(open_quickstart):
+    page, _notebook = open_quickstart(epochs=2000)
+    began_s = time.monotonic()
+    page.interrupt()
+    outputs(page).get_by_text("the model holds the last average").first.wait_for()
+    took_s = time.monotonic() - began_s
+    assert outputs(page).get_by_text("RunInterrupted").count() > 0
+    assert took_s < 5
+    wait_for_state(page, "Stopped")
+    page.wait_idle(30)
+    assert page.in_kernel("print(run.status.state, run.finished)") == "stopped True"
+    assert page.in_kernel(JOB) == "45"
+    assert float(page.in_kernel("print(network.evaluate(test).accuracy)")) > 0.5
