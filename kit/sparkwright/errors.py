@@ -59,15 +59,16 @@ class WorkerError(SparkwrightError, RuntimeError):
             f"worker {worker} on {host} failed: {reason}{last_frames(worker_traceback)}"
         )
 
-    def __reduce__(self) -> tuple[partial[Any], tuple[()]]:
-        """Rebuild from the fields; the default would pass only the message."""
+    def __reduce__(self) -> tuple[partial[Any], tuple[()], dict[str, Any]]:
+        """Rebuild from the fields; the default would pass only the message. Notes are kept."""
         fields = {
             "worker": self.worker,
             "host": self.host,
             "reason": self.reason,
             "worker_traceback": self.worker_traceback,
         }
-        return partial(type(self), **fields), ()
+        notes = {"__notes__": self.__notes__} if hasattr(self, "__notes__") else {}
+        return partial(type(self), **fields), (), notes
 
 
 class NonFiniteLossError(WorkerError, ArithmeticError):

@@ -1,0 +1,119 @@
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+
+import sparkwright as sw
+from sparkwright import errors
+
+CLASSES = [
+    found
+    for name, found in vars(errors).items()
+    if inspect.isclass(found) and issubclass(found, BaseException)
+]
+TRACEBACK = """Traceback (most recent call last):
+  File "/site-packages/sparkwright/workers/_averaging.py", line 10, in run
+    self._serve(group)
+  File "/site-packages/keras/layer.py", line 20, in __call__
+    return self.call(x)
+  File "/home/me/layers.py", line 30, in call
+    raise ValueError("no")
+ValueError: no
+"""
+
+
+def made(cls: type[BaseException]) -> Any:
+    if issubclass(cls, errors.WorkerError):
+        return cls(worker=3, host="node-7", reason="ValueError: no", worker_traceback=TRACEBACK)
+    return cls("rule. Received: name=value. Remedy.")
+
+
+def test_the_tree_is_the_documented_one() -> None:
+    assert {cls.__name__: [base.__name__ for base in cls.__bases__] for cls in CLASSES} == {
+        "SparkwrightError": ["Exception"],
+        "ConfigurationError": ["SparkwrightError", "ValueError"],
+        "DataError": ["SparkwrightError", "ValueError"],
+        "SlotsError": ["SparkwrightError", "RuntimeError"],
+        "NetworkError": ["SparkwrightError", "ConnectionError"],
+        "RunTimeoutError": ["SparkwrightError", "TimeoutError"],
+        "WorkerError": ["SparkwrightError", "RuntimeError"],
+        "NonFiniteLossError": ["WorkerError", "ArithmeticError"],
+        "RunInterrupted": ["KeyboardInterrupt"],
+    }
+    assert all(f"{cls.__name__} (" in str(errors.__doc__) for cls in CLASSES[1:])
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_every_error_is_public(cls: type[BaseException]) -> None:
+    assert getattr(sw, cls.__name__) is cls
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("cls", CLASSES)
+def test_every_error_survives_pickling_with_its_fields_and_notes(
+    cls: type[BaseException], protocol: int
+) -> None:
+    error = made(cls)
+    error.add_note("seen on executor 2")
+    error.add_note("and on 3")
+    copy = pickle.loads(pickle.dumps(error, protocol))
+    assert type(copy) is cls
+    assert str(copy) == str(error)
+    assert copy.args == error.args
+    assert copy.__notes__ == ["seen on executor 2", "and on 3"]
+    fields = ("worker", "host", "reason", "worker_traceback")
+    if cls in (errors.WorkerError, errors.NonFiniteLossError):
+        assert [getattr(copy, f) for f in fields] == [getattr(error, f) for f in fields]
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_an_error_without_notes_has_none_after_pickling(cls: type[BaseException]) -> None:
+    assert not hasattr(pickle.loads(pickle.dumps(made(cls))), "__notes__")
+
+
+def test_an_interrupt_stops_run_all() -> None:
+    assert not issubclass(errors.RunInterrupted, Exception)
+
+
+def test_a_workers_failure_shows_the_last_frames_of_its_traceback() -> None:
+    assert str(made(errors.WorkerError)) == (
+        "worker 3 on node-7 failed: ValueError: no\n"
+        "Last frames of the worker's traceback:\n"
+        '  File "/site-packages/keras/layer.py", line 20, in __call__\n'
+        "    return self.call(x)\n"
+        '  File "/home/me/layers.py", line 30, in call\n'
+        '    raise ValueError("no")\n'
+        "ValueError: no"
+    )
+
+
+def test_a_workers_failure_without_a_traceback_is_one_line() -> None:
+    error = errors.WorkerError(worker=0, host="a", reason="killed")
+    assert str(error) == "worker 0 on a failed: killed"
+
+
+@pytest.mark.parametrize(
+    ("text", "frames", "first"),
+    [
+        ("", 2, None),
+        ("ValueError: no frames at all", 2, None),
+        (TRACEBACK, 1, '  File "/home/me/layers.py", line 30, in call'),
+        (
+            TRACEBACK,
+            9,
+            '  File "/site-packages/sparkwright/workers/_averaging.py", line 10, in run',
+        ),
+    ],
+)
+def test_the_last_frames_begin_where_they_should(text: str, frames: int, first: str | None) -> None:
+    found = errors.last_frames(text, frames=frames)
+    if first is None:
+        assert found == ""
+    else:
+        assert found.splitlines()[2] == first
+
+
+def test_a_long_message_in_a_traceback_does_not_flood_the_notebook() -> None:
+    found = errors.last_frames(TRACEBACK + "\n".join(f"line {n}" for n in range(1000)))
+    assert len(found.splitlines()) < 20

@@ -1,0 +1,104 @@
+"""Who may import what, read from the sources and tried in fresh interpreters."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sparkwright
+
+ROOT = Path(sparkwright.__file__).parent
+HEAVY = {
+    *("IPython", "anywidget", "fsspec", "ipywidgets", "keras", "matplotlib", "pandas"),
+    *("pyarrow", "pyspark", "scipy", "sklearn", "tensorflow"),
+}
+# Sockets, threads, clocks and chance: pure modules take time and randomness as arguments.
+EFFECTS = {
+    *("asyncio", "concurrent", "logging", "multiprocessing", "os", "queue", "random", "secrets"),
+    *("select", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time"),
+}
+SHELL_OF_PURE_PACKAGES = {"partitions/_execute.py"}
+PURE = [
+    "errors.py",
+    "data/_dataset.py",
+    "mesh/_auth.py",
+    "mesh/_framing.py",
+    "mesh/_schedule.py",
+    "runs/_coordinator.py",
+    "runs/_events.py",
+    "runs/_protocol.py",
+    *(
+        f"{package}/{path.name}"
+        for package in ("evaluation", "masters", "partitions")
+        for path in sorted((ROOT / package).glob("_[a-z]*.py"))
+        if f"{package}/{path.name}" not in SHELL_OF_PURE_PACKAGES
+    ),
+]
+SOURCES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
+
+
+def imports(source: str, *, top_level: bool = False) -> Iterator[str]:
+    """Absolute names of the modules that a file of the engine imports."""
+    package = ["sparkwright", *Path(source).parts[:-1]]
+    tree = ast.parse((ROOT / source).read_text())
+    for node in tree.body if top_level else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            yield ".".join([*base, *([node.module] if node.module else [])])
+
+
+@pytest.mark.parametrize("source", PURE)
+def test_pure_modules_import_numpy_and_the_standard_library(source: str) -> None:
+    # PyYAML, inside the functions that read and write YAML, is the one exception.
+    roots = {name.partition(".")[0] for name in imports(source)}
+    assert roots <= set(sys.stdlib_module_names) | {"numpy", "sparkwright", "yaml"}
+    assert not roots & EFFECTS
+    top = {name.partition(".")[0] for name in imports(source, top_level=True)}
+    assert "yaml" not in top
+
+
+@pytest.mark.parametrize("source", PURE)
+def test_pure_modules_import_only_pure_modules_of_the_engine(source: str) -> None:
+    ours = {name for name in imports(source) if name.split(".")[0] == "sparkwright"}
+    pure = {"sparkwright." + path.removesuffix(".py").replace("/", ".") for path in PURE}
+    packages = {f"sparkwright.{name}" for name in ("data", "evaluation", "masters", "partitions")}
+    assert ours <= pure | packages
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_heavy_packages_are_imported_inside_functions(source: str) -> None:
+    assert not {name.partition(".")[0] for name in imports(source, top_level=True)} & HEAVY
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_engine_does_not_know_the_widgets(source: str) -> None:
+    assert not any(name.startswith("sparkwright_widgets") for name in imports(source))
+    tree = ast.parse((ROOT / source).read_text())
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    assert not any(str(text).startswith("sparkwright_widgets") for text in texts)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_folders_of_the_repository_are_no_packages(source: str) -> None:
+    assert not any(name.split(".")[0] in {"kit", "tests", "widgets"} for name in imports(source))
+
+
+@pytest.mark.parametrize(
+    "modules",
+    ["sparkwright", *(f"sparkwright.{p.removesuffix('.py').replace('/', '.')}" for p in PURE[:8])],
+)
+def test_importing_the_engine_loads_nothing_heavy(modules: str) -> None:
+    code = f"import sys, {modules}; print(*sorted(set(sys.modules) & {HEAVY!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_the_rules_are_checked_against_real_files() -> None:
+    assert set(PURE) <= set(SOURCES)
+    assert "sparkwright.runs._protocol" in set(imports("runs/_coordinator.py"))
+    assert "tensorflow" in set(imports("workers/_trainer.py"))

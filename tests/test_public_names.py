@@ -1,0 +1,97 @@
+import importlib
+import inspect
+import pkgutil
+import types
+from typing import Any
+
+import pytest
+
+import sparkwright as sw
+
+PUBLIC = {
+    "ConfigurationError",
+    "DataError",
+    "DataSet",
+    "DistributedDataSet",
+    "Evaluation",
+    "MeshConfig",
+    "NetworkError",
+    "NonFiniteLossError",
+    "ParallelWrapper",
+    "ParameterAveragingTrainingMaster",
+    "RunInterrupted",
+    "RunTimeoutError",
+    "SlotsError",
+    "SparkNetwork",
+    "SparkwrightError",
+    "TrainingHook",
+    "TrainingRun",
+    "WorkerError",
+    "data",
+    "load_model",
+    "networks",
+    "save_model",
+    "start_spark",
+}
+SUBMODULES = {module.name for module in pkgutil.iter_modules(sw.__path__)}
+PACKAGES = sorted(name for name in SUBMODULES if not name.startswith("_") and name != "errors")
+
+
+def public_names(module: types.ModuleType) -> dict[str, Any]:
+    return {name: found for name, found in vars(module).items() if not name.startswith("_")}
+
+
+def documented_members(found: Any) -> list[tuple[str, Any]]:
+    """Public methods and properties that the class itself defines."""
+    return [
+        (name, member)
+        for name, member in vars(found).items()
+        if not name.startswith("_")
+        and isinstance(member, types.FunctionType | property | classmethod | staticmethod)
+    ]
+
+
+def test_the_public_names_are_these() -> None:
+    found = {
+        name
+        for name, value in public_names(sw).items()
+        if not (isinstance(value, types.ModuleType) and name in SUBMODULES - PUBLIC)
+    }
+    assert found == PUBLIC
+    assert isinstance(sw.__version__, str)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_every_public_name_is_documented(name: str) -> None:
+    found = getattr(sw, name)
+    assert inspect.getdoc(found)
+    assert str(found.__doc__).strip().splitlines()[0].endswith((".", ":"))
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_every_public_method_is_documented(name: str) -> None:
+    found = getattr(sw, name)
+    if inspect.isclass(found):
+        missing = [n for n, m in documented_members(found) if not inspect.getdoc(m)]
+        assert missing == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_show_only_what_is_their_own(package: str) -> None:
+    module = importlib.import_module(f"sparkwright.{package}")
+    assert module.__doc__
+    if not hasattr(module, "__path__"):
+        return
+    for name, found in public_names(module).items():
+        if isinstance(found, types.ModuleType):
+            assert found.__name__ == f"sparkwright.{package}.{name}"
+        elif inspect.isclass(found) or inspect.isfunction(found):
+            assert found.__module__.startswith("sparkwright."), name
+            assert inspect.getdoc(found), name
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_modules_of_packages_are_private(package: str) -> None:
+    module = importlib.import_module(f"sparkwright.{package}")
+    names = [found.name for found in pkgutil.iter_modules(getattr(module, "__path__", []))]
+    assert all(name.startswith("_") for name in names)

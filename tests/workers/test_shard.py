@@ -1,0 +1,161 @@
+import itertools
+import json
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from sparkwright.data import DataSet
+from sparkwright.errors import DataError
+from sparkwright.workers._shard import Shard, ShardWriter
+
+folders = itertools.count()
+
+
+def numbered(start: int, count: int) -> DataSet:
+    number = np.arange(start, start + count)
+    return DataSet(
+        {"image": np.tile(number[:, None, None], (1, 2, 3)).astype(np.float32)},
+        number,
+        weights=number / 2,
+    )
+
+
+def written(folder: Path, pieces: list[tuple[tuple[int, ...], DataSet]]) -> Shard:
+    with ShardWriter(folder) as writer:
+        for key, piece in pieces:
+            writer.append(piece, key=key)
+    return Shard(folder)
+
+
+@given(sizes=st.lists(st.integers(0, 5), max_size=8), data=st.data())
+def test_pieces_are_read_back_in_the_order_of_their_keys(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], data: st.DataObject
+) -> None:
+    edges = [0, *itertools.accumulate(sizes)]
+    pieces = [((i // 3, i % 3), numbered(edges[i], n)) for i, n in enumerate(sizes)]
+    arrived = data.draw(st.permutations(pieces))
+    folder = tmp_path_factory.getbasetemp() / f"keys-{next(folders)}"
+    shard = written(folder, arrived)
+    assert shard.rows == sum(sizes)
+    if shard.rows:
+        found = shard.gather(np.arange(shard.rows))
+        np.testing.assert_array_equal(found["labels/labels"], np.arange(shard.rows))
+        np.testing.assert_array_equal(found["features/image"][:, 1, 2], np.arange(shard.rows))
+        np.testing.assert_array_equal(found["weights"], np.arange(shard.rows) / 2)
+
+
+def test_without_keys_the_order_is_that_of_arrival(tmp_path: Path) -> None:
+    shard = written(tmp_path / "s", [((), numbered(3, 2)), ((), numbered(0, 3))])
+    assert shard.gather(np.arange(5))["labels/labels"].tolist() == [3, 4, 0, 1, 2]
+    assert sorted(path.name for path in (tmp_path / "s").iterdir()) == [
+        "0.bin",
+        "1.bin",
+        "2.bin",
+        "shard.json",
+    ]
+
+
+def test_gathered_arrays_have_the_shape_of_the_rows(tmp_path: Path) -> None:
+    shard = written(tmp_path / "s", [((1,), numbered(4, 4)), ((0,), numbered(0, 4))])
+    rows = np.array([[7, 0], [3, 3], [4, 1]])
+    found = shard.gather(rows)
+    assert found["features/image"].shape == (3, 2, 2, 3)
+    np.testing.assert_array_equal(found["labels/labels"], rows)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float16", "float64", "int8", "uint64"])
+def test_dtypes_are_kept(tmp_path: Path, dtype: str) -> None:
+    values = np.array([[0, 1], [1, 0]]).astype(dtype)
+    shard = written(tmp_path / "s", [((), DataSet(values))])
+    column = shard.columns["features/features"]
+    assert column.dtype == dtype
+    np.testing.assert_array_equal(column, values)
+
+
+def test_columns_are_memory_maps_that_nobody_can_write(tmp_path: Path) -> None:
+    column = written(tmp_path / "s", [((), numbered(0, 3))]).columns["labels/labels"]
+    assert isinstance(column, np.memmap)
+    assert not column.flags.writeable
+
+
+def test_a_slice_is_a_data_set(tmp_path: Path) -> None:
+    shard = written(tmp_path / "s", [((), numbered(0, 5))])
+    dataset = shard.dataset(slice(1, 3))
+    assert list(dataset.columns()) == list(numbered(0, 1).columns())
+    assert dataset.labels["labels"].tolist() == [1, 2]
+
+
+def test_strided_and_broadcast_arrays_are_written_whole(tmp_path: Path) -> None:
+    strided = np.arange(24.0).reshape(4, 6)[::2, ::-2]
+    shard = written(
+        tmp_path / "s",
+        [((), DataSet(strided)), ((), DataSet(np.broadcast_to(np.float64(7), (1, 3))))],
+    )
+    np.testing.assert_array_equal(
+        shard.columns["features/features"], np.concatenate([strided, [[7, 7, 7]]])
+    )
+
+
+@pytest.mark.parametrize("pieces", [[], [((0,), numbered(0, 0))]])
+def test_an_empty_shard_has_no_rows_and_no_columns(
+    tmp_path: Path, pieces: list[tuple[tuple[int, ...], DataSet]]
+) -> None:
+    shard = written(tmp_path / "s", pieces)
+    assert (shard.rows, shard.columns) == (0, {})
+    assert shard.gather(np.empty(0, np.int64)) == {}
+
+
+def test_an_empty_piece_may_have_other_columns(tmp_path: Path) -> None:
+    empty = DataSet(np.zeros((0, 9)))
+    shard = written(tmp_path / "s", [((), empty), ((), numbered(0, 2)), ((), empty)])
+    assert shard.rows == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (
+            DataSet(np.zeros((1, 3), np.float32)),
+            "features/features: float32[3] after 2 examples with features/features: float32[4].",
+        ),
+        (
+            DataSet(np.zeros((1, 4))),
+            "features/features: float64[4] after 2 examples with features/features: float32[4].",
+        ),
+        (
+            DataSet(np.zeros((1, 4), np.float32), np.zeros(1)),
+            "features/features: float32[4], labels/labels: float64[] after 2 examples with "
+            "features/features: float32[4].",
+        ),
+    ],
+    ids=["shape", "dtype", "columns"],
+)
+def test_examples_that_differ_are_refused_and_nothing_is_left(
+    tmp_path: Path, other: DataSet, text: str
+) -> None:
+    pieces = [((), DataSet(np.zeros((2, 4), np.float32))), ((), other)]
+    with pytest.raises(DataError) as refused:
+        written(tmp_path / "s", pieces)
+    assert str(refused.value) == (
+        f"all examples must have the same columns, dtypes and shapes. Received: {text}"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_consumed_shard_is_read_although_its_files_are_gone(tmp_path: Path) -> None:
+    written(tmp_path / "s", [((1,), numbered(2, 2)), ((0,), numbered(0, 2))])
+    shard = Shard(tmp_path / "s", consume=True)
+    assert list(tmp_path.iterdir()) == []
+    assert shard.gather(np.arange(4))["labels/labels"].tolist() == [0, 1, 2, 3]
+
+
+def test_the_files_are_for_this_user_alone_and_nothing_in_them_is_code(tmp_path: Path) -> None:
+    written(tmp_path / "s", [((1,), numbered(2, 2)), ((0,), numbered(0, 2))])
+    assert (tmp_path / "s").stat().st_mode & 0o077 == 0
+    index = json.loads((tmp_path / "s" / "shard.json").read_text())
+    assert index["columns"][0] == ["features/image", "<f4", [2, 3]]
+    order = np.load(tmp_path / "s" / "order.npy", allow_pickle=False)
+    assert order.tolist() == [2, 3, 0, 1]
