@@ -55,9 +55,10 @@ class Still:
         copy when a saved notebook is opened again without its kernel.
         """
         if self.status.state not in ENDED:
-            sentence = (
-                f"{self.text()} (at {self.at}). The result will stand here when the run ends."
-            )
+            # Refreshed seldom: of a run that has not begun it says nothing that soon is wrong.
+            begun = self.status.state not in ("queued", "starting")
+            far = f"{self.text()} (at {self.at})." if begun else f"{self.title}."
+            sentence = f"{far} The result will stand here when the run ends."
             return Block(html=f"<p>{escaped(sentence)}</p>", text=sentence, kind="card")
         html = (
             f"<details><summary>{escaped(self.text())}</summary>"
