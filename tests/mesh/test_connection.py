@@ -253,10 +253,12 @@ def test_nobody_there_ends_in_an_error_that_names_address_and_time() -> None:
 
 def test_a_server_that_comes_later_is_still_found(listening: Listening) -> None:
     port = free_port()
-    timer = threading.Timer(0.3, lambda: listening(ports=[port]))
+    late: list[Any] = []
+    timer = threading.Timer(0.3, lambda: late.append(listening(ports=[port])))
     timer.start()
-    connect((HOST, port), secret=SECRET, timeout_s=5).close()
-    timer.join()
+    with contextlib.closing(connect((HOST, port), secret=SECRET, timeout_s=5)):
+        timer.join()
+        late[0][1].get(timeout=5)
 
 
 def test_trying_to_connect_ends_when_it_is_given_up() -> None:
@@ -265,6 +267,20 @@ def test_trying_to_connect_ends_when_it_is_given_up() -> None:
     with pytest.raises(NetworkError, match="could not be reached"):
         connect((HOST, free_port()), secret=SECRET, timeout_s=60, give_up=lambda: next(given_up))
     assert time.monotonic() - began_s < 2.0
+
+
+def test_a_handshake_that_ends_after_the_listener_was_closed_leads_nowhere(
+    listening: Listening,
+) -> None:
+    listener, arrived = listening()
+    nonce = b"n" * 32
+    with raw_client(listener) as sock:
+        sock.sendall(HELLO + nonce)
+        server_nonce = sock.recv(64, socket.MSG_WAITALL)[:32]
+        listener.close()
+        sock.sendall(proof(SECRET, "client", nonce, server_nonce))
+        assert sock.recv(1) == b""
+    assert arrived.empty()
 
 
 def test_a_closed_listener_leaves_neither_port_nor_thread(listening: Listening) -> None:

@@ -145,6 +145,9 @@ class Listener:
             return
         finally:
             self._slots.release()
+        if self._closed.is_set():
+            sock.close()
+            return
         self._on_connection(Connection(sock))
 
     def close(self) -> None:
