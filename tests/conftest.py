@@ -5,6 +5,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# On shared cores an example that has to wait for its turn is not a slow example.
+settings.register_profile("sparkwright", parent=settings.default, deadline=None)
+settings.load_profile("sparkwright")
 
 # Before TensorFlow is imported anywhere: quiet, and no thread pool beyond the machine's two cores.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
