@@ -279,7 +279,7 @@ class _Sink:
 
 def settings_of(master: ParameterAveragingTrainingMaster, *, epochs: int) -> Any:
     """A template of the workers' settings, to be completed with worker and attempt."""
-    from sparkwright.workers._averaging import AveragingSettings
+    from sparkwright.workers._local_trainer import AveragingSettings
 
     assert master.seed is not None  # `seeded` has seen to it
     return AveragingSettings(

@@ -7,7 +7,8 @@ import numpy as np
 from sparkwright.errors import DataError
 from sparkwright.evaluation import Evaluation
 
-from ._replica import Replica, output_names
+from ._batch_layout import output_names
+from ._replica import Replica
 from ._requests import Answer, EvaluateRequest
 from ._shard import Shard
 

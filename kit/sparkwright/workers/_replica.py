@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.data import DataSet
-from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks import ModelDefinition, ModelState
+
+from ._batch_layout import BatchLayout
 
 XlaChoice = Literal["auto", "on", "off", "measure"]
 Arrays = list[NDArray[Any]]
@@ -71,7 +71,7 @@ class Replica:
 
     # -- data -------------------------------------------------------------------------------
 
-    def arrange(self, columns: Mapping[str, NDArray[Any]]) -> "BatchLayout":
+    def arrange(self, columns: Mapping[str, NDArray[Any]]) -> BatchLayout:
         """Decide which column feeds which input and output, and check their shapes.
 
         Args:
@@ -85,7 +85,7 @@ class Replica:
     # -- training ---------------------------------------------------------------------------
 
     def train(
-        self, layout: "BatchLayout", columns: Mapping[str, NDArray[Any]]
+        self, layout: BatchLayout, columns: Mapping[str, NDArray[Any]]
     ) -> tuple[NDArray[np.float32], dict[str, float]]:
         """Train the minibatches in `columns`, one optimizer step each.
 
@@ -108,13 +108,13 @@ class Replica:
         """Start the compiled metrics anew; done at the start of each epoch."""
         self.model.reset_metrics()
 
-    def _train_call(self, layout: "BatchLayout", *, xla: bool) -> Callable[..., Any]:
+    def _train_call(self, layout: BatchLayout, *, xla: bool) -> Callable[..., Any]:
         key = (layout.key, xla)
         if key not in self._train_calls:
             self._train_calls[key] = self._compile_train(layout, xla=xla)
         return self._train_calls[key]
 
-    def _compile_train(self, layout: "BatchLayout", *, xla: bool) -> Callable[..., Any]:
+    def _compile_train(self, layout: BatchLayout, *, xla: bool) -> Callable[..., Any]:
         import tensorflow as tf
 
         model, optimizer = self.model, self.model.optimizer
@@ -157,7 +157,7 @@ class Replica:
 
         return tf.function(steps, autograph=False, jit_compile=xla, input_signature=[signature])
 
-    def _choose_xla(self, layout: "BatchLayout", arrays: Arrays) -> bool:
+    def _choose_xla(self, layout: BatchLayout, arrays: Arrays) -> bool:
         """XLA or not: off on a CPU (measured once for all), otherwise tried on these minibatches.
 
         The trial trains real steps and then puts every variable back.
@@ -187,7 +187,7 @@ class Replica:
     # -- evaluation -------------------------------------------------------------------------
 
     def evaluate(
-        self, layout: "BatchLayout", columns: Mapping[str, NDArray[Any]]
+        self, layout: BatchLayout, columns: Mapping[str, NDArray[Any]]
     ) -> tuple[float, list[NDArray[Any]]]:
         """Mean loss (regularisation included) and outputs of one batch, in inference mode.
 
@@ -218,12 +218,12 @@ class Replica:
         results = self.model.get_metrics_result()
         return {name: float(value) for name, value in results.items() if name != "loss"}
 
-    def _evaluate_call(self, layout: "BatchLayout") -> Callable[..., Any]:
+    def _evaluate_call(self, layout: BatchLayout) -> Callable[..., Any]:
         if layout.key not in self._evaluate_calls:
             self._evaluate_calls[layout.key] = self._compile_evaluate(layout)
         return self._evaluate_calls[layout.key]
 
-    def _compile_evaluate(self, layout: "BatchLayout") -> Callable[..., Any]:
+    def _compile_evaluate(self, layout: BatchLayout) -> Callable[..., Any]:
         import tensorflow as tf
 
         model = self.model
@@ -245,158 +245,7 @@ class Replica:
         return tf.function(evaluate, autograph=False, input_signature=[signature])
 
 
-class BatchLayout:
-    """Which column of the data feeds which argument of the model.
-
-    Columns are matched by name when the names are the model's own, otherwise in order.
-
-    Attributes:
-        order: flat column names in the order in which arrays are passed.
-        specs: (dtype, shape of one example) of each.
-        has_metrics: whether the model was compiled with metrics.
-    """
-
-    def __init__(
-        self, *, order: list[str], specs: list[tuple[str, tuple[int, ...]]], inputs: list[str],
-        outputs: list[str], has_metrics: bool,
-    ) -> None:  # fmt: skip
-        """Use `BatchLayout.of`."""
-        self.order, self.specs = order, specs
-        self.has_metrics = has_metrics
-        self._inputs, self._outputs = inputs, outputs
-        self.key = (tuple(order), tuple(specs))
-
-    @classmethod
-    def of(cls, model: Any, columns: Mapping[str, NDArray[Any]]) -> "BatchLayout":
-        """Match `columns` with `model`; see `Replica.arrange`."""
-        groups = DataSet.from_columns({name: array[:0] for name, array in columns.items()})
-        input_names = [tensor.name for tensor in model.inputs]
-        inputs = _match("features", list(groups.features), input_names)
-        outputs = _match("labels", list(groups.labels), output_names(model))
-        for name, tensor in zip(inputs, model.inputs, strict=True):
-            _check_shape(name, groups.features[name].shape[1:], tuple(tensor.shape[1:]))
-        for name, tensor in zip(outputs, model.outputs, strict=bool(outputs)):
-            _check_label(name, groups.labels[name], tuple(tensor.shape[1:]))
-        order = [
-            *(f"features/{name}" for name in inputs),
-            *(f"labels/{name}" for name in outputs),
-            *(f"features_masks/{name}" for name in inputs if name in groups.features_masks),
-            *(f"labels_masks/{name}" for name in outputs if name in groups.labels_masks),
-            *(["weights"] if groups.weights is not None else []),
-        ]
-        left_over = sorted(set(columns) - set(order))
-        if left_over:
-            raise DataError(
-                "every mask must carry the name of the feature or label that it masks. "
-                f"Received: {left_over} beside features {inputs} and labels {outputs}."
-            )
-        specs = [(str(columns[name].dtype), tuple(columns[name].shape[1:])) for name in order]
-        has_metrics = bool(
-            model._compile_metrics is not None if hasattr(model, "_compile_metrics") else False
-        )
-        return cls(
-            order=order, specs=specs, inputs=inputs, outputs=outputs, has_metrics=has_metrics
-        )
-
-    def unpack(self, arrays: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
-        """(x, y, sample_weight, mask) as Keras takes them: bare for one, a list for several."""
-        import tensorflow as tf
-
-        named = dict(zip(self.order, arrays, strict=True))
-        x = _bare([named[f"features/{name}"] for name in self._inputs])
-        y = _bare([named[f"labels/{name}"] for name in self._outputs]) if self._outputs else None
-        mask = None
-        if any(f"features_masks/{name}" in named for name in self._inputs):
-            masks = [named.get(f"features_masks/{name}") for name in self._inputs]
-            mask = _bare([None if m is None else tf.cast(m, tf.bool) for m in masks])
-        return x, y, self._sample_weight(named), mask
-
-    def _sample_weight(self, named: Mapping[str, Any]) -> Any:
-        """Example weights times label masks, per output."""
-        import tensorflow as tf
-
-        weights = named.get("weights")
-        found: list[Any] = []
-        for name in self._outputs:
-            weight = None if weights is None else tf.cast(weights, tf.float32)
-            mask = named.get(f"labels_masks/{name}")
-            if mask is not None:
-                mask = tf.cast(mask, tf.float32)
-                if weight is None:
-                    weight = mask
-                else:
-                    spread = tf.reshape(weight, [-1] + [1] * (len(mask.shape) - 1))
-                    weight = mask * spread
-            found.append(weight)
-        return None if all(weight is None for weight in found) else _bare(found)
-
-
-def output_names(model: Any) -> list[str]:
-    """The names of the model's outputs; a Sequential model's is its last layer's."""
-    names = getattr(model, "output_names", None)
-    return list(names) if names else [model.layers[-1].name]
-
-
 def _compact(values: NDArray[Any]) -> NDArray[Any]:
     """One number if all are equal, as an optimizer's fresh state mostly is."""
     first = values.reshape(-1)[:1]
     return first.reshape(()) if first.size and (values == first).all() else values
-
-
-def _bare(values: list[Any]) -> Any:
-    return values[0] if len(values) == 1 else values
-
-
-def _match(what: str, given: list[str], wanted: list[str]) -> list[str]:
-    """The given names in the model's order."""
-    if what == "labels" and not given:
-        return []
-    if set(given) == set(wanted):
-        return wanted
-    if len(given) == len(wanted):
-        return given
-    raise DataError(
-        f"the data must have one array of {what} for each of the network's "
-        f"{'inputs' if what == 'features' else 'outputs'}, {wanted}. Received: {given}."
-    )
-
-
-def _check_shape(name: str, given: tuple[int, ...], wanted: tuple[int | None, ...]) -> None:
-    fits = len(given) == len(wanted) and all(
-        w is None or g == w for g, w in zip(given, wanted, strict=True)
-    )
-    if not fits:
-        raise DataError(
-            f"features {name!r} must have the shape that the network takes, "
-            f"{_shape_text(wanted)} an example. Received: {_shape_text(given)}."
-        )
-
-
-def _check_label(name: str, labels: NDArray[Any], output: tuple[int | None, ...]) -> None:
-    given = labels.shape[1:]
-    # Sparse class numbers have one axis less than the output; anything else must have its rank.
-    sparse = len(given) == len(output) - 1 or (given and given[-1] == 1)
-    same = len(given) == len(output) and all(
-        w is None or g == w for g, w in zip(given, output, strict=True)
-    )
-    if not (sparse or same):
-        raise DataError(
-            f"labels {name!r} must have the shape of the network's output, {_shape_text(output)} "
-            f"an example, or class numbers without its last axis. Received: {_shape_text(given)}."
-        )
-
-
-def _shape_text(shape: Sequence[int | None]) -> str:
-    return "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
-
-
-def check_xla(value: str) -> None:
-    """Refuse an unknown choice.
-
-    Raises:
-        ConfigurationError: if `value` is not one of the four.
-    """
-    if value not in ("auto", "on", "off", "measure"):
-        raise ConfigurationError(
-            f'`xla` must be "auto", "on", "off" or "measure". Received: xla={value!r}.'
-        )

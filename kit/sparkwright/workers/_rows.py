@@ -11,7 +11,7 @@ from sparkwright.runs._protocol import Progress
 from ._control import ControlLine
 
 if TYPE_CHECKING:
-    from ._averaging import RoundDone
+    from ._local_trainer import RoundDone
 
 _SEND_EVERY_S = 0.1
 

@@ -170,7 +170,7 @@ class Trainer:
     def _round(self, request: RoundRequest) -> Answer:
         from sparkwright.networks import pack_arrays, unpack_arrays
 
-        from ._averaging import LocalTrainer
+        from ._local_trainer import LocalTrainer
         from ._shard import Shard
 
         replica, settings = self._replica(request), request.settings
