@@ -1,0 +1,168 @@
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from sparkwright.errors import NetworkError
+from sparkwright.mesh._connection import Connection, Listener
+from sparkwright.mesh._ring import Ring, socket_pair
+from sparkwright.workers._control import ControlLine, Dismissed
+
+SECRET = bytes(range(32))
+
+
+@pytest.fixture
+def line() -> Iterator[tuple[ControlLine, Connection]]:
+    """A worker's line and the coordinator's end of it."""
+    arrived: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+    listener = Listener(
+        secret=SECRET, host="127.0.0.1", ports=range(1), on_connection=arrived.put, name="test"
+    )
+    control = ControlLine(listener.address, secret=SECRET, timeout_s=5, name="test-worker")
+    driver = arrived.get(timeout=5)
+    driver.socket.settimeout(5)
+    yield control, driver
+    control.close()
+    driver.close()
+    listener.close()
+
+
+@pytest.fixture
+def ring() -> Iterator[Ring]:
+    """Worker 0's place in a ring of two; the other one never says anything."""
+    onward, its_inward = socket_pair()
+    inward, its_onward = socket_pair()
+    with Ring(rank=0, size=2, onward=onward, inward=inward, timeout_s=60) as found:
+        yield found
+    its_inward.close()
+    its_onward.close()
+
+
+def is_broken(ring: Ring) -> bool:
+    """Whether the ring breaks within a second."""
+    broken = threading.Event()
+
+    def wait() -> None:
+        with contextlib.suppress(NetworkError):
+            ring.all_gather(b"")
+        broken.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return broken.wait(1.0)
+
+
+def given_up(control: ControlLine, generation: int) -> threading.Event:
+    """Set as soon as `generation` is not to be waited for any longer."""
+    found = threading.Event()
+
+    def abandon(last: int) -> None:
+        if generation <= last:
+            found.set()
+
+    control.when_regrouping(abandon)
+    return found
+
+
+def test_orders_come_in_order(line: tuple[ControlLine, Connection]) -> None:
+    control, driver = line
+    driver.send("group", {"generation": 1})
+    driver.send("deliver")
+    assert [control.next_order().kind for _ in range(2)] == ["group", "deliver"]
+
+
+def test_signs_of_life_are_sent_without_being_asked(
+    line: tuple[ControlLine, Connection],
+) -> None:
+    _, driver = line
+    for _ in range(2):
+        message = driver.receive()
+        assert message is not None
+        assert message.kind == "alive"
+
+
+def test_stop_is_known_at_once_and_is_no_order(line: tuple[ControlLine, Connection]) -> None:
+    control, driver = line
+    driver.send("stop")
+    assert control.stopping.wait(2.0)
+    driver.send("deliver")
+    assert control.next_order().kind == "deliver"
+
+
+def test_regroup_breaks_the_ring_that_is_in_use(
+    line: tuple[ControlLine, Connection], ring: Ring
+) -> None:
+    control, driver = line
+    control.use_ring(ring, generation=3)
+    driver.send("regroup", {"generation": 3})
+    assert is_broken(ring)
+
+
+def test_a_ring_that_is_ready_only_after_its_regroup_is_broken_at_once(
+    line: tuple[ControlLine, Connection], ring: Ring
+) -> None:
+    control, driver = line
+    known = given_up(control, 3)
+    driver.send("regroup", {"generation": 3})
+    assert known.wait(2.0)
+    control.use_ring(ring, generation=3)
+    assert is_broken(ring)
+
+
+def test_the_next_generations_ring_is_not_broken_by_the_last_regroup(
+    line: tuple[ControlLine, Connection], ring: Ring
+) -> None:
+    control, driver = line
+    known = given_up(control, 3)
+    driver.send("regroup", {"generation": 3})
+    assert known.wait(2.0)
+    control.use_ring(ring, generation=4)
+    assert not is_broken(ring)
+
+
+def test_regroup_gives_up_a_meeting_of_its_generation_and_no_later_one(
+    line: tuple[ControlLine, Connection],
+) -> None:
+    control, driver = line
+    now = given_up(control, 3)
+    driver.send("regroup", {"generation": 3})
+    assert now.wait(2.0)
+    assert not given_up(control, 4).is_set()
+    assert given_up(control, 3).is_set()  # also when it is asked for later
+
+
+@pytest.mark.parametrize("how", ["dismiss", "close"])
+def test_the_end_breaks_every_ring_and_every_wait(
+    line: tuple[ControlLine, Connection], ring: Ring, how: str
+) -> None:
+    control, driver = line
+    meeting = given_up(control, 10**6)
+    control.use_ring(ring, generation=1)
+    if how == "dismiss":
+        driver.send("dismiss", {"reason": "the run has ended"})
+    else:
+        driver.close()
+    began_s = time.monotonic()
+    with pytest.raises(Dismissed):
+        control.next_order()
+    assert meeting.wait(1.0)
+    assert is_broken(ring)
+    assert time.monotonic() - began_s < 2.0
+
+
+def test_sending_to_a_driver_that_is_gone_ends_the_worker(
+    line: tuple[ControlLine, Connection],
+) -> None:
+    control, driver = line
+    driver.close()
+    assert control.gone.wait(2.0)
+    with pytest.raises(Dismissed):
+        control.send("rows", {}, (b"x" * 1_000_000,))
+
+
+def test_closing_leaves_no_thread(line: tuple[ControlLine, Connection]) -> None:
+    control, _ = line
+    control.close()
+    assert not [t.name for t in threading.enumerate() if t.name.startswith("test-worker")]
