@@ -161,8 +161,9 @@ class AveragingWorker:
         extras = _broadcast_bytes(ring, extras, source=source)
         # Not into the average itself: half of one would be worse than the one there is.
         ring.broadcast(self._work, source=source)
-        self._average, self._work = self._work, self._average
-        self._progress = group.progress
+        with self._keeping:
+            self._average, self._work = self._work, self._average
+            self._progress = group.progress
         replica.write(self._average)
         if not self._synchronised or group.source < 0:
             self._write_extras(extras)
