@@ -47,9 +47,13 @@ class Server:
     root: Path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
-    """Chromium under Playwright, started once; skips where either is missing."""
+    """Chromium under Playwright; skips where either is missing.
+
+    Not for the whole session: while Playwright runs, so does an event loop in this thread, and
+    later tests could not start one of their own.
+    """
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:

@@ -30,8 +30,12 @@ class ModelDefinition:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same definition: replicas are kept and found again by it."""
-        return hashlib.sha256(self.config.encode() + b"\0" + self.custom_objects).hexdigest()[:24]
+        """The same for the same definition: replicas are kept and found again by it.
+
+        How weights begin does not count: they come from the driver.
+        """
+        config = json.dumps(_without_initializers(json.loads(self.config)), sort_keys=True)
+        return hashlib.sha256(config.encode() + b"\0" + self.custom_objects).hexdigest()[:24]
 
     @classmethod
     def of(cls, model: Any) -> "ModelDefinition":
@@ -73,6 +77,13 @@ class ModelDefinition:
         objects = cloudpickle.loads(self.custom_objects) if self.custom_objects else {}
         with keras.saving.custom_object_scope(objects):
             return keras.saving.deserialize_keras_object(json.loads(self.config), safe_mode=False)
+
+
+def _without_initializers(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        items = value.items()
+        return {k: _without_initializers(v) for k, v in items if not k.endswith("_initializer")}
+    return [_without_initializers(v) for v in value] if isinstance(value, list) else value
 
 
 def _live(model: Any) -> dict[str, Any]:

@@ -40,7 +40,8 @@ def start_spark(
         cores_per_worker: cores of each executor; default 1.
         memory_per_worker_mb: heap of each executor, MiB; default 1024. TensorFlow's memory comes
             on top of it.
-        master: "local[4]", "spark://…", "yarn", "k8s://…"; default None: local-cluster.
+        master: "local[4]", "spark://…", "yarn", "k8s://…"; default None: "local-cluster", with
+            `workers`, `cores_per_worker` and `memory_per_worker_mb` filled in.
         app_name: shown in Spark's pages.
         settings: any Spark settings; they override those chosen here.
 
@@ -90,6 +91,8 @@ def _settings(
     ):
         if value < least:
             raise ConfigurationError(f"`{name}` must be at least {least}. Received: {value}.")
+    if master == "local-cluster":
+        master = None
     url = master or f"local-cluster[{workers},{cores},{memory_mb}]"
     chosen = {
         "spark.master": url,

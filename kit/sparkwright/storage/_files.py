@@ -1,6 +1,7 @@
 """Files at a URL: written under a temporary name, then renamed, so nobody sees half of one."""
 
 import contextlib
+import os
 import uuid
 from collections.abc import Generator
 from typing import Any, BinaryIO
@@ -23,9 +24,7 @@ def write_atomically(url: str) -> Generator[BinaryIO]:
             system.makedirs(folder, exist_ok=True)
         with system.open(temporary, "wb") as file:
             yield file
-        if system.exists(path):
-            system.rm(path)
-        system.mv(temporary, path)
+        _replace(system, temporary, path)
     except OSError as error:
         raise type(error)(f"{url} could not be written: {error}") from error
     finally:
@@ -65,6 +64,16 @@ def remove_tree(url: str) -> None:
 def is_on_this_machine(url: str) -> bool:
     """Whether `url` is in this machine's file system."""
     return "://" not in url or url.startswith("file://")
+
+
+def _replace(system: Any, temporary: str, path: str) -> None:
+    if is_on_this_machine(system.unstrip_protocol(path)):
+        os.replace(temporary, path)  # in one step, also over an old file
+        return
+    # Other stores refuse to rename over a file: for a moment there is none.
+    if system.exists(path):
+        system.rm(path)
+    system.mv(temporary, path)
 
 
 def _system(url: str) -> tuple[Any, str]:

@@ -90,6 +90,7 @@ class TrainerPool:
         """End all trainers and remove the folder."""
         for file in self.folder.glob("*.pid"):
             _end_trainer(file)
+        _started[:] = [process for process in _started if process.poll() is None]
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

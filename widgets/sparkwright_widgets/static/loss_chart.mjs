@@ -9,6 +9,7 @@ import { CurveStore, EPOCH, MEAN, VALIDATION, decimate, extent, lineName, linear
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"];
 const MARKERS = ["circle", "square", "triangle", "diamond", "cross", "plus"];
 const VALIDATION_COLOUR = "#D55E00";
+const ASK_AGAIN_MS = 1500;
 const MARGIN = { top: 24, right: 14, bottom: 34, left: 56 };
 
 /** One factory call per model; its views share the store. */
@@ -28,8 +29,13 @@ export default () => {
     render({ model, el }) {
       const view = new ChartView(model, el, store);
       views.add(view);
-      if (!store.isComplete) ask(model);
+      // Asked again until it is answered: right after a reload a message can be lost while the page
+      // and the kernel find each other, and a run that has ended sends nothing more by itself.
+      const askIfIncomplete = () => store.isComplete || ask(model);
+      askIfIncomplete();
+      const again = setInterval(askIfIncomplete, ASK_AGAIN_MS);
       return () => {
+        clearInterval(again);
         views.delete(view);
         view.dispose();
         if (views.size === 0) store.forget();

@@ -1,0 +1,87 @@
+"""Starting Spark, or using the session that is there."""
+
+import logging
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sparkwright as sw
+from sparkwright.spark import _session
+from sparkwright.spark._slots import task_slots
+
+pytestmark = pytest.mark.spark
+
+
+def test_the_active_session_is_respected_and_differences_are_named(
+    spark: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        again = sw.start_spark(workers=2, settings={"spark.task.maxFailures": 9})
+    assert again is spark
+    assert "'spark.task.maxFailures': '4'" in caplog.text
+    assert "spark.stop()" in caplog.text
+
+
+def test_the_sessions_settings_suit_training(spark: Any) -> None:
+    conf = spark.sparkContext.getConf()
+    assert conf.get("spark.locality.wait") == "0s"
+    assert conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
+    assert spark.sparkContext.master == "local-cluster[4,1,1024]"
+    assert task_slots(spark) == 4
+
+
+def test_every_setting_can_be_overridden() -> None:
+    """In a process of its own: Spark takes its settings when its JVM starts."""
+    code = (
+        "import sparkwright as sw;"
+        "s = sw.start_spark(master='local[2]', settings={'spark.locality.wait': '3s',"
+        " 'spark.ui.showConsoleProgress': True});"
+        "c = s.sparkContext.getConf();"
+        "print(s.sparkContext.master, c.get('spark.locality.wait'),"
+        " c.get('spark.ui.showConsoleProgress'), s.range(5).count()); s.stop()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["local[2,4]", "3s", "true", "5"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("workers", 0), ("cores_per_worker", 0), ("memory_per_worker_mb", 100)],
+)
+def test_options_that_cannot_be_meant_are_named(option: str, value: int) -> None:
+    with pytest.raises(sw.ConfigurationError, match=f"`{option}` must be at least"):
+        sw.start_spark(**{option: value})  # pyright: ignore[reportArgumentType]
+
+
+def test_java_that_is_missing_ends_in_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(sw.ConfigurationError, match="openjdk-17-jre-headless"):
+        _session._find_java()
+
+
+def test_findspark_is_asked_only_when_pyspark_cannot_be_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import findspark
+
+    asked: list[bool] = []
+    monkeypatch.setattr(findspark, "init", lambda: asked.append(True))
+    _session._find_pyspark()
+    assert not asked
+    monkeypatch.setattr(_session.importlib.util, "find_spec", lambda name: None)
+    _session._find_pyspark()
+    assert asked
+
+    def fail() -> None:
+        raise ValueError("Couldn't find Spark")
+
+    monkeypatch.setattr(findspark, "init", fail)
+    with pytest.raises(sw.ConfigurationError, match="SPARK_HOME"):
+        _session._find_pyspark()
