@@ -95,7 +95,7 @@ class ModelState:
         """Elements of the optimizer's floating-point state together."""
         return (self._spans[-1].stop if self._spans else 0) - self.averaged_size
 
-    def read(self, *, updater: bool, out: Vector | None = None) -> Vector:
+    def read(self, *, updater: bool, out: Vector | None = None, scale: float = 1.0) -> Vector:
         """The averaged variables, then the updater's if asked for, as one flat vector.
 
         Variable by variable, with bare operations: a compiled concatenation copies twice, and a
@@ -104,6 +104,7 @@ class ModelState:
         Args:
             updater: whether the optimizer's state follows.
             out: where to put it; default a new vector.
+            scale: what to multiply it by on the way, which costs no pass of its own; default 1.
         """
         import tensorflow as tf
 
@@ -112,7 +113,13 @@ class ModelState:
             out = np.empty(spans[-1].stop if spans else 0, self.dtype)
         for span in spans:
             tensor = tf.raw_ops.ReadVariableOp(resource=span.handle, dtype=span.dtype)
-            np.copyto(out[span.start : span.stop], np.asarray(tensor).reshape(-1), "same_kind")
+            source, target = np.asarray(tensor).reshape(-1), out[span.start : span.stop]
+            if scale != 1.0 and source.dtype == target.dtype:
+                np.multiply(source, scale, out=target)
+                continue
+            np.copyto(target, source, "same_kind")
+            if scale != 1.0:
+                np.multiply(target, scale, out=target)
         return out
 
     def write(self, vector: Vector) -> None:

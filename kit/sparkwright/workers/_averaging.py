@@ -273,9 +273,7 @@ class AveragingWorker:
         if not total:
             return False
         if mine:
-            replica.read(self._work, updater=save_updater)
-            if mine != total:
-                np.multiply(self._work, mine / total, out=self._work)
+            replica.read(self._work, updater=save_updater, scale=mine / total)
         else:
             self._work[:] = 0
         if ring.size > 1:

@@ -52,9 +52,9 @@ class Replica:
         for variable, value in zip(self.state.updater, self._fresh_updater, strict=True):
             variable.assign(np.broadcast_to(value, variable.shape))
 
-    def read(self, vector: NDArray[Any], *, updater: bool) -> None:
-        """Copy the averaged variables (and the updater's) into `vector`."""
-        self.state.read(updater=updater, out=vector)
+    def read(self, vector: NDArray[Any], *, updater: bool, scale: float = 1.0) -> None:
+        """Copy the averaged variables (and the updater's), times `scale`, into `vector`."""
+        self.state.read(updater=updater, out=vector, scale=scale)
 
     def write(self, vector: NDArray[Any]) -> None:
         """Set the averaged variables (and the updater's, if `vector` holds them)."""
