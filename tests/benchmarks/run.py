@@ -138,11 +138,14 @@ def start() -> Iterator[Row]:
 
 
 def _memory() -> Iterator[Row]:
-    """Peak memory of the process tree (proportional set size), by role."""
+    """Memory of all our processes after training (proportional set size), by role."""
     import psutil
 
     totals: dict[str, float] = {}
-    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+    ours = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    # A trainer whose Python worker has ended is nobody's child any more.
+    trainers = [p for p in psutil.process_iter() if p not in ours and _is_trainer(p)]
+    for process in [*ours, *trainers]:
         try:
             line = " ".join(process.cmdline())
             role = (
@@ -162,6 +165,15 @@ def _memory() -> Iterator[Row]:
         )  # fmt: skip
     for role, size in totals.items():
         yield {"what": f"memory after training: {role}", "value": size, "unit": "MiB"}
+
+
+def _is_trainer(process: Any) -> bool:
+    import psutil
+
+    try:
+        return "sparkwright.workers._trainer" in process.cmdline()
+    except psutil.Error:
+        return False
 
 
 # -- averaging rounds -----------------------------------------------------------------------
