@@ -18,7 +18,7 @@ from sparkwright.errors import NetworkError
 from sparkwright.mesh import _connection
 from sparkwright.mesh._auth import HELLO, proof
 from sparkwright.mesh._connection import Connection, Listener, connect
-from sparkwright.mesh._ring import socket_pair
+from sparkwright.testing import socket_pair
 
 SECRET = bytes(range(32))
 HOST = "127.0.0.1"

@@ -11,7 +11,9 @@ import pytest
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._connection import connect
-from sparkwright.mesh._ring import Ring, RingPort, socket_pair
+from sparkwright.mesh._port import PeerPort
+from sparkwright.mesh._ring import Ring, RingPort
+from sparkwright.testing import socket_pair
 
 SECRET = bytes(range(32))
 LENGTHS = [0, 1, 2, 7, 100_003]
@@ -23,12 +25,14 @@ def ports() -> Iterator[Callable[[int], list[RingPort]]]:
     with contextlib.ExitStack() as stack:
 
         def open_ports(count: int) -> list[RingPort]:
-            found = [
-                RingPort(secret=SECRET, host="127.0.0.1", ports=range(1), name=f"ring-{rank}")
-                for rank in range(count)
-            ]
-            for port in found:
-                stack.callback(port.close)
+            found: list[RingPort] = []
+            for rank in range(count):
+                shared = PeerPort(
+                    secret=SECRET, host="127.0.0.1", ports=range(1), name=f"ring-{rank}"
+                )
+                stack.callback(shared.close)
+                found.append(RingPort(shared, secret=SECRET))
+                stack.callback(found[-1].close)
             return found
 
         yield open_ports
@@ -398,14 +402,16 @@ def test_a_ring_of_one_needs_nobody(ports: Callable[[int], list[RingPort]]) -> N
     ring.abort()
 
 
-def test_a_closed_port_leaves_no_thread_and_no_untaken_connection(
+def test_a_closed_ring_port_drops_joiners_that_nobody_took_and_those_to_come(
     ports: Callable[[int], list[RingPort]],
 ) -> None:
-    before = threading.active_count()
     (port,) = ports(1)
-    untaken = connect(port.address, secret=SECRET, timeout_s=5)
-    time.sleep(0.1)
+    joiners = [connect(port.address, secret=SECRET, timeout_s=5) for _ in range(2)]
+    joiners[0].send("join", {"generation": 1, "rank": 0})
+    while port._arrived.empty():
+        time.sleep(0.01)
     port.close()
-    assert threading.active_count() == before
-    assert untaken.receive() is None
-    untaken.close()
+    joiners[1].send("join", {"generation": 1, "rank": 0})
+    for joiner in joiners:
+        assert joiner.receive() is None
+        joiner.close()

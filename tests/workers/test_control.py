@@ -8,7 +8,8 @@ import pytest
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._connection import Connection, Listener
-from sparkwright.mesh._ring import Ring, socket_pair
+from sparkwright.mesh._ring import Ring
+from sparkwright.testing import socket_pair
 from sparkwright.workers._control import ControlLine, Dismissed
 
 SECRET = bytes(range(32))

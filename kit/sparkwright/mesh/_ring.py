@@ -3,7 +3,6 @@
 import math
 import queue
 import select
-import socket
 import struct
 import time
 from collections.abc import Sequence
@@ -14,20 +13,15 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError
 
-from ._connection import (
-    HANDSHAKE_TIMEOUT_S,
-    Address,
-    Connection,
-    Listener,
-    close_socket,
-    connect,
-)
+from ._connection import Address, Connection, close_socket, connect
+from ._port import PeerPort
 from ._schedule import all_gather_steps, reduce_scatter_steps, segment_bounds
 
 # Received bytes are added in blocks of this size, while they are still in the cache.
 _BLOCK_BYTES = 256 << 10
 _SLICE_S = 0.5
 _LENGTH = struct.Struct("<Q")
+_INTRODUCTION = "join"
 
 
 class Ring:
@@ -204,19 +198,19 @@ class Ring:
 class RingPort:
     """Where the previous worker of a ring connects; one a worker, used again after a regroup."""
 
-    def __init__(self, *, secret: bytes, host: str, ports: Sequence[int], name: str) -> None:
-        """Bind and listen.
-
-        Raises:
-            NetworkError: if no port can be opened.
-        """
-        self._arrived: queue.SimpleQueue[Connection | None] = queue.SimpleQueue()
-        self._abandoned = -1
-        self._listener = Listener(
-            secret=secret, host=host, ports=ports, on_connection=self._arrived.put, name=name
+    def __init__(self, port: PeerPort, *, secret: bytes) -> None:
+        """Take the connections of `port` that come to join a ring."""
+        self._arrived: queue.SimpleQueue[tuple[Connection, dict[str, Any]] | None] = (
+            queue.SimpleQueue()
         )
-        self.address: Address = self._listener.address
-        self._secret = secret
+        self._abandoned = -1
+        self._port, self._secret = port, secret
+        port.on(_INTRODUCTION, lambda inward, hello: self._arrived.put((inward, hello.fields)))
+
+    @property
+    def address(self) -> Address:
+        """(host, port) where others find this worker."""
+        return self._port.address
 
     def join(
         self,
@@ -250,7 +244,7 @@ class RingPort:
             give_up=lambda: generation <= self._abandoned,
         )
         try:
-            onward.send("join", {"generation": generation, "rank": rank})
+            onward.send(_INTRODUCTION, {"generation": generation, "rank": rank})
             inward = self._arrival(generation, rank=(rank - 1) % size, deadline=deadline)
             if inward is None:
                 raise NetworkError(
@@ -273,35 +267,20 @@ class RingPort:
         expected = {"generation": generation, "rank": rank}
         while generation > self._abandoned:
             try:
-                inward = self._arrived.get(timeout=max(0.0, deadline - time.monotonic()))
+                arrived = self._arrived.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 return None
-            if inward is None:
+            if arrived is None:
                 continue  # `abandon` has something to say
-            if _introduction(inward, deadline) == expected:
+            inward, introduction = arrived
+            if introduction == expected:
                 return inward
             inward.close()  # a latecomer of an earlier generation, or gone again
         raise NetworkError(f"ring {generation} was given up before all had joined it.")
 
     def close(self) -> None:
-        """Stop listening and drop connections that nobody took."""
-        self._listener.close()
+        """Send joiners away from now on, and drop connections that nobody took."""
+        self._port.off(_INTRODUCTION)
         while not self._arrived.empty():
-            if (connection := self._arrived.get()) is not None:
-                connection.close()
-
-
-def _introduction(inward: Connection, deadline: float) -> dict[str, Any] | None:
-    remaining_s = deadline - time.monotonic()
-    inward.socket.settimeout(max(0.1, min(remaining_s, HANDSHAKE_TIMEOUT_S)))
-    try:
-        hello = inward.receive(max_payload_bytes=0)
-    except (NetworkError, TimeoutError):
-        return None
-    return hello.fields if hello is not None and hello.kind == "join" else None
-
-
-def socket_pair() -> tuple[Connection, Connection]:
-    """Two ends of a local connection, for tests."""
-    left, right = socket.socketpair()
-    return Connection(left), Connection(right)
+            if (arrived := self._arrived.get()) is not None:
+                arrived[0].close()

@@ -121,6 +121,7 @@ class Trainer:
     # -- requests ---------------------------------------------------------------------------
 
     def _train(self, request: TrainRequest, gone: threading.Event) -> Answer:
+        from sparkwright.mesh._port import PeerPort
         from sparkwright.mesh._ring import RingPort
 
         from ._averaging import AveragingWorker, failure_of
@@ -135,22 +136,23 @@ class Trainer:
             timeout_s=request.settings.connect_timeout_s,
             name=name,
         )
-        port = None
+        port = ring_port = None
         try:
             self._digests.pop(_replica_key(request), None)
-            port = RingPort(
+            port = PeerPort(
                 secret=request.secret,
                 host=_listen_host(request.listen_host) or control.local_host,
                 ports=request.ports,
                 name=name,
             )
+            ring_port = RingPort(port, secret=request.secret)
             worker = AveragingWorker(
                 settings=request.settings,
                 replica=self._replica(request),
                 shard=Shard(Path(request.shard), consume=request.consume),
                 validation=Shard(Path(request.validation), consume=request.consume),
                 control=control,
-                port=port,
+                port=ring_port,
                 gone=gone,
             )
             _abort_when_gone(gone, control)
@@ -165,6 +167,8 @@ class Trainer:
             control.close()
             if port is not None:
                 port.close()
+            if ring_port is not None:
+                ring_port.close()
         return Answer()
 
     def _round(self, request: RoundRequest) -> Answer:

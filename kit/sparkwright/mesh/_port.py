@@ -1,0 +1,85 @@
+"""One listening port a worker, whatever its peers want of it."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+from sparkwright.errors import NetworkError
+
+from ._connection import HANDSHAKE_TIMEOUT_S, Address, Connection, Listener
+from ._framing import Message
+
+Handler = Callable[[Connection, Message], None]
+
+
+class PeerPort:
+    """Hands each connection to whoever takes those that begin with such a message.
+
+    A first message has a kind, fields and no payload. A connection that begins with something
+    else, or says nothing for `HANDSHAKE_TIMEOUT_S`, is closed.
+
+    Attributes:
+        address: (host, port) that it listens on.
+    """
+
+    def __init__(self, *, secret: bytes, host: str, ports: Sequence[int], name: str) -> None:
+        """Bind the first free one of `ports` (0: any) on `host` and listen.
+
+        Raises:
+            NetworkError: if none of the ports can be opened.
+        """
+        self._handlers: dict[str, Handler] = {}
+        self._introducing: set[Connection] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._listener = Listener(
+            secret=secret, host=host, ports=ports, on_connection=self._introduce, name=name
+        )
+        self.address: Address = self._listener.address
+
+    def on(self, kind: str, handler: Handler) -> None:
+        """From now on, connections whose first message is a `kind` belong to `handler`.
+
+        It is called on a thread of that connection's own and may stay there; the connection is its
+        to close. Register before the address is told to anybody.
+        """
+        self._handlers[kind] = handler
+
+    def off(self, kind: str) -> None:
+        """Turn connections of that kind away from now on."""
+        self._handlers.pop(kind, None)
+
+    def close(self) -> None:
+        """Stop listening and drop connections that have not introduced themselves.
+
+        Connections that a handler has taken stay open.
+        """
+        with self._lock:
+            self._closed = True
+            for connection in self._introducing:
+                connection.close()
+        self._listener.close()
+
+    def _introduce(self, connection: Connection) -> None:
+        with self._lock:
+            if self._closed:
+                connection.close()
+                return
+            self._introducing.add(connection)
+        message = _first_message(connection)
+        with self._lock:
+            self._introducing.discard(connection)
+            handler = None if message is None else self._handlers.get(message.kind)
+            if message is None or handler is None or self._closed:
+                connection.close()
+                return
+        handler(connection, message)
+
+
+def _first_message(connection: Connection) -> Message | None:
+    try:
+        connection.socket.settimeout(HANDSHAKE_TIMEOUT_S)
+        message = connection.receive(max_payload_bytes=0)
+        connection.socket.settimeout(None)
+    except (NetworkError, OSError):
+        return None
+    return message
