@@ -48,10 +48,75 @@ def read_bytes(url: str) -> bytes:
         raise type(error)(f"{url} could not be read: {error}") from error
 
 
+@contextlib.contextmanager
+def open_to_read(url: str) -> Generator[BinaryIO]:
+    """Open `url` for reading piece by piece, with `seek`.
+
+    Raises:
+        OSError: whatever the store says, naming `url`; also from reads inside the block.
+    """
+    system, path = _system(url)
+    try:
+        with system.open(path, "rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{url} does not exist. Check the path and the host.") from None
+    except OSError as error:
+        raise type(error)(f"{url} could not be read: {error}") from error
+
+
 def exists(url: str) -> bool:
     """Whether something is there."""
     system, path = _system(url)
     return bool(system.exists(path))
+
+
+def is_folder(url: str) -> bool:
+    """Whether a folder is there."""
+    system, path = _system(url)
+    return bool(system.isdir(path))
+
+
+def list_folder(url: str) -> list[str]:
+    """Names of the files directly in a folder, sorted; none if it does not exist.
+
+    Raises:
+        OSError: whatever the store says, naming `url`.
+    """
+    system, path = _system(url)
+    system.invalidate_cache(path)  # some stores remember listings
+    try:
+        entries = system.ls(path, detail=True)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise type(error)(f"{url} could not be listed: {error}") from error
+    return sorted(e["name"].rpartition("/")[2] for e in entries if e["type"] == "file")
+
+
+def join(folder_url: str, name: str) -> str:
+    """The URL of `name` in a folder.
+
+    Example:
+        >>> join("memory://runs/", "a b.swc")
+        'memory://runs/a b.swc'
+    """
+    return f"{folder_url.rstrip('/')}/{name}"
+
+
+def remove(url: str) -> None:
+    """Remove one file, if it is there.
+
+    Raises:
+        OSError: whatever the store says, naming `url`.
+    """
+    system, path = _system(url)
+    try:
+        system.rm_file(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise type(error)(f"{url} could not be removed: {error}") from error
 
 
 def remove_tree(url: str) -> None:
