@@ -9,9 +9,11 @@ import pytest
 import sparkwright as sw
 
 PUBLIC = {
+    "Checkpointing",
     "ConfigurationError",
     "DataError",
     "DataSet",
+    "DefaultRepartitioner",
     "DistributedDataSet",
     "Evaluation",
     "MeshConfig",

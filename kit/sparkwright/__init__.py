@@ -29,10 +29,12 @@ from .errors import (
 from .evaluation import Evaluation as Evaluation
 from .local import ParallelWrapper as ParallelWrapper
 from .masters import (
+    Checkpointing as Checkpointing,
     MeshConfig as MeshConfig,
     ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
     TrainingHook as TrainingHook,
 )
+from .partitions import DefaultRepartitioner as DefaultRepartitioner
 from .runs import TrainingRun as TrainingRun
 from .spark import SparkNetwork as SparkNetwork, start_spark as start_spark
 from .storage import load_model as load_model, save_model as save_model

@@ -17,6 +17,10 @@ DEFAULTS = {
     "connect_timeout_s": 30.0,
     "peer_timeout_s": 15.0,
     "replacement_timeout_s": 120.0,
+    "mode": "plain",
+    "max_downstreams": 8,
+    "chunk_bytes": 1 << 20,
+    "max_pending_bytes": 64 << 20,
 }
 TIMEOUTS = [name for name in DEFAULTS if name.endswith("_s")]
 
@@ -54,8 +58,8 @@ def test_ports_that_do_not_exist_are_refused(ports: Any) -> None:
     with pytest.raises(ConfigurationError) as refused:
         MeshConfig(ports=ports)
     assert str(refused.value) == (
-        '`ports` must be a number from 1 to 65535 or a span such as "50000-50100". '
-        f"Received: ports={ports!r}."
+        '`ports` must be a number from 1 to 65535, a span such as "50000-50100" or "env:" and the '
+        f"name of an environment variable. Received: ports={ports!r}."
     )
 
 
@@ -92,6 +96,7 @@ def test_what_is_no_network_is_refused(mask: str) -> None:
 
 @pytest.mark.parametrize("name", ["network_mask", "controller_address"])
 def test_an_address_is_text(name: str) -> None:
+    options: dict[str, Any] = {name: 167772160}
     with pytest.raises(ConfigurationError) as refused:
-        MeshConfig(**{name: 167772160})
+        MeshConfig(**options)
     assert str(refused.value) == f"`{name}` must be text or None. Received: {name}=167772160."

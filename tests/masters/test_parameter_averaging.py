@@ -32,6 +32,8 @@ DEFAULTS = {
     "collect_training_stats": False,
     "hooks": (),
     "mesh": MeshConfig(),
+    "checkpoint": None,
+    "share_work": False,
 }
 LEVELS = [
     f"{level}{copies}"
@@ -113,6 +115,8 @@ REFUSED: dict[str, list[Any]] = {
     "collect_training_stats": [1, None],
     "hooks": [5, CountingHook()],
     "mesh": [None, {"ports": 5}],
+    "checkpoint": ["/data/runs/7", {"url": "/data/runs/7"}, 60],
+    "share_work": [1, None],
 }
 
 

@@ -1,5 +1,6 @@
 import itertools
 import json
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -19,8 +20,13 @@ plans = st.builds(
 )
 
 
-def a_plan(*rows: int, **options: int) -> TrainingPlan:
-    settings = {"batch_size": 10, "averaging_frequency": 5, "epochs": 1, **options}
+def a_plan(*rows: int, **options: Any) -> TrainingPlan:
+    settings: dict[str, Any] = {
+        "batch_size": 10,
+        "averaging_frequency": 5,
+        "epochs": 1,
+        **options,
+    }
     return TrainingPlan(rows=rows, **settings)
 
 
@@ -65,6 +71,8 @@ def test_a_plan_of_uneven_workers() -> None:
         "idle_workers": [2],
         "idle_fraction": pytest.approx(13 / 21),
         "bytes_per_round": 400,
+        "kind": "averaging",
+        "bytes_per_minibatch": 0,
     }
 
 

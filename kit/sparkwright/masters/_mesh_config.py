@@ -1,20 +1,28 @@
 """How driver and workers reach one another, and how long they wait."""
 
 import ipaddress
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Self
 
 from sparkwright.errors import ConfigurationError
 
-from ._options import check_seconds, check_text
+from ._options import check_choice, check_count, check_seconds, check_text
+from ._serialisation import checked_dict, options_of, refuse_unknown
+
+MeshMode = Literal["plain", "mesh"]
 
 # Workers send a sign of life every second.
 _SHORTEST_PEER_TIMEOUT_S = 2.0
+_MOST_DOWNSTREAMS = 64
+_SPAN = re.compile(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?")
+_VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeshConfig:
-    """Addresses, ports and time-outs of a run.
+    """Addresses, ports and time-outs of a run, and the shape of its mesh.
 
     Attributes:
         network_mask: such as "10.0.0.0/16": driver and workers listen on their address inside
@@ -22,7 +30,8 @@ class MeshConfig:
             that leads to the other side.
         controller_address: the driver's address as the workers see it; default None: found.
         ports: the ports that may be listened on, "50000-50100" or one number; default None: any
-            free port. Driver and workers each take the first free one.
+            free port. Driver and workers each take the first free one. "env:NAME" reads the same
+            from the environment variable NAME, on each machine its own.
         rendezvous_timeout_s: how long to wait for all workers once the first has come (default
             120: TensorFlow alone takes about ten seconds to start).
         queue_timeout_s: how long to wait for the first worker while other jobs hold the slots
@@ -32,6 +41,21 @@ class MeshConfig:
             send a sign of life every second, also while they compute.
         replacement_timeout_s: how long to wait for Spark to start a lost worker again (default
             120).
+        mode: how updates travel when gradients are shared. "plain" (default): from each worker
+            straight to every other, for up to about 32 workers. "mesh": along a tree in which
+            each passes them on, for more.
+        max_downstreams: workers that one passes updates on to in mode "mesh" (default 8, at most
+            64).
+        chunk_bytes: size of the pieces in which larger messages are sent (default 1 MiB, at least
+            1 KiB). It bounds how long a sign of life waits behind a large message.
+        max_pending_bytes: bytes that may wait to be sent to one neighbour (default 64 MiB, at
+            least `chunk_bytes`); when there are more, whoever produces them waits.
+
+    Example:
+        >>> MeshConfig(ports="50000-50100").port_numbers
+        range(50000, 50101)
+        >>> MeshConfig(ports="env:TRAINING_PORT").ports_from({"TRAINING_PORT": "50000"})
+        range(50000, 50001)
     """
 
     network_mask: str | None = None
@@ -42,6 +66,10 @@ class MeshConfig:
     connect_timeout_s: float = 30.0
     peer_timeout_s: float = 15.0
     replacement_timeout_s: float = 120.0
+    mode: MeshMode = "plain"
+    max_downstreams: int = 8
+    chunk_bytes: int = 1 << 20
+    max_pending_bytes: int = 64 << 20
 
     def __post_init__(self) -> None:
         """Refuse masks, ports and times that cannot be meant."""
@@ -55,7 +83,8 @@ class MeshConfig:
                     "`network_mask` must be an IPv4 network such as 10.0.0.0/16. "
                     f"Received: network_mask={self.network_mask!r} ({error})."
                 ) from None
-        _ = self.port_numbers
+        if self._ports_variable is None:
+            _ = self.port_numbers
         for name in (
             "rendezvous_timeout_s",
             "queue_timeout_s",
@@ -69,24 +98,95 @@ class MeshConfig:
                 f"`peer_timeout_s` must be at least {_SHORTEST_PEER_TIMEOUT_S:g}, because workers "
                 f"send a sign of life every second. Received: peer_timeout_s={self.peer_timeout_s}."
             )
+        check_choice("mode", self.mode, ("plain", "mesh"))
+        check_count("max_downstreams", self.max_downstreams)
+        if self.max_downstreams > _MOST_DOWNSTREAMS:
+            raise ConfigurationError(
+                f"`max_downstreams` must be at most {_MOST_DOWNSTREAMS}, because every update is "
+                f"sent so many times. Received: max_downstreams={self.max_downstreams}."
+            )
+        check_count("chunk_bytes", self.chunk_bytes, minimum=1024)
+        check_count("max_pending_bytes", self.max_pending_bytes)
+        if self.max_pending_bytes < self.chunk_bytes:
+            raise ConfigurationError(
+                "`max_pending_bytes` must be at least `chunk_bytes`, or nothing could be sent. "
+                f"Received: max_pending_bytes={self.max_pending_bytes}, "
+                f"chunk_bytes={self.chunk_bytes}."
+            )
 
     @property
     def port_numbers(self) -> range:
-        """The ports to try, in order; `range(0, 1)`, that is any free port, by default."""
+        """The ports to try, in order; `range(0, 1)`, that is any free port, by default.
+
+        Raises:
+            ConfigurationError: if an environment variable decides; ask `ports_from` then.
+        """
         if self.ports is None:
             return range(1)
-        first, _, last = str(self.ports).partition("-")
-        try:
-            span = range(int(first), int(last or first) + 1)
-        except ValueError:
-            span = range(0)
-        if not span or span[0] < 1 or span[-1] > 65535:
+        variable = self._ports_variable
+        if variable is not None:
             raise ConfigurationError(
-                '`ports` must be a number from 1 to 65535 or a span such as "50000-50100". '
-                f"Received: ports={self.ports!r}."
+                f"the environment of each machine decides. Received: ports={self.ports!r}. "
+                "Ask `ports_from(os.environ)` on the machine that listens."
             )
-        return span
+        found = None if isinstance(self.ports, bool) else _span(str(self.ports))
+        if found is None:
+            raise ConfigurationError(
+                '`ports` must be a number from 1 to 65535, a span such as "50000-50100" or '
+                f'"env:" and the name of an environment variable. Received: ports={self.ports!r}.'
+            )
+        return found
+
+    def ports_from(self, environ: Mapping[str, str]) -> range:
+        """The ports to try on a machine with the environment `environ`, in order.
+
+        Raises:
+            ConfigurationError: if `ports` names a variable that is missing there, or holds no
+                ports.
+        """
+        variable = self._ports_variable
+        if variable is None:
+            return self.port_numbers
+        text = environ.get(variable)
+        if text is None:
+            raise ConfigurationError(
+                f"`ports` names an environment variable that is not set on this machine. "
+                f"Received: ports={self.ports!r}. Set {variable} where driver and workers start, "
+                f"on Spark also with `spark.executorEnv.{variable}`."
+            )
+        found = _span(text)
+        if found is None:
+            raise ConfigurationError(
+                f"the environment variable {variable} must hold a number from 1 to 65535 or a span "
+                f'such as "50000-50100". Received: {variable}={text!r}, from ports={self.ports!r}.'
+            )
+        return found
+
+    @property
+    def _ports_variable(self) -> str | None:
+        match = _VARIABLE.fullmatch(self.ports) if isinstance(self.ports, str) else None
+        return None if match is None else match[1]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return options_of(self)
+
+    @classmethod
+    def from_dict(cls, settings: dict[str, Any]) -> Self:
+        """The inverse of `to_dict`; fields left out take their defaults.
+
+        Raises:
+            ConfigurationError: if a field is unknown or has a value that it cannot have.
+        """
+        given = checked_dict(settings)
+        refuse_unknown(cls, given)
+        return cls(**given)
+
+
+def _span(text: str) -> range | None:
+    """The ports that `text` names; None if it names none."""
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        return None
+    span = range(int(match[1]), int(match[2] or match[1]) + 1)
+    return span if span and span[0] >= 1 and span[-1] <= 65535 else None

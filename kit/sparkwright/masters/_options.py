@@ -67,3 +67,17 @@ def check_flag(name: str, value: Any) -> None:
     """
     if not isinstance(value, bool):
         raise ConfigurationError(f"`{name}` must be True or False. Received: {name}={value!r}.")
+
+
+def check_instance(name: str, value: Any, kind: type[Any], *, optional: bool = False) -> None:
+    """Refuse anything but a `kind` (or None, if `optional`).
+
+    Raises:
+        ConfigurationError: naming the option and what it received.
+    """
+    if not (isinstance(value, kind) or (optional and value is None)):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise ConfigurationError(
+            f"`{name}` must be {article} {kind.__name__}{' or None' if optional else ''}. "
+            f"Received: {name}={value!r}."
+        )

@@ -1,61 +1,18 @@
 """Synchronous training by averaging the workers' parameters every few minibatches."""
 
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from sparkwright.errors import ConfigurationError
-
-from ._mesh_config import MeshConfig
-from ._options import check_choice, check_count, check_flag, check_text
+from ._options import check_choice, check_count, check_flag
 from ._plan import TrainingPlan
+from ._training_master import TrainingMaster
 
 Communication = Literal["ring", "spark"]
-NonFinite = Literal["stop", "continue"]
-Repartition = Literal["always", "never", "num_partitions_workers_differs"]
-RepartitionStrategy = Literal["balanced", "approximate_balanced", "spark_default"]
-TrainingApproach = Literal["direct", "export"]
-Xla = Literal["auto", "on", "off", "measure"]
-
-_STORAGE_LEVELS = frozenset(
-    f"{level}{copies}"
-    for level in (
-        "MEMORY_ONLY",
-        "MEMORY_ONLY_SER",
-        "MEMORY_AND_DISK",
-        "MEMORY_AND_DISK_SER",
-        "DISK_ONLY",
-    )
-    for copies in ("", "_2")
-)
-_CHOICES: dict[str, frozenset[Any]] = {
-    "repartition": frozenset({"always", "never", "num_partitions_workers_differs"}),
-    "repartition_strategy": frozenset({"balanced", "approximate_balanced", "spark_default"}),
-    "storage_level": _STORAGE_LEVELS | {None},
-    "storage_level_paths": _STORAGE_LEVELS | {None},
-    "training_approach": frozenset({"direct", "export"}),
-    "communication": frozenset({"ring", "spark"}),
-    "non_finite": frozenset({"stop", "continue"}),
-    "xla": frozenset({"auto", "on", "off", "measure"}),
-}
-
-
-@runtime_checkable
-class TrainingHook(Protocol):
-    """Called on the worker around each minibatch; with hooks, minibatches train one by one."""
-
-    def pre_update(self, minibatch: Any, model: Any) -> None:
-        """Called with the DataSet about to be trained and the worker's keras.Model."""
-        ...
-
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        """Called after the update."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ParameterAveragingTrainingMaster:
+class ParameterAveragingTrainingMaster(TrainingMaster):
     """Each worker trains a replica on its own data; every few minibatches they are averaged.
 
     With x_w a worker's parameters and n_w the minibatches it did since the last averaging,
@@ -85,6 +42,9 @@ class ParameterAveragingTrainingMaster:
             serves only when all of Spark runs on this machine.
         seed: seeds shuffles and repartitioning; default None: drawn anew for each run.
         shuffle: visit the examples in a new random order each epoch (default True).
+        share_work: let fast workers take minibatches off slow ones (default False): rounds are cut
+            to each worker's measured speed, and what is left of an epoch is trained by whoever is
+            free. The result then depends on timing. Worth it on machines of unequal speed.
         communication: "ring" (default): the workers average among themselves; "spark": a Spark job
             per averaging, for clusters where executors may not open ports. Same results.
         non_finite: what a NaN or infinite loss does: "stop" (default; the last good average is
@@ -94,6 +54,8 @@ class ParameterAveragingTrainingMaster:
         collect_training_stats: record how long each phase took (default False), see `run.stats`.
         hooks: `TrainingHook`s, called on the workers; not part of JSON or equality of settings.
         mesh: addresses, ports and time-outs.
+        checkpoint: where and how often to write checkpoints, counted in averagings; default None:
+            no checkpoints.
 
     Example:
         >>> master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
@@ -106,57 +68,21 @@ class ParameterAveragingTrainingMaster:
         blockwise model-update filtering", ICASSP 2016.
     """
 
-    workers: int | None = None
-    batch_size_per_worker: int = 16
     averaging_frequency: int = 5
     aggregation_depth: int = 2
-    prefetch_batches: int = 2
     save_updater: bool = True
-    repartition: Repartition = "always"
-    repartition_strategy: RepartitionStrategy = "balanced"
-    storage_level: str | None = "MEMORY_ONLY"
-    storage_level_paths: str | None = "MEMORY_ONLY"
-    training_approach: TrainingApproach = "direct"
-    export_directory: str | None = None
-    seed: int | None = None
-    shuffle: bool = True
     communication: Communication = "ring"
-    non_finite: NonFinite = "stop"
-    xla: Xla = "auto"
-    collect_training_stats: bool = False
-    hooks: tuple[TrainingHook, ...] = field(default=(), compare=False)
-    mesh: MeshConfig = field(default_factory=MeshConfig)
+    share_work: bool = False
 
     def __post_init__(self) -> None:
         """Check every option by itself; what depends on the data is checked with the plan."""
-        check_count("workers", self.workers, optional=True)
-        for name in ("batch_size_per_worker", "averaging_frequency", "aggregation_depth"):
-            check_count(name, getattr(self, name))
-        check_count("prefetch_batches", self.prefetch_batches, minimum=0)
-        check_count("seed", self.seed, minimum=0, optional=True)
-        for name in ("save_updater", "shuffle", "collect_training_stats"):
-            check_flag(name, getattr(self, name))
-        for name, choices in _CHOICES.items():
-            check_choice(name, getattr(self, name), choices)
-        if self.export_directory is not None and self.training_approach != "export":
-            raise ConfigurationError(
-                '`export_directory` is used only with `training_approach="export"`. Received: '
-                f"export_directory={self.export_directory!r}, training_approach="
-                f"{self.training_approach!r}."
-            )
-        check_text("export_directory", self.export_directory)
-        if not isinstance(self.mesh, MeshConfig):
-            raise ConfigurationError(f"`mesh` must be a MeshConfig. Received: mesh={self.mesh!r}.")
-        if not isinstance(self.hooks, Iterable):
-            raise ConfigurationError(
-                f"`hooks` must be several TrainingHooks. Received: hooks={self.hooks!r}."
-            )
-        object.__setattr__(self, "hooks", tuple(self.hooks))
-        for hook in self.hooks:
-            if not isinstance(hook, TrainingHook):
-                raise ConfigurationError(
-                    f"each of `hooks` must have `pre_update` and `post_update`. Received: {hook!r}."
-                )
+        # No `super()`: it does not work in a class that `slots=True` has made anew.
+        TrainingMaster.__post_init__(self)
+        check_count("averaging_frequency", self.averaging_frequency)
+        check_count("aggregation_depth", self.aggregation_depth)
+        check_flag("save_updater", self.save_updater)
+        check_flag("share_work", self.share_work)
+        check_choice("communication", self.communication, ("ring", "spark"))
 
     def plan(self, rows: Sequence[int], *, epochs: int = 1, vector_bytes: int = 0) -> TrainingPlan:
         """What a run over workers holding `rows` examples each will do.
@@ -172,70 +98,4 @@ class ParameterAveragingTrainingMaster:
             averaging_frequency=self.averaging_frequency,
             epochs=epochs,
             vector_bytes=vector_bytes,
-        )
-
-    def with_hooks(self, *hooks: TrainingHook) -> Self:
-        """A copy with `hooks` added."""
-        return replace(self, hooks=(*self.hooks, *hooks))
-
-    def without_hooks(self, *hooks: TrainingHook) -> Self:
-        """A copy with `hooks` removed."""
-        return replace(self, hooks=tuple(hook for hook in self.hooks if hook not in hooks))
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able settings, without hooks."""
-        settings = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "hooks"}
-        return {"name": type(self).__name__, **settings, "mesh": self.mesh.to_dict()}
-
-    @classmethod
-    def from_dict(cls, settings: dict[str, Any]) -> Self:
-        """The inverse of `to_dict`; options left out take their defaults.
-
-        Raises:
-            ConfigurationError: if an option is unknown or has a value that it cannot have.
-        """
-        if not isinstance(settings, dict):
-            raise ConfigurationError(f"settings must be a dict. Received: {settings!r}.")
-        given = {key: value for key, value in settings.items() if key != "name"}
-        name = settings.get("name", cls.__name__)
-        if name != cls.__name__:
-            raise ConfigurationError(
-                f"`name` must be {cls.__name__!r} here. Received: name={name!r}."
-            )
-        _refuse_unknown(cls, given)
-        mesh = given.get("mesh")
-        if isinstance(mesh, dict):
-            _refuse_unknown(MeshConfig, mesh)
-            given["mesh"] = MeshConfig(**mesh)
-        return cls(**given)
-
-    def to_json(self) -> str:
-        """Indented JSON of `to_dict`."""
-        return json.dumps(self.to_dict(), indent=2)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The inverse of `to_json`."""
-        return cls.from_dict(json.loads(text))
-
-    def to_yaml(self) -> str:
-        """YAML of `to_dict`."""
-        import yaml
-
-        return yaml.safe_dump(self.to_dict(), sort_keys=False)
-
-    @classmethod
-    def from_yaml(cls, text: str) -> Self:
-        """The inverse of `to_yaml`."""
-        import yaml
-
-        return cls.from_dict(yaml.safe_load(text))
-
-
-def _refuse_unknown(cls: type[Any], given: dict[str, Any]) -> None:
-    known = {f.name for f in fields(cls)}
-    unknown = sorted(set(given) - known)
-    if unknown:
-        raise ConfigurationError(
-            f"unknown options {unknown} for {cls.__name__}. Known are {sorted(known)}."
         )

@@ -2,22 +2,31 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+PlanKind = Literal["averaging", "sharing"]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingPlan:
-    """Workers, minibatches and rounds of one epoch of parameter averaging.
+    """Workers, minibatches and rounds of one epoch.
+
+    When gradients are shared, an epoch is one round: the workers come together only at its end.
 
     Attributes:
         rows: examples of each worker; a worker may have none.
         batch_size: minibatch size of each worker.
-        averaging_frequency: minibatches per worker between two averagings.
+        averaging_frequency: minibatches per worker between two averagings; with `kind` "sharing"
+            those of the worker with most data.
         epochs: passes over the data.
-        vector_bytes: bytes that each worker contributes to an averaging.
+        vector_bytes: bytes that each worker contributes to an averaging; with `kind` "sharing"
+            those of its parameters.
+        kind: "averaging" (default): parameters are averaged every few minibatches; "sharing":
+            every minibatch sends an encoded update.
+        bytes_per_minibatch: with `kind` "sharing" the estimated size of that update (default 0).
     """
 
     rows: tuple[int, ...]
@@ -25,6 +34,8 @@ class TrainingPlan:
     averaging_frequency: int
     epochs: int
     vector_bytes: int = 0
+    kind: PlanKind = "averaging"
+    bytes_per_minibatch: int = 0
 
     @property
     def workers(self) -> int:
@@ -61,18 +72,36 @@ class TrainingPlan:
 
     @property
     def idle_fraction(self) -> float:
-        """Share of the workers' time that uneven data leaves unused, from 0 to 1."""
-        most = max(self.minibatches, default=0)
-        return 1 - sum(self.minibatches) / (most * self.workers) if most else 0.0
+        """Share of the workers' time that uneven data leaves unused, from 0 to 1.
+
+        With `kind` "sharing", workers that are done take over work of others, so that only what
+        does not divide evenly is left.
+        """
+        total = sum(self.minibatches)
+        if not total:
+            return 0.0
+        most = -(-total // self.workers) if self.kind == "sharing" else max(self.minibatches)
+        return 1 - total / (most * self.workers)
 
     @property
     def bytes_per_round(self) -> int:
-        """Bytes that each worker sends in an averaging: 2 (n - 1) / n of its vector."""
-        return int(2 * (self.workers - 1) / self.workers * self.vector_bytes) if self.rows else 0
+        """Bytes that each worker sends in a round.
+
+        For an averaging 2 (n - 1) / n of its vector; when gradients are shared, on average over
+        the workers, each update of the epoch to the n - 1 others (in whichever way they travel,
+        each reaches every other worker once).
+        """
+        if self.workers < 2:
+            return 0
+        if self.kind == "sharing":
+            updates = sum(self.minibatches) / self.workers
+            return round(updates * (self.workers - 1) * self.bytes_per_minibatch)
+        return int(2 * (self.workers - 1) / self.workers * self.vector_bytes)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able summary."""
         return {
+            "kind": self.kind,
             "workers": self.workers,
             "rows": list(self.rows),
             "minibatches": list(self.minibatches),
@@ -83,6 +112,7 @@ class TrainingPlan:
             "idle_workers": list(self.idle_workers),
             "idle_fraction": self.idle_fraction,
             "bytes_per_round": self.bytes_per_round,
+            "bytes_per_minibatch": self.bytes_per_minibatch,
         }
 
 

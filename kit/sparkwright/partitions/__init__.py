@@ -1,5 +1,12 @@
 """How the data lies in partitions, what a repartition would change, and doing it on Spark."""
 
+from ._default_repartitioner import (
+    DefaultRepartitioner as DefaultRepartitioner,
+    NoRepartitioner as NoRepartitioner,
+    Repartitioner as Repartitioner,
+    piece_size as piece_size,
+    repartitioner_from_dict as repartitioner_from_dict,
+)
 from ._execute import count_examples as count_examples, repartition as repartition
 from ._grouping import group_partitions as group_partitions
 from ._plan import (
