@@ -32,7 +32,7 @@ PURE = [
     "runs/_protocol.py",
     *(
         f"{package}/{path.name}"
-        for package in ("evaluation", "masters", "partitions")
+        for package in ("evaluation", "masters", "partitions", "updates")
         for path in sorted((ROOT / package).glob("_[a-z]*.py"))
         if f"{package}/{path.name}" not in SHELL_OF_PURE_PACKAGES
     ),
@@ -66,7 +66,9 @@ def test_pure_modules_import_numpy_and_the_standard_library(source: str) -> None
 def test_pure_modules_import_only_pure_modules_of_the_engine(source: str) -> None:
     ours = {name for name in imports(source) if name.split(".")[0] == "sparkwright"}
     pure = {"sparkwright." + path.removesuffix(".py").replace("/", ".") for path in PURE}
-    packages = {f"sparkwright.{name}" for name in ("data", "evaluation", "masters", "partitions")}
+    packages = {
+        f"sparkwright.{name}" for name in ("data", "evaluation", "masters", "partitions", "updates")
+    }
     assert ours <= pure | packages
 
 

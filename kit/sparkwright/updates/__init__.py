@@ -1,0 +1,25 @@
+"""Updates between workers: what is large enough is sent, in a few bits, the rest waits."""
+
+from ._clipping import ResidualClipping as ResidualClipping
+from ._decode import (
+    apply as apply,
+    decode as decode,
+    describe as describe,
+    is_dense as is_dense,
+    selected_values as selected_values,
+)
+from ._encode import encode as encode, encode_difference as encode_difference
+from ._encoded import Encoded as Encoded, EncodedSegment as EncodedSegment
+from ._statistics import (
+    ResidualStatistics as ResidualStatistics,
+    residual_statistics as residual_statistics,
+)
+from ._thresholds import (
+    AdaptiveThreshold as AdaptiveThreshold,
+    FixedThreshold as FixedThreshold,
+    TargetSparsity as TargetSparsity,
+    ThresholdAlgorithm as ThresholdAlgorithm,
+    ThresholdState as ThresholdState,
+    merge as merge,
+    threshold_from_dict as threshold_from_dict,
+)

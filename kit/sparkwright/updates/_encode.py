@@ -1,0 +1,246 @@
+"""From a residual to a message: what is large enough is sent, and leaves the residual; pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import ConfigurationError, DataError
+
+from ._bitmap import Flags, pack, unpack
+from ._encoded import Encoded, EncodedSegment
+from ._format import (
+    BITMAP,
+    LARGEST_SIZE,
+    SPARSE,
+    WORD,
+    Words,
+    bitmap_words,
+    check_threshold,
+    header,
+)
+from ._vectors import BLOCK, Pieces, Vector, block_bounds, difference, paired, single
+
+
+def encode(residual: Vector, threshold: float, *, halves: bool = False) -> Encoded:
+    """Encode a residual and take from it what the message carries.
+
+    Every element x with |x| >= t is sent as ±t, whatever its sign; the message takes the smaller
+    of the two formats. NaN is never sent, an infinity is sent as ±t each time.
+
+    Args:
+        residual: (N,) float32 or float64, changed in place: `residual -= decode(message)`.
+        threshold: t, rounded to float32.
+        halves: also send x with -t < x <= -t / 2 as -t / 2, always in a bitmap. That is what
+            DL4J does in its bitmap format. It treats the two signs unlike, so the default is
+            False: decoders understand the code, nothing here needs it.
+
+    Raises:
+        DataError: if `residual` is not such a vector.
+        ConfigurationError: if the threshold is not a finite number above 0.
+
+    Example:
+        >>> residual = np.array([0, -6e-4, 1e-3, -1e-3, 0, 0], np.float32)
+        >>> encode(residual, 1e-3, halves=True).words.tolist()
+        [6, 6, 981668463, 1, 655372]
+        >>> residual.tolist()[2:]
+        [0.0, 0.0, 0.0, 0.0]
+    """
+    pieces = single("residual", residual)
+    return _encode(pieces, None, [0, pieces.size], [threshold], halves=halves)
+
+
+def encode_difference(
+    shared: Vector, local: Sequence[Vector], threshold: float | Sequence[float]
+) -> Encoded:
+    """Encode `shared - local` and take from `shared` what the message carries.
+
+    Args:
+        shared: (N,) float32 or float64: what all workers agree on. Changed in place:
+            `shared -= decode(message)`, so that the residual shrinks by what was sent.
+        local: 1-D arrays of N elements in all, this worker's own variables; not changed.
+        threshold: t for all of the vector, or one for each array of `local`. With one for each,
+            the message has a segment for each.
+
+    Raises:
+        DataError: if the vectors do not fit each other.
+        ConfigurationError: if a threshold is not a finite number above 0, or if there are not as
+            many as arrays.
+
+    Example:
+        >>> shared, local = np.zeros(40, np.float32), [np.zeros(30), np.zeros(10)]
+        >>> local[1][2] = 0.75
+        >>> encode_difference(shared, local, 0.5).words.tolist()
+        [1, 40, 1056964608, 0, -33]
+        >>> float(shared[32])
+        0.5
+    """
+    ours, theirs = paired(single("shared", shared), local)
+    if isinstance(threshold, Sequence):
+        if len(threshold) != len(theirs.arrays):
+            raise ConfigurationError(
+                "There must be one threshold for each variable. "
+                f"Received: {len(threshold)} thresholds, {len(theirs.arrays)} variables."
+            )
+        return _encode(ours, theirs, theirs.starts, threshold)
+    return _encode(ours, theirs, [0, ours.size], [threshold])
+
+
+def _encode(
+    shared: Pieces,
+    local: Pieces | None,
+    bounds: Sequence[int],
+    thresholds: Sequence[Any],
+    *,
+    halves: bool = False,
+) -> Encoded:
+    checked = [check_threshold(threshold) for threshold in thresholds]
+    for start, stop in pairwise(bounds):
+        if stop - start > LARGEST_SIZE:
+            raise DataError(
+                f"A segment must have at most {LARGEST_SIZE} elements. Received: {stop - start}. "
+                "Give one threshold for each variable."
+            )
+    scratch = _Scratch.of(shared.arrays[0].dtype)
+    words: list[Words] = []
+    segments: list[EncodedSegment] = []
+    for (start, stop), threshold in zip(pairwise(bounds), checked, strict=True):
+        parts, selected = _segment(
+            shared, local, start, stop, threshold=threshold, halves=halves, scratch=scratch
+        )
+        words += parts
+        segments.append(
+            EncodedSegment(
+                size=stop - start,
+                threshold=threshold,
+                selected=selected,
+                dense=bool(parts[0][3] == BITMAP),
+                length=sum(part.size for part in parts),
+            )
+        )
+    return Encoded(words=np.concatenate(words, dtype=WORD), segments=tuple(segments))
+
+
+def _segment(
+    shared: Pieces,
+    local: Pieces | None,
+    start: int,
+    stop: int,
+    *,
+    threshold: float,
+    halves: bool,
+    scratch: "_Scratch",
+) -> tuple[list[Words], int]:
+    """The words of one segment, in parts, and how many elements it carries."""
+    size, vector = stop - start, shared.arrays[0]
+    value = vector.dtype.type(threshold)
+    # What is selected, and so what leaves the residual, does not depend on the format: indices
+    # are kept until a bitmap is shorter, then packed. Nothing is ever removed twice or lost.
+    bitmap = np.zeros(bitmap_words(size), WORD) if halves else None
+    kept: list[_Kept] = []
+    count = 0
+    for bounds in block_bounds(start, stop):
+        target = vector[slice(*bounds)]
+        residual = (
+            target if local is None else difference(shared, local, bounds, scratch.difference)
+        )
+        first = bounds[0] - start
+        present = scratch.select(residual, value)
+        if bitmap is not None:
+            count += _pack_block(
+                residual, present, bitmap[first // 16 :], threshold, target, scratch, halves=halves
+            )
+            continue
+        indices = np.flatnonzero(present)
+        if not indices.size:
+            continue
+        negative = np.signbit(residual[indices])
+        target[indices] -= np.where(negative, -value, value)
+        kept.append(_Kept(first, indices, negative))
+        count += indices.size
+        if count > bitmap_words(size):
+            bitmap = np.zeros(bitmap_words(size), WORD)
+            for block in kept:
+                block.pack(bitmap[block.first // 16 :], min(BLOCK, size - block.first), scratch)
+    if bitmap is not None:
+        return [header(size, size, threshold, BITMAP), bitmap], count
+    return [header(count, size, threshold, SPARSE), *(block.words() for block in kept)], count
+
+
+def _pack_block(
+    residual: Vector,
+    present: Flags,
+    words: Words,
+    threshold: float,
+    target: Vector,
+    scratch: "_Scratch",
+    *,
+    halves: bool,
+) -> int:
+    """Pack one block, take it from `target` and return how many elements it carries."""
+    size = residual.size
+    whole = -(-size // 16) * 16
+    negative = scratch.negative[:whole]
+    np.signbit(residual, out=negative[:size])
+    negative[:size] &= present
+    count = int(np.count_nonzero(present))
+    if halves:
+        half = (residual <= -residual.dtype.type(threshold) / 2) & ~present
+        negative[:size] |= half
+        count += int(np.count_nonzero(half))
+    scratch.present[size:whole] = negative[size:] = False
+    words = words[: whole // 16]
+    pack(scratch.present[:whole], negative, words)
+    target -= unpack(words, threshold, scratch.values)[:size]
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What one block selected: its first element, indices from there, which are negative."""
+
+    first: int
+    indices: NDArray[np.intp]
+    negative: Flags
+
+    def words(self) -> Words:
+        signed = (self.indices + (self.first + 1)).astype(WORD)
+        return np.negative(signed, out=signed, where=self.negative)
+
+    def pack(self, words: Words, size: int, scratch: "_Scratch") -> None:
+        whole = -(-size // 16) * 16
+        present, negative = scratch.present[:whole], scratch.negative[:whole]
+        present[:] = negative[:] = False
+        present[self.indices] = True
+        negative[self.indices] = self.negative
+        pack(present, negative, words[: whole // 16])
+
+
+@dataclass(frozen=True, slots=True)
+class _Scratch:
+    """Space for one block, used again for each, so that it stays in the cache."""
+
+    difference: NDArray[Any]
+    magnitude: NDArray[Any]
+    values: NDArray[np.float32]
+    present: Flags
+    negative: Flags
+
+    @classmethod
+    def of(cls, dtype: np.dtype[Any]) -> "_Scratch":
+        return cls(
+            np.empty(BLOCK, dtype),
+            np.empty(BLOCK, dtype),
+            np.empty(BLOCK, np.float32),
+            np.empty(BLOCK, np.bool_),
+            np.empty(BLOCK, np.bool_),
+        )
+
+    def select(self, residual: Vector, threshold: Any) -> Flags:
+        """Which elements are at least `threshold` in magnitude; NaN is not."""
+        magnitude, present = self.magnitude[: residual.size], self.present[: residual.size]
+        np.abs(residual, out=magnitude)
+        return np.greater_equal(magnitude, threshold, out=present)

@@ -1,0 +1,183 @@
+"""The wire format of an update, and every check on what comes from the wire; pure.
+
+A message is one or more segments, laid one after another. Segment i says what to change in the
+next N_i elements of the vector. A segment is an int32 array in one of DL4J's two formats:
+
+* sparse: [count, N, float32 bits of t, 0], then `count` words +(index + 1) for +t, -(index + 1)
+  for -t;
+* bitmap: [N, N, float32 bits of t, 1], then N // 16 + 1 words of 16 elements each. Bit b of a
+  word says that element b is present, bit b + 16 that it is negative: ±t. The second bit without
+  the first is the half code, -t / 2.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import ConfigurationError, NetworkError
+
+WORD = np.dtype("<i4")
+HEADER_WORDS = 4
+SPARSE, BITMAP = 0, 1
+LARGEST_SIZE = 2**31 - 1
+
+Words = NDArray[np.int32]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """One checked segment of a message.
+
+    Attributes:
+        start: its first element in the vector.
+        size: elements that it covers, N.
+        threshold: t, exactly as the wire's float32 has it.
+        dense: whether it is a bitmap.
+        payload: the words after the header; a view of the message. The indices of a sparse
+            segment ascend.
+    """
+
+    start: int
+    size: int
+    threshold: float
+    dense: bool
+    payload: Words
+
+    @property
+    def stop(self) -> int:
+        """One beyond its last element in the vector."""
+        return self.start + self.size
+
+
+def bitmap_words(size: int) -> int:
+    """Words of a bitmap of `size` elements, without the header.
+
+    Example:
+        >>> [bitmap_words(size) + HEADER_WORDS for size in (15, 31, 32)]
+        [5, 6, 7]
+    """
+    return size // 16 + 1
+
+
+def header(count: int, size: int, threshold: float, kind: int) -> Words:
+    """The first four words of a segment."""
+    words = np.array([count, size, 0, kind], WORD)
+    words[2:3].view("<f4")[0] = threshold
+    return words
+
+
+def check_threshold(value: Any) -> float:
+    """The threshold as float32 rounds it.
+
+    Raises:
+        ConfigurationError: if it is not a finite number above 0, in float32 too.
+    """
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = float(np.float32(value)) if number else math.nan
+    if not (math.isfinite(rounded) and rounded > 0):
+        raise ConfigurationError(
+            "A threshold must be a finite number above 0 that float32 can hold. "
+            f"Received: threshold={value!r}."
+        )
+    return rounded
+
+
+def parse(words: Any, size: int | None = None) -> Sequence[Segment]:
+    """Split a message into segments and check all of it.
+
+    Args:
+        words: (L,) int32 array, or the bytes of one (little-endian).
+        size: elements that the message must cover; default None: what it says itself.
+
+    Raises:
+        NetworkError: if anything about the message is not as the format has it.
+    """
+    message = _as_words(words)
+    segments: list[Segment] = []
+    position = start = 0
+    while position < message.size:
+        segment = _parse_segment(message[position:], start)
+        position += HEADER_WORDS + segment.payload.size
+        start = segment.stop
+        if size is not None and start > size:
+            break
+        segments.append(segment)
+    if not segments or (size is not None and start != size):
+        raise _bad(f"must cover {'the vector' if size is None else size}", "covered", start)
+    return segments
+
+
+def _as_words(words: Any) -> Words:
+    if isinstance(words, bytes | bytearray | memoryview):
+        data = memoryview(words)
+        if data.nbytes % WORD.itemsize or not data.c_contiguous:
+            raise _bad("must be whole int32 words", "size_bytes", data.nbytes)
+        return np.frombuffer(data, WORD)
+    if not isinstance(words, np.ndarray) or words.ndim != 1 or words.dtype != WORD:
+        raise _bad(
+            "must be a 1-D int32 array",
+            "words",
+            f"{type(words).__name__} {getattr(words, 'dtype', '')}",
+        )
+    return np.ascontiguousarray(words)
+
+
+def _parse_segment(words: Words, start: int) -> Segment:
+    if words.size < HEADER_WORDS:
+        raise _bad("must have a header of 4 words in each segment", "words", words.size)
+    count, size, _, kind = (int(word) for word in words[:HEADER_WORDS])
+    threshold = float(words[2:3].view("<f4")[0])
+    if size < 0:
+        raise _bad("must not have a negative length", "N", size)
+    if not (math.isfinite(threshold) and threshold > 0):
+        raise _bad("must have a finite threshold above 0", "t", threshold)
+    if kind == SPARSE:
+        if not 0 <= count <= size:
+            raise _bad(f"must have a count from 0 to N={size}", "count", count)
+        length = count
+    elif kind == BITMAP:
+        if count != size:
+            raise _bad(f"must name the same length twice in a bitmap, N={size}", "count", count)
+        length = bitmap_words(size)
+    else:
+        raise _bad("must be sparse (0) or a bitmap (1)", "type", kind)
+    payload = words[HEADER_WORDS : HEADER_WORDS + length]
+    if payload.size != length:
+        raise _bad(f"must have {length} words after the header", "words", payload.size)
+    if kind == SPARSE:
+        payload = _ascending(payload, size)
+    else:
+        spare = 0xFFFF << size % 16 & 0xFFFF
+        if int(payload[-1]) & (spare | spare << 16):
+            raise _bad(f"must have no bits beyond N={size}", "last_word", int(payload[-1]))
+    return Segment(
+        start=start, size=size, threshold=threshold, dense=kind == BITMAP, payload=payload
+    )
+
+
+def _ascending(payload: Words, size: int) -> Words:
+    """The signed indices in ascending order; DL4J writes them in any order."""
+    numbers = np.abs(payload)  # -2**31 stays negative and is refused with the zeros
+    if numbers.size and not (int(numbers.min()) >= 1 and int(numbers.max()) <= size):
+        raise _bad(f"must have indices from 1 to N={size}", "index", _first(payload, numbers, size))
+    if (numbers[1:] > numbers[:-1]).all():
+        return payload
+    order = np.argsort(numbers)
+    numbers = numbers[order]
+    if not (numbers[1:] > numbers[:-1]).all():
+        repeated = numbers[1:][numbers[1:] == numbers[:-1]]
+        raise _bad("must name each index once", "index", int(repeated[0]))
+    return payload[order]
+
+
+def _first(payload: Words, numbers: Words, size: int) -> int:
+    return int(payload[(numbers < 1) | (numbers > size)][0])
+
+
+def _bad(rule: str, name: str, value: Any) -> NetworkError:
+    return NetworkError(f"An update message {rule}. Received: {name}={value}.")

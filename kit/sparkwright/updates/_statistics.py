@@ -1,0 +1,127 @@
+"""What a residual looks like beside its threshold, for the debug line of each step; pure."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ._format import check_threshold
+from ._vectors import BLOCK, Pieces, Vector, block_bounds, difference, paired, single
+
+PERCENTILES = (50.0, 95.0, 99.0, 99.9, 99.99)
+SAMPLE = 100_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResidualStatistics:
+    """A residual in a few numbers.
+
+    Attributes:
+        length: elements, N.
+        threshold: t, as float32 rounds it.
+        count: elements with |r| >= t; what encoding would select.
+        mean: mean of |r|.
+        maximum: largest |r|.
+        percentiles: of |r|, at 50, 95, 99, 99.9 and 99.99 %.
+        sampled: how many elements the percentiles were computed on.
+    """
+
+    length: int
+    threshold: float
+    count: int
+    mean: float
+    maximum: float
+    percentiles: tuple[float, ...]
+    sampled: int
+
+    @property
+    def sparsity(self) -> float:
+        """`count` / `length`."""
+        return self.count / self.length if self.length else 0.0
+
+    def line(self) -> str:
+        """All of it in one line; each percentile also in thresholds."""
+        percentiles = ", ".join(
+            f"{p:g} %: {value:.4g} ({value / self.threshold:.4g} t)"
+            for p, value in zip(PERCENTILES, self.percentiles, strict=True)
+        )
+        sample = "" if self.sampled == self.length else f" of {self.sampled:,} elements"
+        return (
+            f"residual: length {self.length:,}, threshold t {self.threshold:.4g}, "
+            f"count |r| >= t {self.count:,}, sparsity {self.sparsity:.4g}, "
+            f"mean |r| {self.mean:.4g}, max |r| {self.maximum:.4g}, "
+            f"percentiles{sample}: {percentiles}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields and the sparsity."""
+        return {
+            **asdict(self),
+            "percentiles": dict(
+                zip(map("{:g}".format, PERCENTILES), self.percentiles, strict=True)
+            ),
+            "sparsity": self.sparsity,
+        }
+
+
+def residual_statistics(
+    shared: Vector, local: Sequence[Vector], threshold: float, *, exact: bool = False
+) -> ResidualStatistics:
+    """Describe `shared - local`; nothing is changed.
+
+    Args:
+        shared: (N,) float32 or float64.
+        local: 1-D arrays of N elements in all.
+        threshold: t; with a threshold for each variable, ask for each variable.
+        exact: compute the percentiles on every element. Default False: on at most 100,000 evenly
+            spaced ones. The other figures are always of every element.
+
+    Raises:
+        DataError: if the vectors do not fit each other.
+        ConfigurationError: if the threshold is not a finite number above 0.
+
+    Example:
+        >>> print(residual_statistics(np.zeros(2), [np.array([3.0, -1.0])], 2.0).line()[:63])
+        residual: length 2, threshold t 2, count |r| >= t 1, sparsity 0
+    """
+    ours, theirs = paired(single("shared", shared, writable=False), local)
+    rounded = check_threshold(threshold)
+    scratch = np.empty(BLOCK, shared.dtype)
+    count, total, maximum = 0, 0.0, 0.0
+    for bounds in block_bounds(0, ours.size):
+        residual = difference(ours, theirs, bounds, scratch)
+        np.abs(residual, out=residual)
+        count += int(np.count_nonzero(residual >= rounded))
+        total += float(residual.sum())
+        largest = float(residual.max())
+        maximum = largest if math.isnan(largest) else max(maximum, largest)
+    sample = _sample(ours, theirs, 1 if exact else -(-ours.size // SAMPLE))
+    with np.errstate(invalid="ignore"):
+        found = np.percentile(sample, PERCENTILES) if sample.size else np.zeros(len(PERCENTILES))
+    return ResidualStatistics(
+        length=ours.size,
+        threshold=rounded,
+        count=count,
+        mean=total / ours.size if ours.size else 0.0,
+        maximum=maximum,
+        percentiles=tuple(float(value) for value in found),
+        sampled=sample.size,
+    )
+
+
+def _sample(shared: Pieces, local: Pieces, stride: int) -> Vector:
+    """|shared - local| of every `stride`-th element."""
+    stride = max(stride, 1)
+    own, other = (
+        np.concatenate(
+            [
+                array[-start % stride :: stride]
+                for array, start in zip(pieces.arrays, pieces.starts, strict=False)
+            ]
+        )
+        for pieces in (shared, local)
+    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.abs(own - other)
