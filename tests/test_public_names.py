@@ -9,6 +9,7 @@ import pytest
 import sparkwright as sw
 
 PUBLIC = {
+    "AdaptiveThreshold",
     "Checkpointing",
     "ConfigurationError",
     "DataError",
@@ -16,16 +17,20 @@ PUBLIC = {
     "DefaultRepartitioner",
     "DistributedDataSet",
     "Evaluation",
+    "FixedThreshold",
     "MeshConfig",
     "NetworkError",
     "NonFiniteLossError",
     "ParallelWrapper",
     "ParameterAveragingTrainingMaster",
+    "ResidualClipping",
     "RunInterrupted",
     "RunTimeoutError",
+    "SharedTrainingMaster",
     "SlotsError",
     "SparkNetwork",
     "SparkwrightError",
+    "TargetSparsity",
     "TrainingHook",
     "TrainingRun",
     "WorkerError",
@@ -34,6 +39,9 @@ PUBLIC = {
     "networks",
     "save_model",
     "start_spark",
+    "training_master_from_dict",
+    "training_master_from_json",
+    "training_master_from_yaml",
 }
 SUBMODULES = {module.name for module in pkgutil.iter_modules(sw.__path__)}
 PACKAGES = sorted(name for name in SUBMODULES if not name.startswith("_") and name != "errors")

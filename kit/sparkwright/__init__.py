@@ -32,9 +32,19 @@ from .masters import (
     Checkpointing as Checkpointing,
     MeshConfig as MeshConfig,
     ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
+    SharedTrainingMaster as SharedTrainingMaster,
     TrainingHook as TrainingHook,
+    training_master_from_dict as training_master_from_dict,
+    training_master_from_json as training_master_from_json,
+    training_master_from_yaml as training_master_from_yaml,
 )
 from .partitions import DefaultRepartitioner as DefaultRepartitioner
 from .runs import TrainingRun as TrainingRun
 from .spark import SparkNetwork as SparkNetwork, start_spark as start_spark
 from .storage import load_model as load_model, save_model as save_model
+from .updates import (
+    AdaptiveThreshold as AdaptiveThreshold,
+    FixedThreshold as FixedThreshold,
+    ResidualClipping as ResidualClipping,
+    TargetSparsity as TargetSparsity,
+)

@@ -6,4 +6,10 @@ from ._parameter_averaging import (
     ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
 )
 from ._plan import TrainingPlan as TrainingPlan
+from ._reading import (
+    training_master_from_dict as training_master_from_dict,
+    training_master_from_json as training_master_from_json,
+    training_master_from_yaml as training_master_from_yaml,
+)
+from ._shared_training import SharedTrainingMaster as SharedTrainingMaster
 from ._training_master import TrainingHook as TrainingHook, TrainingMaster as TrainingMaster

@@ -81,3 +81,16 @@ def check_instance(name: str, value: Any, kind: type[Any], *, optional: bool = F
             f"`{name}` must be {article} {kind.__name__}{' or None' if optional else ''}. "
             f"Received: {name}={value!r}."
         )
+
+
+def check_protocol(name: str, value: Any, kind: type[Any], methods: Collection[str]) -> None:
+    """Refuse anything but an object with `methods`, such as a class in place of its instance.
+
+    Raises:
+        ConfigurationError: naming the option, the methods and what it received.
+    """
+    if isinstance(value, type) or not all(callable(getattr(value, m, None)) for m in methods):
+        raise ConfigurationError(
+            f"`{name}` must be a {kind.__name__}, an object with "
+            f"{' and '.join(f'`{method}`' for method in methods)}. Received: {name}={value!r}."
+        )
