@@ -1,26 +1,15 @@
 """Checkpoints at a URL: what a run needs to go on later, written while it trains.
 
-A checkpoint is one file, `checkpoint-<averagings>.swc`: a ZIP archive, stored and not compressed.
-It holds `meta.json`, `vector.npy`, `history/<column>.npy` and `extras/<worker>.bin`. `meta.json`
-has the SHA-256 of every other member; the archive's own CRC-32 covers `meta.json`. Reading one
-executes nothing: arrays are plain numbers, the rest is JSON.
+A checkpoint is one file, `checkpoint-<averagings>.swc`: an archive of `meta.json`, `vector.npy`,
+`history/<column>.npy` and `extras/<worker>.bin`. Reading one executes nothing. After a failure of
+the machine itself the newest file may be damaged: then the one before it serves.
 """
 
-import hashlib
-import io
-import json
 import logging
 import re
-import struct
 import threading
-import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO
-from urllib.parse import quote
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from sparkwright.errors import ConfigurationError, DataError, SparkwrightError
 from sparkwright.storage._files import (
@@ -32,125 +21,18 @@ from sparkwright.storage._files import (
     write_atomically,
 )
 
-from ._protocol import Progress
+from ._checkpoint_format import Checkpoint as Checkpoint, decode, encode
 
 _log = logging.getLogger(__name__)
-_FORMAT = 1
-_HEADER_LIMIT_BYTES = 4096
-_VECTOR_TYPES = (np.dtype(np.float32).str, np.dtype(np.float64).str)
-_BLOCK_BYTES = 1 << 20  # stays in a core's cache between its digest, its CRC and its writing
 _NAME = re.compile(r"checkpoint-([0-9]{8,})\.swc")
 _TEMPORARY = re.compile(r"\.checkpoint-([0-9]{8,})\.swc\.[0-9a-f]{8}\.tmp")
-_META: dict[str, type] = {
-    "progress": dict,
-    "has_updater": bool,
-    "master": dict,
-    "fingerprint": str,
-    "rows": list,
-    "epochs": int,
-    "run": str,
-    "validation": list,
-    "written": str,
-    "versions": dict,
-    "columns": list,
-    "extras": int,
-    "sha256": dict,
-}
-# What a damaged archive makes `zipfile` and the reading of its description raise.
-_DAMAGE = (
-    *(zipfile.BadZipFile, ValueError, LookupError, TypeError, AttributeError, EOFError),
-    *(NotImplementedError, RuntimeError, ArithmeticError, struct.error, MemoryError),
-)
-_SAID = (ValueError, zipfile.BadZipFile)
-# Besides data and seed, these decide which examples a minibatch consists of.
 _OLD_KIND = "ParameterAveragingTrainingMaster"  # settings without a name are its
+# Besides data and seed, these decide which examples a minibatch consists of.
 _DECISIVE = ("batch_size_per_worker", "shuffle", "repartition", "repartition_strategy")
 
 
 class CheckpointNotFoundError(SparkwrightError, FileNotFoundError):
     """There is no whole checkpoint at a URL."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Checkpoint:
-    """What a run needs to go on where it was.
-
-    Attributes:
-        progress: what has been averaged, and so counts.
-        vector: the floating-point state, 1-D float32 or float64, see `ModelState.read`.
-        extras: the packed integer state of every worker; default: none is kept.
-        has_updater: whether `vector` ends with the optimizer's state.
-        master: JSON-able settings, with the seed that the run used.
-        fingerprint: of the network's definition.
-        rows: examples of every worker.
-        epochs: how many the run was to train.
-        run: its id.
-        history: 1-D columns of one length, see `History.rows`; default empty.
-        validation: JSON-able validation points so far; default none.
-        written: when, as ISO 8601 text; default empty (unknown).
-        versions: of the libraries, by name; default empty.
-
-    Raises:
-        DataError: if an array or a number cannot be meant that way.
-    """
-
-    progress: Progress
-    vector: NDArray[Any]
-    has_updater: bool
-    master: dict[str, Any]
-    fingerprint: str
-    rows: tuple[int, ...]
-    epochs: int
-    run: str
-    extras: tuple[bytes, ...] = ()
-    history: Mapping[str, NDArray[Any]] = field(default_factory=dict[str, NDArray[Any]])
-    validation: Sequence[dict[str, Any]] = ()
-    written: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    def __post_init__(self) -> None:
-        """Check what reading relies on."""
-        if self.vector.ndim != 1 or self.vector.dtype.str not in _VECTOR_TYPES:
-            raise DataError(
-                "a checkpoint's vector must be 1-D, of float32 or float64. Received: "
-                f"shape {self.vector.shape}, dtype {self.vector.dtype}."
-            )
-        for name, column in self.history.items():
-            if column.ndim != 1 or column.dtype.kind not in "biuf" or not column.dtype.isnative:
-                raise DataError(
-                    "a history's columns must be 1-D, of numbers. Received: "
-                    f"{name} of shape {column.shape}, dtype {column.dtype}."
-                )
-        if len({len(column) for column in self.history.values()}) > 1:
-            raise DataError(
-                "a history's columns must be of one length. Received: "
-                f"{ {name: len(column) for name, column in self.history.items()} }."
-            )
-        if len(self.extras) not in (0, len(self.rows)):
-            raise DataError(
-                "a checkpoint must have the integer state of every worker or of none. Received: "
-                f"{len(self.extras)} of {len(self.rows)} workers."
-            )
-        for name in ("epoch", "averagings"):
-            if not isinstance(getattr(self.progress, name), int) or self.progress.averagings < 0:
-                raise DataError(f"progress must count from 0. Received: {self.progress}.")
-
-    def meta(self) -> dict[str, Any]:
-        """JSON-able fields: all but the arrays and `extras`, of which only the number is here."""
-        return {
-            "progress": self.progress.to_dict(),
-            "has_updater": self.has_updater,
-            "master": self.master,
-            "fingerprint": self.fingerprint,
-            "rows": self.rows,
-            "epochs": self.epochs,
-            "run": self.run,
-            "validation": list(self.validation),
-            "written": self.written,
-            "versions": dict(self.versions),
-            "columns": list(self.history),
-            "extras": len(self.extras),
-        }
 
 
 def write_checkpoint(folder_url: str, checkpoint: Checkpoint, *, keep: int) -> str:
@@ -179,7 +61,7 @@ def write_checkpoint(folder_url: str, checkpoint: Checkpoint, *, keep: int) -> s
     name = f"checkpoint-{checkpoint.progress.averagings:08d}.swc"
     url = join(folder_url, name)
     with write_atomically(url) as file:
-        _write_archive(file, checkpoint)
+        encode(file, checkpoint)
     try:
         _prune(folder_url, checkpoint.progress.averagings, keep)
     except OSError as error:
@@ -273,9 +155,10 @@ def check_resumable(
         )
     done = checkpoint.progress.epoch
     if epochs <= done and not checkpoint.progress.to_dict().get("todo"):
+        count = f"{done} epoch{'s' if done > 1 else ''}"
         raise ConfigurationError(
-            f"the checkpointed run has already trained {'all ' if epochs == done else ''}{done} "
-            f"epochs. Received: epochs={epochs}. Give more than {done}."
+            f"the checkpointed run has already trained {'all ' if epochs == done > 1 else ''}"
+            f"{count}. Received: epochs={epochs}. Give more than {done}."
         )
 
 
@@ -366,133 +249,12 @@ def _numbered(names: Sequence[str], pattern: re.Pattern[str]) -> list[tuple[int,
     return sorted((int(match[1]), match[0]) for match in found)
 
 
-def _write_archive(file: BinaryIO, checkpoint: Checkpoint) -> None:
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        members: list[tuple[str, tuple[Any, ...]]] = [
-            ("vector.npy", _npy(checkpoint.vector)),
-            *((_column(name), _npy(column)) for name, column in checkpoint.history.items()),
-            *((f"extras/{w}.bin", (extra,)) for w, extra in enumerate(checkpoint.extras)),
-        ]
-        digests = {name: _write_member(archive, name, *parts) for name, parts in members}
-        meta = {"format": _FORMAT, **checkpoint.meta(), "sha256": digests}
-        text = json.dumps(meta, indent=1, default=_plain_number)
-        _write_member(archive, "meta.json", text.encode())
-
-
-def _write_member(archive: zipfile.ZipFile, name: str, *parts: Any) -> str:
-    views = [memoryview(part) for part in parts]
-    large = sum(len(view) for view in views) >= zipfile.ZIP64_LIMIT // 2
-    digest = hashlib.sha256()
-    with archive.open(zipfile.ZipInfo(name), "w", force_zip64=large) as member:
-        for view in views:
-            for start in range(0, len(view), _BLOCK_BYTES):
-                block = view[start : start + _BLOCK_BYTES]
-                digest.update(block)
-                member.write(block)
-    return digest.hexdigest()
-
-
-def _npy(array: NDArray[Any]) -> tuple[Any, ...]:
-    array = np.ascontiguousarray(array)
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
-    return header.getvalue(), array.view(np.uint8)
-
-
-def _column(name: str) -> str:
-    return f"history/{quote(name, safe=' ')}.npy"
-
-
-def _plain_number(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"a checkpoint's settings must be JSON-able. Received: {value!r}.")
-
-
 def _read_file(url: str) -> Checkpoint:
     with open_to_read(url) as file:
         try:
-            with zipfile.ZipFile(file) as archive:
-                return _read_archive(archive, file.seek(0, io.SEEK_END))
-        except _DAMAGE as error:
-            reason = str(error) if isinstance(error, _SAID) else repr(error)
+            return decode(file)
+        except ValueError as error:
             raise DataError(
                 f"a checkpoint must be whole and unchanged. Received: {url}, which is not: "
-                f"{reason}. Go on from an earlier one."
+                f"{error}. Go on from an earlier one."
             ) from error
-
-
-def _read_archive(archive: zipfile.ZipFile, size_bytes: int) -> Checkpoint:
-    members = {info.filename: info for info in archive.infolist()}
-    if len(members) != len(archive.infolist()):
-        raise ValueError("two members have the same name")
-    for info in members.values():
-        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-            raise ValueError(f"{info.filename} is compressed")
-        if not 0 <= info.header_offset <= size_bytes - info.file_size:
-            raise ValueError(f"{info.filename} does not fit into the file")
-    if sum(info.file_size for info in members.values()) > size_bytes:
-        raise ValueError("its members are larger than the file")
-    meta = json.loads(bytes(_read_member(archive, members["meta.json"])))
-    if meta.get("format") != _FORMAT:
-        raise ValueError(
-            f"its format is {meta.get('format')!r}, this version of Sparkwright reads {_FORMAT}"
-        )
-    for name, kind in _META.items():
-        if not isinstance(meta.get(name), kind):
-            raise ValueError(f"its {name} is {meta.get(name)!r}")
-    digests, columns = meta["sha256"], {name: _column(name) for name in meta["columns"]}
-    extras = [f"extras/{worker}.bin" for worker in range(min(meta["extras"], len(members)))]
-    if set(members) != {"meta.json", "vector.npy", *columns.values(), *extras}:
-        raise ValueError(f"it should not consist of {sorted(members)}")
-
-    def read(name: str) -> NDArray[np.uint8]:
-        return _read_member(archive, members[name], digests[name])
-
-    return Checkpoint(
-        progress=Progress.from_dict(meta["progress"]),
-        vector=_array("vector.npy", read("vector.npy")),
-        history={name: _array(member, read(member)) for name, member in columns.items()},
-        extras=tuple(read(name).tobytes() for name in extras),
-        rows=tuple(int(count) for count in meta["rows"]),
-        **{
-            name: meta[name]
-            for name in _META.keys() & Checkpoint.__dataclass_fields__.keys()
-            if name not in ("progress", "extras", "rows")
-        },
-    )
-
-
-def _read_member(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, sha256: str | None = None
-) -> NDArray[np.uint8]:
-    content = np.empty(info.file_size, np.uint8)
-    digest, at = hashlib.sha256(), 0
-    with archive.open(info) as member:
-        while at < len(content):
-            block = content[at : at + _BLOCK_BYTES]
-            count = member.readinto(block.data)
-            if not count:
-                raise ValueError(f"{info.filename} ends early")
-            digest.update(block[:count])
-            at += count
-    if sha256 is not None and digest.hexdigest() != sha256:
-        raise ValueError(f"{info.filename} differs from its SHA-256")
-    return content
-
-
-def _array(name: str, content: NDArray[np.uint8]) -> NDArray[Any]:
-    """The 1-D array of numbers in an .npy file, without a copy; never unpickles."""
-    header = io.BytesIO(content[:_HEADER_LIMIT_BYTES].tobytes())
-    try:
-        if np.lib.format.read_magic(header) != (1, 0):
-            raise ValueError("its version is not 1.0")
-        shape, _, dtype = np.lib.format.read_array_header_1_0(header)
-    except Exception as error:  # the parser's own errors and warnings are of many kinds
-        raise ValueError(f"{name} is no array: {error}") from error
-    if dtype.kind not in "biuf" or not dtype.isnative or len(shape) != 1:
-        raise ValueError(f"{name} is not 1-D, of numbers: shape {shape}, dtype {dtype}")
-    start = header.tell()
-    if start + shape[0] * dtype.itemsize != len(content):
-        raise ValueError(f"{name} has not the size that its header says")
-    return content[start:].view(dtype)

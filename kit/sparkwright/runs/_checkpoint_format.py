@@ -1,0 +1,178 @@
+"""A checkpoint, and the archive that it is in a file."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import DataError
+from sparkwright.storage._archive import ArchiveError, is_numbers, read_archive, write_archive
+
+from ._protocol import Progress
+
+_FORMAT = 1
+_VECTOR_TYPES = (np.dtype(np.float32).str, np.dtype(np.float64).str)
+_META: dict[str, type] = {
+    "progress": dict,
+    "has_updater": bool,
+    "master": dict,
+    "fingerprint": str,
+    "rows": list,
+    "epochs": int,
+    "run": str,
+    "validation": list,
+    "written": str,
+    "versions": dict,
+    "columns": list,
+    "extras": int,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Checkpoint:
+    """What a run needs to go on where it was.
+
+    Attributes:
+        progress: what has been averaged, and so counts.
+        vector: the floating-point state, 1-D float32 or float64, see `ModelState.read`.
+        extras: the packed integer state of every worker; default: none is kept.
+        has_updater: whether `vector` ends with the optimizer's state.
+        master: JSON-able settings, with the seed that the run used.
+        fingerprint: of the network's definition.
+        rows: examples of every worker.
+        epochs: how many the run was to train.
+        run: its id.
+        history: 1-D columns of one length, see `History.rows`; default empty.
+        validation: JSON-able validation points so far; default none.
+        written: when, as ISO 8601 text; default empty (unknown).
+        versions: of the libraries, by name; default empty.
+
+    Raises:
+        DataError: if an array or a number cannot be meant that way.
+    """
+
+    progress: Progress
+    vector: NDArray[Any]
+    has_updater: bool
+    master: dict[str, Any]
+    fingerprint: str
+    rows: tuple[int, ...]
+    epochs: int
+    run: str
+    extras: tuple[bytes, ...] = ()
+    history: Mapping[str, NDArray[Any]] = field(default_factory=dict[str, NDArray[Any]])
+    validation: Sequence[dict[str, Any]] = ()
+    written: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        """Check what reading relies on."""
+        if self.vector.ndim != 1 or self.vector.dtype.str not in _VECTOR_TYPES:
+            raise DataError(
+                "a checkpoint's vector must be 1-D, of float32 or float64. Received: "
+                f"shape {self.vector.shape}, dtype {self.vector.dtype}."
+            )
+        for name, column in self.history.items():
+            if not is_numbers(column):
+                raise DataError(
+                    "a history's columns must be 1-D, of numbers. Received: "
+                    f"{name} of shape {column.shape}, dtype {column.dtype}."
+                )
+        if len({len(column) for column in self.history.values()}) > 1:
+            raise DataError(
+                "a history's columns must be of one length. Received: "
+                f"{ {name: len(column) for name, column in self.history.items()} }."
+            )
+        if len(self.extras) not in (0, len(self.rows)):
+            raise DataError(
+                "a checkpoint must have the integer state of every worker or of none. Received: "
+                f"{len(self.extras)} of {len(self.rows)} workers."
+            )
+        counts: list[Any] = [self.progress.epoch, self.progress.averagings]
+        if not all(isinstance(count, int) and count >= 0 for count in counts):
+            raise DataError(f"a checkpoint's progress must count from 0. Received: {counts}.")
+
+
+def encode(file: BinaryIO, checkpoint: Checkpoint) -> None:
+    """Write `checkpoint` to `file`, which need not be seekable, without copying its arrays."""
+    write_archive(file, _meta(checkpoint), _members(checkpoint))
+
+
+def decode(file: BinaryIO) -> Checkpoint:
+    """The inverse of `encode`; nothing in the file is executed.
+
+    Raises:
+        ValueError: if anything in it is not as it was written; says what.
+    """
+    meta, members = read_archive(file)
+    try:
+        return _from_archive(meta, members)
+    except (ArchiveError, DataError):
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise ArchiveError(f"its description has another form ({error!r})") from error
+
+
+def _from_archive(meta: Any, members: dict[str, Any]) -> Checkpoint:
+    if meta.get("format") != _FORMAT:
+        raise ArchiveError(
+            f"its format is {meta.get('format')!r}, this version of sparkwright reads {_FORMAT}"
+        )
+    if wrong := [name for name, kind in _META.items() if not isinstance(meta.get(name), kind)]:
+        raise ArchiveError(f"its {wrong[0]} is {meta.get(wrong[0])!r}")
+    extras = [name for name in members if name.endswith(".bin")]
+    checkpoint = Checkpoint(
+        progress=Progress.from_dict(meta["progress"]),
+        vector=members["vector.npy"],
+        has_updater=meta["has_updater"],
+        master=meta["master"],
+        fingerprint=meta["fingerprint"],
+        rows=tuple(int(count) for count in meta["rows"]),
+        epochs=meta["epochs"],
+        run=meta["run"],
+        extras=tuple(members[_extra(worker)] for worker in range(len(extras))),
+        history={name: members[_column(name)] for name in meta["columns"]},
+        validation=tuple(meta["validation"]),
+        written=meta["written"],
+        versions=meta["versions"],
+    )
+    if _members(checkpoint).keys() != members.keys() or meta["extras"] != len(extras):
+        raise ArchiveError(f"it should not consist of {sorted(members)}")
+    return checkpoint
+
+
+def _column(name: str) -> str:
+    return f"history/{quote(name, safe=' ')}.npy"
+
+
+def _extra(worker: int) -> str:
+    return f"extras/{worker}.bin"
+
+
+def _meta(checkpoint: Checkpoint) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "progress": checkpoint.progress.to_dict(),
+        "has_updater": checkpoint.has_updater,
+        "master": checkpoint.master,
+        "fingerprint": checkpoint.fingerprint,
+        "rows": checkpoint.rows,
+        "epochs": checkpoint.epochs,
+        "run": checkpoint.run,
+        "validation": list(checkpoint.validation),
+        "written": checkpoint.written,
+        "versions": dict(checkpoint.versions),
+        "columns": list(checkpoint.history),
+        "extras": len(checkpoint.extras),
+    }
+
+
+def _members(checkpoint: Checkpoint) -> dict[str, NDArray[Any] | bytes]:
+    return {
+        "vector.npy": checkpoint.vector,
+        **{_column(name): column for name, column in checkpoint.history.items()},
+        **{_extra(worker): extra for worker, extra in enumerate(checkpoint.extras)},
+    }

@@ -1,0 +1,179 @@
+"""Arrays and bytes in one file: a ZIP archive, stored and not compressed, with SHA-256 digests.
+
+Arrays are members in NumPy's own format (`.npy`). `meta.json`, the last member, holds the caller's
+JSON-able fields and the SHA-256 of every other member; the archive's own CRC-32 covers
+`meta.json`. Any ZIP tool opens such a file. Reading executes nothing, and allocates nothing that
+is larger than the file.
+"""
+
+import hashlib
+import io
+import json
+import struct
+import zipfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+_META = "meta.json"
+_DIGESTS = "sha256"
+# Stays in a core's cache between its CRC and its writing.
+_BLOCK_BYTES = 1 << 20
+_HEADER_LIMIT_BYTES = 4096
+# What damage makes `zipfile` and `json` raise; `OSError` is the store's.
+_DAMAGE = (
+    *(zipfile.BadZipFile, ValueError, LookupError, TypeError, AttributeError, EOFError),
+    *(NotImplementedError, RuntimeError, OverflowError, MemoryError, struct.error),
+)
+
+
+class ArchiveError(ValueError):
+    """A file is no archive as `write_archive` writes it, or damaged; says what is wrong."""
+
+
+def write_archive(
+    file: BinaryIO, meta: Mapping[str, Any], members: Mapping[str, NDArray[Any] | bytes]
+) -> None:
+    """Write `meta` and `members` to `file`, which need not be seekable, without copying arrays.
+
+    Args:
+        file: open for writing.
+        meta: JSON-able fields; NumPy's scalars count.
+        members: name -> a 1-D array of native numbers (the name ends in ".npy"), or bytes.
+    """
+    # Digests take longer than writing to a disk's cache, so they are computed beside it.
+    with (
+        ThreadPoolExecutor(1) as hashing,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        digests: dict[str, str] = {}
+        for name, content in members.items():
+            parts = _parts(content)
+            digest = hashing.submit(_sha256, parts)
+            _write_member(archive, name, parts)
+            digests[name] = digest.result()
+        text = json.dumps({**meta, _DIGESTS: digests}, indent=1, default=_plain_number)
+        _write_member(archive, _META, (memoryview(text.encode()),))
+
+
+def read_archive(file: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any] | bytes]]:
+    """The inverse of `write_archive`; arrays can be written to.
+
+    Raises:
+        ArchiveError: if anything is not as it was written.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            infos = _checked(archive.infolist(), file.seek(0, io.SEEK_END))
+            meta: Any = json.loads(_read_member(archive, infos.pop(_META)).tobytes())
+            digests: dict[str, str] = meta.pop(_DIGESTS)
+            if digests.keys() != infos.keys():
+                raise ArchiveError(f"it should not consist of {sorted(infos)}")
+            members: dict[str, NDArray[Any] | bytes] = {}
+            for name, info in infos.items():
+                content = _read_member(archive, info, digests[name])
+                array = name.endswith(".npy")
+                members[name] = _array(name, content) if array else content.tobytes()
+            return meta, members
+    except ArchiveError:
+        raise
+    except _DAMAGE as error:
+        raise ArchiveError(f"it cannot be read ({type(error).__name__}: {error})") from error
+
+
+def is_numbers(array: NDArray[Any]) -> bool:
+    """Whether `array` can be a member: 1-D, of native numbers or truth values."""
+    return array.ndim == 1 and _is_number(array.dtype)
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "biuf" and dtype.isnative
+
+
+def _checked(infos: list[zipfile.ZipInfo], size_bytes: int) -> dict[str, zipfile.ZipInfo]:
+    """The archive's directory by name, after what it says was held against the file's size."""
+    for info in infos:
+        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+            raise ArchiveError(f"{info.filename} is compressed")
+        if not 0 <= info.header_offset <= size_bytes - info.file_size:
+            raise ArchiveError(f"{info.filename} does not fit into the file")
+    if sum(info.file_size for info in infos) > size_bytes:
+        raise ArchiveError("its members are larger than the file")
+    by_name = {info.filename: info for info in infos}
+    if len(by_name) != len(infos):
+        raise ArchiveError("two members have one name")
+    if _META not in by_name:
+        raise ArchiveError(f"it has no {_META}")
+    return by_name
+
+
+def _parts(content: NDArray[Any] | bytes) -> tuple[memoryview, ...]:
+    if isinstance(content, bytes):
+        return (memoryview(content),)
+    if not is_numbers(content):
+        raise TypeError(f"only 1-D arrays of numbers can be written. Received: {content.dtype}.")
+    content = np.ascontiguousarray(content)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(content))
+    return header.getbuffer(), content.view(np.uint8).data
+
+
+def _sha256(parts: tuple[memoryview, ...]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _write_member(archive: zipfile.ZipFile, name: str, parts: tuple[memoryview, ...]) -> None:
+    large = sum(len(part) for part in parts) >= zipfile.ZIP64_LIMIT // 2
+    with archive.open(zipfile.ZipInfo(name), "w", force_zip64=large) as member:
+        for part in parts:
+            for start in range(0, len(part), _BLOCK_BYTES):
+                member.write(part[start : start + _BLOCK_BYTES])
+
+
+def _read_member(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, sha256: str | None = None
+) -> NDArray[np.uint8]:
+    content = np.empty(info.file_size, np.uint8)
+    digest, at = hashlib.sha256(), 0
+    with archive.open(info) as member:
+        while True:  # to its end, where `zipfile` checks the CRC-32
+            block = member.read(_BLOCK_BYTES)
+            if not block:
+                break
+            content[at : at + len(block)] = np.frombuffer(block, np.uint8)
+            digest.update(block)
+            at += len(block)
+    if at != len(content):
+        raise ArchiveError(f"{info.filename} ends early")
+    if sha256 is not None and digest.hexdigest() != sha256:
+        raise ArchiveError(f"{info.filename} differs from its SHA-256")
+    return content
+
+
+def _array(name: str, content: NDArray[np.uint8]) -> NDArray[Any]:
+    """The array in an .npy file, without a copy; never unpickles."""
+    header = io.BytesIO(content[:_HEADER_LIMIT_BYTES].tobytes())
+    try:
+        if np.lib.format.read_magic(header) != (1, 0):
+            raise ArchiveError("its version is not 1.0")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(header)
+    except Exception as error:  # the parser's own errors and warnings are of many kinds
+        raise ArchiveError(f"{name} is no array: {error}") from error
+    if len(shape) != 1 or not _is_number(dtype):
+        raise ArchiveError(f"{name} is not 1-D, of numbers: shape {shape}, dtype {dtype}")
+    start = header.tell()
+    if start + shape[0] * dtype.itemsize != len(content):
+        raise ArchiveError(f"{name} has not the size that its header says")
+    return content[start:].view(dtype)
+
+
+def _plain_number(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"only JSON-able fields can be written. Received: {value!r}.")

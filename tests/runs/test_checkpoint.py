@@ -1,0 +1,503 @@
+"""Checkpoints: what is written is read, damage is not, the newest are kept, and who may go on."""
+
+import io
+import itertools
+import json
+import logging
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.runs import _checkpoint
+from sparkwright.runs._checkpoint import (
+    Checkpoint,
+    CheckpointNotFoundError,
+    CheckpointWriter,
+    check_resumable,
+    read_checkpoint,
+    write_checkpoint,
+)
+from sparkwright.runs._history import History
+from sparkwright.runs._protocol import Progress
+from sparkwright.storage._archive import read_archive, write_archive
+from sparkwright.storage._files import join, list_folder, open_to_read, read_bytes, write_atomically
+
+_NUMBERS = itertools.count()
+NAME_0 = "checkpoint-00000000.swc"
+
+
+def new_folder() -> str:
+    return f"memory://checkpoints {next(_NUMBERS)}/of a run"
+
+
+@pytest.fixture(params=["path", "file", "memory"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    places = {"path": str(tmp_path / "a b"), "file": f"file://{tmp_path}/a b"}
+    return places.get(request.param) or new_folder()
+
+
+def checkpoint_at(averagings: int = 0, **fields: Any) -> Checkpoint:
+    defaults: dict[str, Any] = {
+        "progress": Progress(epoch=2, averagings=averagings),
+        "vector": np.linspace(0, 1, 7, dtype=np.float32) + averagings,
+        "has_updater": True,
+        "master": {**ParameterAveragingTrainingMaster().to_dict(), "seed": 7},
+        "fingerprint": "abc",
+        "rows": (100, 101),
+        "epochs": 5,
+        "run": "run-1",
+    }
+    return Checkpoint(**(defaults | fields))
+
+
+def assert_same(one: Checkpoint, other: Checkpoint) -> None:
+    for name in Checkpoint.__dataclass_fields__.keys() - {"vector", "history", "validation"}:
+        assert getattr(one, name) == getattr(other, name), name
+    assert list(one.validation) == list(other.validation)
+    assert list(one.history) == list(other.history)
+    arrays = [(one.vector, other.vector)]
+    arrays += [(one.history[name], other.history[name]) for name in one.history]
+    for array, same in arrays:
+        assert array.dtype == same.dtype
+        assert array.tobytes() == same.tobytes()
+
+
+def numbers_in(folder: str) -> list[int]:
+    return [int(name[11:-4]) for name in list_folder(folder)]
+
+
+# -- the file -----------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_read(folder: str) -> None:
+    log = History()
+    log.append({"worker": np.array([0, 1]), "loss": np.array([2.0, np.nan]), "a/c c": np.ones(2)})
+    whole = checkpoint_at(
+        12,
+        extras=(b"", b"\x00\x01"),
+        history=log.rows(),
+        validation=({"epoch": 1, "loss": np.float64(0.5)},),
+        written="2025-01-01T00:00:00+00:00",
+        versions={"keras": "3"},
+    )
+    url = write_checkpoint(folder, whole, keep=3)
+    assert url == join(folder, "checkpoint-00000012.swc")
+    assert_same(read_checkpoint(url), whole)
+    assert_same(read_checkpoint(folder), whole)
+    read_checkpoint(url).vector[:] = 0  # training goes on in it
+
+
+@given(
+    vector=hnp.arrays(st.sampled_from([np.float32, np.float64]), st.integers(0, 40)),
+    columns=st.integers(0, 9).flatmap(
+        lambda length: st.dictionaries(
+            st.text(st.characters(exclude_categories=["Cs"])),
+            hnp.arrays(st.sampled_from([np.int32, np.int64, np.float64, np.bool_]), length),
+            max_size=4,
+        )
+    ),
+    extras=st.lists(st.binary(max_size=9), max_size=4).map(tuple),
+    text=st.text(),
+)
+def test_any_arrays_and_texts_survive(
+    vector: Any, columns: dict[str, Any], extras: tuple[bytes, ...], text: str
+) -> None:
+    whole = checkpoint_at(
+        vector=vector, history=columns, extras=extras, rows=(5,) * len(extras), run=text
+    )
+    assert_same(read_checkpoint(write_checkpoint(new_folder(), whole, keep=1)), whole)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"vector": np.zeros((2, 2), np.float32)}, "vector"),
+        ({"vector": np.zeros(2, np.int32)}, "vector"),
+        ({"vector": np.zeros(2, ">f4")}, "vector"),
+        ({"history": {"loss": np.array([None])}}, "loss"),
+        ({"history": {"loss": np.zeros(2), "step": np.zeros(3)}}, "one length"),
+        ({"extras": (b"",)}, "1 of 2 workers"),
+        ({"progress": Progress(averagings=-1)}, "count from 0"),
+    ],
+)
+def test_a_checkpoint_that_could_not_be_read_is_refused(
+    fields: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(DataError, match=reason):
+        checkpoint_at(**fields)
+
+
+def test_settings_that_are_no_json_are_refused_and_leave_nothing() -> None:
+    folder = new_folder()
+    with pytest.raises(TypeError, match="JSON-able"):
+        write_checkpoint(folder, checkpoint_at(master={"hooks": object()}), keep=1)
+    assert list_folder(folder) == []
+
+
+def test_a_write_that_fails_half_way_leaves_what_was_there(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_checkpoint(folder, checkpoint_at(1), keep=1)
+
+    def encode_half(file: Any, checkpoint: Checkpoint) -> None:
+        file.write(b"PK half of it")
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(_checkpoint, "encode", encode_half)
+    for number in (1, 2):
+        with pytest.raises(OSError, match=f"0{number}.swc could not be written: the disk is full"):
+            write_checkpoint(folder, checkpoint_at(number), keep=1)
+    assert numbers_in(folder) == [1]
+    assert_same(read_checkpoint(folder), checkpoint_at(1))
+
+
+# -- the folder ---------------------------------------------------------------------------------
+
+
+def test_the_newest_are_kept_and_other_files_are_left_alone(folder: str) -> None:
+    others = ["notes.txt", "checkpoint-1.swc", "checkpoint-00000001.swc.bak", "model.keras"]
+    for name in others:
+        with write_atomically(join(folder, name)) as file:
+            file.write(b"mine")
+    for number in (8, 9, 10, 11):
+        write_checkpoint(folder, checkpoint_at(number), keep=2)
+    kept = ["checkpoint-00000010.swc", "checkpoint-00000011.swc"]
+    assert list_folder(folder) == sorted([*others, *kept])
+
+
+def test_order_is_by_number_beyond_eight_digits_too(folder: str) -> None:
+    for number in (99_999_999, 100_000_000, 100_000_001):
+        write_checkpoint(folder, checkpoint_at(number), keep=2)
+    assert numbers_in(folder) == [100_000_000, 100_000_001]
+    assert read_checkpoint(folder).progress.averagings == 100_000_001
+
+
+def test_later_checkpoints_of_another_run_stay_with_a_warning(
+    folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_checkpoint(folder, checkpoint_at(50), keep=1)
+    assert not caplog.messages
+    for number in (3, 4):
+        write_checkpoint(folder, checkpoint_at(number), keep=1)
+    assert numbers_in(folder) == [4, 50]
+    assert "checkpoint-00000050.swc" in caplog.text
+
+
+def test_what_a_killed_writer_left_is_removed(folder: str) -> None:
+    left = [".checkpoint-00000004.swc.0a1b2c3d.tmp", ".checkpoint-00000009.swc.0a1b2c3d.tmp"]
+    for name in left:
+        with write_atomically(join(folder, name)) as file:
+            file.write(b"half")
+    write_checkpoint(folder, checkpoint_at(5), keep=3)
+    assert list_folder(folder) == sorted(["checkpoint-00000005.swc", left[1]])
+
+
+@pytest.mark.parametrize("what", ["remove", "list_folder"])
+def test_what_cannot_be_removed_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    folder = new_folder()
+    write_checkpoint(folder, checkpoint_at(1), keep=1)
+
+    def refuse(url: str) -> None:
+        raise PermissionError(f"{url} is not yours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_checkpoint, what, refuse)
+        assert write_checkpoint(folder, checkpoint_at(2), keep=1)
+    assert "is not yours" in caplog.text
+    assert numbers_in(folder) == [1, 2]
+
+
+@pytest.mark.parametrize("keep", [0, -1, True, 1.5, None])
+def test_keeping_none_is_refused(keep: Any) -> None:
+    with pytest.raises(ConfigurationError, match="keep"):
+        write_checkpoint(new_folder(), checkpoint_at(), keep=keep)
+
+
+def test_a_damaged_newest_one_is_named_and_the_one_before_is_read(
+    folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in (1, 2, 3):
+        url = write_checkpoint(folder, checkpoint_at(number), keep=3)
+    whole = read_bytes(url)
+    with write_atomically(url) as file:
+        file.write(whole[: len(whole) // 2])
+    assert_same(read_checkpoint(folder), checkpoint_at(2))
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert url in caplog.text
+    with pytest.raises(DataError, match=r"checkpoint-00000003\.swc, which is not: "):
+        read_checkpoint(url)
+
+
+def test_a_store_that_does_not_answer_is_no_reason_to_take_an_older_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = new_folder()
+    for number in (1, 2):
+        write_checkpoint(folder, checkpoint_at(number), keep=2)
+
+    def refuse(file: Any) -> None:
+        raise TimeoutError("no answer")
+
+    monkeypatch.setattr(_checkpoint, "decode", refuse)
+    with pytest.raises(TimeoutError, match=r"00000002\.swc could not be read: no answer"):
+        read_checkpoint(folder)
+
+
+def test_one_that_its_run_removes_meanwhile_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = new_folder()
+    write_checkpoint(folder, checkpoint_at(1), keep=1)
+    names = ["checkpoint-00000001.swc", "checkpoint-00000002.swc"]
+    monkeypatch.setattr(_checkpoint, "list_folder", lambda url: names)
+    assert read_checkpoint(folder).progress.averagings == 1
+
+
+@pytest.mark.parametrize("content", [{}, {"notes.txt": b""}, {NAME_0: b"damaged"}])
+def test_a_folder_without_a_whole_one_is_named(folder: str, content: dict[str, bytes]) -> None:
+    for name, text in content.items():
+        with write_atomically(join(folder, name)) as file:
+            file.write(text)
+    with pytest.raises(CheckpointNotFoundError, match=f"Received: {folder}, wh.*start without"):
+        read_checkpoint(folder)
+    assert issubclass(CheckpointNotFoundError, FileNotFoundError)
+
+
+# -- what is in the file ------------------------------------------------------------------------
+
+
+def change_meta(**fields: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda meta, members: meta.update(fields)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (change_meta(format=2), "its format is 2"),
+        (change_meta(rows="12"), "its rows is '12'"),
+        (change_meta(rows=[1, "x"]), "another form"),
+        (change_meta(rows=[1, 2, 3]), "2 of 3 workers"),
+        (change_meta(epochs=None), "its epochs is None"),
+        (change_meta(progress={}), "another form"),
+        (change_meta(progress={**Progress().to_dict(), "newer": 1}), "another form"),
+        (change_meta(progress={**Progress().to_dict(), "epoch": "1"}), "count from 0"),
+        (change_meta(progress={**Progress().to_dict(), "averagings": None}), "count from 0"),
+        (change_meta(columns=["loss", "more"]), "another form"),
+        (change_meta(columns=[]), "consist of"),
+        (change_meta(columns=[["loss"]]), "another form"),
+        (change_meta(extras=1), "consist of"),
+        (lambda meta, members: members.pop("vector.npy"), "vector.npy"),
+        (lambda meta, members: members.pop("extras/0.bin"), "extras/0.bin"),
+        (lambda meta, members: members.update({"more.txt": b""}), "consist of"),
+        (lambda meta, members: members.update({"vector.npy": np.zeros(2, int)}), "1-D, of float"),
+    ],
+)
+def test_a_file_of_another_form_is_refused(
+    change: Callable[[dict[str, Any], dict[str, Any]], None], reason: str
+) -> None:
+    whole = checkpoint_at(extras=(b"1", b"2"), history={"loss": np.zeros(3)})
+    url = write_checkpoint(new_folder(), whole, keep=1)
+    with open_to_read(url) as file:
+        meta, members = read_archive(file)
+    change(meta, members)
+    with write_atomically(url) as file:
+        write_archive(file, meta, members)
+    with pytest.raises(DataError, match=reason):
+        read_checkpoint(url)
+
+
+# -- going on -----------------------------------------------------------------------------------
+
+
+def resume(saved: Checkpoint | None = None, /, **changes: Any) -> None:
+    master = ParameterAveragingTrainingMaster().to_dict()
+    settings = {"fingerprint": "abc", "rows": [100, 101], "epochs": 5}
+    settings.update({name: changes.pop(name) for name in settings.keys() & changes.keys()})
+    check_resumable(saved or checkpoint_at(), master={**master, **changes}, **settings)
+
+
+def test_the_same_run_may_go_on() -> None:
+    resume()
+    resume(seed=7)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"prefetch_batches": 0},
+        {"xla": "off"},
+        {"mesh": {"ports": 5000}},
+        {"checkpoint": {"url": "elsewhere"}},
+        {"collect_training_stats": True},
+        {"averaging_frequency": 9},
+        {"epochs": 3},
+        {"unknown_to_the_other": 1},
+    ],
+)
+def test_what_does_not_decide_on_minibatches_may_differ(changes: dict[str, Any]) -> None:
+    resume(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"fingerprint": "another"}, "another network"),
+        ({"rows": [100]}, "1 workers instead of 2"),
+        ({"rows": [100, 99]}, "worker 1 has 99 examples instead of 101"),
+        ({"batch_size_per_worker": 8}, "batch_size_per_worker=8 instead of 16"),
+        ({"shuffle": False}, "shuffle=False instead of True"),
+        ({"repartition": "never"}, "repartition='never'"),
+        ({"repartition_strategy": "spark_default"}, "repartition_strategy='spark_default'"),
+        ({"seed": 8}, "seed=8 instead of 7"),
+        ({"seed": 0}, "seed=0 instead of 7"),
+        ({"name": "SharedTrainingMaster"}, "a SharedTrainingMaster instead of a Parameter"),
+    ],
+)
+def test_what_decides_on_minibatches_may_not(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        resume(**changes)
+
+
+def test_settings_without_a_name_are_those_of_parameter_averaging() -> None:
+    named = checkpoint_at()
+    settings = {key: value for key, value in named.master.items() if key != "name"}
+    resume(replace(named, master=settings))
+    with pytest.raises(ConfigurationError, match="a SharedTrainingMaster instead"):
+        resume(replace(named, master=settings), name="SharedTrainingMaster")
+
+
+def test_every_difference_is_named() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        resume(fingerprint="x", rows=[1], batch_size_per_worker=1, seed=1)
+    for part in ("network", "1 workers", "batch_size_per_worker=1", "seed=1", "run-1"):
+        assert part in str(caught.value)
+
+
+def test_a_run_that_has_trained_its_epochs_needs_more() -> None:
+    done = checkpoint_at(progress=Progress(epoch=5))
+    with pytest.raises(ConfigurationError, match=r"already trained all 5 epochs.*more than 5"):
+        resume(done)
+    with pytest.raises(ConfigurationError, match=r"already trained 5 epochs.*epochs=3"):
+        resume(done, epochs=3)
+    resume(done, epochs=6)
+    with pytest.raises(ConfigurationError, match=r"already trained 1 epoch\."):
+        resume(checkpoint_at(progress=Progress(epoch=1)), epochs=1)
+
+
+# -- the writer ---------------------------------------------------------------------------------
+
+
+class Gate:
+    """Stands in for `write_checkpoint`: holds each write until it is let through."""
+
+    def __init__(self, write: Callable[..., str]) -> None:
+        self.begun, self.let = threading.Semaphore(0), threading.Semaphore(0)
+        self.problems: list[Exception] = []
+        self._write = write
+
+    def __call__(self, *arguments: Any, **options: Any) -> str:
+        self.begun.release()
+        assert self.let.acquire(timeout=20)
+        if self.problems:
+            raise self.problems.pop(0)
+        return self._write(*arguments, **options)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    gate = Gate(write_checkpoint)
+    monkeypatch.setattr(_checkpoint, "write_checkpoint", gate)
+    return gate
+
+
+@pytest.fixture
+def writers() -> Iterator[Callable[..., CheckpointWriter]]:
+    made: list[CheckpointWriter] = []
+
+    def make(*arguments: Any, **options: Any) -> CheckpointWriter:
+        made.append(CheckpointWriter(*arguments, **options))
+        return made[-1]
+
+    yield make
+    assert all(writer.close(20) for writer in made)
+
+
+Make = Callable[..., CheckpointWriter]
+
+
+def test_closing_waits_for_the_last_one(folder: str, writers: Make) -> None:
+    writer = writers(folder, keep=2)
+    writer.submit(checkpoint_at(1))
+    assert writer.close(20)
+    assert writer.last_url == join(folder, "checkpoint-00000001.swc")
+    assert numbers_in(folder) == [1]
+    with pytest.raises(RuntimeError, match="closed"):
+        writer.submit(checkpoint_at(2))
+    assert writer.close(20)
+
+
+def test_a_newer_one_takes_the_place_of_the_one_that_waits(gate: Gate, writers: Make) -> None:
+    folder = new_folder()
+    writer = writers(folder, keep=9)
+    writer.submit(checkpoint_at(1))
+    assert gate.begun.acquire(timeout=20)
+    for number in (2, 3, 4):  # while 1 is being written
+        writer.submit(checkpoint_at(number))
+    gate.let.release(2)
+    assert writer.close(20)
+    assert numbers_in(folder) == [1, 4]
+
+
+def test_a_failed_write_is_kept_and_the_next_one_is_tried(
+    gate: Gate, writers: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = new_folder()
+    gate.problems.append(PermissionError("not yours"))
+    writer = writers(folder, keep=1)
+    writer.submit(checkpoint_at(1))
+    gate.let.release()
+    assert gate.begun.acquire(timeout=20)
+    writer.submit(checkpoint_at(2))
+    assert gate.begun.acquire(timeout=20)  # the first has failed by now
+    assert str(writer.problem) == "not yours"
+    assert writer.last_url is None
+    assert folder in caplog.text
+    gate.let.release()
+    assert writer.close(20)
+    assert writer.problem is None
+    assert numbers_in(folder) == [2]
+
+
+def test_closing_does_not_wait_longer_than_it_is_told(
+    gate: Gate, writers: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = new_folder()
+    writer = writers(folder)
+    writer.submit(checkpoint_at(1))
+    assert gate.begun.acquire(timeout=20)
+    assert not writer.close(0)
+    assert folder in caplog.text
+    gate.let.release()
+    assert writer.close(20)
+    assert numbers_in(folder) == [1]
+
+
+def test_meta_is_readable_text() -> None:
+    url = write_checkpoint(new_folder(), checkpoint_at(4), keep=1)
+    with zipfile.ZipFile(io.BytesIO(read_bytes(url))) as archive:
+        meta = json.loads(archive.read("meta.json"))
+    assert meta["progress"]["averagings"] == 4
+    assert meta["master"]["seed"] == 7

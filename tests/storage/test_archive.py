@@ -1,0 +1,233 @@
+"""The archive: what goes in comes out, and damage does not."""
+
+import hashlib
+import io
+import json
+import pickle
+import zipfile
+from typing import Any
+
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import example, given
+
+from sparkwright.storage._archive import ArchiveError, read_archive, write_archive
+
+ARRAYS = hnp.arrays(
+    st.one_of(
+        hnp.floating_dtypes(endianness="="),
+        hnp.integer_dtypes(endianness="="),
+        hnp.unsigned_integer_dtypes(endianness="="),
+        hnp.boolean_dtypes(),
+    ),
+    st.integers(0, 50),
+)
+NAMES = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=9).map(
+    "m/{}".format
+)
+CONTENT = {"a.npy": np.arange(5, dtype=np.float32), "b.bin": b"some bytes"}
+
+
+def written(meta: dict[str, Any], members: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    write_archive(file, meta, members)
+    return file.getvalue()
+
+
+def made_by_hand(
+    members: dict[str, bytes], *, compression: int = zipfile.ZIP_STORED, meta: Any = None
+) -> io.BytesIO:
+    """An archive of any members, with digests that are right."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+        digests = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
+        archive.writestr("meta.json", json.dumps({"sha256": digests} if meta is None else meta))
+    return file
+
+
+def npy(array: Any, **options: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array, **options)
+    return file.getvalue()
+
+
+@given(
+    meta=st.dictionaries(st.text(), st.integers() | st.text() | st.none()).filter(
+        lambda meta: "sha256" not in meta
+    ),
+    arrays=st.dictionaries(NAMES.map("{}.npy".format), ARRAYS, max_size=4),
+    blobs=st.dictionaries(NAMES.map("{}.bin".format), st.binary(), max_size=4),
+)
+def test_what_goes_in_comes_out(
+    meta: dict[str, Any], arrays: dict[str, Any], blobs: dict[str, bytes]
+) -> None:
+    found, members = read_archive(io.BytesIO(written(meta, arrays | blobs)))
+    assert found == meta
+    assert list(members) == [*arrays, *blobs]
+    for name, array in arrays.items():
+        read = members[name]
+        assert isinstance(read, np.ndarray)
+        assert read.dtype == array.dtype
+        assert read.tobytes() == array.tobytes()
+    assert all(members[name] == content for name, content in blobs.items())
+
+
+def test_a_part_of_a_larger_array_is_written_as_itself() -> None:
+    every_second = np.arange(10.0)[::2]
+    _, members = read_archive(io.BytesIO(written({}, {"a.npy": every_second})))
+    np.testing.assert_array_equal(np.asarray(members["a.npy"]), every_second)
+
+
+def test_a_store_that_cannot_seek_will_do() -> None:
+    class Pipe(io.RawIOBase):
+        def __init__(self) -> None:
+            self.content = b""
+
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data: Any) -> int:
+            self.content += bytes(data)
+            return len(data)
+
+    pipe: Any = Pipe()
+    write_archive(pipe, {"x": 1}, CONTENT)
+    meta, members = read_archive(io.BytesIO(pipe.content))
+    assert meta == {"x": 1}
+    assert members["b.bin"] == CONTENT["b.bin"]
+
+
+def test_numpy_and_any_zip_tool_can_read_it() -> None:
+    file = io.BytesIO(written({"x": np.float32(1.5)}, CONTENT))
+    with zipfile.ZipFile(file) as archive:
+        assert archive.testzip() is None
+        assert json.loads(archive.read("meta.json"))["x"] == 1.5
+        loaded = np.load(io.BytesIO(archive.read("a.npy")), allow_pickle=False)
+    np.testing.assert_array_equal(loaded, CONTENT["a.npy"])
+
+
+def test_only_arrays_of_numbers_can_be_written() -> None:
+    for array in (np.array([{}]), np.zeros((2, 2)), np.array(["text"]), np.zeros(3, ">f4")):
+        with pytest.raises(TypeError, match="1-D arrays of numbers"):
+            written({}, {"a.npy": array})
+
+
+@given(data=st.data())
+def test_a_flipped_bit_is_refused_or_without_effect(data: st.DataObject) -> None:
+    whole = written({"x": 1}, CONTENT)
+    at = data.draw(st.integers(0, len(whole) - 1))
+    damaged = bytearray(whole)
+    damaged[at] ^= 1 << data.draw(st.integers(0, 7))
+    try:
+        meta, members = read_archive(io.BytesIO(bytes(damaged)))
+    except ArchiveError:
+        return
+    assert meta == {"x": 1}
+    np.testing.assert_array_equal(np.asarray(members["a.npy"]), CONTENT["a.npy"])
+    assert members["b.bin"] == CONTENT["b.bin"]
+
+
+def test_a_flipped_bit_in_the_data_is_refused() -> None:
+    whole = written({}, {"b.bin": b"some bytes"})
+    with pytest.raises(ArchiveError):
+        read_archive(io.BytesIO(whole.replace(b"some bytes", b"same bytes")))
+
+
+@given(data=st.data())
+def test_a_truncated_file_is_refused(data: st.DataObject) -> None:
+    whole = written({"x": 1}, CONTENT)
+    with pytest.raises(ArchiveError):
+        read_archive(io.BytesIO(whole[: data.draw(st.integers(0, len(whole) - 1))]))
+
+
+@given(st.binary(max_size=300))
+@example(b"PK\x05\x06" + bytes(18))
+def test_garbage_is_refused(content: bytes) -> None:
+    with pytest.raises(ArchiveError):
+        read_archive(io.BytesIO(content))
+
+
+class Bomb:
+    """Pickles to a call."""
+
+    def __reduce__(self) -> Any:
+        return pytest.fail, ("a pickle was executed",)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (npy(np.array([Bomb()], dtype=object), allow_pickle=True), "not 1-D, of numbers"),
+        (pickle.dumps(Bomb()), "no array"),
+        (npy(np.zeros((2, 2))), "not 1-D"),
+        (npy(np.array(["text"])), "of numbers"),
+        (npy(np.zeros(3, [("x", "f4")])), "of numbers"),
+        (npy(np.zeros(3, np.dtype(float).newbyteorder())), "of numbers"),
+        (npy(np.zeros(4))[:-1], "size that its header says"),
+        (npy(np.zeros(4)).replace(b"(4,)", b"(9,)"), "size that its header says"),
+        (npy(np.zeros(4)).replace(b"(4,), }     ", b"(999999999,)"), "no array"),
+        (npy(np.zeros(4)).replace(b"(4,)", b"(4L"), "no array"),
+        (b"", "no array"),
+    ],
+)
+def test_an_array_that_is_none_is_refused_even_with_the_right_digest(
+    content: bytes, reason: str
+) -> None:
+    with pytest.raises(ArchiveError, match=reason):
+        read_archive(made_by_hand({"a.npy": content}))
+
+
+def test_a_compressed_archive_is_refused_before_anything_is_unpacked() -> None:
+    bomb = made_by_hand({"a.bin": bytes(1 << 24)}, compression=zipfile.ZIP_DEFLATED)
+    assert len(bomb.getvalue()) < 1 << 16
+    with pytest.raises(ArchiveError, match="is compressed"):
+        read_archive(bomb)
+
+
+def test_sizes_beyond_the_file_are_refused_before_anything_is_allocated() -> None:
+    whole = made_by_hand({"a.bin": b"x" * 1000}).getvalue()
+    at = whole.index(b"PK\x01\x02")  # the directory's first entry
+    size = (3 << 30).to_bytes(4, "little")
+    lying = whole[: at + 20] + size * 2 + whole[at + 28 :]
+    with pytest.raises(ArchiveError, match="does not fit"):
+        read_archive(io.BytesIO(lying))
+
+
+def test_members_that_overlap_are_refused() -> None:
+    whole = made_by_hand({"a.bin": b"x" * 5000, "b.bin": b"x" * 5000}).getvalue()
+    first = whole.index(b"PK\x01\x02")  # the directory's entries
+    second = whole.index(b"PK\x01\x02", first + 1)
+    size = (9000).to_bytes(4, "little")
+    lying = bytearray(whole)
+    for at in (first, second):
+        lying[at + 20 : at + 28] = size * 2
+        lying[at + 42 : at + 46] = bytes(4)  # both begin with the file
+    with pytest.raises(ArchiveError, match="larger than the file"):
+        read_archive(io.BytesIO(bytes(lying)))
+
+
+@pytest.mark.parametrize("meta", [[], 3, {}, {"sha256": []}, {"sha256": {"c.bin": ""}}])
+def test_a_description_of_another_form_is_refused(meta: Any) -> None:
+    with pytest.raises(ArchiveError):
+        read_archive(made_by_hand({"a.bin": b"x"}, meta=meta))
+
+
+def test_two_members_of_one_name_are_refused() -> None:
+    file = made_by_hand({"a.bin": b"x"})
+    with (
+        zipfile.ZipFile(file, "a") as archive,
+        pytest.warns(UserWarning, match="Duplicate name"),
+    ):
+        archive.writestr("a.bin", b"y")
+    with pytest.raises(ArchiveError, match="one name"):
+        read_archive(file)
+
+
+def test_a_wrong_digest_is_refused_although_the_checksum_is_right() -> None:
+    meta = {"sha256": {"a.bin": hashlib.sha256(b"another").hexdigest()}}
+    with pytest.raises(ArchiveError, match="differs from its SHA-256"):
+        read_archive(made_by_hand({"a.bin": b"this"}, meta=meta))

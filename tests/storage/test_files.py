@@ -1,0 +1,115 @@
+"""Files at URLs: in memory, on disk, with spaces in their names."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from sparkwright.storage._files import (
+    exists,
+    is_folder,
+    join,
+    list_folder,
+    open_to_read,
+    read_bytes,
+    remove,
+    remove_tree,
+    write_atomically,
+)
+
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture(params=["path", "file", "memory"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return {
+        "path": str(tmp_path / "a folder"),
+        "file": f"file://{tmp_path}/a folder",
+        "memory": f"memory://files {next(_NUMBERS)}/a folder",
+    }[request.param]
+
+
+def put(url: str, content: bytes = b"content") -> str:
+    with write_atomically(url) as file:
+        file.write(content)
+    return url
+
+
+def test_what_was_written_is_read(folder: str) -> None:
+    url = put(join(folder, "one file"), b"12345")
+    assert read_bytes(url) == b"12345"
+    with open_to_read(url) as file:
+        file.seek(2)
+        assert file.read(2) == b"34"
+
+
+def test_writing_again_replaces_the_file(folder: str) -> None:
+    put(join(folder, "file"), b"old")
+    put(join(folder, "file"), b"new")
+    assert read_bytes(join(folder, "file")) == b"new"
+    assert list_folder(folder) == ["file"]
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), ValueError("no"), KeyboardInterrupt()])
+def test_nothing_is_left_of_a_block_that_fails(folder: str, error: BaseException) -> None:
+    put(join(folder, "file"), b"old")
+
+    def write_half() -> None:
+        with write_atomically(join(folder, "file")) as file:
+            file.write(b"half of the ne")
+            raise error
+
+    with pytest.raises(type(error)):
+        write_half()
+    assert list_folder(folder) == ["file"]
+    assert read_bytes(join(folder, "file")) == b"old"
+
+
+def test_a_folder_lists_its_files_by_name_and_no_folders(folder: str) -> None:
+    for name in ("b", "a", "deeper/c"):
+        put(join(folder, name))
+    assert list_folder(folder) == ["a", "b"]
+    assert is_folder(folder)
+    assert not is_folder(join(folder, "a"))
+
+
+def test_a_missing_folder_lists_nothing(folder: str) -> None:
+    assert list_folder(join(folder, "nowhere")) == []
+    assert not is_folder(join(folder, "nowhere"))
+
+
+def test_removing_takes_one_file_and_does_not_mind_a_missing_one(folder: str) -> None:
+    put(join(folder, "a"))
+    put(join(folder, "b"))
+    remove(join(folder, "a"))
+    remove(join(folder, "a"))
+    assert list_folder(folder) == ["b"]
+    remove_tree(folder)
+    assert not exists(join(folder, "b"))
+
+
+@pytest.mark.parametrize("read", [read_bytes, lambda url: open_to_read(url).__enter__()])
+def test_reading_what_is_missing_names_the_url(folder: str, read: Callable[[str], Any]) -> None:
+    with pytest.raises(FileNotFoundError, match="nothing here does not exist"):
+        read(join(folder, "nothing here"))
+
+
+@pytest.mark.parametrize(("method", "call"), [("ls", list_folder), ("rm_file", remove)])
+def test_what_the_store_says_names_the_url(
+    monkeypatch: pytest.MonkeyPatch, method: str, call: Callable[[str], Any]
+) -> None:
+    url = put(f"memory://files {next(_NUMBERS)}/file")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), method, refuse)
+    with pytest.raises(PermissionError, match=f"{url} could not be .*: not yours"):
+        call(url)
+
+
+def test_joining_does_not_double_the_slash() -> None:
+    assert join("memory://a/", "b") == join("memory://a", "b") == "memory://a/b"
