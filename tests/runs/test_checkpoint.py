@@ -397,6 +397,14 @@ def test_a_run_that_has_trained_its_epochs_needs_more() -> None:
         resume(checkpoint_at(progress=Progress(epoch=1)), epochs=1)
 
 
+def test_a_run_whose_last_epoch_is_owed_in_part_may_go_on() -> None:
+    class Owing(Progress):
+        def to_dict(self) -> dict[str, Any]:
+            return {**super().to_dict(), "todo": [[0, 4, 10, 12]]}
+
+    resume(checkpoint_at(progress=Owing(epoch=5)))
+
+
 # -- the writer ---------------------------------------------------------------------------------
 
 

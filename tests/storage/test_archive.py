@@ -216,6 +216,12 @@ def test_a_description_of_another_form_is_refused(meta: Any) -> None:
         read_archive(made_by_hand({"a.bin": b"x"}, meta=meta))
 
 
+def test_a_member_that_is_missing_is_noticed() -> None:
+    digests = {name: hashlib.sha256(b"x").hexdigest() for name in ("a.bin", "gone.bin")}
+    with pytest.raises(ArchiveError, match="consist of"):
+        read_archive(made_by_hand({"a.bin": b"x"}, meta={"sha256": digests}))
+
+
 def test_two_members_of_one_name_are_refused() -> None:
     file = made_by_hand({"a.bin": b"x"})
     with (

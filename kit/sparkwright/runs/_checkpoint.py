@@ -113,6 +113,7 @@ def check_resumable(
 ) -> None:
     """Refuse to go on with another network, other data or settings that decide on minibatches.
 
+    A run that has trained all its epochs needs more of them, unless minibatches are still owed.
     Settings that only one of the two masters knows, and all others (mesh, prefetching, XLA,
     statistics, checkpoints), may differ.
 
