@@ -1,9 +1,11 @@
 import dataclasses
+import json
 from typing import Any
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from tests.masters.helpers import meshes
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig
@@ -52,7 +54,11 @@ def test_a_span_of_ports_includes_both_ends(first: int, last: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "ports", [0, -5, 65536, "0-10", "65000-65536", "20-10", "a-b", "", "1-2-3", "-", True, 1.5, []]
+    "ports",
+    [
+        *(0, -5, 65536, "0-10", "65000-65536", "20-10", "a-b", "", "1-2-3", "-", True, 1.5, []),
+        *("env:", "env:A B", "env:1A", "env:A=B", "ENV:A", "$PORT", "٣", "1_0"),
+    ],
 )
 def test_ports_that_do_not_exist_are_refused(ports: Any) -> None:
     with pytest.raises(ConfigurationError) as refused:
@@ -100,3 +106,85 @@ def test_an_address_is_text(name: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         MeshConfig(**options)
     assert str(refused.value) == f"`{name}` must be text or None. Received: {name}=167772160."
+
+
+# -- ports from the environment -------------------------------------------------------------
+
+
+@given(first=st.integers(1, 65535), last=st.integers(1, 65535))
+def test_each_machines_environment_may_say_its_ports(first: int, last: int) -> None:
+    first, last = sorted([first, last])
+    mesh = MeshConfig(ports="env:TRAINING_PORT")
+    assert mesh.ports_from({"TRAINING_PORT": f"{first}-{last}"}) == range(first, last + 1)
+    assert mesh.ports_from({"TRAINING_PORT": f" {first}\n"}) == range(first, first + 1)
+
+
+@pytest.mark.parametrize("ports", [None, 50_000, "50000-50100"])
+def test_fixed_ports_do_not_ask_the_environment(ports: Any) -> None:
+    mesh = MeshConfig(ports=ports)
+    assert mesh.ports_from({"ports": "9", "50000": "9"}) == mesh.port_numbers
+
+
+def test_a_missing_variable_is_named_with_a_remedy() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        MeshConfig(ports="env:TRAINING_PORT").ports_from({"TRAINING_PORTS": "50000"})
+    assert str(refused.value) == (
+        "`ports` names an environment variable that is not set on this machine. Received: "
+        "ports='env:TRAINING_PORT'. Set TRAINING_PORT where driver and workers start, on Spark "
+        "also with `spark.executorEnv.TRAINING_PORT`."
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "any", "0", "65536", "20-10", "1-2-3", "env:OTHER", "٣", "1_0"]
+)
+def test_a_variable_that_holds_no_ports_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        MeshConfig(ports="env:TRAINING_PORT").ports_from({"TRAINING_PORT": text})
+    assert str(refused.value) == (
+        "the environment variable TRAINING_PORT must hold a number from 1 to 65535 or a span such "
+        f"as \"50000-50100\". Received: TRAINING_PORT={text!r}, from ports='env:TRAINING_PORT'."
+    )
+
+
+def test_ports_that_the_environment_decides_are_no_fixed_numbers() -> None:
+    mesh = MeshConfig(ports="env:TRAINING_PORT")
+    with pytest.raises(ConfigurationError, match=r"Ask `ports_from\(os\.environ\)`"):
+        _ = mesh.port_numbers
+
+
+# -- the shape of the mesh ------------------------------------------------------------------
+
+
+REFUSED: dict[str, list[Any]] = {
+    "mode": ["ring", None, True],
+    "max_downstreams": [0, -1, 8.0, "8", None, True, 65],
+    "chunk_bytes": [0, 1023, 1e6, "1 MiB", None, True],
+    "max_pending_bytes": [0, -1, 1e6, None, True, (1 << 20) - 1],
+}
+
+
+@pytest.mark.parametrize(("option", "value"), [(o, v) for o, vs in REFUSED.items() for v in vs])
+def test_a_refusal_names_the_option_and_what_it_received(option: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        MeshConfig(**{option: value})
+    assert str(refused.value).startswith(f"`{option}` must be ")
+    assert f"Received: {option}={value!r}" in str(refused.value)
+
+
+def test_the_limits_themselves_are_allowed() -> None:
+    mesh = MeshConfig(mode="mesh", max_downstreams=64, chunk_bytes=1024, max_pending_bytes=1024)
+    assert (mesh.max_downstreams, mesh.chunk_bytes, mesh.max_pending_bytes) == (64, 1024, 1024)
+
+
+@given(mesh=meshes)
+def test_json_and_back_gives_an_equal_one(mesh: MeshConfig) -> None:
+    assert MeshConfig.from_dict(json.loads(json.dumps(mesh.to_dict()))) == mesh
+
+
+def test_settings_left_out_take_their_defaults_and_unknown_ones_are_refused() -> None:
+    assert MeshConfig.from_dict({}) == MeshConfig()
+    with pytest.raises(ConfigurationError, match=r"^unknown options \['port'\] for MeshConfig\."):
+        MeshConfig.from_dict({"port": 9})
+    with pytest.raises(ConfigurationError, match=r"^settings must be a dict\."):
+        MeshConfig.from_dict([])  # pyright: ignore[reportArgumentType]

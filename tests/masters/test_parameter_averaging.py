@@ -5,6 +5,15 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from tests.masters.helpers import (
+    COMMON_DEFAULTS,
+    COMMON_REFUSED,
+    COMMON_VALUES,
+    NOT_COUNTS,
+    NOT_FLAGS,
+    CountingHook,
+    chosen_options,
+)
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
@@ -12,72 +21,22 @@ from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
 Master = ParameterAveragingTrainingMaster
 
 DEFAULTS = {
-    "workers": None,
-    "batch_size_per_worker": 16,
+    **COMMON_DEFAULTS,
     "averaging_frequency": 5,
     "aggregation_depth": 2,
-    "prefetch_batches": 2,
     "save_updater": True,
-    "repartition": "always",
-    "repartition_strategy": "balanced",
-    "storage_level": "MEMORY_ONLY",
-    "storage_level_paths": "MEMORY_ONLY",
-    "training_approach": "direct",
-    "export_directory": None,
-    "seed": None,
-    "shuffle": True,
     "communication": "ring",
-    "non_finite": "stop",
-    "xla": "auto",
-    "collect_training_stats": False,
-    "hooks": (),
-    "mesh": MeshConfig(),
-    "checkpoint": None,
     "share_work": False,
 }
-LEVELS = [
-    f"{level}{copies}"
-    for level in (
-        "MEMORY_ONLY",
-        "MEMORY_ONLY_SER",
-        "MEMORY_AND_DISK",
-        "MEMORY_AND_DISK_SER",
-        "DISK_ONLY",
-    )
-    for copies in ("", "_2")
-]
 VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "workers": st.none() | st.integers(1, 100),
-    "batch_size_per_worker": st.integers(1, 10_000),
+    **COMMON_VALUES,
     "averaging_frequency": st.integers(1, 1000),
     "aggregation_depth": st.integers(1, 9),
-    "prefetch_batches": st.integers(0, 100),
     "save_updater": st.booleans(),
-    "repartition": st.sampled_from(["always", "never", "num_partitions_workers_differs"]),
-    "repartition_strategy": st.sampled_from(["balanced", "approximate_balanced", "spark_default"]),
-    "storage_level": st.sampled_from([None, *LEVELS]),
-    "storage_level_paths": st.sampled_from([None, *LEVELS]),
-    "seed": st.none() | st.integers(0, 2**63),
-    "shuffle": st.booleans(),
     "communication": st.sampled_from(["ring", "spark"]),
-    "non_finite": st.sampled_from(["stop", "continue"]),
-    "xla": st.sampled_from(["auto", "on", "off", "measure"]),
-    "collect_training_stats": st.booleans(),
-    "mesh": st.builds(
-        MeshConfig,
-        network_mask=st.sampled_from([None, "10.0.0.0/16", "192.168.1.7/24"]),
-        controller_address=st.sampled_from([None, "driver.example"]),
-        ports=st.sampled_from([None, 50_000, "50000", "50000-50100"]),
-        peer_timeout_s=st.floats(2, 1e6),
-    ),
+    "share_work": st.booleans(),
 }
-masters = st.fixed_dictionaries({}, optional=VALUES).map(lambda options: Master(**options))
-
-
-class CountingHook:
-    def pre_update(self, minibatch: Any, model: Any) -> None: ...
-
-    def post_update(self, minibatch: Any, model: Any) -> None: ...
+masters = chosen_options(VALUES).map(lambda chosen: Master(**chosen))
 
 
 # -- options --------------------------------------------------------------------------------
@@ -93,30 +52,13 @@ def test_every_option_is_documented(option: str) -> None:
     assert f"\n        {option}: " in str(Master.__doc__)
 
 
-NOT_COUNTS = [0, -1, 1.0, "3", True]
 REFUSED: dict[str, list[Any]] = {
-    "workers": NOT_COUNTS,
-    "batch_size_per_worker": [*NOT_COUNTS, None],
+    **COMMON_REFUSED,
     "averaging_frequency": [*NOT_COUNTS, None],
     "aggregation_depth": [*NOT_COUNTS, None],
-    "prefetch_batches": [-1, 1.0, "3", True, None],
-    "save_updater": [1, 0, "yes", None],
-    "repartition": ["sometimes", None, ["always"]],
-    "repartition_strategy": ["Balanced", None],
-    "storage_level": ["memory_only", "NONE", {}],
-    "storage_level_paths": ["memory_only", 1],
-    "training_approach": ["indirect", None],
-    "export_directory": [5, b"/tmp"],
-    "seed": [-1, 1.0, "3", True],
-    "shuffle": [1, None],
+    "save_updater": NOT_FLAGS,
     "communication": ["http", None],
-    "non_finite": ["raise", True],
-    "xla": [True, None],
-    "collect_training_stats": [1, None],
-    "hooks": [5, CountingHook()],
-    "mesh": [None, {"ports": 5}],
-    "checkpoint": ["/data/runs/7", {"url": "/data/runs/7"}, 60],
-    "share_work": [1, None],
+    "share_work": NOT_FLAGS,
 }
 
 

@@ -60,7 +60,8 @@ class Serialisable:
         """YAML of `to_dict`."""
         import yaml
 
-        return yaml.safe_dump(self.to_dict(), sort_keys=False)
+        # By way of JSON, because YAML does not know NumPy's floats, which are floats too.
+        return yaml.safe_dump(json.loads(self.to_json()), sort_keys=False)
 
     @classmethod
     def from_yaml(cls, text: str) -> Self:

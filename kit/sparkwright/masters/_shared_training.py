@@ -86,7 +86,8 @@ class SharedTrainingMaster(TrainingMaster):
             minibatches are very short.
         storage_level: how Spark keeps the data while a run reads it (default "MEMORY_ONLY"; None:
             not at all). PySpark's data is always serialized, "_SER" changes nothing.
-        storage_level_paths: the same for paths of exported minibatches.
+        storage_level_paths: the same for paths of exported minibatches (default
+            "MEMORY_ONLY").
         training_approach: "direct" (default): workers stream their partition once and keep it in a
             local memory-mapped file; "export": minibatches are written to `export_directory` first.
         export_directory: URL for exported minibatches; default None: a temporary directory, which
@@ -104,8 +105,8 @@ class SharedTrainingMaster(TrainingMaster):
         encoding_debug_mode: log what is left to send, its size and percentiles, before each
             message (default False). It costs time; use it to choose a threshold.
         hooks: `TrainingHook`s, called on the workers; not part of JSON or equality of settings.
-        mesh: addresses, ports and time-outs, and the way that updates travel; set `mode="mesh"`
-            above about 32 workers.
+        mesh: addresses, ports and time-outs, and the way that updates travel (default
+            `MeshConfig()`); set `mode="mesh"` in it above about 32 workers.
         checkpoint: where and how often to write checkpoints, counted in minibatches of a worker;
             default None: no checkpoints.
 

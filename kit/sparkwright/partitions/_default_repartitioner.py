@@ -126,7 +126,9 @@ def piece_size(
         >>> piece_size([1_600_000, 1_600_000], 16, DefaultRepartitioner())
         40
     """
-    minibatches = sum(-(-n // batch_size) for n in rows)
+    # As if the data were one: the short last minibatches of many workers must not make pieces of
+    # one minibatch into pieces of two.
+    minibatches = -(-sum(rows) // batch_size)
     wanted: Any = repartitioner.partitions(sum(rows), batch_size)
     if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:
         raise ConfigurationError(

@@ -1,0 +1,101 @@
+from typing import Any
+
+import pytest
+
+import sparkwright as sw
+from sparkwright.errors import ConfigurationError
+
+MASTERS = [
+    sw.ParameterAveragingTrainingMaster(workers=3, averaging_frequency=7, share_work=True),
+    sw.SharedTrainingMaster(workers_per_node=2, threshold=sw.FixedThreshold(threshold=1e-5)),
+]
+
+
+@pytest.mark.parametrize("master", MASTERS, ids=lambda master: type(master).__name__)
+def test_settings_give_a_master_of_the_class_they_name(master: Any) -> None:
+    assert sw.training_master_from_dict(master.to_dict()) == master
+    assert sw.training_master_from_json(master.to_json()) == master
+    assert sw.training_master_from_yaml(master.to_yaml()) == master
+
+
+def test_settings_without_a_name_are_of_parameter_averaging() -> None:
+    assert sw.training_master_from_yaml("workers: 3") == sw.ParameterAveragingTrainingMaster(
+        workers=3
+    )
+
+
+def test_settings_written_before_there_were_more_options_can_be_read() -> None:
+    old = {
+        "name": "ParameterAveragingTrainingMaster",
+        "workers": None,
+        "batch_size_per_worker": 16,
+        "averaging_frequency": 5,
+        "aggregation_depth": 2,
+        "prefetch_batches": 2,
+        "save_updater": True,
+        "repartition": "always",
+        "repartition_strategy": "balanced",
+        "storage_level": "MEMORY_ONLY",
+        "storage_level_paths": "MEMORY_ONLY",
+        "training_approach": "direct",
+        "export_directory": None,
+        "seed": 7,
+        "shuffle": True,
+        "communication": "ring",
+        "non_finite": "stop",
+        "xla": "auto",
+        "collect_training_stats": False,
+        "mesh": {
+            "network_mask": None,
+            "controller_address": None,
+            "ports": "50000-50100",
+            "rendezvous_timeout_s": 120.0,
+            "queue_timeout_s": 600.0,
+            "connect_timeout_s": 30.0,
+            "peer_timeout_s": 15.0,
+            "replacement_timeout_s": 120.0,
+        },
+    }
+    assert sw.training_master_from_dict(old) == sw.ParameterAveragingTrainingMaster(
+        seed=7, mesh=sw.MeshConfig(ports="50000-50100")
+    )
+
+
+def test_reading_leaves_the_settings_as_they_are() -> None:
+    settings = MASTERS[1].to_dict()
+    before = dict(settings)
+    sw.training_master_from_dict(settings)
+    assert settings == before
+
+
+@pytest.mark.parametrize("name", ["TrainingMaster", "", None, 5, ["SharedTrainingMaster"]])
+def test_other_classes_are_refused(name: Any) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        sw.training_master_from_dict({"name": name})
+    assert str(refused.value) == (
+        "`name` must be one of 'ParameterAveragingTrainingMaster', 'SharedTrainingMaster'. "
+        f"Received: name={name!r}."
+    )
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "5", '"SharedTrainingMaster"'])
+def test_what_is_no_dictionary_is_refused(text: str) -> None:
+    for read in (sw.training_master_from_json, sw.training_master_from_yaml):
+        with pytest.raises(ConfigurationError, match=r"^settings must be a dict\. Received: "):
+            read(text)
+
+
+def test_yaml_holds_no_objects() -> None:
+    with pytest.raises(Exception, match="could not determine a constructor"):
+        sw.training_master_from_yaml("workers: !!python/object/apply:os.getpid []")
+
+
+@pytest.mark.parametrize("text", ["1e-3", "1.e-3", "1.0e-3", "+1E-3", "0.001"])
+def test_yaml_numbers_may_be_written_as_in_python(text: str) -> None:
+    read = sw.training_master_from_yaml(f"mesh: {{connect_timeout_s: {text}}}")
+    assert read.mesh.connect_timeout_s == 1e-3
+
+
+def test_yaml_text_that_looks_a_little_like_a_number_stays_text() -> None:
+    read = sw.training_master_from_yaml("mesh: {controller_address: 1e-driver}")
+    assert read.mesh.controller_address == "1e-driver"

@@ -1,0 +1,125 @@
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.partitions import (
+    DefaultRepartitioner,
+    NoRepartitioner,
+    Repartitioner,
+    piece_size,
+    repartitioner_from_dict,
+)
+
+repartitioners = st.builds(DefaultRepartitioner, st.integers(1, 10_000)) | st.builds(
+    NoRepartitioner
+)
+all_rows = st.lists(st.integers(0, 100_000), max_size=12)
+
+
+class Fixed:
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def partitions(self, total: int, batch_size: int) -> Any:
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("total", "batch_size", "partitions"),
+    [(0, 16, 0), (1, 16, 1), (16, 16, 1), (17, 16, 2), (80_000, 16, 5000), (10**9, 16, 5000)],
+)
+def test_by_default_there_is_a_partition_for_each_minibatch_up_to_5000(
+    total: int, batch_size: int, partitions: int
+) -> None:
+    assert DefaultRepartitioner().partitions(total, batch_size) == partitions
+
+
+def test_the_most_partitions_may_be_chosen() -> None:
+    assert DefaultRepartitioner(7).partitions(1000, 10) == 7
+    assert DefaultRepartitioner(max_partitions=7).partitions(50, 10) == 5
+
+
+def test_without_repartitioner_everything_is_one_piece() -> None:
+    assert [NoRepartitioner().partitions(total, 10) for total in (0, 1, 10**9)] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, "5", True, None])
+def test_what_is_no_number_of_partitions_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        DefaultRepartitioner(value)
+    assert str(refused.value) == (
+        f"`max_partitions` must be an integer of at least 1. Received: max_partitions={value!r}."
+    )
+
+
+@given(repartitioner=repartitioners)
+def test_to_dict_and_back_gives_an_equal_one(
+    repartitioner: DefaultRepartitioner | NoRepartitioner,
+) -> None:
+    assert repartitioner_from_dict(repartitioner.to_dict()) == repartitioner
+    assert isinstance(repartitioner, Repartitioner)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({}, "Received: name=None."),
+        ({"name": []}, "Received: name=[]."),
+        ({"name": "default", "configuration": 5}, "Received: configuration=5."),
+        ({"name": "none", "configuration": {"a": 1}}, "Received: configuration={'a': 1}."),
+        ({"name": "default", "configuration": {"max_partitions": 0}}, "max_partitions=0."),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(settings: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        repartitioner_from_dict(settings)
+    assert text in str(refused.value)
+
+
+# -- pieces ---------------------------------------------------------------------------------
+
+
+@given(rows=all_rows, batch_size=st.integers(1, 64), repartitioner=repartitioners)
+def test_there_are_as_many_pieces_as_wanted_or_sixteen_a_worker(
+    rows: list[int], batch_size: int, repartitioner: Repartitioner
+) -> None:
+    size = piece_size(rows, batch_size, repartitioner)
+    minibatches = -(-sum(rows) // batch_size)
+    pieces = -(-minibatches // size)
+    wanted = repartitioner.partitions(sum(rows), batch_size)
+    fewest = 16 * len(rows)
+    assert size >= 1
+    assert pieces >= min(minibatches, fewest)
+    if pieces > wanted:  # only because workers would get too few
+        assert size == max(1, minibatches // fewest)
+
+
+@given(rows=st.lists(st.integers(0, 2000), max_size=12), batch_size=st.integers(1, 64))
+def test_up_to_5000_minibatches_a_piece_is_one(rows: list[int], batch_size: int) -> None:
+    if sum(rows) <= 5000 * batch_size:
+        assert piece_size(rows, batch_size, DefaultRepartitioner()) == 1
+
+
+def test_pieces_grow_with_the_data() -> None:
+    assert piece_size([800_000] * 4, 16, DefaultRepartitioner()) == 40
+    assert piece_size([800_000] * 4, 16, DefaultRepartitioner(1000)) == 200
+    assert piece_size([800_000] * 4, 16, Fixed(10)) == 200_000 // 64
+    assert piece_size([800_000] * 4, 16, Fixed(10), pieces_per_worker=1) == 20_000
+
+
+@pytest.mark.parametrize("rows", [[], [0], [0, 0]])
+def test_without_data_a_piece_is_one_minibatch(rows: list[int]) -> None:
+    assert piece_size(rows, 16, DefaultRepartitioner()) == 1
+
+
+@pytest.mark.parametrize("answer", [-1, 2.0, None, True, "3"])
+def test_an_answer_that_is_no_number_is_refused(answer: Any) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        piece_size([100], 10, Fixed(answer))
+    assert str(refused.value) == (
+        "`repartitioner.partitions` must give an integer of at least 0. "
+        f"Received: {answer!r} from Fixed."
+    )
