@@ -19,9 +19,9 @@ def pack(present: Flags, negative: Flags, words: Words) -> None:
         negative: (16 * words,) what is negative.
         words: contiguous int32, overwritten.
     """
-    octets = words.view(np.uint8).reshape(-1, 4)
-    octets[:, :2] = np.packbits(present, bitorder="little").reshape(-1, 2)
-    octets[:, 2:] = np.packbits(negative, bitorder="little").reshape(-1, 2)
+    halves = words.view("<u2").reshape(-1, 2)
+    halves[:, 0] = np.packbits(present, bitorder="little").view("<u2")
+    halves[:, 1] = np.packbits(negative, bitorder="little").view("<u2")
 
 
 def unpack(words: Words, threshold: float, out: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -48,11 +48,13 @@ def selected_count(words: Words) -> int:
 
 def _codes(words: Words) -> NDArray[np.intp]:
     """(2 * words,) for every 8 elements: the present bits, the negative bits above them."""
-    octets = words.view(np.uint8).reshape(-1, 4)
-    codes = octets[:, 2:].astype(np.intp)
-    codes <<= 8
-    codes |= octets[:, :2]
-    return codes.reshape(-1)
+    # Swap the two middle bytes of each word; NumPy is much slower at moving single bytes.
+    bits = words.view("<u4")
+    middle = bits >> 8 & 0xFF00
+    swapped = bits << 8 & 0xFF0000
+    swapped |= middle
+    swapped |= bits & 0xFF0000FF
+    return swapped.view("<u2").astype(np.intp)
 
 
 @cache

@@ -67,11 +67,11 @@ class ResidualClipping:
             >>> clipping.excess(np.zeros(3), [np.array([-5.0, 1.0, 2.5])], 1.0)
             (array([0, 2]), array([ 3. , -0.5]))
         """
-        ours, theirs = paired(single("shared", shared, writable=False), local)
+        pieces = paired(single("shared", shared, writable=False), local)
         if isinstance(threshold, Sequence):
-            bounds, thresholds = theirs.starts, threshold
+            bounds, thresholds = pieces.starts, threshold
         else:
-            bounds, thresholds = [0, ours.size], [threshold]
+            bounds, thresholds = [0, shared.size], [threshold]
         if len(thresholds) != len(bounds) - 1:
             raise ConfigurationError(
                 "There must be one threshold for each variable. "
@@ -82,7 +82,7 @@ class ResidualClipping:
         for (start, stop), one in zip(pairwise(bounds), thresholds, strict=True):
             bound = shared.dtype.type(self.multiple * check_threshold(one))
             for block in block_bounds(start, stop):
-                residual = difference(ours, theirs, block, scratch)
+                residual = difference(shared, pieces, block, scratch)
                 there = np.flatnonzero(np.abs(residual) > bound)
                 over = residual[there]
                 indices.append(there + block[0])

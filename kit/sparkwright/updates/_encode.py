@@ -49,8 +49,8 @@ def encode(residual: Vector, threshold: float, *, halves: bool = False) -> Encod
         >>> residual.tolist()[2:]
         [0.0, 0.0, 0.0, 0.0]
     """
-    pieces = single("residual", residual)
-    return _encode(pieces, None, [0, pieces.size], [threshold], halves=halves)
+    vector = single("residual", residual)
+    return _encode(vector, None, [0, vector.size], [threshold], halves=halves)
 
 
 def encode_difference(
@@ -78,19 +78,19 @@ def encode_difference(
         >>> float(shared[32])
         0.5
     """
-    ours, theirs = paired(single("shared", shared), local)
+    pieces = paired(single("shared", shared), local)
     if isinstance(threshold, Sequence):
-        if len(threshold) != len(theirs.arrays):
+        if len(threshold) != len(pieces.arrays):
             raise ConfigurationError(
                 "There must be one threshold for each variable. "
-                f"Received: {len(threshold)} thresholds, {len(theirs.arrays)} variables."
+                f"Received: {len(threshold)} thresholds, {len(pieces.arrays)} variables."
             )
-        return _encode(ours, theirs, theirs.starts, threshold)
-    return _encode(ours, theirs, [0, ours.size], [threshold])
+        return _encode(shared, pieces, pieces.starts, threshold)
+    return _encode(shared, pieces, [0, shared.size], [threshold])
 
 
 def _encode(
-    shared: Pieces,
+    vector: Vector,
     local: Pieces | None,
     bounds: Sequence[int],
     thresholds: Sequence[Any],
@@ -104,12 +104,12 @@ def _encode(
                 f"A segment must have at most {LARGEST_SIZE} elements. Received: {stop - start}. "
                 "Give one threshold for each variable."
             )
-    scratch = _Scratch.of(shared.arrays[0].dtype)
+    scratch = _Scratch.of(vector.dtype)
     words: list[Words] = []
     segments: list[EncodedSegment] = []
     for (start, stop), threshold in zip(pairwise(bounds), checked, strict=True):
         parts, selected = _segment(
-            shared, local, start, stop, threshold=threshold, halves=halves, scratch=scratch
+            vector, local, start, stop, threshold=threshold, halves=halves, scratch=scratch
         )
         words += parts
         segments.append(
@@ -125,7 +125,7 @@ def _encode(
 
 
 def _segment(
-    shared: Pieces,
+    vector: Vector,
     local: Pieces | None,
     start: int,
     stop: int,
@@ -135,7 +135,7 @@ def _segment(
     scratch: "_Scratch",
 ) -> tuple[list[Words], int]:
     """The words of one segment, in parts, and how many elements it carries."""
-    size, vector = stop - start, shared.arrays[0]
+    size = stop - start
     value = vector.dtype.type(threshold)
     # What is selected, and so what leaves the residual, does not depend on the format: indices
     # are kept until a bitmap is shorter, then packed. Nothing is ever removed twice or lost.
@@ -145,7 +145,7 @@ def _segment(
     for bounds in block_bounds(start, stop):
         target = vector[slice(*bounds)]
         residual = (
-            target if local is None else difference(shared, local, bounds, scratch.difference)
+            target if local is None else difference(vector, local, bounds, scratch.difference)
         )
         first = bounds[0] - start
         present = scratch.select(residual, value)

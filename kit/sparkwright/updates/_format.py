@@ -92,7 +92,8 @@ def parse(words: Any, size: int | None = None) -> Sequence[Segment]:
 
     Args:
         words: (L,) int32 array, or the bytes of one (little-endian).
-        size: elements that the message must cover; default None: what it says itself.
+        size: elements that the message must cover; default None: what it says itself, at most
+            2**31 - 1.
 
     Raises:
         NetworkError: if anything about the message is not as the format has it.
@@ -104,11 +105,12 @@ def parse(words: Any, size: int | None = None) -> Sequence[Segment]:
         segment = _parse_segment(message[position:], start)
         position += HEADER_WORDS + segment.payload.size
         start = segment.stop
-        if size is not None and start > size:
+        if start > (LARGEST_SIZE if size is None else size):
             break
         segments.append(segment)
-    if not segments or (size is not None and start != size):
-        raise _bad(f"must cover {'the vector' if size is None else size}", "covered", start)
+    if not segments or start != (segments[-1].stop if size is None else size):
+        whole = f"at most {LARGEST_SIZE}" if size is None else size
+        raise _bad(f"must cover {whole} elements", "covered", start)
     return segments
 
 

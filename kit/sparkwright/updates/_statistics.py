@@ -86,42 +86,39 @@ def residual_statistics(
         >>> print(residual_statistics(np.zeros(2), [np.array([3.0, -1.0])], 2.0).line()[:63])
         residual: length 2, threshold t 2, count |r| >= t 1, sparsity 0
     """
-    ours, theirs = paired(single("shared", shared, writable=False), local)
+    pieces = paired(single("shared", shared, writable=False), local)
     rounded = check_threshold(threshold)
     scratch = np.empty(BLOCK, shared.dtype)
     count, total, maximum = 0, 0.0, 0.0
-    for bounds in block_bounds(0, ours.size):
-        residual = difference(ours, theirs, bounds, scratch)
+    for bounds in block_bounds(0, shared.size):
+        residual = difference(shared, pieces, bounds, scratch)
         np.abs(residual, out=residual)
         count += int(np.count_nonzero(residual >= rounded))
         total += float(residual.sum())
         largest = float(residual.max())
         maximum = largest if math.isnan(largest) else max(maximum, largest)
-    sample = _sample(ours, theirs, 1 if exact else -(-ours.size // SAMPLE))
+    sample = _sample(shared, pieces, 1 if exact else -(-shared.size // SAMPLE))
     with np.errstate(invalid="ignore"):
         found = np.percentile(sample, PERCENTILES) if sample.size else np.zeros(len(PERCENTILES))
     return ResidualStatistics(
-        length=ours.size,
+        length=shared.size,
         threshold=rounded,
         count=count,
-        mean=total / ours.size if ours.size else 0.0,
+        mean=total / shared.size if shared.size else 0.0,
         maximum=maximum,
         percentiles=tuple(float(value) for value in found),
         sampled=sample.size,
     )
 
 
-def _sample(shared: Pieces, local: Pieces, stride: int) -> Vector:
+def _sample(shared: Vector, local: Pieces, stride: int) -> Vector:
     """|shared - local| of every `stride`-th element."""
     stride = max(stride, 1)
-    own, other = (
-        np.concatenate(
-            [
-                array[-start % stride :: stride]
-                for array, start in zip(pieces.arrays, pieces.starts, strict=False)
-            ]
-        )
-        for pieces in (shared, local)
-    )
+    sample = shared[::stride].copy()
+    other = [
+        array[-start % stride :: stride]
+        for array, start in zip(local.arrays, local.starts, strict=False)
+    ]
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.abs(own - other)
+        sample -= np.concatenate([*other, sample[:0]])
+    return np.abs(sample, out=sample)

@@ -62,43 +62,41 @@ def block_bounds(start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def difference(
-    shared: Pieces, local: Pieces, bounds: tuple[int, int], scratch: NDArray[Any]
+    shared: Vector, local: Pieces, bounds: tuple[int, int], scratch: NDArray[Any]
 ) -> NDArray[Any]:
     """`shared - local` for the elements from `bounds[0]` to `bounds[1]`, in `scratch`."""
     start, stop = bounds
-    result = scratch[: stop - start]
-    for offset, view in shared.spans(start, stop):
-        result[offset : offset + view.size] = view
+    own, result = shared[start:stop], scratch[: stop - start]
     with np.errstate(over="ignore", invalid="ignore"):
         for offset, view in local.spans(start, stop):
-            part = result[offset : offset + view.size]
-            np.subtract(part, view, out=part, casting="same_kind")
+            part = slice(offset, offset + view.size)
+            np.subtract(own[part], view, out=result[part], casting="same_kind")
     return result
 
 
-def single(name: str, vector: Any, *, writable: bool = True) -> Pieces:
+def single(name: str, vector: Any, *, writable: bool = True) -> Vector:
     """One array, to be changed in place by default.
 
     Raises:
         DataError: if it is not a 1-D array of float32 or float64, writable if it has to be.
     """
     _check(vector, name, writable=writable)
-    return Pieces(vector, name=name, writable=writable)
+    return vector
 
 
-def paired(shared: Pieces, local: Target) -> tuple[Pieces, Pieces]:
-    """Both vectors, checked to have the same length.
+def paired(shared: Vector, local: Target) -> Pieces:
+    """`local`, checked to be as long as `shared`.
 
     Raises:
-        DataError: if they differ in length or `local` is not 1-D arrays of float32 or float64.
+        DataError: if it is not, or is not 1-D arrays of float32 or float64.
     """
-    other = Pieces(local, name="local", writable=False)
-    if shared.size != other.size:
+    pieces = Pieces(local, name="local", writable=False)
+    if pieces.size != shared.size:
         raise DataError(
             "`local` must have as many elements as `shared`. "
-            f"Received: {other.size} and {shared.size} elements."
+            f"Received: {pieces.size} and {shared.size} elements."
         )
-    return shared, other
+    return pieces
 
 
 def _check(array: Any, name: str, *, writable: bool) -> None:

@@ -1,0 +1,80 @@
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from tests.updates.reference import grid_thresholds, grid_vectors
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.updates import ResidualClipping
+
+
+def test_clipping_is_due_after_every_fifth_minibatch_but_not_the_first() -> None:
+    assert [step for step in range(16) if ResidualClipping().due(step)] == [5, 10, 15]
+    assert [step for step in range(3) if ResidualClipping(every=1).due(step)] == [1, 2]
+
+
+@given(residual=grid_vectors(), threshold=grid_thresholds, multiple=st.integers(1, 8))
+def test_excess_brings_the_residual_to_the_bound(
+    residual: np.ndarray, threshold: float, multiple: int
+) -> None:
+    local = np.arange(residual.size, dtype=np.float32)
+    shared = residual + local
+    before = shared.copy()
+    indices, values = ResidualClipping(multiple=multiple).excess(shared, [local], threshold)
+    local[indices] += values
+    bound = multiple * threshold
+    np.testing.assert_array_equal(shared - local, np.clip(residual, -bound, bound))
+    assert (values != 0).all()
+    np.testing.assert_array_equal(shared, before)
+
+
+def test_each_variable_may_have_its_own_threshold() -> None:
+    rng = np.random.default_rng(2)
+    local = [rng.standard_normal(40_000), rng.standard_normal(30_000)]
+    clipping = ResidualClipping(multiple=2, every=1)
+    indices, values = clipping.excess(np.zeros(70_000), local, [0.25, 0.5])
+    assert (np.diff(indices) > 0).all()
+    residual = -np.concatenate(local)
+    bound = np.repeat([0.5, 1.0], [40_000, 30_000])
+    residual[indices] -= values
+    np.testing.assert_allclose(residual, np.clip(-np.concatenate(local), -bound, bound))
+
+
+def test_excess_has_the_type_of_the_shared_vector() -> None:
+    indices, values = ResidualClipping().excess(np.ones(3, np.float32), [np.zeros(3)], 1.0)
+    assert (indices.dtype, indices.size) == (np.int64, 0)
+    assert values.dtype == np.float32
+
+
+def test_vectors_and_thresholds_must_fit() -> None:
+    with pytest.raises(DataError, match="4 and 3 elements"):
+        ResidualClipping().excess(np.ones(3), [np.zeros(4)], 1.0)
+    with pytest.raises(ConfigurationError, match="1 thresholds, 2 variables"):
+        ResidualClipping().excess(np.ones(3), [np.zeros(1), np.zeros(2)], [1.0])
+    with pytest.raises(ConfigurationError, match="threshold="):
+        ResidualClipping().excess(np.ones(3), [np.zeros(3)], -1.0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"multiple": 0.9},
+        {"multiple": float("inf")},
+        {"multiple": "5"},
+        {"every": 0},
+        {"every": 2.5},
+        {"every": True},
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=f"{next(iter(options))}="):
+        ResidualClipping(**options)
+
+
+def test_dictionaries_give_the_same_configuration_back() -> None:
+    clipping = ResidualClipping(multiple=1, every=7)
+    assert ResidualClipping.from_dict(clipping.to_dict()) == clipping
+    with pytest.raises(ConfigurationError, match="'frequency'"):
+        ResidualClipping.from_dict({"frequency": 5})

@@ -1,0 +1,303 @@
+from itertools import pairwise
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from tests.updates.reference import (
+    GRID,
+    bitmap,
+    bits,
+    grid_thresholds,
+    grid_vectors,
+    signs,
+    sparse,
+)
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.updates import (
+    Encoded,
+    EncodedSegment,
+    apply,
+    decode,
+    describe,
+    encode,
+    encode_difference,
+)
+
+# The example of the format's own tests.
+GOLDEN = [0, -6e-4, 1e-3, -1e-3, 0, 0]
+GOLDEN_WORDS = [6, 6, 981668463, 1, 655372]
+
+
+def test_golden_bitmap_is_encoded_as_dl4j_does() -> None:
+    residual = np.array(GOLDEN, np.float32)
+    encoded = encode(residual, 1e-3, halves=True)
+    assert encoded.words.dtype == np.int32
+    assert encoded.words.tolist() == GOLDEN_WORDS
+    assert encoded.selected == 3
+    np.testing.assert_allclose(residual, [0, -1e-4, 0, 0, 0, 0], atol=1e-9)
+    np.testing.assert_allclose(decode(encoded.words), [0, -5e-4, 1e-3, -1e-3, 0, 0])
+
+
+def test_golden_vector_without_halves_leaves_the_half_in_the_residual() -> None:
+    residual = np.array(GOLDEN, np.float32)
+    assert encode(residual, 1e-3).words.tolist() == [6, 6, 981668463, 1, 0x0008000C]
+    np.testing.assert_allclose(residual, [0, -6e-4, 0, 0, 0, 0], atol=1e-9)
+
+
+def test_golden_sparse_message() -> None:
+    residual = np.zeros(100, np.float32)
+    residual[[2, 40, 99]] = [2e-3, -1e-3, 5.0]
+    assert encode(residual, 1e-3).words.tolist() == [3, 100, 981668463, 0, 3, -41, 100]
+    np.testing.assert_allclose(residual[[2, 40, 99]], [1e-3, 0, 4.999])
+
+
+@pytest.mark.parametrize(("size", "length"), [(15, 5), (31, 6), (32, 7)])
+def test_bitmaps_have_the_lengths_of_the_format(size: int, length: int) -> None:
+    assert encode(np.ones(size, np.float32), 0.5).words.size == length
+
+
+@given(residual=grid_vectors(), threshold=grid_thresholds)
+def test_message_is_the_shorter_of_both_formats(residual: np.ndarray, threshold: float) -> None:
+    values = signs(residual, threshold)
+    expected = min(sparse(values, threshold), bitmap(values, threshold), key=len)
+    assert encode(residual, threshold).words.tolist() == expected
+
+
+@given(
+    residual=grid_vectors(),
+    threshold=grid_thresholds,
+    dtype=st.sampled_from([np.float32, np.float64]),
+    halves=st.booleans(),
+)
+def test_message_plus_residual_conserves_the_update(
+    residual: np.ndarray, threshold: float, dtype: type, halves: bool
+) -> None:
+    before = residual.astype(dtype)
+    after = before.copy()
+    encoded = encode(after, threshold, halves=halves)
+    np.testing.assert_array_equal(after + decode(encoded.words).astype(dtype), before)
+    assert after.dtype == dtype
+
+
+@given(
+    residual=st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=200),
+    threshold=st.floats(1e-6, 1e5),
+)
+def test_any_floats_are_conserved_up_to_rounding(residual: list[float], threshold: float) -> None:
+    before = np.array(residual, np.float32)
+    after = before.copy()
+    sent = decode(encode(after, threshold).words)
+    np.testing.assert_allclose(after + sent, before, rtol=3e-7, atol=threshold * 3e-7)
+
+
+@given(residual=grid_vectors(), threshold=grid_thresholds)
+def test_both_signs_are_treated_alike(residual: np.ndarray, threshold: float) -> None:
+    positive = decode(encode(residual.copy(), threshold).words)
+    negative = decode(encode(-residual, threshold).words)
+    np.testing.assert_array_equal(negative, -positive)
+
+
+@given(residual=grid_vectors(), threshold=grid_thresholds)
+def test_dl4js_halves_are_negative_only(residual: np.ndarray, threshold: float) -> None:
+    values = [
+        -0.5 if not sign and x <= -threshold / 2 else sign
+        for x, sign in zip(residual.tolist(), signs(residual, threshold), strict=True)
+    ]
+    encoded = encode(residual, threshold, halves=True)
+    assert encoded.words.tolist() == bitmap(values, threshold)
+    assert encoded.selected == sum(value != 0 for value in values)
+
+
+@given(residual=grid_vectors(max_size=400), threshold=grid_thresholds, halves=st.booleans())
+def test_message_is_always_shorter_than_the_bound(
+    residual: np.ndarray, threshold: float, halves: bool
+) -> None:
+    assert encode(residual, threshold, halves=halves).words.size < residual.size / 16 + 6
+
+
+def test_repeated_encoding_sends_all_of_it_in_the_end() -> None:
+    residual = np.random.default_rng(5).integers(-40, 41, 300).astype(np.float32)
+    before, sent = residual.copy(), np.zeros(300, np.float32)
+    formats = set()
+    while (encoded := encode(residual, 1.0)).selected:
+        formats.add(encoded.dense)
+        sent += decode(encoded.words)
+    assert formats == {True, False}
+    np.testing.assert_array_equal(sent, before)
+    assert not residual.any()
+
+
+# Several blocks; sparse, a bitmap from the first block on, and one that starts in the third.
+@pytest.mark.parametrize("shares", [(0, 0, 0), (1e-3, 1e-3, 0.01), (0.6, 0.3, 1), (0, 1e-2, 0.5)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_vectors_are_encoded_as_small_ones(shares: tuple[float, ...], dtype: type) -> None:
+    rng = np.random.default_rng(7)
+    share = np.concatenate([np.full(32_768, share) for share in shares])[:80_003]
+    residual = np.where(rng.random(share.size) < share, 3.0, 0.25).astype(dtype)
+    residual *= rng.choice([-1, 1], residual.size)
+    values = signs(residual, 1.0)
+    expected = min(sparse(values, 1.0), bitmap(values, 1.0), key=len)
+    shared, local = residual + 5, np.full(residual.size, 5, dtype)
+    after = residual.copy()
+    words = encode(after, 1.0).words
+    assert words.tolist() == expected
+    np.testing.assert_array_equal(after, residual - np.array(values))
+    pieces = np.split(local, [1, 32_767, 32_768, 40_000])
+    assert encode_difference(shared, pieces, 1.0).words.tolist() == expected
+    np.testing.assert_array_equal(shared, after + 5)
+
+
+@given(
+    residuals=st.lists(grid_vectors(min_size=0, max_size=60), min_size=1, max_size=5),
+    threshold=grid_thresholds,
+    data=st.data(),
+)
+def test_difference_takes_from_shared_what_the_message_says(
+    residuals: list[np.ndarray], threshold: float, data: st.DataObject
+) -> None:
+    residual = np.concatenate(residuals)
+    local = [np.arange(each.size, dtype=np.float32) for each in residuals]
+    shared = residual + np.concatenate(local)
+    before, kept = shared.copy(), [array.copy() for array in local]
+    thresholds = data.draw(
+        st.one_of(
+            st.just(threshold),
+            st.lists(grid_thresholds, min_size=len(local), max_size=len(local)),
+        )
+    )
+    encoded = encode_difference(shared, local, thresholds)
+    np.testing.assert_array_equal(before - shared, decode(encoded.words, size=shared.size))
+    for array, was in zip(local, kept, strict=True):
+        np.testing.assert_array_equal(array, was)
+    assert encoded.size == shared.size
+    assert describe(encoded.words, shared.size) == encoded.segments
+
+
+@given(
+    residuals=st.lists(grid_vectors(max_size=60), min_size=1, max_size=5),
+    data=st.data(),
+)
+def test_one_threshold_each_gives_a_segment_each(
+    residuals: list[np.ndarray], data: st.DataObject
+) -> None:
+    size = len(residuals)
+    thresholds = data.draw(st.lists(grid_thresholds, min_size=size, max_size=size))
+    alone = [encode(r.copy(), t) for r, t in zip(residuals, thresholds, strict=True)]
+    shared = np.concatenate(residuals)
+    together = encode_difference(shared, [np.zeros(r.size) for r in residuals], thresholds)
+    assert together.words.tolist() == [word for each in alone for word in each.words.tolist()]
+    assert together.thresholds == tuple(thresholds)
+    assert together.selected == sum(each.selected for each in alone)
+
+
+@given(residual=grid_vectors(max_size=60), dtype=st.sampled_from([np.float32, np.float64]))
+def test_sender_and_receiver_end_with_the_same_bits(residual: np.ndarray, dtype: type) -> None:
+    start = (residual * np.float32(1.1)).astype(dtype)
+    sender, receiver = start.copy(), start.copy()
+    encoded = encode_difference(sender, [np.zeros(start.size, dtype)], 0.3)
+    apply(encoded.words, receiver)
+    assert sender.tobytes() == receiver.tobytes()
+
+
+def test_nothing_selected_is_a_message_that_changes_nothing() -> None:
+    encoded = encode(np.full(100, 0.25, np.float32), 0.5)
+    assert encoded.words.tolist() == [0, 100, bits(0.5), 0]
+    assert (encoded.selected, encoded.sparsity, encoded.dense) == (0, 0.0, False)
+
+
+def test_sparsity_is_message_length_over_vector_length() -> None:
+    residual = np.zeros(1000, np.float32)
+    residual[:3] = 1
+    encoded = encode(residual, 0.5)
+    assert encoded.sparsity == 7 / 1000
+    assert encoded.payload_sparsity == 3 / 1000
+    assert encoded.size_bytes == len(encoded.to_bytes()) == 28
+
+
+@given(residual=grid_vectors(max_size=400))
+def test_a_bitmap_counts_as_more_than_a_sixteenth(residual: np.ndarray) -> None:
+    encoded = encode(residual, GRID, halves=True)
+    assert encoded.payload_sparsity > 1 / 16
+    assert not encoded.selected or encoded.sparsity > 1 / 16
+
+
+def test_fields_say_what_each_segment_carries() -> None:
+    shared = np.zeros(140, np.float32)
+    shared[[1, 2]] = 1
+    shared[100:] = -1
+    encoded = encode_difference(shared, [np.zeros(100), np.zeros(40)], [0.5, 0.25])
+    assert isinstance(encoded, Encoded)
+    assert encoded.segments == (
+        EncodedSegment(size=100, threshold=0.5, selected=2, dense=False, length=6),
+        EncodedSegment(size=40, threshold=0.25, selected=40, dense=True, length=7),
+    )
+    assert encoded.dense
+
+
+def test_nan_is_never_sent_and_infinity_as_the_threshold() -> None:
+    residual = np.array([np.nan, np.inf, -np.inf] + [0.0] * 97, np.float32)
+    assert decode(encode(residual, 0.5).words).tolist()[:3] == [0, 0.5, -0.5]
+    assert encode(np.array([np.nan] * 9 + [1.0] * 90, np.float32), 0.5).selected == 90
+    both = np.array([np.inf], np.float32)
+    assert encode_difference(both, [both.copy()], 0.5).selected == 0
+
+
+def test_equal_to_the_threshold_is_sent_just_below_is_not() -> None:
+    threshold = np.float32(1e-3)
+    below = np.nextafter(threshold, np.float32(0))
+    residual = np.array([threshold, below, -threshold, -below], np.float32)
+    assert decode(encode(residual, 1e-3).words).astype(bool).tolist() == [1, 0, 1, 0]
+
+
+def test_strided_and_empty_vectors() -> None:
+    base = np.ones((50, 2), np.float32)
+    encode(base[:, 1], 0.75)
+    assert base[:, 0].tolist() == [1.0] * 50
+    assert base[:, 1].tolist() == [0.25] * 50
+    assert encode(np.zeros(0, np.float32), 0.5).words.tolist() == [0, 0, bits(0.5), 0]
+
+
+@pytest.mark.parametrize("threshold", [0, -1.0, np.nan, np.inf, 1e-60, 1e60, True, "1", None])
+def test_thresholds_that_cannot_be_meant_are_refused(threshold: object) -> None:
+    residual = np.ones(5, np.float32)
+    with pytest.raises(ConfigurationError, match="threshold="):
+        encode(residual, threshold)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="threshold="):
+        encode_difference(residual, [np.zeros(2), np.zeros(3)], [1.0, threshold])  # type: ignore[list-item]
+    assert residual.tolist() == [1.0] * 5
+
+
+def test_vectors_that_do_not_fit_are_refused() -> None:
+    shared = np.ones(5, np.float32)
+    with pytest.raises(DataError, match="4 and 5 elements"):
+        encode_difference(shared, [np.zeros(4)], 0.5)
+    with pytest.raises(DataError, match="float32 or float64"):
+        encode(np.ones(5, np.int32), 0.5)
+    with pytest.raises(DataError, match="1-D"):
+        encode(np.ones((5, 1), np.float32), 0.5)
+    with pytest.raises(DataError, match="1-D"):
+        encode([1.0, 2.0], 0.5)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="2 thresholds, 1 variables"):
+        encode_difference(shared, [np.zeros(5)], [0.5, 0.5])
+    shared.flags.writeable = False
+    with pytest.raises(DataError, match="writable"):
+        encode(shared, 0.5)
+
+
+def test_read_only_local_variables_are_fine() -> None:
+    local = [np.zeros(3), np.zeros(2)]
+    for array in local:
+        array.flags.writeable = False
+    shared = np.ones(5, np.float32)
+    assert encode_difference(shared, local, 0.5).selected == 5
+
+
+def test_segments_lie_one_after_another() -> None:
+    shared = np.ones(30, np.float32)
+    words = encode_difference(shared, [np.zeros(10), np.zeros(0), np.zeros(20)], [0.5] * 3).words
+    lengths = [segment.length for segment in describe(words)]
+    starts = np.cumsum([0, *lengths])
+    assert lengths == [5, 4, 6]
+    assert [int(words[a + 1]) for a, _ in pairwise(starts.tolist())] == [10, 0, 20]

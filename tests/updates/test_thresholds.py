@@ -1,0 +1,182 @@
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.updates import (
+    AdaptiveThreshold,
+    FixedThreshold,
+    TargetSparsity,
+    ThresholdAlgorithm,
+    ThresholdState,
+    encode,
+    merge,
+    threshold_from_dict,
+)
+
+DECAY = 0.9659363289  # half in twenty steps
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "threshold"),
+    [
+        (FixedThreshold(), 1e-3),
+        (AdaptiveThreshold(), 1e-4),
+        (TargetSparsity(), 1e-4),
+        (AdaptiveThreshold(initial=0.25), 0.25),
+    ],
+)
+def test_first_threshold_is_the_configured_one(
+    algorithm: ThresholdAlgorithm, threshold: float
+) -> None:
+    assert algorithm.init() == ThresholdState(threshold, None)
+    assert isinstance(algorithm, ThresholdAlgorithm)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "sparsity", "factor"),
+    [
+        (AdaptiveThreshold(), 0.9e-4, DECAY),
+        (AdaptiveThreshold(), 1e-4, 1),
+        (AdaptiveThreshold(), 5e-3, 1),
+        (AdaptiveThreshold(), 1e-2, 1),
+        (AdaptiveThreshold(), 1.1e-2, 1 / DECAY),
+        (AdaptiveThreshold(), 0.0, DECAY),
+        (AdaptiveThreshold(), 1 / 16, 1 / DECAY),
+        (AdaptiveThreshold(decay=0.5), 1 / 16, 2),
+        (TargetSparsity(), 0.9e-3, DECAY),
+        (TargetSparsity(), 1e-3, 1),
+        (TargetSparsity(), 1.1e-3, 1 / DECAY),
+        (TargetSparsity(target=0.02, decay=0.75), 0.01, 0.75),
+        (FixedThreshold(threshold=1e-4), 0.5, 1),
+    ],
+)
+def test_one_step_follows_the_formula(
+    algorithm: ThresholdAlgorithm, sparsity: float, factor: float
+) -> None:
+    state = algorithm.update(algorithm.init(), sparsity=sparsity)
+    assert state.threshold == pytest.approx(1e-4 * factor, rel=1e-6)
+    assert state.sparsity == sparsity
+
+
+@given(st.lists(st.floats(0, 0.1), max_size=30))
+def test_many_steps_multiply(sparsities: list[float]) -> None:
+    algorithm = AdaptiveThreshold()
+    state, exponent = algorithm.init(), 0
+    for sparsity in sparsities:
+        state = algorithm.update(state, sparsity=sparsity)
+        exponent += (sparsity < 1e-4) - (sparsity > 1e-2)
+    assert state.threshold == pytest.approx(1e-4 * 0.5 ** (exponent / 20), rel=1e-6)
+
+
+def test_a_bitmap_raises_the_threshold() -> None:
+    algorithm = TargetSparsity(target=0.0624)
+    dense = encode(np.ones(100_000, np.float32), 0.5)
+    state = algorithm.update(algorithm.init(), sparsity=dense.sparsity)
+    assert state.threshold > algorithm.init().threshold
+
+
+def test_thresholds_settle_at_the_wanted_sparsity() -> None:
+    algorithm = TargetSparsity(initial=1e-4, target=0.01)
+    rng, state = np.random.default_rng(1), algorithm.init()
+    residual, ratios = np.zeros(20_000, np.float32), []
+    for _ in range(400):
+        residual += 0.01 * rng.standard_normal(residual.size, dtype=np.float32)
+        sparsity = encode(residual, state.threshold).sparsity
+        state = algorithm.update(state, sparsity=sparsity)
+        ratios.append(sparsity)
+    assert np.mean(ratios[-100:]) == pytest.approx(0.01, rel=0.5)
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 1.0])
+def test_a_threshold_stays_one_that_can_be_encoded(sparsity: float) -> None:
+    algorithm = AdaptiveThreshold(decay=0.5)
+    state = algorithm.init()
+    for _ in range(300):
+        state = algorithm.update(state, sparsity=sparsity)
+    assert encode(np.zeros(20, np.float32), state.threshold).selected == 0
+    moved = algorithm.update(state, sparsity=1.0 - sparsity)
+    assert moved.threshold == state.threshold * 2 ** (1 - 2 * sparsity)
+
+
+def test_updating_leaves_the_old_state_alone() -> None:
+    algorithm = AdaptiveThreshold()
+    state = algorithm.init()
+    assert algorithm.update(state, sparsity=0.5) != state
+    assert state == algorithm.init()
+
+
+def test_merging_takes_means_of_what_there_is() -> None:
+    states = [ThresholdState(1.0, 0.5), ThresholdState(2.0), ThresholdState(6.0, 0.25)]
+    assert merge(states) == ThresholdState(3.0, 0.375)
+    assert merge([ThresholdState(1.0)]) == ThresholdState(1.0, None)
+    with pytest.raises(ConfigurationError, match="at least one"):
+        merge([])
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        FixedThreshold(threshold=0.5),
+        AdaptiveThreshold(initial=0.5, min_sparsity=0.1, max_sparsity=0.2, decay=0.75),
+        TargetSparsity(initial=0.5, target=0.01, decay=0.75),
+    ],
+)
+def test_dictionaries_give_the_same_algorithm_back(algorithm: ThresholdAlgorithm) -> None:
+    saved = algorithm.to_dict()
+    assert saved["name"] in ("fixed", "adaptive", "target")
+    assert threshold_from_dict(saved) == algorithm
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [
+        {},
+        {"name": "other"},
+        {"name": ["adaptive"]},
+        {"name": "fixed", "configuration": [1]},
+        {"name": "fixed", "configuration": {"initial": 1.0}},
+        {"name": "fixed", "configuration": {"threshold": "1"}},
+    ],
+)
+def test_unknown_dictionaries_are_refused(saved: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="Received: "):
+        threshold_from_dict(saved)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (FixedThreshold, {"threshold": 0}),
+        (FixedThreshold, {"threshold": float("nan")}),
+        (AdaptiveThreshold, {"initial": -1e-4}),
+        (AdaptiveThreshold, {"initial": True}),
+        (AdaptiveThreshold, {"min_sparsity": 0}),
+        (AdaptiveThreshold, {"max_sparsity": 0}),
+        (AdaptiveThreshold, {"min_sparsity": 0.02, "max_sparsity": 0.01}),
+        (AdaptiveThreshold, {"decay": 0.49}),
+        (AdaptiveThreshold, {"decay": 1.0}),
+        (TargetSparsity, {"initial": 0}),
+        (TargetSparsity, {"target": 0}),
+        (TargetSparsity, {"target": 1 / 16}),
+        (TargetSparsity, {"decay": float("inf")}),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(kind: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=f"{next(iter(options))}="):
+        kind(**options)
+
+
+def test_equal_bounds_and_the_lowest_decay_are_fine() -> None:
+    algorithm = AdaptiveThreshold(min_sparsity=0.01, max_sparsity=0.01, decay=0.5)
+    assert algorithm.update(algorithm.init(), sparsity=0.01).threshold == algorithm.initial
+
+
+@pytest.mark.parametrize("sparsity", [-0.1, float("nan"), float("inf")])
+def test_sparsities_that_cannot_be_are_refused(sparsity: float) -> None:
+    for algorithm in (FixedThreshold(), AdaptiveThreshold(), TargetSparsity()):
+        with pytest.raises(ConfigurationError, match="sparsity="):
+            algorithm.update(algorithm.init(), sparsity=sparsity)
