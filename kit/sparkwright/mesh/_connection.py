@@ -33,12 +33,14 @@ class Connection:
     Attributes:
         socket: the socket.
         heard_s: the monotonic clock when the last bytes came, in the middle of a message too.
+        received_bytes: how many have come so far.
     """
 
     def __init__(self, sock: socket.socket) -> None:
         """Take over `sock`, whose peer has been authenticated."""
         self.socket = sock
         self.heard_s = time.monotonic()
+        self.received_bytes = 0
         self._sending = threading.Lock()
 
     @property
@@ -87,8 +89,9 @@ class Connection:
         """Close, waking a thread that waits in `receive`."""
         close_socket(self.socket)
 
-    def _heard(self) -> None:
+    def _heard(self, count: int) -> None:
         self.heard_s = time.monotonic()
+        self.received_bytes += count
 
 
 class Listener:
@@ -271,7 +274,7 @@ def _receive_exactly(
     *,
     at_boundary: bool = False,
     deadline: float | None = None,
-    heard: Callable[[], None] = lambda: None,
+    heard: Callable[[int], None] = lambda _: None,
 ) -> bytearray | None:
     try:
         content = bytearray(count)
@@ -298,5 +301,5 @@ def _receive_exactly(
                 return None
             raise NetworkError("the peer closed the connection inside a message.")
         received += got
-        heard()
+        heard(got)
     return content

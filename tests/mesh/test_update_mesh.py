@@ -1,0 +1,440 @@
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkwright.errors import ConfigurationError, NetworkError
+from sparkwright.mesh._connection import Connection, connect
+from sparkwright.mesh._framing import encode_head
+from sparkwright.mesh._port import PeerPort
+from sparkwright.mesh._update_mesh import MeshSeat, UpdateMesh
+
+SECRET = bytes(range(32))
+HOST = "127.0.0.1"
+WAIT_S = 20.0
+
+
+class Workers:
+    """Meshes of this process, by worker, and where each listens."""
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        self._stack = stack
+        self.meshes: dict[int, UpdateMesh] = {}
+        self.ports: dict[int, PeerPort] = {}
+        self.incarnations: dict[int, int] = {}
+
+    def start(self, worker: int, incarnation: int = 0, **options: Any) -> UpdateMesh:
+        port = PeerPort(secret=SECRET, host=HOST, ports=range(1), name=f"port-{worker}")
+        self._stack.callback(port.close)
+        settings: dict[str, Any] = {"heartbeat_s": 0.05, "peer_timeout_s": 5.0, **options}
+        mesh = UpdateMesh(
+            port, secret=SECRET, me=(worker, incarnation), name=f"test-{worker}", **settings
+        )
+        self._stack.callback(mesh.close)
+        self.meshes[worker], self.ports[worker] = mesh, port
+        self.incarnations[worker] = incarnation
+        return mesh
+
+    def stop(self, worker: int) -> None:
+        self.meshes.pop(worker).close()
+        self.ports[worker].close()
+
+    def seats(self, order: Sequence[int]) -> list[MeshSeat]:
+        return [
+            MeshSeat(
+                worker=w,
+                incarnation=self.incarnations[w],
+                host=HOST,
+                port=self.ports[w].address[1],
+            )
+            for w in order
+        ]
+
+    def reshape(self, order: Sequence[int] = (), *, mode: str = "mesh") -> None:
+        seats = self.seats(order or sorted(self.meshes))
+        for mesh in self.meshes.values():
+            mesh.reshape(seats, mode=mode)
+
+    def all_have(self, versions: dict[tuple[int, int], int]) -> bool:
+        return all(mesh.wait_for(versions, timeout_s=WAIT_S) for mesh in self.meshes.values())
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    before = set(threading.enumerate())
+    with contextlib.ExitStack() as stack:
+        yield Workers(stack)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+        assert not thread.is_alive(), thread.name
+
+
+def of(workers: Workers, count: int, *, mode: str = "mesh", **options: Any) -> list[UpdateMesh]:
+    """`count` connected workers."""
+    meshes = [workers.start(worker, **options) for worker in range(count)]
+    workers.reshape(mode=mode)
+    for mesh in meshes:
+        until(lambda mesh=mesh: bool(mesh.neighbours))
+    return meshes
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.005)
+
+
+def numbers(mesh: UpdateMesh) -> dict[tuple[int, int], list[int]]:
+    """Sequence numbers that could be taken, by origin, in order."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for update in mesh.take():
+        found.setdefault(update.origin, []).append(update.sequence)
+    return found
+
+
+# -- delivery -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["plain", "mesh"])
+@pytest.mark.parametrize("count", [2, 3, 5, 11])
+def test_everybody_gets_every_update_of_the_others_once_and_in_order(
+    workers: Workers, mode: str, count: int
+) -> None:
+    meshes = of(workers, count, mode=mode)
+
+    def publish(mesh: UpdateMesh) -> None:
+        for number in range(1, 31):
+            assert mesh.publish(f"{mesh.me[0]}:{number}".encode()) == number
+
+    threads = [threading.Thread(target=publish, args=(mesh,)) for mesh in meshes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert workers.all_have({(w, 0): 30 for w in range(count)})
+    for mesh in meshes:
+        assert mesh.versions == {(w, 0): 30 for w in range(count)}
+        assert mesh.taken_versions == {mesh.me: 30}
+        taken = mesh.take()
+        assert all(u.payload == f"{u.worker}:{u.sequence}".encode() for u in taken)
+        by_origin = {w: [u.sequence for u in taken if u.worker == w] for w in range(count)}
+        own = {mesh.me[0]: []}
+        assert by_origin == {w: list(range(1, 31)) for w in range(count)} | own
+        assert mesh.taken_versions == mesh.versions
+        assert not mesh.wait(0.0)
+
+
+def test_updates_published_before_anybody_is_connected_arrive_too(workers: Workers) -> None:
+    meshes = [workers.start(worker) for worker in range(3)]
+    for mesh in meshes:
+        mesh.publish(b"early")
+    workers.reshape()
+    assert workers.all_have({(w, 0): 1 for w in range(3)})
+
+
+def test_workers_may_hear_of_the_tree_in_any_order(workers: Workers) -> None:
+    meshes = [workers.start(worker) for worker in range(4)]
+    seats = workers.seats([2, 0, 3, 1])
+    for worker in (1, 0, 3):
+        meshes[worker].reshape(seats, mode="plain")
+    until(lambda: len(meshes[2]._early) == 3)
+    meshes[2].reshape(seats, mode="plain")
+    meshes[0].publish(b"x")
+    assert workers.all_have({(0, 0): 1})
+
+
+def test_an_array_is_sent_as_it_is_and_may_be_empty(workers: Workers) -> None:
+    first, second = of(workers, 2)
+    first.publish(np.arange(3, dtype=np.int32))
+    first.publish(np.empty(0, np.int32))
+    assert second.wait_for({(0, 0): 2}, timeout_s=WAIT_S)
+    assert second.wait(0.0)
+    values, nothing = second.take()
+    np.testing.assert_array_equal(np.frombuffer(values.payload, np.int32), [0, 1, 2])
+    assert len(nothing.payload) == 0
+
+
+def test_a_big_update_passes_relays_whole(workers: Workers) -> None:
+    meshes = of(workers, 3, mode="plain", max_log_bytes=1 << 20)
+    payload = os.urandom(50_000_003)
+    meshes[1].publish(payload)
+    meshes[1].publish(b"next")
+    assert workers.all_have({(1, 0): 2})
+    for worker in (0, 2):
+        update, after = meshes[worker].take()
+        assert update.payload == payload
+        assert after.payload == b"next"
+
+
+def test_statistics_count_what_was_carried(workers: Workers) -> None:
+    first, second = of(workers, 2)
+    first.publish(b"x" * 100_000)
+    assert second.wait_for({(0, 0): 1}, timeout_s=WAIT_S)
+    until(lambda: first.flush(0.0))
+    sent, received = first.statistics, second.statistics
+    assert 100_000 < sent.bytes_sent < 200_000
+    assert 100_000 < received.bytes_received <= first.statistics.bytes_sent + 1000
+    assert sent.messages_sent >= 2
+    assert sent.pending_bytes == 0
+
+
+# -- what goes wrong ------------------------------------------------------------------------
+
+
+def test_a_cut_connection_heals_without_loss_or_repeats(workers: Workers) -> None:
+    meshes = of(workers, 3)
+    for number in range(1, 101):
+        for mesh in meshes:
+            mesh.publish(bytes(1000))
+        if number % 20 == 0:
+            for link in list(meshes[number // 20 % 3]._links.values()):
+                link.connection.close()
+    assert workers.all_have({(w, 0): 100 for w in range(3)})
+    for mesh in meshes:
+        assert numbers(mesh) == {(w, 0): list(range(1, 101)) for w in range(3) if w != mesh.me[0]}
+
+
+def test_the_death_of_a_relay_heals_after_a_reshape(workers: Workers) -> None:
+    meshes = of(workers, 5, mode="plain")
+    for mesh in meshes:
+        mesh.publish(b"before")
+    assert workers.all_have({(w, 0): 1 for w in range(5)})
+    workers.stop(0)
+    for worker in range(1, 5):
+        meshes[worker].publish(b"while alone")
+    workers.reshape([3, 1, 2, 4], mode="plain")
+    assert workers.all_have({(0, 0): 1, **{(w, 0): 2 for w in range(1, 5)}})
+    for mesh in workers.meshes.values():
+        assert all(found == sorted(set(found)) for found in numbers(mesh).values())
+
+
+def test_a_worker_that_starts_again_gets_everything_and_counts_from_one(workers: Workers) -> None:
+    meshes = of(workers, 3)
+    for mesh in meshes:
+        mesh.publish(b"first life")
+    assert workers.all_have({(w, 0): 1 for w in range(3)})
+    workers.stop(1)
+    workers.start(1, incarnation=1)
+    workers.reshape()
+    assert workers.meshes[1].publish(b"second life") == 1
+    everything = {(0, 0): 1, (1, 0): 1, (2, 0): 1, (1, 1): 1}
+    assert workers.all_have(everything)
+    assert workers.meshes[1].versions == everything
+    assert set(numbers(workers.meshes[1])) == {(0, 0), (1, 0), (2, 0)}
+
+
+def test_a_restored_worker_gets_only_what_its_state_lacks(workers: Workers) -> None:
+    meshes = of(workers, 2)
+    for _ in range(10):
+        meshes[0].publish(b"x")
+    late = workers.start(2)
+    late.restored({(0, 0): 7})
+    workers.reshape()
+    assert late.wait_for({(0, 0): 10}, timeout_s=WAIT_S)
+    assert late.taken_versions == {(0, 0): 7}
+    assert numbers(late) == {(0, 0): [8, 9, 10]}
+
+
+def test_who_missed_more_than_is_kept_is_told_to_catch_up(workers: Workers) -> None:
+    told = threading.Event()
+    first = workers.start(0, max_log_messages=4)
+    for _ in range(10):
+        first.publish(b"x")
+    second = workers.start(1)
+
+    def catch_up(neighbour: tuple[int, int]) -> None:
+        assert neighbour == (0, 0)
+        second.restored(first.taken_versions)
+        told.set()
+
+    second.on_catch_up = catch_up
+    workers.reshape()
+    assert told.wait(WAIT_S)
+    first.publish(b"later")
+    assert second.wait_for({(0, 0): 11}, timeout_s=WAIT_S)
+    assert numbers(second) == {(0, 0): [11]}
+
+
+def introduced(workers: Workers, fields: dict[str, Any]) -> Connection:
+    """A connection to worker 0 that begins with these fields."""
+    connection = connect(workers.ports[0].address, secret=SECRET, timeout_s=5)
+    connection.socket.settimeout(WAIT_S)
+    connection.send("mesh", fields)
+    return connection
+
+
+def with_an_impostor(workers: Workers, **options: Any) -> tuple[list[UpdateMesh], Connection]:
+    """Workers 0 and 1, connected, and the raw connection of a worker 2 below worker 0."""
+    meshes = [workers.start(worker, **options) for worker in range(2)]
+    quiet = PeerPort(secret=SECRET, host=HOST, ports=range(1), name="port-2")
+    workers._stack.callback(quiet.close)
+    workers.ports[2], workers.incarnations[2] = quiet, 0
+    workers.reshape([0, 1, 2])
+    impostor = introduced(workers, {"worker": 2, "incarnation": 0, "to": (0, 0)})
+    workers._stack.callback(impostor.close)
+    welcome = impostor.receive()
+    assert welcome is not None
+    assert welcome.kind == "welcome"
+    until(lambda: meshes[0].neighbours == {(1, 0), (2, 0)})
+    return meshes, impostor
+
+
+def test_a_neighbour_that_takes_nothing_holds_up_for_a_while_and_is_dropped(
+    workers: Workers,
+) -> None:
+    meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=1.0)
+    stopped = threading.Event()
+
+    def stay_alive() -> None:
+        with contextlib.suppress(NetworkError):
+            while not stopped.wait(0.1):
+                impostor.send("versions", {"tick": 1, "echo": 0, "vector": []})
+
+    thread = threading.Thread(target=stay_alive)
+    thread.start()
+    longest_s = 0.0
+    for _ in range(100):
+        began_s = time.monotonic()
+        meshes[0].publish(bytes(200_000))
+        longest_s = max(longest_s, time.monotonic() - began_s)
+    stopped.set()
+    thread.join()
+    assert 0.5 < longest_s < 4.0
+    assert meshes[0].neighbours == {(1, 0)}
+    assert meshes[1].wait_for({(0, 0): 100}, timeout_s=WAIT_S)
+    assert numbers(meshes[1]) == {(0, 0): list(range(1, 101))}
+
+
+def test_who_sends_faster_than_a_relay_can_pass_on_waits_too(workers: Workers) -> None:
+    meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=60.0)
+    done = threading.Event()
+
+    def publish() -> None:
+        for _ in range(200):
+            meshes[1].publish(bytes(200_000))
+        done.set()
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    until(lambda: meshes[0].statistics.pending_bytes > 100_000)
+    assert not done.wait(0.3)
+    assert meshes[1].statistics.pending_bytes + meshes[0].statistics.pending_bytes < 2_000_000
+    while not done.is_set():  # the impostor begins to read
+        assert impostor.receive() is not None
+    thread.join()
+
+
+def test_a_silent_neighbour_is_dropped(workers: Workers) -> None:
+    meshes, _ = with_an_impostor(workers, peer_timeout_s=0.5)
+    until(lambda: meshes[0].neighbours == {(1, 0)})
+
+
+def test_a_neighbour_in_the_middle_of_a_long_message_is_not_silent(workers: Workers) -> None:
+    meshes, impostor = with_an_impostor(workers, peer_timeout_s=0.6)
+    payload = bytes(40)
+    head = encode_head("update", {"origin": (2, 0), "sequence": 1}, len(payload))
+    impostor.socket.sendall(head)
+    for number in range(len(payload)):
+        impostor.socket.sendall(payload[number : number + 1])
+        time.sleep(0.05)
+    assert meshes[1].wait_for({(2, 0): 1}, timeout_s=WAIT_S)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\0" * 100,
+        encode_head("dance", {}, 0),
+        encode_head("update", {"origin": [1], "sequence": 1}, 0),
+        encode_head("update", {"origin": [1, 0], "sequence": 0}, 0),
+        encode_head("update", {"origin": [1, True], "sequence": 1}, 0),
+        encode_head("versions", {"tick": 1, "echo": 0, "vector": [[1, 2]]}, 0),
+        encode_head("versions", {"tick": 1, "echo": 0, "vector": 7}, 0),
+        encode_head("behind", {}, 0),
+    ],
+)
+def test_garbage_drops_that_connection_only(workers: Workers, content: bytes) -> None:
+    meshes, impostor = with_an_impostor(workers)
+    impostor.socket.sendall(content)
+    until(lambda: meshes[0].neighbours == {(1, 0)})
+    meshes[0].publish(b"x")
+    assert meshes[1].wait_for({(0, 0): 1}, timeout_s=WAIT_S)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"incarnation": 0}, {"to": (0, 1)}, {"to": 7}, {"worker": "x"}, {"incarnation": None}],
+    ids=str,
+)
+def test_a_stale_or_mistaken_worker_is_refused(workers: Workers, fields: dict[str, Any]) -> None:
+    workers.start(0)
+    workers.start(1, incarnation=2)
+    workers.reshape()
+    until(lambda: workers.meshes[0].neighbours == {(1, 2)})
+    wrong = introduced(workers, {"worker": 1, "incarnation": 2, "to": (0, 0), **fields})
+    assert wrong.receive() is None
+    wrong.close()
+    assert workers.meshes[0].neighbours == {(1, 2)}
+
+
+def test_a_stranger_without_the_secret_is_refused(workers: Workers) -> None:
+    of(workers, 2)
+    with pytest.raises(NetworkError, match="did not prove this run's secret"):
+        connect(workers.ports[0].address, secret=b"x" * 32, timeout_s=5)
+
+
+def test_an_upstream_that_cannot_be_reached_is_named_until_it_is(workers: Workers) -> None:
+    mesh = workers.start(1, connect_timeout_s=0.2)
+    workers.start(0)
+    port = workers.ports[0].address[1]
+    workers.stop(0)
+    mesh.reshape(workers.seats([0, 1]), mode="mesh")
+    until(lambda: mesh.problem is not None)
+    assert str(mesh.problem).startswith(
+        f"worker 0 at {HOST}:{port} could not be reached for 0.2 s: "
+    )
+    workers.start(0)
+    workers.reshape()
+    assert mesh.problem is None
+    until(lambda: bool(mesh.neighbours))
+
+
+def test_a_worker_must_be_part_of_its_tree(workers: Workers) -> None:
+    mesh = workers.start(0)
+    with pytest.raises(ConfigurationError, match=r"`seats` must contain this worker, \(0, 0\)"):
+        mesh.reshape([MeshSeat(worker=0, incarnation=1, host=HOST, port=1)], mode="mesh")
+
+
+def test_closing_ends_a_publisher_and_those_who_wait(workers: Workers) -> None:
+    meshes, _ = with_an_impostor(workers, max_pending_bytes=1000, peer_timeout_s=60.0)
+    held_up = threading.Event()
+
+    def publish() -> None:
+        while not meshes[0]._closed.is_set():
+            meshes[0].publish(bytes(1_000_000))
+
+    found: list[bool] = []
+    threads = [
+        threading.Thread(target=publish),
+        threading.Thread(
+            target=lambda: found.append(meshes[0].wait_for({(9, 0): 1}, timeout_s=60))
+        ),
+        threading.Thread(target=lambda: found.append(meshes[0].wait(60))),
+    ]
+    for thread in threads:
+        thread.start()
+    until(lambda: meshes[0].statistics.pending_bytes > 1000)
+    assert not held_up.wait(0.1)
+    began_s = time.monotonic()
+    meshes[0].close()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert time.monotonic() - began_s < 5.0
+    assert found == [False, False]
