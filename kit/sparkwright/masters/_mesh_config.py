@@ -129,7 +129,7 @@ class MeshConfig:
                 f"the environment of each machine decides. Received: ports={self.ports!r}. "
                 "Ask `ports_from(os.environ)` on the machine that listens."
             )
-        found = None if isinstance(self.ports, bool) else _span(str(self.ports))
+        found = _span(str(self.ports))
         if found is None:
             raise ConfigurationError(
                 '`ports` must be a number from 1 to 65535, a span such as "50000-50100" or '

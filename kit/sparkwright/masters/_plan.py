@@ -91,7 +91,7 @@ class TrainingPlan:
         the workers, each update of the epoch to the n - 1 others (in whichever way they travel,
         each reaches every other worker once).
         """
-        if self.workers < 2:
+        if not self.rows:
             return 0
         if self.kind == "sharing":
             updates = sum(self.minibatches) / self.workers
