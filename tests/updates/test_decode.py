@@ -109,6 +109,7 @@ MALFORMED = {
     "a negative type": [1, 9, T, -1, 1],
     "a negative count": [-1, 9, T, 0],
     "a negative length": [0, -9, T, 0],
+    "a negative length of a bitmap": [-9, -9, T, 1],
     "more indices than elements": [10, 9, T, 0, *range(1, 11)],
     "too few indices": [3, 9, T, 0, 1, 2],
     "one index too many": [1, 9, T, 0, 1, 2],

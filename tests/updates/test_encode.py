@@ -234,6 +234,7 @@ def test_fields_say_what_each_segment_carries() -> None:
         EncodedSegment(size=40, threshold=0.25, selected=40, dense=True, length=7),
     )
     assert encoded.dense
+    assert encoded.payload_sparsity == (2 + 3) / 140
 
 
 def test_nan_is_never_sent_and_infinity_as_the_threshold() -> None:

@@ -28,7 +28,7 @@ def unpack(words: Words, threshold: float, out: NDArray[np.float32]) -> NDArray[
     """The value of each element of `words`: 0, ±t or -t / 2.
 
     Args:
-        words: contiguous int32.
+        words: int32.
         threshold: t.
         out: at least (16 * words,) contiguous float32, overwritten.
 

@@ -126,7 +126,7 @@ def _as_words(words: Any) -> Words:
             "words",
             f"{type(words).__name__} {getattr(words, 'dtype', '')}",
         )
-    return np.ascontiguousarray(words)
+    return words
 
 
 def _parse_segment(words: Words, start: int) -> Segment:
