@@ -28,8 +28,12 @@ PURE = [
     "mesh/_framing.py",
     "mesh/_schedule.py",
     "runs/_coordinator.py",
+    "runs/_decisions.py",
     "runs/_events.py",
     "runs/_protocol.py",
+    "runs/_roll.py",
+    "runs/_sharing_coordinator.py",
+    "runs/_work.py",
     *(
         f"{package}/{path.name}"
         for package in ("evaluation", "masters", "partitions", "updates")

@@ -12,15 +12,12 @@ import numpy as np
 
 from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError, WorkerError
-from sparkwright.masters import ParameterAveragingTrainingMaster
-from sparkwright.networks import ModelDefinition
+from sparkwright.masters import TrainingMaster
 from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
-from sparkwright.runs._display import in_notebook, show
-from sparkwright.runs._engine import StartState, seeded
+from sparkwright.runs._begin import RunBeginning
+from sparkwright.runs._peer_engine import error_of, fill_in
 from sparkwright.runs._protocol import Failure
-from sparkwright.runs._record import RunRecord
-from sparkwright.runs._ring_engine import RingEngine, error_of, fill_in
 from sparkwright.workers._pool import TrainerPool
 from sparkwright.workers._shard import ShardWriter
 
@@ -49,7 +46,7 @@ class ParallelWrapper:
     def __init__(
         self,
         model: Any,
-        master: ParameterAveragingTrainingMaster,
+        master: TrainingMaster,
         *,
         workers: int | None = None,
         cores_per_worker: int | None = None,
@@ -69,10 +66,11 @@ class ParallelWrapper:
         self.workers = workers or master.workers or cores
         if self.workers < 1:
             raise ConfigurationError(f"`workers` must be at least 1. Received: workers={workers}.")
-        if master.communication != "ring":
+        communication = getattr(master, "communication", "ring")
+        if communication != "ring":
             raise ConfigurationError(
                 '`ParallelWrapper` has no Spark, so `communication` must be "ring". '
-                f"Received: communication={master.communication!r}."
+                f"Received: communication={communication!r}."
             )
         if master.training_approach != "direct":
             raise ConfigurationError(
@@ -90,9 +88,16 @@ class ParallelWrapper:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def fit(self, data: Any, *, epochs: int = 1, validation: DataSet | None = None) -> Any:
+    def fit(
+        self,
+        data: Any,
+        *,
+        epochs: int = 1,
+        validation: DataSet | None = None,
+        resume: str | None = None,
+    ) -> Any:
         """Train and return the model, which is changed in place; blocks. See `start`."""
-        return self.start(data, epochs=epochs, validation=validation).wait()
+        return self.start(data, epochs=epochs, validation=validation, resume=resume).wait()
 
     def start(
         self,
@@ -100,6 +105,7 @@ class ParallelWrapper:
         *,
         epochs: int = 1,
         validation: DataSet | None = None,
+        resume: str | None = None,
         display: bool | None = None,
     ) -> TrainingRun:
         """Begin to train and return at once.
@@ -108,6 +114,7 @@ class ParallelWrapper:
             data: a DataSet, or a (features, labels) pair of arrays.
             epochs: passes over the data; default 1.
             validation: data for the loss after each epoch; default None.
+            resume: URL of a checkpoint to go on from, see `SparkNetwork.fit`; default None.
             display: show the run live; default None: in notebooks.
 
         Raises:
@@ -117,46 +124,29 @@ class ParallelWrapper:
             raise ConfigurationError(
                 f"this model is being trained by {self._active.id}. Wait for it or stop it."
             )
-        run = f"local-{next(_numbers)}"
-        master = seeded(self.master)
-        dataset = data if isinstance(data, DataSet) else DataSet(*data)
+        beginning = RunBeginning(
+            f"local-{next(_numbers)}",
+            model=self.model,
+            master=self.master,
+            epochs=epochs,
+            resume=resume,
+        )
         self._pool = self._pool or TrainerPool(owner=os.getpid())
         launcher = LocalLauncher(
             pool=self._pool,
             workers=self.workers,
             cores=self._cores,
-            data=dataset,
+            data=data if isinstance(data, DataSet) else DataSet(*data),
             validation=validation,
         )
-        definition, start = ModelDefinition.of(self.model), StartState(self.model)
-        record = RunRecord(workers=self.workers, epochs=epochs, name=f"sparkwright-{run}")
-        record.keep_stats = master.collect_training_stats
-        self._active = TrainingRun(
-            id=run,
+        return beginning.run(
+            beginning.peer_engine(launcher),
             title=f"{self.model.name} on {self.workers} processes",
-            engine=RingEngine(
-                run=run,
-                launcher=launcher,
-                master=master,
-                definition=definition,
-                start=start,
-                epochs=epochs,
-            ),
-            record=record,
-            take_result=start.take,
-            model=self.model,
-            configuration={
-                "master": master.to_dict(),
-                "model": self.model.name,
-                "parameters": definition.parameters,
-                "workers": self.workers,
-                "epochs": epochs,
-                "seed": master.seed,
-            },
+            workers=self.workers,
+            configuration={},
+            display=display,
+            when_begun=lambda run: setattr(self, "_active", run),
         )
-        if display if display is not None else in_notebook():
-            show(self._active)
-        return self._active
 
     def close(self) -> None:
         """Stop a run that still goes on, and end the worker processes."""

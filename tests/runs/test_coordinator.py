@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from sparkwright.runs._coordinator import (
-    GRACE_S,
-    MAX_FRUITLESS_GROUPS,
+from sparkwright.runs._coordinator import GRACE_S, MAX_FRUITLESS_GROUPS, Coordinator
+from sparkwright.runs._decisions import (
     Action,
     ConnectionLost,
-    Coordinator,
     Dismiss,
     EndRun,
     Event,
@@ -106,7 +104,13 @@ class Script:
         group = Group(
             generation=generation,
             seats=tuple(
-                Seat(worker=w, host=f"10.0.0.{w}", port=7000 + self.attempts[w]) for w in members
+                Seat(
+                    worker=w,
+                    host=f"10.0.0.{w}",
+                    port=7000 + self.attempts[w],
+                    attempt=self.attempts[w],
+                )
+                for w in members
             ),
             rows=tuple(100 + w for w in range(self.workers)),
             validation_rows=tuple(range(self.workers)),
@@ -139,7 +143,8 @@ def after(averagings: int, *, workers: int = 3, epoch: int = 0) -> Progress:
         epoch=epoch,
         round=averagings,
         averagings=averagings,
-        positions=(5 * averagings,) * workers,
+        steps=(5 * averagings,) * workers,
+        examples=(50 * averagings,) * workers,
         iterations=5 * averagings,
     )
 
@@ -159,10 +164,10 @@ def test_the_group_forms_when_all_have_come_with_ranks_by_worker() -> None:
 
 
 def test_the_optimizers_iterations_go_on_from_the_drivers_model() -> None:
-    script = Script(1, iterations=70)
+    script = Script(1, start=Progress.first(workers=1, iterations=70))
     (action,) = script.register(0)
     assert isinstance(action, SendGroup)
-    assert action.group.progress == Progress(positions=(0,), iterations=70)
+    assert action.group.progress == Progress.first(workers=1, iterations=70)
 
 
 def test_a_run_ends_when_all_have_finished_and_one_has_delivered() -> None:
@@ -455,7 +460,9 @@ def test_an_absent_worker_is_not_waited_for_without_end() -> None:
         "why; raise `MeshConfig(replacement_timeout_s=…)` if the cluster is only slow."
     )
     assert script.tick(117.0) == NOTHING
-    assert script.tick(2.0) == [*script.dismissals([0, 2], reason), EndRun(timed_out=reason)]
+    # What was averaged last is not thrown away.
+    assert script.tick(2.0) == script.request(0)
+    assert script.deliver(0) == [*script.dismissals([0, 2]), EndRun(timed_out=reason)]
 
 
 def test_while_waiting_a_stop_ends_the_run() -> None:

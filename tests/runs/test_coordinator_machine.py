@@ -8,10 +8,10 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sparkwright.runs._coordinator import (
+from sparkwright.runs._coordinator import Coordinator
+from sparkwright.runs._decisions import (
     Action,
     ConnectionLost,
-    Coordinator,
     Dismiss,
     EndRun,
     Event,
@@ -28,6 +28,7 @@ from sparkwright.runs._coordinator import (
     WorkerReported,
 )
 from sparkwright.runs._protocol import Ending, Failure, Group, Progress
+from sparkwright.runs._work import Span, share_out
 
 WORKERS = 3
 EPOCHS = 2
@@ -111,18 +112,25 @@ class Worker:
 
     def prepare(self, ring: Ring) -> Ending | None:
         assert self.progress is not None
-        if all(position == MINIBATCHES for position in self.progress.positions):
+        while True:
+            if self.progress.epoch < EPOCHS:
+                self.progress = self.progress.with_epoch_opened([MINIBATCHES] * WORKERS)
+            if self.shares(ring):
+                return None
+            if self.progress.epoch == EPOCHS:
+                return "waiting" if self.progress.todo else "finished"
             self.progress = self.progress.after_epoch()
-        if self.progress.epoch == EPOCHS:
-            return "finished"
-        members = [self.progress.positions[seat.worker] for seat in ring.group.seats]
-        return "waiting" if all(position == MINIBATCHES for position in members) else None
+
+    def shares(self, ring: Ring) -> dict[int, Span]:
+        assert self.progress is not None
+        quotas = {seat.worker: 1 for seat in ring.group.seats}
+        return share_out(self.progress.todo, epoch=self.progress.epoch, quotas=quotas, lend=False)
 
     def average(self, ring: Ring) -> None:
         assert self.progress is not None
-        positions = self.progress.positions
-        done = {s.worker: int(positions[s.worker] < MINIBATCHES) for s in ring.group.seats}
-        self.progress = self.progress.after_round(done, iterations=0)
+        shares = self.shares(ring)
+        done = {worker: (share.count, share.count) for worker, share in shares.items()}
+        self.progress = self.progress.after_round(shares, done, iterations=0)
         self.rounds += 1
 
     def leave(self, ending: Ending, failure: Failure | None = None) -> None:
@@ -192,7 +200,7 @@ class Runs(RuleBasedStateMachine):
                     assert action is actions[-1]
                     self.end = action
                 case ForgetHistory():
-                    assert self.coordinator.progress == Progress(positions=(0,) * WORKERS)
+                    assert self.coordinator.progress == Progress.first(workers=WORKERS)
                 case Dismiss(connection=c, reason=r) if r.startswith("a newer attempt"):
                     assert not self.attempts[c].alive, "it is the newest that is alive"
                 case (
@@ -203,6 +211,8 @@ class Runs(RuleBasedStateMachine):
                     | Dismiss(connection=c)
                 ):
                     self.attempts[c].orders.append(action)
+                case _:
+                    raise AssertionError(action)
 
     def check(self, group: Group, actions: list[Action]) -> None:
         sent = [action.connection for action in actions if isinstance(action, SendGroup)]
@@ -216,7 +226,7 @@ class Runs(RuleBasedStateMachine):
         orders = [progress.order for progress in has if progress is not None]
         if group.source < 0:
             assert not orders
-            assert group.progress == Progress(positions=(0,) * WORKERS)
+            assert group.progress == Progress.first(workers=WORKERS)
         else:
             assert has[group.source] == group.progress
             assert group.progress.order == max(orders)
@@ -371,7 +381,8 @@ class Runs(RuleBasedStateMachine):
             assert self.asked_to_stop
         else:
             progress = self.coordinator.progress
-            assert (progress.epoch, progress.positions) == (EPOCHS, (0,) * WORKERS)
+            assert (progress.epoch, progress.todo) == (EPOCHS, ())
+            assert sum(progress.examples) == EPOCHS * MINIBATCHES * WORKERS
 
     def everything_goes_well_for_a_moment(self) -> None:
         for latest in list(self.latest.values()):

@@ -263,7 +263,7 @@ def test_rows_that_do_not_count_are_dropped(record: RunRecord) -> None:
     for worker in range(2):
         train(record, worker, losses=[3.0, 2.0])
     train(record, 1, losses=[1.5, 1.0], round=2)  # then it died, and the others had to repeat it
-    record.progress_settled(Progress(round=1, averagings=1, positions=(2, 2)))
+    record.progress_settled(Progress(round=1, averagings=1, steps=(2, 2), examples=(20, 20)))
     assert [w.steps for w in record.status().workers] == [2, 2]
     assert record.log.rows()["round"].tolist() == [1, 1, 1, 1]
 
@@ -272,13 +272,15 @@ def test_rows_that_count_but_never_arrived_are_filled_in(record: RunRecord) -> N
     record.plan_made(plan_of(50, 45))
     for worker in range(2):
         train(record, worker, losses=[3.0, 2.0])
-    record.progress_settled(Progress(epoch=1, round=1, averagings=4, positions=(2, 2)))
+    record.progress_settled(
+        Progress(epoch=1, round=1, averagings=4, steps=(7, 7), examples=(70, 65))
+    )
     rows = record.log.rows()
     missing = rows["worker"] == 1
     assert rows["step"][missing].tolist() == list(range(1, 8))
-    assert rows["epoch"][missing].tolist() == [1] * 5 + [2] * 2
-    assert rows["round"][missing].tolist() == [1, 1, 2, 2, 3, 1, 1]
-    assert rows["examples"][missing].tolist() == [10, 10, 10, 10, 5, 10, 10]
+    assert rows["epoch"][missing].tolist() == [1] * 2 + [2] * 5
+    assert rows["round"][missing].tolist() == [1] * 7
+    assert rows["examples"][missing].tolist() == [10] * 6 + [5]
     assert np.isnan(rows["loss"][missing][2:]).all()
     assert [w.steps for w in record.status().workers] == [7, 7]
 
@@ -287,12 +289,12 @@ def test_what_is_exact_already_stays_as_it_is(record: RunRecord) -> None:
     record.plan_made(plan_of(20, 0))
     train(record, 0, losses=[3.0, 2.0], metrics={"accuracy": 0.5})
     before = record.log.to_frame()
-    record.progress_settled(Progress(epoch=1, averagings=1, positions=(0, 0)))
+    record.progress_settled(Progress(epoch=1, averagings=1, steps=(2, 0), examples=(20, 0)))
     assert record.log.to_frame().equals(before)
 
 
 def test_before_the_data_is_counted_there_is_nothing_to_settle(record: RunRecord) -> None:
-    record.progress_settled(Progress(positions=(0, 0)))
+    record.progress_settled(Progress.first(workers=2))
     assert len(record.log) == 0
 
 

@@ -45,6 +45,10 @@ class Sink:
     def progress_settled(self, progress: Progress) -> None:
         self.told.append(("settled", progress.averagings))
 
+    def checkpoint_arrived(self, message: Message, progress: Progress) -> None:
+        del message
+        self.told.append(("checkpoint", progress))
+
     def run_ended(self, end: EndRun) -> None:
         self.told.append(("ended", end))
         self.ended.set()
@@ -180,7 +184,7 @@ def site() -> Iterator[Callable[..., Site]]:
 
 
 def end_of(workers: int = 2) -> Progress:
-    return Progress(epoch=1, averagings=4, positions=(0,) * workers)
+    return Progress(epoch=1, averagings=4, steps=(0,) * workers, examples=(0,) * workers)
 
 
 def finish(site: Site, workers: list[Worker]) -> None:
@@ -231,7 +235,7 @@ def test_stop_reaches_every_worker(site: Callable[..., Site]) -> None:
     here.server.stop()
     for worker in workers:
         worker.take("stop")
-        worker.report("stopped", Progress(averagings=2, positions=(5, 5)))
+        worker.report("stopped", Progress(averagings=2, steps=(5, 5), examples=(50, 50)))
     workers[0].deliver()
     assert here.sink.end() == EndRun(stopped=True)
 
@@ -276,7 +280,7 @@ def test_a_newer_attempt_takes_over_and_the_older_is_let_go(site: Callable[..., 
     assert other.take("dismiss").fields["reason"].startswith("attempt 1 of worker 1 has taken")
     other.close()
     one.take("regroup")
-    one.report("broken", Progress(averagings=1, positions=(5, 5)))
+    one.report("broken", Progress(averagings=1, steps=(5, 5), examples=(50, 50)))
     one.take("group")
     newer.take("group")
     finish(here, [one, newer])

@@ -26,12 +26,14 @@ class ModelState:
             custom layers); never averaged.
         fixed: what training does not change: the variables of frozen layers. A worker needs them
             once.
+        trainable: how many of the averaged variables are trainable; they come first.
     """
 
     averaged: Sequence[Any]
     updater: Sequence[Any]
     counters: Sequence[Any]
     fixed: Sequence[Any]
+    trainable: int
     _spans: tuple["_Span", ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -77,6 +79,7 @@ class ModelState:
                 *(v for v in others if not _is_float(v)),
             ],
             fixed=[v for v in model.non_trainable_variables if id(v) in frozen],
+            trainable=len(model.trainable_variables),
         )
 
     @property
@@ -89,6 +92,11 @@ class ModelState:
     def averaged_size(self) -> int:
         """Elements of the averaged variables together."""
         return self._spans[len(self.averaged) - 1].stop if self.averaged else 0
+
+    @property
+    def trainable_size(self) -> int:
+        """Elements of the trainable variables together; the first ones of the vector."""
+        return self._spans[self.trainable - 1].stop if self.trainable else 0
 
     @property
     def updater_size(self) -> int:
@@ -122,12 +130,32 @@ class ModelState:
                 np.multiply(target, scale, out=target)
         return out
 
-    def write(self, vector: Vector) -> None:
-        """Set the variables from what `read` returned (with or without the updater's part)."""
+    def trainable_views(self) -> list[Vector]:
+        """The trainable variables, flat, in the vector's order; without copying where possible.
+
+        On a CPU they are windows on the variables themselves: let go of them before the next step,
+        or TensorFlow copies the variables instead of changing them in place.
+        """
+        import tensorflow as tf
+
+        found: list[Vector] = []
+        for span in self._spans[: self.trainable]:
+            tensor = tf.raw_ops.ReadVariableOp(resource=span.handle, dtype=span.dtype)
+            found.append(np.asarray(tensor).reshape(-1).astype(self.dtype, copy=False))
+        return found
+
+    def write(self, vector: Vector, *, first: int = 0) -> None:
+        """Set the variables from what `read` returned (with or without the updater's part).
+
+        Args:
+            vector: the values.
+            first: the variables before this one are left as they are; default 0.
+        """
         import tensorflow as tf
 
         has_updater = vector.size != self.averaged_size
-        for span in self._spans if has_updater else self._spans[: len(self.averaged)]:
+        last = len(self._spans) if has_updater else len(self.averaged)
+        for span in self._spans[first:last]:
             values = vector[span.start : span.stop].reshape(span.shape)
             tensor = tf.convert_to_tensor(values.astype(span.numpy_dtype, copy=False))
             tf.raw_ops.AssignVariableOp(resource=span.handle, value=tensor)

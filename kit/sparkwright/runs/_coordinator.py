@@ -16,7 +16,29 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ._protocol import Ending, Failure, Group, Progress, Seat
+from ._decisions import (
+    Action,
+    CheckpointReceived,
+    ConnectionLost,
+    Dismiss,
+    EndRun,
+    Event,
+    ForgetHistory,
+    KeepCheckpoint,
+    RequestResult,
+    ResultReceived,
+    SendGroup,
+    SendRegroup,
+    SendStop,
+    StopRequested,
+    TimerFired,
+    WorkerFailed,
+    WorkerRegistered,
+    WorkerReported,
+    WorkReported,
+)
+from ._protocol import Failure, Group, Progress
+from ._roll import Roll
 
 # How long survivors wait for a lost worker's replacement before they go on without it. Spark
 # starts a killed Python worker's task again in about 0.3 s.
@@ -25,127 +47,6 @@ GRACE_S = 2.0
 MAX_FRUITLESS_GROUPS = 5
 
 Phase = Literal["gathering", "training", "regrouping", "halting", "delivering", "over"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerRegistered:
-    """A worker has connected, holding its data."""
-
-    connection: int
-    worker: int
-    attempt: int
-    host: str
-    address: tuple[str, int]
-    rows: int
-    validation_rows: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerReported:
-    """A worker has left its ring; `progress` is None if it never got a state to start from."""
-
-    connection: int
-    generation: int
-    ending: Ending
-    progress: Progress | None
-    failure: Failure | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerFailed:
-    """A worker failed before it could register."""
-
-    failure: Failure
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ConnectionLost:
-    """A worker's connection is closed, or it has been silent for too long."""
-
-    connection: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ResultReceived:
-    """A worker has delivered the averaged vector."""
-
-    connection: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StopRequested:
-    """The user wants the run to end with the next averaging."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TimerFired:
-    """The server's periodic tick."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SendGroup:
-    """Send `group` to `connection`."""
-
-    connection: int
-    group: Group
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SendRegroup:
-    """Tell `connection` to leave the ring of `generation` and report."""
-
-    connection: int
-    generation: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SendStop:
-    """Tell `connection` that the run ends with the next averaging."""
-
-    connection: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RequestResult:
-    """Ask `connection` for the averaged vector."""
-
-    connection: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dismiss:
-    """Let `connection` go; `reason` is empty at the regular end."""
-
-    connection: int
-    reason: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ForgetHistory:
-    """All workers were lost: training begins anew, what was logged does not count."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EndRun:
-    """The run is over. `timed_out` and `failure` say what went wrong, if anything did."""
-
-    stopped: bool = False
-    failure: Failure | None = None
-    timed_out: str = ""
-
-
-Event = (
-    WorkerRegistered
-    | WorkerReported
-    | WorkerFailed
-    | ConnectionLost
-    | ResultReceived
-    | StopRequested
-    | TimerFired
-)
-Action = (
-    SendGroup | SendRegroup | SendStop | RequestResult | Dismiss | ForgetHistory | EndRun
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -164,15 +65,17 @@ class Coordinator:
         generation: the current group's number, 0 before the first.
         progress: what counts: the latest that a member reported, and from where the current group
             went on.
-        attempts: worker -> attempts seen; more than one means that Spark started it again.
+        exact: what is logged beyond `progress` is done again, so it does not count.
     """
+
+    exact = True
 
     def __init__(
         self,
         *,
         workers: int,
         slots: int | None = None,
-        iterations: int = 0,
+        start: Progress | None = None,
         rendezvous_timeout_s: float = 120.0,
         queue_timeout_s: float = 600.0,
         replacement_timeout_s: float = 120.0,
@@ -183,7 +86,7 @@ class Coordinator:
         Args:
             workers: how many are to come.
             slots: task slots that Spark is known to have, for messages.
-            iterations: the optimizer's iterations so far.
+            start: where to begin; default None: at the beginning.
             rendezvous_timeout_s: see `MeshConfig`; likewise the next two.
             queue_timeout_s: likewise.
             replacement_timeout_s: likewise.
@@ -192,29 +95,34 @@ class Coordinator:
         self.phase: Phase = "gathering"
         self.generation = 0
         self.workers = workers
-        self.progress = Progress(positions=(0,) * workers, iterations=iterations)
-        self.attempts: dict[int, int] = {}
-        self._slots = slots
+        self.progress = start or Progress.first(workers=workers)
+        self._roll = Roll(
+            workers=workers,
+            slots=slots,
+            rendezvous_timeout_s=rendezvous_timeout_s,
+            queue_timeout_s=queue_timeout_s,
+            replacement_timeout_s=replacement_timeout_s,
+            now_s=now_s,
+        )
         self._members: dict[int, _Member] = {}  # by connection
-        self._rows: dict[int, tuple[int, int]] = {}  # worker -> (rows, validation rows)
         self._start = self.progress
-        self._began_s = now_s
-        self._first_came_s: float | None = None
         self._regrouping_since_s = now_s
-        self._lost_since_s: dict[int, float] = {}
         self._fruitless = 0
         self._stopping = False
         self._complete = False  # what is delivered is the end of the last epoch
         self._failure: Failure | None = None
+        self._timed_out = ""
         self._deliverer: int | None = None
-        self._rendezvous_timeout_s = rendezvous_timeout_s
-        self._queue_timeout_s = queue_timeout_s
-        self._replacement_timeout_s = replacement_timeout_s
 
     @property
     def present(self) -> dict[int, WorkerRegistered]:
         """Worker -> its latest registration, of those connected."""
-        return {m.registered.worker: m.registered for m in self._members.values()}
+        return self._roll.present
+
+    @property
+    def attempts(self) -> dict[int, int]:
+        """Worker -> attempts seen; more than one means that Spark started it again."""
+        return self._roll.attempts
 
     def handle(self, event: Event, *, now_s: float) -> list[Action]:
         """Take one event and return what the server must now do, in order."""
@@ -233,8 +141,13 @@ class Coordinator:
                 return []
             case StopRequested():
                 return self._stop(now_s)
+            case CheckpointReceived(progress=progress):
+                self._start = progress
+                return [KeepCheckpoint(progress=progress)]
             case TimerFired():
                 return self._tick(now_s)
+            case WorkReported():
+                return []  # of gradient sharing
 
     # -- events -----------------------------------------------------------------------------
 
@@ -242,22 +155,16 @@ class Coordinator:
         actions: list[Action] = []
         if self.phase in ("delivering", "halting", "over"):
             return [Dismiss(connection=event.connection, reason="the run has ended")]
-        known = self.present.get(event.worker)
-        if known is not None and known.attempt >= event.attempt:
-            reason = f"a newer attempt of worker {event.worker} is already at work"
-            return [Dismiss(connection=event.connection, reason=reason)]
-        if known is not None:
-            del self._members[known.connection]
+        if refusal := self._roll.refusal(event):
+            return [Dismiss(connection=event.connection, reason=refusal)]
+        replaced = self._roll.admit(event, now_s)
+        if replaced is not None:
+            del self._members[replaced]
             reason = f"attempt {event.attempt} of worker {event.worker} has taken its place"
-            actions.append(Dismiss(connection=known.connection, reason=reason))
+            actions.append(Dismiss(connection=replaced, reason=reason))
         self._members[event.connection] = _Member(event)
-        self._rows[event.worker] = (event.rows, event.validation_rows)
-        self._lost_since_s.pop(event.worker, None)
-        self.attempts[event.worker] = self.attempts.get(event.worker, 0) + 1
-        if self._first_came_s is None:
-            self._first_came_s = now_s
         if self.phase == "gathering":
-            return actions + (self._form(now_s) if self._all_present else [])
+            return actions + (self._form(now_s) if self._roll.all_present else [])
         self._fruitless = 0
         return actions + self._regroup(now_s)
 
@@ -282,10 +189,10 @@ class Coordinator:
         return self._deliver_if_ended()
 
     def _lose(self, connection: int, now_s: float) -> list[Action]:
+        self._roll.lose(connection, now_s)
         member = self._members.pop(connection, None)
         if member is None or self.phase == "over":
             return []
-        self._lost_since_s[member.registered.worker] = now_s
         if self.phase == "delivering":
             return self._deliver() if connection == self._deliverer else []
         if self.phase == "halting":
@@ -310,18 +217,15 @@ class Coordinator:
 
     def _tick(self, now_s: float) -> list[Action]:
         if self.phase == "gathering":
-            return self._check_gathering(now_s)
+            problem = self._roll.gathering_problem(now_s)
+            return self._time_out(problem) if problem else []
         if self.phase == "halting" and now_s - self._regrouping_since_s > 2 * GRACE_S:
             return self._deliver()
         if self.phase not in ("training", "regrouping"):
             return []
-        for worker, since_s in sorted(self._lost_since_s.items()):
-            if now_s - since_s > self._replacement_timeout_s:
-                return self._time_out(
-                    f"worker {worker} was lost and Spark did not start it again within "
-                    f"{self._replacement_timeout_s:g} s. Its executor's log says why; raise "
-                    "`MeshConfig(replacement_timeout_s=…)` if the cluster is only slow."
-                )
+        if problem := self._roll.replacement_problem(now_s):
+            self._timed_out = problem
+            return self._halt(None, now_s)
         return self._form_if_ready(now_s) if self.phase == "regrouping" else []
 
     # -- transitions ------------------------------------------------------------------------
@@ -349,7 +253,7 @@ class Coordinator:
             self.progress = self._start
             return [ForgetHistory(), *self._end()]
         grace_over = now_s - self._regrouping_since_s >= GRACE_S
-        if not self._members or not (self._all_present or grace_over):
+        if not self._members or not (self._roll.all_present or grace_over):
             return []
         return self._form(now_s)
 
@@ -373,15 +277,11 @@ class Coordinator:
             source = [member.report for member in members].index(report)
         self.generation += 1
         self.phase = "training"
-        rows = [self._rows[worker] for worker in range(self.workers)]
         group = Group(
             generation=self.generation,
-            seats=tuple(
-                Seat(worker=r.worker, host=r.address[0], port=r.address[1])
-                for r in (m.registered for m in members)
-            ),
-            rows=tuple(count for count, _ in rows),
-            validation_rows=tuple(count for _, count in rows),
+            seats=self._roll.seats(self._members.keys()),
+            rows=self._roll.all_rows,
+            validation_rows=self._roll.all_validation_rows,
             progress=self.progress,
             source=source,
         )
@@ -415,7 +315,7 @@ class Coordinator:
         self.phase = "delivering"
         best = self._best()
         if best is None:
-            if self._failure is not None:
+            if self._failure is not None or self._timed_out:
                 return self._end()
             return self._time_out("all workers were lost before one delivered the result.")
         report, self.progress = best
@@ -436,33 +336,15 @@ class Coordinator:
                 best = report, report.progress
         return best
 
-    def _check_gathering(self, now_s: float) -> list[Action]:
-        came = sorted(self.present)
-        slots = "" if self._slots is None else f" Spark has {self._slots} task slots."
-        if self._first_came_s is not None and (
-            now_s - self._first_came_s > self._rendezvous_timeout_s
-        ):
-            missing = sorted(set(range(self.workers)) - set(came))
-            return self._time_out(
-                f"the driver waited {self._rendezvous_timeout_s:g} s for {self.workers} workers "
-                f"and {len(came)} came; missing: workers {missing}.{slots} Give Spark as many "
-                "slots as there are workers (`spark.executor.instances`, `spark.executor.cores`), "
-                "or use fewer with `workers=…`; if they are only slow, raise "
-                "`MeshConfig(rendezvous_timeout_s=…)`."
-            )
-        if self._first_came_s is None and now_s - self._began_s > self._queue_timeout_s:
-            return self._time_out(
-                f"no worker started within {self._queue_timeout_s:g} s.{slots} Other jobs may hold "
-                "all slots, or the cluster has no room: see Spark's web page. Raise "
-                "`MeshConfig(queue_timeout_s=…)` to wait longer."
-            )
-        return []
-
     def _time_out(self, message: str) -> list[Action]:
         return [*self._dismissals(message), *self._over(EndRun(timed_out=message))]
 
     def _end(self) -> list[Action]:
-        end = EndRun(stopped=self._stopping and not self._complete, failure=self._failure)
+        end = EndRun(
+            stopped=self._stopping and not self._complete,
+            failure=self._failure,
+            timed_out=self._timed_out,
+        )
         return [*self._dismissals(""), *self._over(end)]
 
     def _over(self, end: EndRun) -> Iterable[Action]:
@@ -471,10 +353,6 @@ class Coordinator:
 
     def _dismissals(self, reason: str) -> list[Action]:
         return [Dismiss(connection=connection, reason=reason) for connection in self._members]
-
-    @property
-    def _all_present(self) -> bool:
-        return len(self._members) == self.workers
 
     @property
     def _awaits_reports(self) -> bool:

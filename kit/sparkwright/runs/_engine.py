@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.masters import TrainingMaster
 from sparkwright.networks import ModelState
 
 from ._protocol import Progress
@@ -33,7 +33,7 @@ class Outcome:
 
 
 class Engine(Protocol):
-    """Trains; see `RingEngine` and `SparkRoundsEngine`."""
+    """Trains; see `PeerEngine` and `SparkRoundsEngine`."""
 
     def run(self, record: RunRecord) -> Outcome:
         """Train, on the calling thread, to the end."""
@@ -68,6 +68,15 @@ class StartState:
         """Integer and fixed state."""
         return self.state.read_extras()
 
+    def restore(self, vector: NDArray[Any], extras: bytes) -> None:
+        """Put a checkpoint's state into the model; see `RunMember.write_extras` for `extras`."""
+        from sparkwright.networks import unpack_arrays
+
+        like = self.state.read_extras()
+        size = sum(array.nbytes for array in like)
+        self.state.write(vector)
+        self.state.write_extras(unpack_arrays(extras[:size], like))
+
     def take(self, outcome: Outcome) -> None:
         """Put what was learnt into the model."""
         from sparkwright.networks import unpack_arrays
@@ -79,6 +88,8 @@ class StartState:
             self.state.write_extras(unpack_arrays(outcome.counters, self.state.read_counters()))
 
 
-def seeded(master: ParameterAveragingTrainingMaster) -> ParameterAveragingTrainingMaster:
-    """`master` with a seed: its own, or one drawn for this run."""
-    return master if master.seed is not None else replace(master, seed=secrets.randbits(31))
+def seeded(master: TrainingMaster, *, otherwise: int | None = None) -> TrainingMaster:
+    """`master` with a seed: its own, or `otherwise`, or one drawn for this run."""
+    if master.seed is not None:
+        return master
+    return replace(master, seed=secrets.randbits(31) if otherwise is None else otherwise)

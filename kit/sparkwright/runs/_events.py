@@ -1,7 +1,7 @@
 """What a run tells its listeners, and the snapshot of where it is."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 RunState = Literal["queued", "starting", "training", "stopping", "done", "stopped", "failed"]
 WorkerState = Literal["waiting", "starting", "training", "validating", "lost", "done"]
@@ -20,6 +20,10 @@ class WorkerStatus:
         loss: of its last minibatch; None before the first.
         last_heard_s: seconds since it was last heard.
         restarts: how often Spark had to start it again.
+        threshold: gradient sharing: of its last message; None otherwise, likewise the next two.
+        sparsity: share of the parameters that its last message changed.
+        staleness: minibatches that the slowest other worker is behind it.
+        sent_bytes: of its messages so far.
     """
 
     worker: int
@@ -30,6 +34,10 @@ class WorkerStatus:
     loss: float | None = None
     last_heard_s: float = 0.0
     restarts: int = 0
+    threshold: float | None = None
+    sparsity: float | None = None
+    staleness: int | None = None
+    sent_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +55,10 @@ class ValidationPoint:
     step: int
     loss: float
     metrics: dict[str, float] = field(default_factory=dict[str, float])
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

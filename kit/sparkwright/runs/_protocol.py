@@ -1,7 +1,10 @@
 """What coordinator and workers tell each other about a run; pure."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
+
+from ._work import Span, epoch_spans, without
 
 Ending = Literal["finished", "stopped", "broken", "waiting", "failed"]
 
@@ -11,10 +14,13 @@ class Progress:
     """What has been averaged, and so counts; work after it is done again if it is lost.
 
     Attributes:
-        epoch: complete epochs.
+        epoch: complete epochs; what they owe may still be in `todo`.
         round: averagings within the current epoch.
         averagings: averagings since the run began.
-        positions: minibatches of each worker's data that count in the current epoch.
+        opened: epochs whose minibatches have been put into `todo`.
+        todo: what is left of the epochs opened so far.
+        steps: minibatches that each worker has trained and that count.
+        examples: the examples in them.
         iterations: the optimizer's iterations, the most of any worker.
         validated: epochs after which the validation loss has been computed.
     """
@@ -22,29 +28,59 @@ class Progress:
     epoch: int = 0
     round: int = 0
     averagings: int = 0
-    positions: tuple[int, ...] = ()
+    opened: int = 0
+    todo: tuple[Span, ...] = ()
+    steps: tuple[int, ...] = ()
+    examples: tuple[int, ...] = ()
     iterations: int = 0
     validated: int = 0
 
     @property
     def order(self) -> tuple[int, int, int]:
         """Compares two progresses: more is later."""
-        return self.epoch, self.averagings, self.validated
+        return self.averagings, self.epoch, self.validated
 
-    def after_round(self, done: dict[int, int], *, iterations: int) -> Self:
-        """After an averaging to which worker w contributed `done[w]` minibatches."""
-        positions = tuple(p + done.get(w, 0) for w, p in enumerate(self.positions))
+    def with_epoch_opened(self, totals: Sequence[int]) -> Self:
+        """With the current epoch's minibatches, `totals[w]` of each worker, to be done."""
+        if self.opened > self.epoch:
+            return self
+        todo = (*self.todo, *epoch_spans(totals, self.epoch))
+        return replace(self, opened=self.epoch + 1, todo=todo)
+
+    @classmethod
+    def first(cls, *, workers: int, iterations: int = 0) -> Self:
+        """Where a run of so many workers begins."""
+        nothing = (0,) * workers
+        return cls(steps=nothing, examples=nothing, iterations=iterations)
+
+    def after_round(
+        self,
+        shares: Mapping[int, Span],
+        done: Mapping[int, tuple[int, int]],
+        *,
+        iterations: int,
+    ) -> Self:
+        """After an averaging.
+
+        Args:
+            shares: what each worker was to do.
+            done: worker -> (minibatches, examples) that it did, from its share's beginning.
+            iterations: the optimizer's, the most of any worker.
+        """
+        counts = {worker: minibatches for worker, (minibatches, _) in done.items()}
         return replace(
             self,
             round=self.round + 1,
             averagings=self.averagings + 1,
-            positions=positions,
+            todo=without(self.todo, shares, counts),
+            steps=tuple(n + counts.get(w, 0) for w, n in enumerate(self.steps)),
+            examples=tuple(n + done.get(w, (0, 0))[1] for w, n in enumerate(self.examples)),
             iterations=max(iterations, self.iterations),
         )
 
     def after_epoch(self) -> Self:
         """After an epoch's last averaging."""
-        return replace(self, epoch=self.epoch + 1, round=0, positions=(0,) * len(self.positions))
+        return replace(self, epoch=self.epoch + 1, round=0)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
@@ -53,17 +89,23 @@ class Progress:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         """The inverse of `to_dict`."""
-        settings: dict[str, Any] = {**fields, "positions": tuple(fields["positions"])}
+        settings: dict[str, Any] = {
+            **fields,
+            "todo": tuple(Span(*map(int, span)) for span in fields["todo"]),
+            "steps": tuple(map(int, fields["steps"])),
+            "examples": tuple(map(int, fields["examples"])),
+        }
         return cls(**settings)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seat:
-    """One worker's place in a group."""
+    """One worker's place in a group; `attempt` counts how often Spark started it, from 0."""
 
     worker: int
     host: str
     port: int
+    attempt: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,7 +141,7 @@ class Group:
         """JSON-able fields."""
         return {
             "generation": self.generation,
-            "seats": [[seat.worker, seat.host, seat.port] for seat in self.seats],
+            "seats": [[s.worker, s.host, s.port, s.attempt] for s in self.seats],
             "rows": self.rows,
             "validation_rows": self.validation_rows,
             "progress": self.progress.to_dict(),
@@ -111,7 +153,9 @@ class Group:
         """The inverse of `to_dict`."""
         return cls(
             generation=fields["generation"],
-            seats=tuple(Seat(worker=w, host=h, port=p) for w, h, p in fields["seats"]),
+            seats=tuple(
+                Seat(worker=w, host=h, port=p, attempt=a) for w, h, p, a in fields["seats"]
+            ),
             rows=tuple(fields["rows"]),
             validation_rows=tuple(fields["validation_rows"]),
             progress=Progress.from_dict(fields["progress"]),

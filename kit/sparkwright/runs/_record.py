@@ -5,7 +5,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -106,7 +106,8 @@ class RunRecord:
                 replace(w, rows=rows)
                 for w, rows in zip(self._status.workers, plan.rows, strict=True)
             )
-            self._status = replace(self._status, rounds=plan.rounds, workers=workers)
+            rounds = max(plan.minibatches, default=0) if self._is_sharing else plan.rounds
+            self._status = replace(self._status, rounds=rounds, workers=workers)
 
     def state_changed(self, state: RunState, message: str, *, error: str | None = None) -> None:
         """The run passes into `state`."""
@@ -137,16 +138,37 @@ class RunRecord:
         """A sign of life."""
         self._heard_s[worker] = time.monotonic()
 
+    def resumed(self, history: Mapping[str, Any], progress: Progress) -> None:
+        """The run goes on from a checkpoint: its log does, too."""
+        with self._lock:
+            if len(next(iter(history.values()), ())):
+                self.log.append(history)
+            times = self.log.rows()["time_s"]
+            # So that the log's time goes on as well.
+            self.began_s -= float(times.max()) if len(times) else 0.0
+            for worker, steps in enumerate(progress.steps):
+                self._change(worker, steps=steps)
+            self._trained = sum(progress.examples)
+            self._status = replace(
+                self._status, epoch=progress.epoch, averagings=progress.averagings
+            )
+
     def rows_trained(
-        self, worker: int, blocks: list[dict[str, Any]], losses: Any, examples: Any
+        self,
+        worker: int,
+        blocks: list[dict[str, Any]],
+        losses: Any,
+        examples: Any,
+        further: Mapping[str, Any] | None = None,
     ) -> None:
-        """Rounds that have been averaged.
+        """Minibatches that count.
 
         Args:
             worker: whose.
             blocks: one dict a round: epoch, round, count, age_s, seconds, phases, metrics.
             losses: (minibatches of all blocks,) float32.
             examples: likewise, int32.
+            further: more columns, each likewise, float32; default none.
         """
         now_s = time.monotonic()
         with self._lock:
@@ -173,6 +195,8 @@ class RunRecord:
                         - seconds * (1 - np.arange(1, count + 1) / count),
                         "examples_per_s": np.full(count, float(done.sum()) / seconds),
                     }
+                    for name, values in (further or {}).items():
+                        rows[name] = values[start : start + count]
                     for name, value in block["metrics"].items():
                         column = np.full(count, np.nan)
                         column[-1] = value
@@ -189,6 +213,7 @@ class RunRecord:
                 state="training",
                 steps=step,
                 loss=float(losses[-1]) if len(losses) else status.loss,
+                **_encoding_of(status, further or {}),
             )
             self._advance(int(last["epoch"]), int(last["round"]), now_s)
         if start:
@@ -211,35 +236,14 @@ class RunRecord:
         with self._lock:
             if self._plan is None:
                 return
-            for status, total, position, rows in zip(
-                self._status.workers,
-                self._plan.minibatches,
-                progress.positions,
-                self._plan.rows,
-                strict=True,
-            ):
-                expected = progress.epoch * total + position
+            for status, expected in zip(self._status.workers, progress.steps, strict=True):
                 if status.steps > expected:
                     self.log.discard(status.worker, after_step=expected)
                 elif status.steps < expected:
-                    steps = np.arange(status.steps, expected)
-                    self.log.append(
-                        {
-                            "worker": np.full(steps.size, status.worker),
-                            "epoch": steps // total + 1,
-                            "round": steps % total // self._plan.averaging_frequency + 1,
-                            "step": steps + 1,
-                            "loss": np.full(steps.size, np.nan),
-                            "examples": np.where(
-                                steps % total == total - 1,
-                                rows - (total - 1) * self._plan.batch_size,
-                                self._plan.batch_size,
-                            ),
-                            "time_s": np.full(steps.size, time.monotonic() - self.began_s),
-                            "examples_per_s": np.full(steps.size, np.nan),
-                        }
-                    )
+                    self._log_untold(status, expected, progress)
                 self._change(status.worker, steps=expected)
+            validation = [p for p in self._status.validation if p.epoch <= progress.validated]
+            self._status = replace(self._status, validation=tuple(validation))
             self._trained = int(self.log.rows()["examples"].sum())
 
     def history_forgotten(self) -> None:
@@ -267,6 +271,10 @@ class RunRecord:
 
     # -- private ----------------------------------------------------------------------------
 
+    @property
+    def _is_sharing(self) -> bool:
+        return self._plan is not None and self._plan.kind == "sharing"
+
     def _change(self, worker: int, **changes: Any) -> None:
         with self._lock:
             workers = list(self._status.workers)
@@ -275,7 +283,8 @@ class RunRecord:
 
     def _advance(self, epoch: int, number: int, now_s: float) -> None:
         status = self._status
-        averagings = (epoch - 1) * status.rounds + number
+        # Workers that share gradients average at the end of an epoch only.
+        averagings = epoch - 1 if self._is_sharing else (epoch - 1) * status.rounds + number
         # A slower worker's rows may come after a faster one's next round.
         epoch, number = max((epoch, number), (status.epoch, status.round))
         self._status = replace(
@@ -285,6 +294,28 @@ class RunRecord:
             self.first_loss_s = now_s - self.began_s
             self._first_examples = (now_s, self._trained)
             self.state_changed("training", "training")
+
+    def _log_untold(self, status: WorkerStatus, expected: int, progress: Progress) -> None:
+        """Rows for minibatches that count, but whose worker could not tell of them."""
+        assert self._plan is not None
+        count = expected - status.steps
+        steps = np.arange(status.steps, expected)
+        rows = self.log.rows()
+        told = int(rows["examples"][rows["worker"] == status.worker].sum())
+        examples = np.full(count, self._plan.batch_size)
+        examples[-1] += progress.examples[status.worker] - told - examples.sum()
+        self.log.append(
+            {
+                "worker": np.full(count, status.worker),
+                "epoch": np.full(count, progress.epoch + 1),
+                "round": np.full(count, progress.round),
+                "step": steps + 1,
+                "loss": np.full(count, np.nan),
+                "examples": examples,
+                "time_s": np.full(count, time.monotonic() - self.began_s),
+                "examples_per_s": np.full(count, np.nan),
+            }
+        )
 
     def _keep_stats(self, worker: int, block: dict[str, Any], ended_s: float) -> None:
         """Phases in the order in which they followed one another, without gaps."""
@@ -334,3 +365,15 @@ class RunRecord:
                     listener(event)
                 except Exception:
                     _log.exception("a listener failed on %s; the run goes on", type(event).__name__)
+
+
+def _encoding_of(status: WorkerStatus, further: Mapping[str, Any]) -> dict[str, Any]:
+    """What the last of these minibatches say of the encoding, for a worker's status."""
+    if not len(further.get("threshold", ())):
+        return {}
+    return {
+        "threshold": float(further["threshold"][-1]),
+        "sparsity": float(further["sparsity"][-1]),
+        "staleness": int(further["staleness"][-1]),
+        "sent_bytes": status.sent_bytes + int(further["message_bytes"].sum()),
+    }

@@ -12,17 +12,20 @@ from sparkwright.errors import NetworkError
 from sparkwright.mesh._connection import Address, Connection, Listener
 from sparkwright.mesh._framing import Message
 
-from ._coordinator import (
+from ._decisions import (
     Action,
+    CheckpointReceived,
     ConnectionLost,
-    Coordinator,
     Dismiss,
     EndRun,
     Event,
     ForgetHistory,
+    KeepCheckpoint,
     RequestResult,
     ResultReceived,
     SendGroup,
+    SendMeeting,
+    SendPiece,
     SendRegroup,
     SendStop,
     StopRequested,
@@ -30,8 +33,10 @@ from ._coordinator import (
     WorkerFailed,
     WorkerRegistered,
     WorkerReported,
+    WorkReported,
 )
 from ._protocol import Failure, Progress
+from ._work import Span
 
 _TICK_S = 0.2
 _log = logging.getLogger(__name__)
@@ -60,8 +65,31 @@ class RunSink(Protocol):
         """Training goes on from, or has ended with, `progress`; the rows up to it have arrived."""
         ...
 
+    def checkpoint_arrived(self, message: Message, progress: Progress) -> None:
+        """A state from which training could go on, and where it is."""
+        ...
+
     def run_ended(self, end: EndRun) -> None:
         """The run is over; called once."""
+        ...
+
+
+class RunRules(Protocol):
+    """What leads a run: a `Coordinator` or a `SharingCoordinator`."""
+
+    workers: int
+    generation: int
+    phase: Any
+    progress: Progress
+    exact: bool
+
+    @property
+    def present(self) -> dict[int, WorkerRegistered]:
+        """Worker -> its latest registration, of those connected."""
+        ...
+
+    def handle(self, event: Event, *, now_s: float) -> list[Action]:
+        """Take one event and return what the server must now do, in order."""
         ...
 
 
@@ -81,7 +109,7 @@ class CoordinatorServer:
 
     def __init__(
         self,
-        coordinator: Coordinator,
+        coordinator: RunRules,
         sink: RunSink,
         *,
         secret: bytes,
@@ -115,6 +143,7 @@ class CoordinatorServer:
         self._count = 0
         self._closed = threading.Event()
         self._have_result = threading.Event()
+        self._checkpoint: Message | None = None
         self._ended = False
         self._name = name
         self._listener = Listener(
@@ -252,6 +281,23 @@ class CoordinatorServer:
                     failure=Failure(**failure) if failure else None,
                 )
             )
+        elif message.kind == "work":
+            piece = fields["piece"]
+            self._handle(
+                WorkReported(
+                    connection=number,
+                    piece=None if piece is None else Span(*map(int, piece)),
+                    minibatches=int(fields["minibatches"]),
+                    examples=int(fields["examples"]),
+                    iterations=int(fields["iterations"]),
+                    wants_more=bool(fields["wants_more"]),
+                )
+            )
+        elif message.kind == "checkpoint":
+            with self._lock:
+                self._checkpoint = message
+                progress = Progress.from_dict(fields["progress"])
+                self._handle(CheckpointReceived(progress=progress))
         elif message.kind == "result":
             self.result = message
             self._have_result.set()
@@ -276,11 +322,10 @@ class CoordinatorServer:
             if lost is not None and known and not self._ended:
                 self._sink.worker_lost(lost)
             actions = self._coordinator.handle(event, now_s=time.monotonic())
-            settled = (
-                (RequestResult, SendGroup) if self._coordinator.generation > 1 else RequestResult
-            )
-            if any(isinstance(action, settled) for action in actions):
-                self._sink.progress_settled(self._coordinator.progress)
+            rules = self._coordinator
+            settled = (RequestResult, SendGroup) if rules.generation > 1 else RequestResult
+            if rules.exact and any(isinstance(action, settled) for action in actions):
+                self._sink.progress_settled(rules.progress)
             for action in actions:
                 self._perform(action)
 
@@ -296,8 +341,20 @@ class CoordinatorServer:
                 self._send(number, "deliver", {})
             case Dismiss(connection=number, reason=reason):
                 self._send(number, "dismiss", {"reason": reason})
+            case SendPiece(connection=number, piece=piece):
+                self._send(number, "piece", {"piece": piece})
+            case SendMeeting(connection=number, group=group):
+                fields = {"validate": action.validate, "checkpoint": action.checkpoint}
+                self._send(number, "meet", {"group": group.to_dict(), **fields})
+            case KeepCheckpoint(progress=progress):
+                if self._checkpoint is not None:
+                    self._sink.checkpoint_arrived(self._checkpoint, progress)
+                    self._checkpoint = None
             case ForgetHistory():
-                self._sink.history_forgotten()
+                if self._coordinator.progress.averagings:
+                    self._sink.progress_settled(self._coordinator.progress)
+                else:
+                    self._sink.history_forgotten()
             case EndRun():
                 self._ended = True
                 self._sink.run_ended(action)

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
-from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.masters import SharedTrainingMaster, TrainingMaster
+from sparkwright.runs._peer_engine import error_of
 from sparkwright.runs._protocol import Failure
-from sparkwright.runs._ring_engine import error_of
 
 from ._addresses import advertised_address, bind_address, worker_address
 from ._errors import translated
 from ._jobs import SparkJob
 from ._layout import DataLayout
-from ._slots import check_slots, task_slots
+from ._slots import check_slots, executor_resources, task_slots
 from ._tasks import training_task
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class SparkLauncher:
         run: str,
         data: DistributedDataSet,
         validation: DistributedDataSet | None,
-        master: ParameterAveragingTrainingMaster,
+        master: TrainingMaster,
         export: Callable[["RDD[bytes]"], "RDD[str]"] | None,
     ) -> None:
         """Check slots and addresses; nothing starts before `prepare`.
@@ -92,8 +92,9 @@ class SparkLauncher:
             self.layout.release()
 
 
-def workers_of(spark: "SparkSession", master: ParameterAveragingTrainingMaster) -> int:
-    """The master's number of workers, or as many as there are slots."""
-    if master.workers is not None:
-        return master.workers
-    return task_slots(spark) or spark.sparkContext.defaultParallelism
+def workers_of(spark: "SparkSession", master: TrainingMaster) -> int:
+    """The master's number of workers, or as many as it chooses for this cluster."""
+    slots = task_slots(spark)
+    if isinstance(master, SharedTrainingMaster):
+        return master.worker_count(slots=slots, **executor_resources(spark))
+    return master.workers or slots or spark.sparkContext.defaultParallelism

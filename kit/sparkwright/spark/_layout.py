@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
-from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.masters import TrainingMaster
 from sparkwright.partitions import RepartitionPlan, plan_repartition
 from sparkwright.storage._files import read_bytes
 
@@ -29,7 +29,7 @@ class DataLayout:
         *,
         data: DistributedDataSet,
         validation: DistributedDataSet | None,
-        master: ParameterAveragingTrainingMaster,
+        master: TrainingMaster,
         workers: int,
         export: Callable[["RDD[bytes]"], "RDD[str]"] | None,
     ) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import os
 import platform
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,15 +11,14 @@ from sparkwright._version import __version__
 from sparkwright.data import DataSet, DistributedDataSet, from_arrays, from_rdd
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import Evaluation
-from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.masters import MeshConfig, TrainingMaster
 from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.runs import TrainingRun
-from sparkwright.runs._display import in_notebook, show
-from sparkwright.runs._engine import Engine, StartState, seeded
+from sparkwright.runs._begin import RunBeginning
+from sparkwright.runs._engine import Engine
 from sparkwright.runs._model_server import ModelServer
+from sparkwright.runs._peer_engine import error_of
 from sparkwright.runs._protocol import Failure
-from sparkwright.runs._record import RunRecord
-from sparkwright.runs._ring_engine import RingEngine, error_of
 from sparkwright.storage import load_model, save_model
 
 from ._addresses import advertised_address, bind_address
@@ -53,7 +53,7 @@ class SparkNetwork:
         self,
         spark: "SparkSession",
         model: Any,
-        master: ParameterAveragingTrainingMaster | None = None,
+        master: TrainingMaster | None = None,
     ) -> None:
         """Take a built keras.Model, Sequential or functional.
 
@@ -66,7 +66,7 @@ class SparkNetwork:
             raise ConfigurationError(
                 f"`model` must be a keras.Model. Received: {type(model).__name__}."
             )
-        if master is not None and not isinstance(master, ParameterAveragingTrainingMaster):
+        if master is not None and not isinstance(master, TrainingMaster):
             raise ConfigurationError(
                 f"`master` must be a training master or None. Received: {type(master).__name__}."
             )
@@ -88,6 +88,7 @@ class SparkNetwork:
         *,
         epochs: int = 1,
         validation: Any | None = None,
+        resume: str | None = None,
         display: bool | None = None,
     ) -> Any:
         """Train and return the model, which is changed in place; blocks.
@@ -96,13 +97,18 @@ class SparkNetwork:
             data: a DistributedDataSet, an RDD of DataSets or (features, label) pairs, a DataSet.
             epochs: passes over the data; default 1.
             validation: data for the loss after each epoch; default None.
+            resume: URL of a checkpoint, or of a folder of them (then the newest counts), to go on
+                from: with the same network, data and workers. `epochs` counts from the very
+                beginning. Default None: begin with the model as it is.
             display: show the run live; default None: in notebooks.
 
         Raises:
             RunInterrupted: on an interrupt; the last average is kept.
             SlotsError, DataError, WorkerError, NetworkError, RunTimeoutError: what went wrong.
         """
-        return self.start(data, epochs=epochs, validation=validation, display=display).wait()
+        return self.start(
+            data, epochs=epochs, validation=validation, resume=resume, display=display
+        ).wait()
 
     def start(
         self,
@@ -110,6 +116,7 @@ class SparkNetwork:
         *,
         epochs: int = 1,
         validation: Any | None = None,
+        resume: str | None = None,
         display: bool | None = None,
     ) -> TrainingRun:
         """Begin to train and return at once; see `fit` for the arguments.
@@ -118,59 +125,49 @@ class SparkNetwork:
             ConfigurationError: without a master, or while another run of this network goes on.
             SlotsError: if there are fewer task slots than workers.
         """
-        master = self._require_master(epochs)
-        run = f"run-{next(_numbers)}"
-        master = seeded(master)
-        training = self._distributed(data, "data")
+        beginning = RunBeginning(
+            f"run-{next(_numbers)}",
+            model=self.model,
+            master=self._require_master(),
+            epochs=epochs,
+            resume=resume,
+        )
+        master = beginning.master
+        in_rounds = getattr(master, "communication", "ring") == "spark"
+        if in_rounds and (validation is not None or resume is not None or master.checkpoint):
+            raise ConfigurationError(
+                '`validation`, `resume` and `checkpoint` need `communication="ring"`. Received: '
+                'communication="spark". Evaluate after training with `network.evaluate`.'
+            )
         launcher = SparkLauncher(
             self.spark,
-            run=run,
-            data=training,
+            run=beginning.id,
+            data=self._distributed(data, "data"),
             validation=None if validation is None else self._distributed(validation, "validation"),
             master=master,
             export=self._exporter(master),
         )
-        definition = ModelDefinition.of(self.model)
-        start = StartState(self.model)
-        engine: Engine
-        if master.communication == "ring":
-            engine = RingEngine(
-                run=run,
-                launcher=launcher,
-                master=master,
-                definition=definition,
-                start=start,
-                epochs=epochs,
-            )
-        else:
-            if validation is not None:
-                raise ConfigurationError(
-                    '`validation` needs `communication="ring"`. Received: '
-                    'communication="spark". Evaluate after training with `network.evaluate`.'
-                )
-            engine = SparkRoundsEngine(
+        engine: Engine = (
+            SparkRoundsEngine(
                 spark=self.spark,
-                run=run,
+                run=beginning.id,
                 launcher=launcher,
                 master=master,
-                definition=definition,
-                start=start,
+                definition=beginning.definition,
+                start=beginning.start,
                 epochs=epochs,
             )
-        record = RunRecord(workers=launcher.workers, epochs=epochs, name=f"sparkwright-{run}")
-        record.keep_stats = master.collect_training_stats
-        self._active = TrainingRun(
-            id=run,
-            title=f"{self.model.name} on {launcher.workers} workers",
-            engine=engine,
-            record=record,
-            take_result=start.take,
-            model=self.model,
-            configuration=self._configuration(master, launcher, definition, epochs),
+            if in_rounds
+            else beginning.peer_engine(launcher)
         )
-        if display if display is not None else in_notebook():
-            show(self._active)
-        return self._active
+        return beginning.run(
+            engine,
+            title=f"{self.model.name} on {launcher.workers} workers",
+            workers=launcher.workers,
+            configuration=self._configuration(),
+            display=display,
+            when_begun=lambda run: setattr(self, "_active", run),
+        )
 
     def delete_temp_files(self) -> bool:
         """Remove the minibatches that runs of this network exported; True when nothing is left."""
@@ -233,7 +230,7 @@ class SparkNetwork:
         cls,
         spark: "SparkSession",
         url: str,
-        master: ParameterAveragingTrainingMaster | None = None,
+        master: TrainingMaster | None = None,
         *,
         custom_objects: dict[str, Any] | None = None,
     ) -> "SparkNetwork":
@@ -242,15 +239,11 @@ class SparkNetwork:
 
     # -- private ----------------------------------------------------------------------------
 
-    def _require_master(self, epochs: int) -> ParameterAveragingTrainingMaster:
+    def _require_master(self) -> TrainingMaster:
         if self.master is None:
             raise ConfigurationError(
                 "training needs a training master. Received: master=None. Give one: "
                 "`SparkNetwork(spark, model, ParameterAveragingTrainingMaster())`."
-            )
-        if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
-            raise ConfigurationError(
-                f"`epochs` must be an integer of at least 1. Received: {epochs!r}."
             )
         if self._active is not None and not self._active.finished:
             raise ConfigurationError(
@@ -280,7 +273,7 @@ class SparkNetwork:
             f"{type(data).__name__}. See `sparkwright.data`."
         )
 
-    def _exporter(self, master: ParameterAveragingTrainingMaster) -> Any:
+    def _exporter(self, master: TrainingMaster) -> Any:
         if master.training_approach == "direct":
             return None
         return lambda rdd: self._exports.write(
@@ -289,23 +282,11 @@ class SparkNetwork:
             batch_size=master.batch_size_per_worker,
         )
 
-    def _configuration(
-        self,
-        master: ParameterAveragingTrainingMaster,
-        launcher: SparkLauncher,
-        definition: ModelDefinition,
-        epochs: int,
-    ) -> dict[str, Any]:
+    def _configuration(self) -> dict[str, Any]:
         import keras
         import pyspark
 
         return {
-            "master": master.to_dict(),
-            "model": self.model.name,
-            "parameters": definition.parameters,
-            "workers": launcher.workers,
-            "epochs": epochs,
-            "seed": master.seed,
             "spark_master": self.spark.sparkContext.master,
             "environment": {
                 "sparkwright": __version__,
@@ -358,11 +339,11 @@ class SparkNetwork:
 
     @contextlib.contextmanager
     def _served(self) -> "Generator[tuple[ModelServer, str]]":
-        mesh = ParameterAveragingTrainingMaster().mesh if self.master is None else self.master.mesh
+        mesh = MeshConfig() if self.master is None else self.master.mesh
         server = ModelServer(
             ModelState.of(self.model),
             host=bind_address(self.spark, mesh),
-            ports=mesh.port_numbers,
+            ports=mesh.ports_from(os.environ),
             name="sparkwright-model",
         )
         try:

@@ -10,9 +10,10 @@ from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.masters._plan import minibatch_count
 from sparkwright.networks import ModelDefinition, pack_arrays
 from sparkwright.runs._engine import Outcome, StartState
+from sparkwright.runs._peer_engine import error_of, settings_of
 from sparkwright.runs._protocol import Failure, Progress
 from sparkwright.runs._record import RunRecord
-from sparkwright.runs._ring_engine import error_of, settings_of
+from sparkwright.runs._work import share_out
 
 from ._errors import translated
 from ._jobs import SparkJob
@@ -63,7 +64,7 @@ class SparkRoundsEngine:
                 f"{_LARGEST_VECTOR_BYTES >> 20} MiB through the JVM. Received: "
                 f'{vector.nbytes >> 20} MiB. Use `communication="ring"`, or `save_updater=False`.'
             )
-        progress = Progress(positions=(0,) * launcher.workers, iterations=self._start.iterations)
+        progress = Progress.first(workers=launcher.workers, iterations=self._start.iterations)
         counters: bytes | None = None
         error: BaseException | None = None
         elements: Any = None
@@ -80,7 +81,8 @@ class SparkRoundsEngine:
             totals = [minibatch_count(count, master.batch_size_per_worker) for count in rows]
             extras = pack_arrays(self._start.extras())
             while progress.epoch < self._epochs and not self._stopping.is_set():
-                while any(p < t for p, t in zip(progress.positions, totals, strict=True)):
+                progress = progress.with_epoch_opened(totals)
+                while progress.todo:
                     vector, progress, found = self._round(
                         record, elements, vector, extras, progress
                     )
@@ -129,15 +131,16 @@ class SparkRoundsEngine:
             shard="",
             settings=settings_of(self._master, epochs=self._epochs),
             epoch=progress.epoch,
-            position=0,
+            share=None,
+            first=False,
             iterations=progress.iterations,
             vector=b"",
             extras=b"",
         )
         began_s = time.monotonic()
-        state = context.broadcast(
-            (vector.tobytes(), extras, progress.iterations, progress.epoch, progress.positions)
-        )
+        quotas = dict.fromkeys(range(self._launcher.workers), self._master.averaging_frequency)
+        shares = share_out(progress.todo, epoch=progress.epoch, quotas=quotas, lend=False)
+        state = context.broadcast((vector.tobytes(), extras, progress, shares))
         answers = elements.mapPartitionsWithIndex(round_task(template, state))
         depth, dtype = self._master.aggregation_depth, vector.dtype
         try:
@@ -152,11 +155,15 @@ class SparkRoundsEngine:
         if total.failures:
             raise error_of(total.failures[0])
         seconds = time.monotonic() - began_s
-        done = {fields["worker"]: len(fields["losses"]) for fields in total.fields}
+        done = {
+            fields["worker"]: (len(fields["losses"]), sum(fields["examples"]))
+            for fields in total.fields
+        }
         iterations = max(fields["iterations"] for fields in total.fields)
-        if sum(done.values()):
-            vector = (total.vector / sum(done.values())).astype(dtype)
-        progress = progress.after_round(done, iterations=iterations)
+        minibatches = sum(count for count, _ in done.values())
+        if minibatches:
+            vector = (total.vector / minibatches).astype(dtype)
+        progress = progress.after_round(shares, done, iterations=iterations)
         for fields in sorted(total.fields, key=lambda fields: fields["worker"]):
             block = {
                 "epoch": progress.epoch + 1,

@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparkwright.errors import SlotsError
 
@@ -29,6 +29,22 @@ def _cores(master: str) -> int | None:
     if match := re.fullmatch(r"local\[\s*(\d+|\*)\s*(?:,.*)?\]", master):
         return (os.cpu_count() or 1) if match[1] == "*" else int(match[1])
     return 1 if master == "local" else None
+
+
+def executor_resources(spark: "SparkSession") -> dict[str, Any]:
+    """What `SharedTrainingMaster.worker_count` wants to know of the executors."""
+    conf, master = spark.sparkContext.getConf(), str(spark.sparkContext.master)
+    if match := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master):
+        executors, cores = int(match[1]), int(match[2])
+    elif master.startswith("local"):
+        return {"executors": None}
+    else:
+        # The driver has a block manager as well.
+        status: Any = spark.sparkContext._jsc.sc().getExecutorMemoryStatus()
+        executors = int(conf.get("spark.executor.instances", "0") or 0) or max(1, status.size() - 1)
+        cores = int(conf.get("spark.executor.cores", "1") or 1)
+    gpus = int(conf.get("spark.executor.resource.gpu.amount", "0") or 0)
+    return {"executors": executors, "cores_per_executor": cores, "gpus_per_executor": gpus}
 
 
 def check_slots(workers: int, slots: int | None, master: str) -> None:

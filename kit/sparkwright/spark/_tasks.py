@@ -54,7 +54,7 @@ def round_task(
 
     Args:
         template: the request, to be completed.
-        state: a Spark broadcast of (vector, extras, iterations, epoch, position of each worker).
+        state: a Spark broadcast of (vector, extras, progress, share of each worker).
     """
 
     def task(index: int, elements: Iterable[Element]) -> list[Answer]:
@@ -63,7 +63,7 @@ def round_task(
         from pyspark import TaskContext
 
         context: Any = TaskContext.get()
-        vector, extras, iterations, epoch, positions = state.value
+        vector, extras, progress, shares = state.value
         pool = TrainerPool(owner=os.getppid())
         with pool.borrow(**device_of(context)) as trainer, Shards(pool) as shards:
             shards.write(elements)
@@ -74,9 +74,10 @@ def round_task(
                 shard=str(shards.train),
                 vector=vector,
                 extras=extras,
-                iterations=iterations,
-                epoch=epoch,
-                position=positions[index],
+                iterations=progress.iterations,
+                epoch=progress.epoch,
+                share=shares.get(index),
+                first=progress.round == 0,
             )
             return [trainer.ask(request)]
 

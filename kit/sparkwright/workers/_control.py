@@ -65,15 +65,37 @@ class ControlLine:
             raise Dismissed(str(error)) from None
 
     def next_order(self) -> Message:
-        """Wait for what to do next: "group", "deliver", "start".
+        """Wait for what to do next: "group", "deliver", "start" and the like.
 
         Raises:
             Dismissed: at the end of the run, or when the coordinator is gone.
         """
-        message = self._orders.get()
+        message = self.order_within(None)
+        assert message is not None
+        return message
+
+    def order_within(self, timeout_s: float | None) -> Message | None:
+        """What to do next; None if nothing is to be done within `timeout_s` (None: no limit).
+
+        Raises:
+            Dismissed: as `next_order`.
+        """
+        try:
+            message = self._orders.get(timeout=timeout_s, block=timeout_s != 0)
+        except queue.Empty:
+            return None
         if message.kind == "dismiss":
             raise Dismissed(message.fields.get("reason", ""))
         return message
+
+    def check(self) -> None:
+        """Go on only if somebody still wants this.
+
+        Raises:
+            Dismissed: if the coordinator, or the task that asked for this, is gone.
+        """
+        if self.gone.is_set():
+            raise Dismissed("nobody waits for this any more")
 
     def when_asked_for_a_snapshot(self, send: Callable[[], None]) -> None:
         """Call `send`, on the reader's thread, when the driver cannot wait for this step's end."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sparkwright.networks import ModelDefinition, ModelState
 
 from ._batch_layout import BatchLayout
+from ._subtraction import compiled_subtraction, subtract_from
 
 XlaChoice = Literal["auto", "on", "off", "measure"]
 Arrays = list[NDArray[Any]]
@@ -44,6 +45,8 @@ class Replica:
         ]
         self._train_calls: dict[Any, Callable[..., Any]] = {}
         self._evaluate_calls: dict[Any, Callable[..., Any]] = {}
+        self._subtract_at: Callable[..., None] | None = None
+        self._update_share: Any = None  # a variable, once updates are to be scaled
 
     # -- state ------------------------------------------------------------------------------
 
@@ -60,6 +63,21 @@ class Replica:
         """Set the averaged variables (and the updater's, if `vector` holds them)."""
         self.state.write(vector)
 
+    def write_rest(self, vector: NDArray[Any]) -> None:
+        """As `write`, but leave the trainable variables as they are."""
+        self.state.write(vector, first=self.state.trainable)
+
+    def subtract(self, vector: NDArray[Any]) -> None:
+        """Subtract `vector`, of the trainable variables' length, from them."""
+        state = self.state
+        subtract_from(state.averaged[: state.trainable], vector)
+
+    def subtract_at(self, indices: NDArray[np.int64], values: NDArray[Any]) -> None:
+        """Subtract `values` at places of the trainable variables' flat vector; repeats add up."""
+        if self._subtract_at is None:
+            self._subtract_at = compiled_subtraction(self.state.averaged[: self.state.trainable])
+        self._subtract_at(indices, values)
+
     @property
     def iterations(self) -> int:
         """Minibatches the optimizer has counted."""
@@ -68,6 +86,20 @@ class Replica:
     @iterations.setter
     def iterations(self, value: int) -> None:
         self.model.optimizer.iterations.assign(value)
+
+    def share_updates(self, share: float | None) -> None:
+        """From now on each step changes the parameters by `share` of what the optimizer wants.
+
+        None: by all of it, which costs nothing; the default.
+        """
+        import tensorflow as tf
+
+        if (share is None) != (self._update_share is None):
+            self._train_calls.clear()
+            first: Any = share
+            self._update_share = None if share is None else tf.Variable(first, dtype=tf.float32)
+        if share is not None:
+            self._update_share.assign(share)
 
     # -- data -------------------------------------------------------------------------------
 
@@ -118,7 +150,8 @@ class Replica:
         import tensorflow as tf
 
         model, optimizer = self.model, self.model.optimizer
-        trainable = model.trainable_variables
+        trainable: list[Any] = model.trainable_variables
+        share: Any = self._update_share
         signature = [tf.TensorSpec([None, None, *shape], dtype) for dtype, shape in layout.specs]
 
         def step(arrays: Sequence[Any]) -> Any:
@@ -131,7 +164,11 @@ class Replica:
                 )
                 scaled = optimizer.scale_loss(loss)
             gradients = tape.gradient(scaled, trainable)
+            before = [] if share is None else [tf.identity(v.value) for v in trainable]
             optimizer.apply_gradients(zip(gradients, trainable, strict=True))
+            for variable, old in zip(trainable, before, strict=False):
+                part = share if old.dtype == tf.float32 else tf.cast(share.value(), old.dtype)
+                variable.assign(old + part * (variable.value - old))
             if layout.has_metrics:
                 model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
             return tf.cast(loss, tf.float32)

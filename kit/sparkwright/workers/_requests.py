@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from sparkwright.errors import DataError, NetworkError
 from sparkwright.networks import ModelDefinition
+from sparkwright.runs._work import Span
 
 from ._replica import XlaChoice
 
@@ -28,11 +29,11 @@ class TrainRequest:
         secret: the run's.
         listen_host: the address to listen on, or a network such as "10.0.0.0/16" to choose it from;
             empty: the one that leads to the coordinator.
-        ports: the ports that may be listened on.
+        ports: those that may be listened on, as `MeshConfig` takes them.
         shard: folder of the worker's examples.
         validation: folder of its validation examples.
         consume: whether the files may be removed as soon as they are mapped.
-        settings: `AveragingSettings`.
+        settings: `AveragingSettings` or `SharingSettings`.
     """
 
     definition: ModelDefinition
@@ -41,7 +42,7 @@ class TrainRequest:
     controller: tuple[str, int]
     secret: bytes = field(repr=False)
     listen_host: str
-    ports: tuple[int, ...]
+    ports: str | int | None
     shard: str
     validation: str
     consume: bool
@@ -59,7 +60,8 @@ class RoundRequest:
         shard: folder of the worker's examples.
         settings: `AveragingSettings`.
         epoch: from 0.
-        position: minibatch to start with.
+        share: the minibatches to train; None: none.
+        first: whether this is an epoch's first round.
         iterations: the optimizer's.
         vector: the state to start from, as `ModelState.read` gives it.
         extras: the driver's integer and fixed state, packed; used in the run's first round.
@@ -71,7 +73,8 @@ class RoundRequest:
     shard: str
     settings: Any
     epoch: int
-    position: int
+    share: Span | None
+    first: bool
     iterations: int
     vector: bytes = field(repr=False)
     extras: bytes = field(repr=False)

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.runs._protocol import Progress
-
 from ._control import ControlLine
 
 if TYPE_CHECKING:
@@ -25,16 +23,33 @@ class RowBuffer:
         self._blocks: list[dict[str, Any]] = []
         self._losses: list[NDArray[np.float32]] = []
         self._examples: list[NDArray[np.int32]] = []
+        self._columns: dict[str, list[NDArray[np.float32]]] = {}
         self._sent_s = 0.0
 
     def add(
-        self, done: "RoundDone", *, progress: Progress, seconds: float, phases: dict[str, float]
+        self,
+        done: "RoundDone",
+        *,
+        epoch: int,
+        round: int,
+        seconds: float,
+        phases: dict[str, float],
+        columns: dict[str, NDArray[np.float32]] | None = None,
     ) -> None:
-        """Take one round's rows; `progress` is the one after it."""
+        """Take the rows of minibatches that count.
+
+        Args:
+            done: the minibatches.
+            epoch: which they belong to, from 1.
+            round: likewise.
+            seconds: that they took.
+            phases: what the time went into.
+            columns: further columns of the log, each (minibatches,) float32; the same each time.
+        """
         self._blocks.append(
             {
-                "epoch": progress.epoch + 1,
-                "round": progress.round,
+                "epoch": epoch,
+                "round": round,
                 "count": len(done.losses),
                 "ended_s": time.monotonic(),
                 "seconds": seconds,
@@ -44,6 +59,8 @@ class RowBuffer:
         )
         self._losses.append(done.losses)
         self._examples.append(done.examples)
+        for name, values in (columns or {}).items():
+            self._columns.setdefault(name, []).append(values)
         # The first round goes at once: somebody is waiting for the first loss.
         if self._sent_s == 0.0 or time.monotonic() - self._sent_s >= _SEND_EVERY_S:
             self.flush()
@@ -56,7 +73,11 @@ class RowBuffer:
         for block in self._blocks:
             # Ages instead of times: the driver's clock may differ from this machine's.
             block["age_s"] = now_s - block.pop("ended_s")
-        losses, examples = np.concatenate(self._losses), np.concatenate(self._examples)
-        self._control.send("rows", {"blocks": self._blocks}, (losses, examples))
-        self._blocks, self._losses, self._examples = [], [], []
+        parts = [self._losses, self._examples, *self._columns.values()]
+        self._control.send(
+            "rows",
+            {"blocks": self._blocks, "columns": list(self._columns)},
+            tuple(np.concatenate(part) for part in parts),
+        )
+        self._blocks, self._losses, self._examples, self._columns = [], [], [], {}
         self._sent_s = now_s

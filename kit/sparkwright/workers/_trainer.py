@@ -121,12 +121,12 @@ class Trainer:
     # -- requests ---------------------------------------------------------------------------
 
     def _train(self, request: TrainRequest, gone: threading.Event) -> Answer:
+        from sparkwright.masters import MeshConfig
         from sparkwright.mesh._port import PeerPort
-        from sparkwright.mesh._ring import RingPort
 
-        from ._averaging import AveragingWorker, failure_of
         from ._control import ControlLine, Dismissed
-        from ._shard import Shard
+        from ._failure import failure_of
+        from ._taking_part import worker_of
 
         name = f"sparkwright-{request.run}"
         # Connected before the replica is built, so that the driver hears of a failure at once.
@@ -136,39 +136,28 @@ class Trainer:
             timeout_s=request.settings.connect_timeout_s,
             name=name,
         )
-        port = ring_port = None
-        try:
-            self._digests.pop(_replica_key(request), None)
-            port = PeerPort(
-                secret=request.secret,
-                host=_listen_host(request.listen_host) or control.local_host,
-                ports=request.ports,
-                name=name,
-            )
-            ring_port = RingPort(port, secret=request.secret)
-            worker = AveragingWorker(
-                settings=request.settings,
-                replica=self._replica(request),
-                shard=Shard(Path(request.shard), consume=request.consume),
-                validation=Shard(Path(request.validation), consume=request.consume),
-                control=control,
-                port=ring_port,
-                gone=gone,
-            )
-            _abort_when_gone(gone, control)
-            worker.run()
-        except Exception as error:
-            # Nobody should wait for a worker that will not come.
-            failure = failure_of(error, worker=request.settings.worker, host=control.local_host)
-            with contextlib.suppress(Dismissed):
-                control.send("failed", failure.to_dict())
-            raise
-        finally:
-            control.close()
-            if port is not None:
-                port.close()
-            if ring_port is not None:
-                ring_port.close()
+        with contextlib.ExitStack() as stack:
+            stack.callback(control.close)
+            try:
+                self._digests.pop(_replica_key(request), None)
+                port = PeerPort(
+                    secret=request.secret,
+                    host=_listen_host(request.listen_host) or control.local_host,
+                    ports=MeshConfig(ports=request.ports).ports_from(os.environ),
+                    name=name,
+                )
+                stack.callback(port.close)
+                worker = stack.enter_context(
+                    contextlib.closing(worker_of(request, self._replica(request), control, port))
+                )
+                _abort_when_gone(gone, control)
+                worker.run()
+            except Exception as error:
+                # Nobody should wait for a worker that will not come.
+                failure = failure_of(error, worker=request.settings.worker, host=control.local_host)
+                with contextlib.suppress(Dismissed):
+                    control.send("failed", failure.to_dict())
+                raise
         return Answer()
 
     def _round(self, request: RoundRequest) -> Answer:
@@ -176,25 +165,26 @@ class Trainer:
 
         from ._local_trainer import LocalTrainer
         from ._shard import Shard
+        from ._shard_service import ShardSource
 
         replica, settings = self._replica(request), request.settings
         self._digests.pop(_replica_key(request), None)
-        trainer = LocalTrainer(settings, replica, Shard(Path(request.shard), consume=True))
+        shard = Shard(Path(request.shard), consume=True)
+        nobody = ShardSource(secret=b"", connect_timeout_s=0.0, peer_timeout_s=0.0)
+        trainer = LocalTrainer(settings, replica, shard, nobody)
         try:
             replica.write(np.frombuffer(request.vector, replica.state.dtype))
-            if self._round_run != request.run or request.position == request.epoch == 0:
+            if self._round_run != request.run or (request.first and request.epoch == 0):
                 values = unpack_arrays(request.extras, replica.state.read_extras())
                 replica.state.own_seeds(values, worker=settings.worker)
                 replica.state.write_extras(values)
                 self._round_run = request.run
-            if request.position == 0:
+            if request.first:
                 replica.reset_metrics()
             replica.iterations = request.iterations
             if not settings.save_updater:
                 replica.reset_updater()
-            done = trainer.round(
-                epoch=request.epoch, position=request.position, stopping=threading.Event()
-            )
+            done = trainer.round(request.share, stopping=threading.Event())
         finally:
             trainer.close()
         vector = replica.state.read(updater=settings.save_updater)

@@ -1,14 +1,17 @@
-"""Runs training by a coordinator and workers that average among themselves."""
+"""Runs training by a coordinator and workers that talk to one another."""
 
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import numpy as np
 
+from sparkwright._version import __version__
 from sparkwright.errors import (
     DataError,
     NetworkError,
@@ -16,21 +19,30 @@ from sparkwright.errors import (
     RunTimeoutError,
     WorkerError,
 )
-from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.masters import ParameterAveragingTrainingMaster, SharedTrainingMaster
+from sparkwright.masters._plan import minibatch_count
+from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.mesh._auth import SECRET_BYTES
 from sparkwright.mesh._framing import Message
 from sparkwright.networks import ModelDefinition, pack_arrays
 
-from ._coordinator import Coordinator, EndRun, WorkerRegistered
+from ._checkpoint import Checkpoint, CheckpointWriter, check_resumable
+from ._coordinator import Coordinator
+from ._decisions import EndRun, WorkerRegistered
 from ._engine import Outcome, StartState
 from ._protocol import Failure, Progress
 from ._record import RunRecord
 from ._server import CoordinatorServer
+from ._sharing_coordinator import SharingCoordinator
 
 # After the coordinator has let the workers go, their tasks should be over at once.
 _TASKS_END_S = 10.0
 # How long a hard stop waits for the last average before it ends the tasks.
 _SNAPSHOT_S = 1.0
+# A checkpoint that is being written when the run ends may take so long.
+_LAST_CHECKPOINT_S = 60.0
+
+_log = logging.getLogger(__name__)
 
 
 class Launcher(Protocol):
@@ -72,22 +84,36 @@ class Launcher(Protocol):
         ...
 
 
-class RingEngine:
-    """One run with `communication="ring"`."""
+class PeerEngine:
+    """One run whose workers exchange what they learn among themselves."""
 
     def __init__(
         self,
         *,
         run: str,
         launcher: Launcher,
-        master: ParameterAveragingTrainingMaster,
+        master: TrainingMaster,
         definition: ModelDefinition,
         start: StartState,
         epochs: int,
+        resume: Checkpoint | None = None,
     ) -> None:
-        """Prepare; nothing starts before `run`."""
+        """Prepare; nothing starts before `run`.
+
+        Args:
+            run: its id.
+            launcher: starts the workers.
+            master: how to train.
+            definition: the network.
+            start: its state.
+            epochs: passes over the data.
+            resume: where to go on from; default None: from `start`.
+        """
         self._run, self._launcher, self._master = run, launcher, master
         self._definition, self._start, self._epochs = definition, start, epochs
+        self._resume = resume
+        self._rows: tuple[int, ...] = ()
+        self._writer: CheckpointWriter | None = None
         self._ended = threading.Event()
         self._end: EndRun | None = None
         self._job_error: BaseException | None = None
@@ -101,30 +127,31 @@ class RingEngine:
         self._record = record
         launcher, mesh = self._launcher, self._master.mesh
         secret = os.urandom(SECRET_BYTES)
-        coordinator = Coordinator(
-            workers=launcher.workers,
-            slots=launcher.slots,
-            iterations=self._start.iterations,
-            rendezvous_timeout_s=mesh.rendezvous_timeout_s,
-            queue_timeout_s=mesh.queue_timeout_s,
-            replacement_timeout_s=mesh.replacement_timeout_s,
-            now_s=time.monotonic(),
-        )
+        coordinator = self._coordinator()
         try:
             # Read now: the user may look at, or change, the model while the run goes on.
-            vector = self._start.vector(updater=self._master.save_updater)
-            extras = pack_arrays(self._start.extras())
+            self._beginning = self._beginning_of_run()
+            if self._master.checkpoint is not None:
+                plan = self._master.checkpoint
+                self._writer = CheckpointWriter(plan.url, keep=plan.keep)
+            if self._resume is not None:
+                record.resumed(self._resume.history, self._resume.progress)
             rows = launcher.prepare()
             if rows is not None:
                 self._plan(rows)
             self._server = CoordinatorServer(
                 coordinator,
-                _Sink(record, came=self._worker_came, ended=self._run_ended),
+                _Sink(
+                    record,
+                    came=self._worker_came,
+                    ended=self._run_ended,
+                    checkpoint=self._keep_checkpoint,
+                ),
                 secret=secret,
                 host=launcher.bind_host,
-                ports=mesh.port_numbers,
+                ports=mesh.ports_from(os.environ),
                 peer_timeout_s=mesh.peer_timeout_s,
-                start=lambda: ({"size": int(vector.size)}, (vector, extras)),
+                start=lambda: self._beginning,
                 name=f"sparkwright-{self._run}",
             )
             record.heard_s_ago = self._server.heard_s_ago
@@ -146,6 +173,8 @@ class RingEngine:
                 job.join(_TASKS_END_S)
             return self._outcome(coordinator.progress)
         finally:
+            if self._writer is not None:
+                self._writer.close(_LAST_CHECKPOINT_S)
             if self._server is not None:
                 self._server.close()
                 record.heard_s_ago = dict
@@ -167,6 +196,67 @@ class RingEngine:
 
     # -- private ----------------------------------------------------------------------------
 
+    def _coordinator(self) -> Coordinator | SharingCoordinator:
+        launcher, master, mesh = self._launcher, self._master, self._master.mesh
+        first = Progress.first(workers=launcher.workers, iterations=self._start.iterations)
+        common: dict[str, Any] = {
+            "workers": launcher.workers,
+            "slots": launcher.slots,
+            "start": first if self._resume is None else self._resume.progress,
+            "rendezvous_timeout_s": mesh.rendezvous_timeout_s,
+            "queue_timeout_s": mesh.queue_timeout_s,
+            "replacement_timeout_s": mesh.replacement_timeout_s,
+            "now_s": time.monotonic(),
+        }
+        if not isinstance(master, SharedTrainingMaster):
+            return Coordinator(**common)
+        return SharingCoordinator(
+            **common,
+            epochs=self._epochs,
+            minibatches=lambda rows: [
+                minibatch_count(count, master.batch_size_per_worker) for count in rows
+            ],
+            piece_size=master.minibatches_in_piece,
+            checkpoints=master.checkpoint,
+        )
+
+    def _beginning_of_run(self) -> tuple[dict[str, Any], tuple[Any, ...]]:
+        """The state that workers start from: the model's, or a checkpoint's."""
+        checkpoint = self._resume
+        if checkpoint is not None:
+            vector = checkpoint.vector
+            return {"size": int(vector.size)}, (vector, *checkpoint.extras)
+        vector = self._start.vector(updater=saves_updater(self._master))
+        return {"size": int(vector.size)}, (vector, pack_arrays(self._start.extras()))
+
+    def _keep_checkpoint(self, message: Message, progress: Progress) -> None:
+        """A state has arrived: if all workers are lost, go on from it; write it down."""
+        assert self._record is not None
+        assert self._writer is not None
+        vector = np.frombuffer(
+            message.payload, np.dtype(message.fields["dtype"]), int(message.fields["size"])
+        )
+        extras = bytes(memoryview(message.payload)[vector.nbytes :])
+        self._beginning = {"size": int(vector.size)}, (vector, extras)
+        status = self._record.status()
+        self._writer.submit(
+            Checkpoint(
+                progress=progress,
+                vector=vector,
+                extras=(extras, *[b""] * (self._launcher.workers - 1)),
+                has_updater=saves_updater(self._master),
+                master=self._master.to_dict(),
+                fingerprint=self._definition.fingerprint,
+                rows=self._rows,
+                epochs=self._epochs,
+                run=self._run,
+                history=self._record.log.rows(),
+                validation=tuple(point.to_dict() for point in status.validation),
+                written=datetime.now(UTC).isoformat(timespec="seconds"),
+                versions={"sparkwright": __version__},
+            )
+        )
+
     def _template(self, secret: bytes, port: int) -> Any:
         from sparkwright.workers._requests import TrainRequest
 
@@ -179,7 +269,7 @@ class RingEngine:
             controller=(self._launcher.advertised_host, port),
             secret=secret,
             listen_host=self._launcher.worker_host,
-            ports=tuple(mesh.port_numbers),
+            ports=mesh.ports,
             shard="",
             validation="",
             consume=self._launcher.consume,
@@ -196,7 +286,15 @@ class RingEngine:
 
     def _plan(self, rows: tuple[int, ...]) -> None:
         assert self._record is not None
-        self._planned = True
+        self._planned, self._rows = True, rows
+        if self._resume is not None:
+            check_resumable(
+                self._resume,
+                master=self._master.to_dict(),
+                fingerprint=self._definition.fingerprint,
+                rows=rows,
+                epochs=self._epochs,
+            )
         self._record.plan_made(self._master.plan(rows, epochs=self._epochs))
 
     def _outcome(self, progress: Progress) -> Outcome:
@@ -206,7 +304,8 @@ class RingEngine:
             dtype = np.dtype(message.fields["dtype"])
             vector = np.frombuffer(message.payload, dtype, int(message.fields["size"]))
             counters = bytes(memoryview(message.payload)[vector.nbytes :])
-            progress = Progress.from_dict(message.fields["progress"])
+            if not isinstance(self._master, SharedTrainingMaster):
+                progress = Progress.from_dict(message.fields["progress"])
         error: BaseException | None = None
         if end is not None and end.failure is not None:
             error = error_of(end.failure)
@@ -244,8 +343,10 @@ class _Sink:
         *,
         came: Callable[[WorkerRegistered], None],
         ended: Callable[[EndRun], None],
+        checkpoint: Callable[[Message, Progress], None],
     ) -> None:
         self._record, self._came, self._ended = record, came, ended
+        self._checkpoint = checkpoint
 
     def worker_joined(self, event: WorkerRegistered) -> None:
         self._came(event)
@@ -259,7 +360,13 @@ class _Sink:
             count = sum(int(block["count"]) for block in fields["blocks"])
             losses = np.frombuffer(message.payload, np.float32, count)
             examples = np.frombuffer(message.payload, np.int32, count, 4 * count)
-            self._record.rows_trained(worker, fields["blocks"], losses, examples)
+            further = {
+                name: np.frombuffer(message.payload, np.float32, count, 4 * count * (2 + place))
+                for place, name in enumerate(fields["columns"])
+            }
+            self._record.rows_trained(worker, fields["blocks"], losses, examples, further)
+        elif message.kind == "debug":
+            _log.info("worker %d, minibatch %d: %s", worker, fields["step"], fields["line"])
         elif message.kind == "validated":
             self._record.validated(
                 epoch=int(fields["epoch"]), loss=float(fields["loss"]), metrics=fields["metrics"]
@@ -273,29 +380,60 @@ class _Sink:
     def progress_settled(self, progress: Progress) -> None:
         self._record.progress_settled(progress)
 
+    def checkpoint_arrived(self, message: Message, progress: Progress) -> None:
+        self._checkpoint(message, progress)
+
     def run_ended(self, end: EndRun) -> None:
         self._ended(end)
 
 
-def settings_of(master: ParameterAveragingTrainingMaster, *, epochs: int) -> Any:
+def saves_updater(master: TrainingMaster) -> bool:
+    """Whether the optimizer's state is part of what workers exchange."""
+    return not isinstance(master, ParameterAveragingTrainingMaster) or master.save_updater
+
+
+def settings_of(master: TrainingMaster, *, epochs: int) -> Any:
     """A template of the workers' settings, to be completed with worker and attempt."""
-    from sparkwright.workers._local_trainer import AveragingSettings
+    from sparkwright.workers._settings import AveragingSettings, SharingSettings
 
     assert master.seed is not None  # `seeded` has seen to it
+    mesh = master.mesh
+    common: dict[str, Any] = {
+        "worker": -1,
+        "attempt": -1,
+        "seed": master.seed,
+        "epochs": epochs,
+        "batch_size": master.batch_size_per_worker,
+        "prefetch_batches": master.prefetch_batches,
+        "shuffle": master.shuffle,
+        "stop_at_non_finite": master.non_finite == "stop",
+        "peer_timeout_s": mesh.peer_timeout_s,
+        "connect_timeout_s": mesh.connect_timeout_s,
+        "checkpoint": master.checkpoint,
+        "hooks": master.hooks,
+    }
+    if isinstance(master, SharedTrainingMaster):
+        return SharingSettings(
+            **common,
+            threshold=master.threshold,
+            residual_clipping=master.residual_clipping,
+            per_variable_thresholds=master.per_variable_thresholds,
+            combine_mean=master.combine == "mean",
+            max_staleness=master.max_staleness,
+            encoding_debug_mode=master.encoding_debug_mode,
+            periodic_gc=master.periodic_gc,
+            periodic_gc_interval_s=master.periodic_gc_interval_s,
+            mode=mesh.mode,
+            max_downstreams=mesh.max_downstreams,
+            max_pending_bytes=mesh.max_pending_bytes,
+            chunk_bytes=mesh.chunk_bytes,
+        )
+    assert isinstance(master, ParameterAveragingTrainingMaster)
     return AveragingSettings(
-        worker=-1,
-        attempt=-1,
-        seed=master.seed,
-        epochs=epochs,
-        batch_size=master.batch_size_per_worker,
+        **common,
         averaging_frequency=master.averaging_frequency,
-        prefetch_batches=master.prefetch_batches,
         save_updater=master.save_updater,
-        shuffle=master.shuffle,
-        stop_at_non_finite=master.non_finite == "stop",
-        peer_timeout_s=master.mesh.peer_timeout_s,
-        connect_timeout_s=master.mesh.connect_timeout_s,
-        hooks=master.hooks,
+        share_work=master.share_work,
     )
 
 

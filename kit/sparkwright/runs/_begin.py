@@ -1,0 +1,110 @@
+"""Begins a run: what a network on Spark and one on this machine do alike."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters._training_master import TrainingMaster
+from sparkwright.networks import ModelDefinition
+
+from ._checkpoint import Checkpoint, read_checkpoint
+from ._display import in_notebook, show
+from ._engine import Engine, StartState, seeded
+from ._peer_engine import PeerEngine, saves_updater
+from ._record import RunRecord
+from ._run import TrainingRun
+
+
+class RunBeginning:
+    """What is fixed when a run begins.
+
+    Attributes:
+        id: the run's.
+        master: with the seed that this run uses.
+        definition: of the network.
+        start: the network's state.
+        resume: the checkpoint to go on from; None: from `start`.
+        epochs: passes over the data.
+    """
+
+    def __init__(
+        self, id: str, *, model: Any, master: TrainingMaster, epochs: int, resume: str | None
+    ) -> None:
+        """Look at the model, and read the checkpoint at `resume` if there is one to be read.
+
+        Raises:
+            ConfigurationError: if `epochs` cannot be meant, or the checkpoint is of other settings.
+            OSError, DataError: if the checkpoint cannot be read.
+        """
+        if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
+            raise ConfigurationError(
+                f"`epochs` must be an integer of at least 1. Received: {epochs!r}."
+            )
+        self.id, self.epochs, self._model = id, epochs, model
+        self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
+        self.definition, self.start = ModelDefinition.of(model), StartState(model)
+        seed = None if self.resume is None else self.resume.master.get("seed")
+        self.master = seeded(master, otherwise=seed)
+        if self.resume is not None:
+            self._restore(self.resume)
+
+    def peer_engine(self, launcher: Any) -> Engine:
+        """The engine whose workers talk to one another."""
+        return PeerEngine(
+            run=self.id,
+            launcher=launcher,
+            master=self.master,
+            definition=self.definition,
+            start=self.start,
+            epochs=self.epochs,
+            resume=self.resume,
+        )
+
+    def run(
+        self,
+        engine: Engine,
+        *,
+        title: str,
+        workers: int,
+        configuration: dict[str, Any],
+        display: bool | None,
+        when_begun: Callable[[TrainingRun], None],
+    ) -> TrainingRun:
+        """Begin, and show the run if `display` says so or, when None, in a notebook."""
+        record = RunRecord(workers=workers, epochs=self.epochs, name=f"sparkwright-{self.id}")
+        record.keep_stats = self.master.collect_training_stats
+        run = TrainingRun(
+            id=self.id,
+            title=title,
+            engine=engine,
+            record=record,
+            take_result=self.start.take,
+            model=self._model,
+            configuration={
+                "master": self.master.to_dict(),
+                "model": self._model.name,
+                "parameters": self.definition.parameters,
+                "workers": workers,
+                "epochs": self.epochs,
+                "seed": self.master.seed,
+                **configuration,
+            },
+        )
+        when_begun(run)
+        if display if display is not None else in_notebook():
+            show(run)
+        return run
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        if checkpoint.fingerprint != self.definition.fingerprint:
+            raise ConfigurationError(
+                "a run can only be resumed with the network that it trained. Received: "
+                f"{self._model.name!r}, which differs from that of {checkpoint.run}. Build the "
+                "model by the same code, with the same optimizer and loss."
+            )
+        if checkpoint.has_updater != saves_updater(self.master):
+            raise ConfigurationError(
+                "`save_updater` must be what it was when the checkpoint was written. Received: "
+                f"save_updater={not checkpoint.has_updater}."
+            )
+        self.start.restore(checkpoint.vector, b"".join(checkpoint.extras))

@@ -1,0 +1,185 @@
+"""What can happen to a run, and what its coordinator can decide; pure."""
+
+from dataclasses import dataclass
+
+from ._protocol import Ending, Failure, Group, Progress
+from ._work import Span
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerRegistered:
+    """A worker has connected, holding its data."""
+
+    connection: int
+    worker: int
+    attempt: int
+    host: str
+    address: tuple[str, int]
+    rows: int
+    validation_rows: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerReported:
+    """A worker has left its ring; `progress` is None if it never got a state to start from."""
+
+    connection: int
+    generation: int
+    ending: Ending
+    progress: Progress | None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkReported:
+    """Gradient sharing: a worker has its state, has done (part of) a piece, or wants another.
+
+    `piece` is None before the first; `minibatches` and `examples` are what it did of it.
+    """
+
+    connection: int
+    piece: Span | None = None
+    minibatches: int = 0
+    examples: int = 0
+    iterations: int = 0
+    wants_more: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckpointReceived:
+    """A state from which training could begin again has arrived."""
+
+    progress: Progress
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerFailed:
+    """A worker failed before it could register."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConnectionLost:
+    """A worker's connection is closed, or it has been silent for too long."""
+
+    connection: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResultReceived:
+    """A worker has delivered the averaged vector."""
+
+    connection: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StopRequested:
+    """The user wants the run to end with the next averaging."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimerFired:
+    """The server's periodic tick."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SendGroup:
+    """Send `group` to `connection`."""
+
+    connection: int
+    group: Group
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SendPiece:
+    """Gradient sharing: let `connection` train `piece`."""
+
+    connection: int
+    piece: Span
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SendMeeting:
+    """Gradient sharing: let `connection` break off its piece and average with `group`."""
+
+    connection: int
+    group: Group
+    validate: bool = False
+    checkpoint: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SendRegroup:
+    """Tell `connection` to leave the ring of `generation` and report."""
+
+    connection: int
+    generation: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SendStop:
+    """Tell `connection` that the run ends with the next averaging."""
+
+    connection: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestResult:
+    """Ask `connection` for the averaged vector."""
+
+    connection: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dismiss:
+    """Let `connection` go; `reason` is empty at the regular end."""
+
+    connection: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeepCheckpoint:
+    """The state that has arrived is where `progress` says; write it down."""
+
+    progress: Progress
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForgetHistory:
+    """All workers were lost: training begins anew, or from the last checkpoint."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndRun:
+    """The run is over. `timed_out` and `failure` say what went wrong, if anything did."""
+
+    stopped: bool = False
+    failure: Failure | None = None
+    timed_out: str = ""
+
+
+Event = (
+    WorkerRegistered
+    | WorkerReported
+    | WorkReported
+    | WorkerFailed
+    | ConnectionLost
+    | ResultReceived
+    | CheckpointReceived
+    | StopRequested
+    | TimerFired
+)
+Action = (
+    SendGroup
+    | SendPiece
+    | SendMeeting
+    | SendRegroup
+    | SendStop
+    | RequestResult
+    | Dismiss
+    | KeepCheckpoint
+    | ForgetHistory
+    | EndRun
+)

@@ -1,0 +1,160 @@
+"""What is left to train, and who trains which part of it next; pure.
+
+The data of an epoch is a list of spans of minibatches, one for each worker's shard. A worker takes
+from the head of its own span; whoever helps takes from the tail, so that what is left mostly stays
+one span. What a lost worker leaves behind is owed: everybody trains it when its data is back.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """Minibatches `start` to `stop` (exclusive) of worker `owner`'s shard, as `epoch` orders it."""
+
+    owner: int
+    epoch: int
+    start: int
+    stop: int
+
+    @property
+    def count(self) -> int:
+        """How many minibatches."""
+        return self.stop - self.start
+
+
+def epoch_spans(totals: Sequence[int], epoch: int) -> tuple[Span, ...]:
+    """All of an epoch: `totals[w]` minibatches of each worker w's shard."""
+    return tuple(Span(w, epoch, 0, total) for w, total in enumerate(totals) if total)
+
+
+def share_out(
+    todo: Sequence[Span],
+    *,
+    epoch: int,
+    quotas: Mapping[int, int],
+    lend: bool,
+) -> dict[int, Span]:
+    """Who trains what in the next round.
+
+    What is owed from epochs before `epoch` comes first and is shared by all. Then each worker
+    trains its own data; with `lend`, those who have none left help those who have most. Depends on
+    its arguments alone, so that all workers come to the same conclusion.
+
+    Args:
+        todo: what is left.
+        epoch: the current epoch.
+        quotas: present worker -> minibatches that it should do at most.
+        lend: whether workers help one another in the current epoch.
+
+    Returns:
+        Worker -> its share; workers without one are missing. Empty: nothing can be done.
+
+    Example:
+        >>> todo = [Span(0, 0, 5, 6), Span(1, 0, 0, 12)]
+        >>> share_out(todo, epoch=0, quotas={0: 5, 1: 2}, lend=False)
+        {0: Span(owner=0, epoch=0, start=5, stop=6), 1: Span(owner=1, epoch=0, start=0, stop=2)}
+        >>> share_out(todo[1:], epoch=0, quotas={0: 5, 1: 2}, lend=True)[0]
+        Span(owner=1, epoch=0, start=7, stop=12)
+    """
+    present = [span for span in todo if span.owner in quotas]
+    owed = [span for span in present if span.epoch < epoch]
+    left = owed or present
+    shares: dict[int, Span] = {}
+    for worker, quota in sorted(quotas.items()):
+        for place, span in enumerate(left):
+            if span.owner == worker and span.count:
+                shares[worker] = span._replace(stop=min(span.stop, span.start + quota))
+                left[place] = span._replace(start=shares[worker].stop)
+                break
+    if not (owed or lend):
+        return shares
+    for worker, quota in sorted(quotas.items()):
+        if worker in shares or not left:
+            continue
+        place = max(range(len(left)), key=lambda i: (left[i].count, -i))
+        span = left[place]
+        if span.count:
+            shares[worker] = span._replace(start=max(span.start, span.stop - quota))
+            left[place] = span._replace(stop=shares[worker].start)
+    return shares
+
+
+def without(
+    todo: Iterable[Span], shares: Mapping[int, Span], done: Mapping[int, int]
+) -> tuple[Span, ...]:
+    """What is left of `todo` after each worker did the first `done[w]` minibatches of its share.
+
+    A worker does its own data from the start of its share, another's from the end. Shares that were
+    broken off leave a span in pieces.
+    """
+    left = list(todo)
+    for worker, share in shares.items():
+        count = done.get(worker, 0)
+        start = share.start if worker == share.owner else share.stop - count
+        left = [
+            piece
+            for span in left
+            for piece in _cut(span, share._replace(start=start, stop=start + count))
+        ]
+    return tuple(left)
+
+
+def _cut(span: Span, hole: Span) -> list[Span]:
+    """What `hole` leaves of `span`."""
+    apart = (span.owner, span.epoch) != (hole.owner, hole.epoch)
+    if apart or hole.stop <= span.start or span.stop <= hole.start:
+        return [span]
+    pieces = [
+        span._replace(stop=max(span.start, hole.start)),
+        span._replace(start=min(span.stop, hole.stop)),
+    ]
+    return [piece for piece in pieces if piece.count]
+
+
+def quotas_by_speed(
+    seconds: Mapping[int, float], *, members: Collection[int], frequency: int
+) -> dict[int, int]:
+    """Minibatches for each of `members`, so that all take about as long as the fastest one.
+
+    Args:
+        seconds: worker -> seconds that a minibatch took it; 0 or missing: unknown.
+        members: who takes part.
+        frequency: minibatches of the fastest, or of one whose speed is not known.
+
+    Example:
+        >>> quotas_by_speed({0: 0.1, 1: 0.25}, members=[0, 1, 2], frequency=5)
+        {0: 5, 1: 2, 2: 5}
+    """
+    known = {w: s for w, s in seconds.items() if s > 0 and w in members}
+    fastest = min(known.values(), default=0.0)
+    return {
+        worker: max(1, round(frequency * fastest / known[worker])) if worker in known else frequency
+        for worker in members
+    }
+
+
+def next_piece(
+    todo: Sequence[Span], *, worker: int, present: Collection[int], epoch: int, size: int
+) -> Span | None:
+    """The piece of at most `size` minibatches that `worker` should train next; None: there is none.
+
+    What is owed from epochs before `epoch` comes first. A worker prefers its own data; otherwise it
+    helps whoever has most left, from the end. Data of workers that are not `present` must wait.
+
+    Example:
+        >>> todo = [Span(0, 0, 5, 6), Span(1, 0, 0, 12)]
+        >>> next_piece(todo, worker=0, present={0, 1}, epoch=0, size=4)
+        Span(owner=0, epoch=0, start=5, stop=6)
+        >>> next_piece(todo, worker=2, present={1, 2}, epoch=0, size=4)
+        Span(owner=1, epoch=0, start=8, stop=12)
+    """
+    left = [span for span in todo if span.owner in present]
+    left = [span for span in left if span.epoch < epoch] or left
+    for span in left:
+        if span.owner == worker:
+            return span._replace(stop=min(span.stop, span.start + size))
+    if not left:
+        return None
+    longest = max(left, key=lambda span: (span.count, -span.owner))
+    return longest._replace(start=max(longest.start, longest.stop - size))

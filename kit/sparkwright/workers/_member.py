@@ -1,0 +1,311 @@
+"""What every worker of a run does with the others, however it trains: meet, average, deliver."""
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import DataError, NetworkError
+from sparkwright.mesh._port import PeerPort
+from sparkwright.mesh._ring import Ring, RingPort
+from sparkwright.networks import pack_arrays, unpack_arrays
+from sparkwright.runs._protocol import Ending, Failure, Group, Progress
+
+from ._control import ControlLine
+from ._failure import failure_of
+from ._replica import Replica
+from ._rows import RowBuffer
+from ._settings import AveragingSettings, SharingSettings
+from ._shard import Shard
+from ._shard_service import ShardServer, ShardSource
+
+
+class RunMember:
+    """A worker's seat in a run: its state, and the meetings at which it is averaged.
+
+    Attributes:
+        settings: the worker's.
+        replica: its copy of the network.
+        shard: its examples.
+        validation: its validation examples.
+        control: its line to the coordinator.
+        shards: other workers' examples.
+        rows: its log on the way to the driver.
+        average: the last average, as `ModelState.read` gives it.
+        progress: what counts at that average.
+        synchronised: whether there is a state to go on from.
+        save_updater: whether the optimizer's state is averaged too.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: AveragingSettings | SharingSettings,
+        replica: Replica,
+        shard: Shard,
+        validation: Shard,
+        control: ControlLine,
+        port: PeerPort,
+        secret: bytes,
+        save_updater: bool,
+    ) -> None:
+        """Prepare; nothing is sent before `register`.
+
+        Raises:
+            DataError: if the data does not fit the network.
+        """
+        self.settings, self.replica, self.control = settings, replica, control
+        self.shard, self.validation, self.save_updater = shard, validation, save_updater
+        self.shards = ShardSource(
+            secret=secret,
+            connect_timeout_s=settings.connect_timeout_s,
+            peer_timeout_s=settings.peer_timeout_s,
+        )
+        self.rows = RowBuffer(control)
+        self._port = port
+        self._ring_port = RingPort(port, secret=secret)
+        self._server = ShardServer(shard, port)
+        control.when_regrouping(self._ring_port.abandon)
+        self._validation_layout = replica.arrange(validation.columns) if validation.rows else None
+        size = replica.state.averaged_size + (replica.state.updater_size if save_updater else 0)
+        # The last average, which a newcomer or the driver may ask for, and the one in the making.
+        self.average = np.zeros(size, replica.state.dtype)
+        self.work = np.empty_like(self.average)
+        self.progress = Progress()
+        self._keeping = threading.Lock()  # held while average and progress change together
+        self.synchronised = False
+
+    def close(self) -> None:
+        """Hang up on the other workers."""
+        self._server.close()
+        self.shards.close()
+        self._ring_port.close()
+
+    def register(self) -> None:
+        """Tell the coordinator that this worker is there, with its data."""
+        self.control.when_asked_for_a_snapshot(self._send_snapshot)
+        self.control.send(
+            "register",
+            {
+                "worker": self.settings.worker,
+                "attempt": self.settings.attempt,
+                "host": self.control.local_host,
+                "address": self._port.address,
+                "rows": self.shard.rows,
+                "validation_rows": self.validation.rows,
+            },
+        )
+
+    def report(self, group: Group, ending: Ending, failure: Failure | None = None) -> None:
+        """Tell the coordinator how the meeting with `group` ended."""
+        self.rows.flush()
+        self.control.send(
+            "report",
+            {
+                "generation": group.generation,
+                "ending": ending,
+                "progress": self.progress.to_dict() if self.synchronised else None,
+                "failure": failure.to_dict() if failure else None,
+            },
+        )
+
+    def failure_of(self, error: Exception) -> Failure:
+        """Describe an exception that is being handled."""
+        return failure_of(error, worker=self.settings.worker, host=self.control.local_host)
+
+    # -- meeting ----------------------------------------------------------------------------
+
+    def join(self, group: Group) -> Ring:
+        """Meet the members of `group` in a ring.
+
+        Raises:
+            NetworkError: if one does not come in time.
+        """
+        ring = self._ring_port.join(
+            generation=group.generation,
+            rank=group.rank_of(self.settings.worker),
+            addresses=[(seat.host, seat.port) for seat in group.seats],
+            connect_timeout_s=self.settings.connect_timeout_s,
+            peer_timeout_s=self.settings.peer_timeout_s,
+        )
+        self.control.use_ring(ring, generation=group.generation)
+        return ring
+
+    def leave(self, ring: Ring | None, group: Group) -> None:
+        """Leave the ring, if there was one."""
+        self.control.use_ring(None, generation=group.generation)
+        if ring is not None:
+            ring.abort()
+
+    def synchronise(self, ring: Ring, group: Group) -> None:
+        """Start from the same state as everybody else."""
+        replica, source = self.replica, max(group.source, 0)
+        extras = b""
+        if ring.rank == source:
+            extras = self._fetch_start() if group.source < 0 else pack_arrays(self.extras())
+            self.work[:] = self.average
+        extras = _broadcast_bytes(ring, extras, source=source)
+        # Not into the average itself: half of one would be worse than the one there is.
+        ring.broadcast(self.work, source=source)
+        self.keep_average(group.progress)
+        replica.write(self.average)
+        if not self.synchronised or group.source < 0:
+            self.write_extras(extras)
+            self.synchronised = True
+        replica.iterations = group.progress.iterations
+        if not self.save_updater:
+            replica.reset_updater()
+
+    def keep_average(self, progress: Progress, *, changed: bool = True) -> None:
+        """What is in `work` is the average now, unless nothing `changed`; `progress` counts."""
+        with self._keeping:
+            if changed:
+                self.average, self.work = self.work, self.average
+            self.progress = progress
+
+    def _fetch_start(self) -> bytes:
+        """The driver's state into `average`; returns what is not averaged."""
+        self.control.send("fetch_start")
+        message = self.control.next_order()
+        if message.kind != "start":
+            raise NetworkError(f"expected the starting state. Received: {message.kind!r}.")
+        size = int(message.fields["size"])
+        if size != self.average.size:
+            raise DataError(
+                f"the worker's network has {self.average.size} numbers to average. Received: "
+                f"{size} from the driver. Give custom layers a complete `get_config`."
+            )
+        vector = np.frombuffer(message.payload, self.average.dtype, size)
+        np.copyto(self.average, vector)
+        return bytes(memoryview(message.payload)[vector.nbytes :])
+
+    def extras(self) -> list[NDArray[Any]]:
+        """What is not averaged, as worker 0 would have it."""
+        state = self.replica.state
+        values = state.read_extras()
+        state.own_seeds(values, worker=-self.settings.worker)
+        return values
+
+    def write_extras(self, content: bytes) -> None:
+        """Take over what is not averaged.
+
+        Args:
+            content: as worker 0 would have it; of a checkpoint, followed by the integer state of
+                each of the other workers.
+        """
+        state, worker = self.replica.state, self.settings.worker
+        like = state.read_extras()
+        size = sum(array.nbytes for array in like)
+        values = unpack_arrays(content[:size], like)
+        if len(content) == size:
+            state.own_seeds(values, worker=worker)
+        elif worker:
+            like = state.read_counters()
+            each = sum(array.nbytes for array in like)
+            start = size + (worker - 1) * each
+            values[: len(like)] = unpack_arrays(content[start : start + each], like)
+        state.write_extras(values)
+
+    def mean(self, ring: Ring, weights: list[int]) -> bool:
+        """This worker's part of the weighted mean of all, in `work`; False if all weigh nothing."""
+        total, mine = sum(weights), weights[ring.rank]
+        if not total:
+            return False
+        if mine:
+            self.replica.read(self.work, updater=self.save_updater, scale=mine / total)
+        else:
+            self.work[:] = 0
+        return True
+
+    def validate(self, ring: Ring) -> None:
+        """Loss and metrics of the network over everybody's validation data."""
+        replica, shard = self.replica, self.validation
+        replica.reset_metrics()
+        loss_sum = 0.0
+        batch_size = max(self.settings.batch_size, 64)
+        for start in range(0, shard.rows, batch_size):
+            self.control.check()
+            block = {name: a[start : start + batch_size] for name, a in shard.columns.items()}
+            assert self._validation_layout is not None
+            loss, _ = replica.evaluate(self._validation_layout, block)
+            loss_sum += loss * min(batch_size, shard.rows - start)
+        sums = np.concatenate([[loss_sum, shard.rows], replica.metric_state()])
+        ring.all_gather(b"")  # wait for those with more validation data
+        ring.all_reduce(sums)
+        metrics = replica.metric_results(sums[2:])
+        self.progress = replace(self.progress, validated=self.progress.epoch)
+        replica.reset_metrics()
+        if ring.rank == 0:
+            self.rows.flush()
+            self.control.send(
+                "validated",
+                {
+                    "epoch": self.progress.epoch,
+                    "loss": float(sums[0] / sums[1]),
+                    "metrics": metrics,
+                },
+            )
+
+    # -- to the driver ----------------------------------------------------------------------
+
+    def send_checkpoint(self, ring: Ring, group: Group) -> None:
+        """Send the driver, from rank 0, all that is needed to go on from the last average."""
+        state = self.replica.state
+        counters = ring.all_gather(pack_arrays(state.read_counters()))
+        if ring.rank:
+            return
+        by_worker = {s.worker: c for s, c in zip(group.seats, counters, strict=True)}
+        complete = len(by_worker) == len(group.rows)
+        # Without those of an absent worker, all get theirs from worker 0's.
+        own = [by_worker[0], *(by_worker[w] for w in range(1, len(group.rows)))] if complete else []
+        extras = self.extras()
+        fixed = pack_arrays(extras[len(state.counters) :])
+        first = own[0] if complete else pack_arrays(extras[: len(state.counters)])
+        self.rows.flush()
+        self._send_average("checkpoint", (first, fixed, *own[1:]))
+
+    def deliver(self) -> None:
+        """Send the driver the last average, and the counters as worker 0 would have them."""
+        replica = self.replica
+        replica.write(self.average)
+        replica.iterations = self.progress.iterations
+        counters = self.extras()[: len(replica.state.counters)]
+        self._send_average("result", (pack_arrays(counters),))
+
+    def send_vector(self, vector: NDArray[Any]) -> None:
+        """Send the driver a state to keep if the run has to end at once."""
+        self._send_average("result", (), vector=vector)
+
+    def _send_snapshot(self) -> None:
+        """Send the driver the last average, from the control line's thread, in mid-step."""
+        with self._keeping:
+            if self.progress.averagings:
+                self._send_average("result", ())
+
+    def _send_average(
+        self, kind: str, rest: tuple[bytes, ...], *, vector: NDArray[Any] | None = None
+    ) -> None:
+        vector = self.average if vector is None else vector
+        self.control.send(
+            kind,
+            {
+                "size": int(vector.size),
+                "dtype": vector.dtype.str,
+                "progress": self.progress.to_dict(),
+                "xla": self.replica.uses_xla,
+            },
+            (vector, *rest),
+        )
+
+
+def _broadcast_bytes(ring: Ring, content: bytes, *, source: int) -> bytes:
+    lengths = [
+        int.from_bytes(raw, "little") for raw in ring.all_gather(len(content).to_bytes(8, "little"))
+    ]
+    buffer = np.frombuffer(content, np.uint8).copy() if ring.rank == source else None
+    if buffer is None:
+        buffer = np.empty(lengths[source], np.uint8)
+    ring.broadcast(buffer, source=source)
+    return buffer.tobytes()

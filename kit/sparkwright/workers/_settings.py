@@ -1,0 +1,65 @@
+"""What a worker needs to know of its master and its run; see the masters for the options."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerSettings:
+    """What workers of all masters need to know.
+
+    Attributes:
+        worker: its number.
+        attempt: how often Spark has started it, from 0.
+        checkpoint: says when a checkpoint is due, or None.
+    """
+
+    worker: int
+    attempt: int
+    seed: int
+    epochs: int
+    batch_size: int
+    prefetch_batches: int
+    shuffle: bool
+    stop_at_non_finite: bool
+    peer_timeout_s: float
+    connect_timeout_s: float
+    checkpoint: Any = None
+    hooks: tuple[Any, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AveragingSettings(WorkerSettings):
+    """Of parameter averaging."""
+
+    averaging_frequency: int
+    save_updater: bool
+    share_work: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SharingSettings(WorkerSettings):
+    """Of gradient sharing.
+
+    Attributes:
+        threshold: the threshold algorithm.
+        residual_clipping: or None.
+        combine_mean: updates are divided by the number of workers.
+        mode: of the mesh.
+        max_downstreams: likewise.
+        max_pending_bytes: likewise.
+        chunk_bytes: likewise.
+    """
+
+    threshold: Any
+    residual_clipping: Any
+    per_variable_thresholds: bool
+    combine_mean: bool
+    max_staleness: int | None
+    encoding_debug_mode: bool
+    periodic_gc: bool
+    periodic_gc_interval_s: float
+    mode: str
+    max_downstreams: int
+    max_pending_bytes: int
+    chunk_bytes: int

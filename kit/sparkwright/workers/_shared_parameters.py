@@ -1,0 +1,139 @@
+"""What all workers of gradient sharing agree on, beside the replica that runs ahead of it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.updates import (
+    Encoded,
+    ResidualClipping,
+    ResidualStatistics,
+    ThresholdAlgorithm,
+    ThresholdState,
+    apply,
+    describe,
+    encode_difference,
+    residual_statistics,
+    selected_values,
+)
+
+from ._replica import Replica
+
+# With more than this share of all parameters changed, one dense subtraction is faster.
+_DENSE = 1 / 64
+
+
+class SharedParameters:
+    """A vector that is start minus everything anybody has sent, the same on all workers.
+
+    The replica's own variables differ from it by the residual: what this worker has learnt and not
+    yet sent. So a worker goes on from where it is, as on one machine, and nothing has to be written
+    back after a message but what others sent.
+
+    Attributes:
+        vector: (N,) the shared parameters, in the order of the trainable variables.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        *,
+        algorithm: ThresholdAlgorithm,
+        clipping: ResidualClipping | None,
+        per_variable: bool,
+    ) -> None:
+        """Begin with zeros; `reset` gives them values.
+
+        Args:
+            replica: whose trainable variables these are.
+            algorithm: chooses thresholds.
+            clipping: bounds the residual; None: does not.
+            per_variable: one threshold for each variable instead of one for all.
+        """
+        self._replica, self._algorithm, self._clipping = replica, algorithm, clipping
+        state = replica.state
+        self.vector = np.zeros(state.trainable_size, state.dtype)
+        segments = state.trainable if per_variable else 1
+        self._states: list[ThresholdState] = [algorithm.init()] * segments
+        self._delta: NDArray[Any] = np.empty(0, state.dtype)
+
+    @property
+    def thresholds(self) -> list[float]:
+        """What the next message is encoded with."""
+        return [state.threshold for state in self._states]
+
+    def reset(self, values: NDArray[Any], *, keep_residual: bool = False) -> None:
+        """Take over `values` as the shared parameters.
+
+        Args:
+            values: (N,) the new ones.
+            keep_residual: change the replica's variables by as much, so that what was not sent yet
+                is not lost; else the caller writes them. Default False.
+        """
+        if keep_residual:
+            self._replica.subtract(self.vector - values)
+        np.copyto(self.vector, values)
+
+    def residual(self) -> NDArray[Any]:
+        """(N,) a copy of what this worker has not sent."""
+        return self.vector - np.concatenate(self._replica.state.trainable_views())
+
+    def encode(self, *, step: int) -> Encoded:
+        """The message for what has been learnt since the last one; step `step` from 0."""
+        views = self._replica.state.trainable_views()
+        thresholds = self.thresholds
+        one = thresholds[0] if len(thresholds) == 1 else thresholds
+        encoded = encode_difference(self.vector, views, one)
+        excess = None
+        if self._clipping is not None and self._clipping.due(step):
+            excess = self._clipping.excess(self.vector, views, one)
+        del views
+        if excess is not None and excess[0].size:
+            # local += excess, as a subtraction
+            self._replica.subtract_at(excess[0], -excess[1])
+        self._states = [
+            self._algorithm.update(state, sparsity=_sparsity(segment))
+            for state, segment in zip(self._states, encoded.segments, strict=True)
+        ]
+        return encoded
+
+    def statistics(self, *, exact: bool) -> ResidualStatistics:
+        """How the residual is distributed now, against the (first) threshold."""
+        views = self._replica.state.trainable_views()
+        return residual_statistics(self.vector, views, self.thresholds[0], exact=exact)
+
+    def absorb(self, messages: Sequence[NDArray[np.int32]]) -> None:
+        """Take over what others sent.
+
+        Raises:
+            NetworkError: if one of the messages is none; then nothing of it is taken over.
+        """
+        if not messages:
+            return
+        size = self.vector.size
+        selected = sum(s.selected for words in messages for s in describe(words, size))
+        if selected > _DENSE * size:
+            if not self._delta.size:
+                self._delta = np.empty_like(self.vector)
+            self._delta[:] = 0
+            for words in messages:
+                apply(words, self._delta, self.vector)
+            # `apply` subtracts: the delta is minus what was sent
+            np.negative(self._delta, out=self._delta)
+            self._replica.subtract(self._delta)
+            return
+        found = [selected_values(words, size) for words in messages]
+        for words in messages:
+            apply(words, self.vector)
+        indices = np.concatenate([indices for indices, _ in found])
+        if indices.size:
+            self._replica.subtract_at(indices, np.concatenate([values for _, values in found]))
+
+
+def _sparsity(segment: Any) -> float:
+    """Words of a segment over its elements, its header left out; a bitmap counts as 1/16."""
+    if segment.dense:
+        return 1 / 16
+    return segment.selected / segment.size if segment.size else 0.0

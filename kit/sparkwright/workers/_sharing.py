@@ -1,0 +1,511 @@
+"""A worker's part in gradient sharing: a message after each minibatch, a meeting after each epoch.
+
+One loop, one minibatch a turn. Between two of them the worker takes over what others have sent,
+obeys the coordinator, and hands its state to newcomers; nothing else touches the network's
+variables, so nothing is locked.
+"""
+
+import gc
+import logging
+import struct
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import NetworkError, NonFiniteLossError
+from sparkwright.mesh._framing import Message
+from sparkwright.mesh._port import PeerPort
+from sparkwright.mesh._ring import Ring
+from sparkwright.mesh._update_mesh import MeshSeat, UpdateMesh
+from sparkwright.runs._protocol import Ending, Failure, Group, Seat
+from sparkwright.runs._work import Span
+
+from ._control import Dismissed
+from ._local_trainer import RoundDone
+from ._member import RunMember
+from ._minibatches import Block, Minibatches, non_finite_reason
+from ._settings import SharingSettings
+from ._shared_parameters import SharedParameters
+from ._state_transfer import Snapshot, StateServer, fetch_state
+
+_log = logging.getLogger(__name__)
+_IDLE_S = 0.01
+# How often the residual is measured when nobody debugs the encoding.
+_STATISTICS_S = 1.0
+# What precedes an update's words: minibatches that its sender has trained.
+_CLOCK = struct.Struct("<q")
+# The clock of a worker that has nothing to train: nobody needs to wait for it.
+_RESTING = (1 << 62) - 1
+
+
+class SharingWorker:
+    """Trains pieces of work, sending what it learns to the others, until the run ends."""
+
+    def __init__(
+        self, settings: SharingSettings, member: RunMember, port: PeerPort, *, secret: bytes
+    ) -> None:
+        """Prepare to train.
+
+        Raises:
+            DataError: if the data does not fit the network.
+        """
+        self._settings, self._member = settings, member
+        self._replica, self._control, self._secret = member.replica, member.control, secret
+        self._minibatches = Minibatches(settings, member.replica, member.shard, member.shards)
+        self._shared = SharedParameters(
+            member.replica,
+            algorithm=settings.threshold,
+            clipping=settings.residual_clipping,
+            per_variable=settings.per_variable_thresholds,
+        )
+        self._me = (settings.worker, settings.attempt)
+        self._mesh = UpdateMesh(
+            port,
+            secret=secret,
+            me=self._me,
+            name=f"sparkwright-mesh-{settings.worker}",
+            max_pending_bytes=settings.max_pending_bytes,
+            peer_timeout_s=settings.peer_timeout_s,
+            connect_timeout_s=settings.connect_timeout_s,
+        )
+        self._states = StateServer(port)
+        self._behind: deque[tuple[int, int]] = deque()  # who has what this worker has missed
+        self._mesh.on_catch_up = self._behind.append
+        self._group: Group | None = None
+        self._sequence = 0  # of the last update sent
+        self._clock = 0  # minibatches trained, a newcomer's begins where the others are
+        self._clocks: dict[int, int] = {}  # of the others, by worker
+        self._since_meeting = 0
+        self._piece: _Piece | None = None
+        self._next: deque[Span] = deque()
+        self._epoch = -1
+        self._in_epoch = 0
+        self._resting = False
+        self._statistics_s = 0.0
+        self._collected_s = time.monotonic()
+        self._feeder = ThreadPoolExecutor(1, thread_name_prefix="sparkwright-prefetch")
+
+    def run(self) -> None:
+        """Take part until dismissed."""
+        collecting = gc.isenabled()
+        if self._settings.periodic_gc:
+            gc.disable()
+        try:
+            self._member.register()
+            self._control.when_asked_for_a_snapshot(self._send_snapshot)
+            while True:
+                self._obey()
+                self._catch_up_with_others()
+                self._states.serve(self._snapshot)
+                self._absorb()
+                if self._piece is not None and self._may_go_on():
+                    self._step()
+        except Dismissed:
+            return
+        finally:
+            if collecting:
+                gc.enable()
+
+    def close(self) -> None:
+        """End all threads."""
+        self._feeder.shutdown(wait=True, cancel_futures=True)
+        self._states.close()
+        self._mesh.close()
+        self._member.close()
+
+    # -- orders -----------------------------------------------------------------------------
+
+    def _obey(self) -> None:
+        """Do what the coordinator wants; without work, wait a moment for it."""
+        while (order := self._control.order_within(0 if self._piece else _IDLE_S)) is not None:
+            if order.kind == "group":
+                self._regroup(Group.from_dict(order.fields))
+            elif order.kind == "piece":
+                self._next.append(Span(*order.fields["piece"]))
+                self._begin_piece()
+            elif order.kind == "meet":
+                self._meet(order)
+            elif order.kind == "deliver":
+                self._member.deliver()
+
+    def _regroup(self, group: Group) -> None:
+        """Others have come or gone; whoever has no state yet gets one."""
+        member = self._member
+        self._group = group
+        member.shards.use({s.worker: (s.host, s.port) for s in group.seats}, group.rows)
+        self._clocks = {
+            seat.worker: self._clocks.get(seat.worker, self._clock)
+            for seat in group.seats
+            if seat.worker != self._settings.worker
+        }
+        if self._settings.combine_mean:
+            self._replica.share_updates(1 / len(group.seats))
+        fresh = not member.synchronised
+        try:
+            if fresh and group.source < 0:
+                self._synchronise(group)
+            elif fresh:
+                self._take_state(group, group.seats[group.source])
+            self._reshape(group)
+        except NetworkError:
+            member.report(group, "broken")
+            return
+        except Dismissed:
+            raise
+        except Exception as error:
+            member.report(group, "failed", member.failure_of(error))
+            return
+        if fresh:
+            self._ask()
+
+    def _synchronise(self, group: Group) -> None:
+        """All begin together, with the driver's state."""
+        ring: Ring | None = None
+        try:
+            ring = self._member.join(group)
+            self._member.synchronise(ring, group)
+        finally:
+            self._member.leave(ring, group)
+        self._shared.reset(self._member.average[: self._shared.vector.size])
+
+    def _take_state(self, group: Group, seat: Seat) -> None:
+        """The others are at work already: take over where one of them is."""
+        member = self._member
+        found = fetch_state(
+            (seat.host, seat.port),
+            secret=self._secret,
+            size=member.average.size,
+            dtype=member.average.dtype,
+            connect_timeout_s=self._settings.connect_timeout_s,
+            peer_timeout_s=self._settings.peer_timeout_s,
+        )
+        member.work[:] = found.vector
+        member.keep_average(group.progress)
+        self._replica.write(found.vector)
+        member.write_extras(found.extras)
+        self._replica.iterations = found.iterations
+        self._shared.reset(found.vector[: self._shared.vector.size])
+        self._clock = max(self._clock, found.clock)
+        self._mesh.restored(found.versions)
+        member.synchronised = True
+
+    def _catch_up_with_others(self) -> None:
+        """Having missed more than neighbours keep, take over the whole state of one of them."""
+        while self._behind and self._group is not None:
+            origin = self._behind.popleft()
+            for seat in self._group.seats:
+                if (seat.worker, seat.attempt) == origin:
+                    try:
+                        self._take_state(self._group, seat)
+                    except NetworkError:
+                        _log.warning("worker %d could not catch up", self._me[0], exc_info=True)
+
+    def _reshape(self, group: Group) -> None:
+        seats = [_mesh_seat(seat) for seat in group.seats]
+        self._mesh.reshape(seats, mode=self._settings.mode)
+
+    def _snapshot(self) -> Snapshot:
+        """This worker's state for a newcomer: what is shared, not what runs ahead of it."""
+        member = self._member
+        vector = self._replica.state.read(updater=True)
+        vector[: self._shared.vector.size] = self._shared.vector
+        return Snapshot(
+            vector=vector,
+            extras=b"".join(np.ascontiguousarray(a).tobytes() for a in member.extras()),
+            iterations=self._replica.iterations,
+            clock=self._clock,
+            versions=self._mesh.taken_versions,
+        )
+
+    def _send_snapshot(self) -> None:
+        """Send the driver what is shared now, from the control line's thread, in mid-step."""
+        if self._member.synchronised:
+            self._member.send_vector(self._snapshot().vector)
+
+    # -- pieces -----------------------------------------------------------------------------
+
+    def _ask(self, *, wants_more: bool = True) -> None:
+        """Report the current piece, if there is one, and ask for another."""
+        piece = self._piece
+        self._control.send(
+            "work",
+            {
+                "piece": None if piece is None else piece.span,
+                "minibatches": 0 if piece is None else piece.done,
+                "examples": 0 if piece is None else piece.examples,
+                "iterations": self._replica.iterations,
+                "wants_more": wants_more,
+            },
+        )
+
+    def _begin_piece(self) -> None:
+        if self._piece is None and self._next:
+            self._piece = _Piece(self._next.popleft())
+            self._resting = False
+            if self._piece.span.epoch != self._epoch:
+                self._epoch, self._in_epoch = self._piece.span.epoch, 0
+
+    def _end_piece(self, *, wants_more: bool = True) -> None:
+        self._ask(wants_more=wants_more)
+        self._piece = None
+        self._begin_piece()
+        if self._piece is None:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Tell the others that there is nothing to do here, so nobody need wait."""
+        if not self._resting:
+            self._resting = True
+            self._publish(_RESTING, np.empty(0, np.int32))
+
+    def _fetch(self, piece: "_Piece") -> Block:
+        """The next minibatch, and begin to gather those after it."""
+        ahead = self._settings.prefetch_batches
+        while len(piece.blocks) <= ahead and piece.asked < piece.span.count:
+            start = piece.span.start + piece.asked
+            one = piece.span._replace(start=start, stop=start + 1)
+            piece.blocks.append(self._feeder.submit(self._minibatches.gather, one))
+            piece.asked += 1
+        return piece.blocks.popleft().result()[0]
+
+    def _step(self) -> None:
+        """Train one minibatch, and send what was learnt."""
+        piece = self._piece
+        assert piece is not None
+        began_s = time.perf_counter()
+        try:
+            block = self._fetch(piece)
+            fetched_s = time.perf_counter()
+            losses, metrics = self._minibatches.train(block)
+            self._check(losses, piece)
+        except NetworkError:
+            self._end_piece()  # its owner is gone, and its data with it
+            return
+        except Exception as error:
+            self._fail(error)
+            return
+        trained_s = time.perf_counter()
+        encoded = self._shared.encode(step=self._since_meeting)
+        self._clock += 1
+        self._since_meeting += 1
+        self._in_epoch += 1
+        encoded_s = time.perf_counter()
+        self._publish(self._clock, encoded.words)
+        ended_s = time.perf_counter()
+        examples = next(iter(block.values())).shape[1]
+        piece.done, piece.examples = piece.done + 1, piece.examples + examples
+        self._member.rows.add(
+            RoundDone(
+                losses=losses,
+                examples=np.array([examples], np.int32),
+                metrics=metrics,
+                data_s=fetched_s - began_s,
+            ),
+            epoch=piece.span.epoch + 1,
+            round=self._in_epoch,
+            seconds=ended_s - began_s,
+            phases={
+                "data": fetched_s - began_s,
+                "compute": trained_s - fetched_s,
+                "encode": encoded_s - trained_s,
+                "send": ended_s - encoded_s,
+            },
+            columns=self._encoding_columns(encoded),
+        )
+        if piece.done == piece.span.count:
+            self._end_piece()
+        self._collect()
+
+    def _check(self, losses: NDArray[np.float32], piece: "_Piece") -> None:
+        if self._settings.stop_at_non_finite and not np.isfinite(losses).all():
+            raise NonFiniteLossError(
+                worker=self._settings.worker,
+                host="",
+                reason=non_finite_reason(
+                    float(losses[0]), span=piece.span, minibatch=piece.span.start + piece.done
+                ),
+            )
+
+    def _fail(self, error: Exception) -> None:
+        """Report it. What this minibatch did is taken back, so that the rest can still be kept."""
+        group = self._group
+        assert group is not None
+        self._replica.subtract(-self._shared.residual())
+        self._end_piece(wants_more=False)
+        self._member.report(group, "failed", self._member.failure_of(error))
+
+    def _collect(self) -> None:
+        """Collect garbage now and then, between two minibatches instead of within one."""
+        settings, now_s = self._settings, time.monotonic()
+        if settings.periodic_gc and now_s - self._collected_s > settings.periodic_gc_interval_s:
+            gc.collect()
+            self._collected_s = now_s
+
+    # -- updates ----------------------------------------------------------------------------
+
+    def _publish(self, clock: int, words: NDArray[np.int32]) -> None:
+        payload = _CLOCK.pack(clock) + words.tobytes()
+        self._sequence = self._mesh.publish(payload)
+
+    def _absorb(self) -> None:
+        """Take over what others have sent."""
+        messages: list[NDArray[np.int32]] = []
+        for update in self._mesh.take():
+            (clock,) = _CLOCK.unpack_from(update.payload)
+            if update.origin[0] in self._clocks:
+                self._clocks[update.origin[0]] = clock
+            words = np.frombuffer(update.payload, np.int32, offset=_CLOCK.size)
+            if words.size:
+                messages.append(words)
+        self._shared.absorb(messages)
+
+    @property
+    def _staleness(self) -> int:
+        """Minibatches by which the slowest of the others, as known here, is behind."""
+        return max(0, self._clock - min(self._clocks.values(), default=self._clock))
+
+    def _may_go_on(self) -> bool:
+        """False if this worker has to wait for slower ones; the coordinator drops dead ones."""
+        limit = self._settings.max_staleness
+        if limit is None or self._staleness <= limit:
+            return True
+        self._mesh.wait(_IDLE_S)
+        return False
+
+    def _encoding_columns(self, encoded: Any) -> dict[str, NDArray[np.float32]]:
+        values = {
+            "threshold": encoded.thresholds[0],
+            "sparsity": encoded.selected / encoded.size,
+            "message_bytes": encoded.size_bytes + _CLOCK.size,
+            "staleness": self._staleness,
+        }
+        debug, now_s = self._settings.encoding_debug_mode, time.monotonic()
+        found = dict.fromkeys(("residual_p50", "residual_p99", "residual_max"), np.nan)
+        if debug or now_s - self._statistics_s >= _STATISTICS_S:
+            self._statistics_s = now_s
+            statistics = self._shared.statistics(exact=debug)
+            median, _, p99, *_ = statistics.percentiles
+            found = {
+                "residual_p50": median,
+                "residual_p99": p99,
+                "residual_max": statistics.maximum,
+            }
+            if debug:
+                line = statistics.line()
+                self._control.send("debug", {"step": self._clock, "line": line})
+        return {name: np.array([value], np.float32) for name, value in (values | found).items()}
+
+    # -- meetings ---------------------------------------------------------------------------
+
+    def _meet(self, order: Message) -> None:
+        """Break off the piece, and average with the others: then all have the same state."""
+        group = Group.from_dict(order.fields["group"])
+        if self._piece is not None:
+            self._end_piece(wants_more=False)
+        self._next.clear()
+        self._piece = None
+        ending, failure = "met", None
+        ring: Ring | None = None
+        try:
+            ring = self._member.join(group)
+            self._average(ring, group, validate=order.fields["validate"])
+            if order.fields["checkpoint"]:
+                self._member.send_checkpoint(ring, group)
+        except NetworkError:
+            ending = "broken"
+        except Dismissed:
+            raise
+        except Exception as error:
+            ending, failure = "failed", self._member.failure_of(error)
+        finally:
+            self._member.leave(ring, group)
+        self._report(group, ending, failure)
+
+    def _report(self, group: Group, ending: Any, failure: Failure | None) -> None:
+        kind: Ending = ending
+        self._member.report(group, kind, failure)
+
+    def _average(self, ring: Ring, group: Group, *, validate: bool) -> None:
+        member, replica, shared = self._member, self._replica, self._shared
+        metas = [
+            _Meeting.unpack(raw)
+            for raw in ring.all_gather(
+                _Meeting(
+                    self._sequence, self._clock, self._since_meeting,
+                    replica.iterations,
+                ).pack()
+            )
+        ]  # fmt: skip
+        self._catch_up(group, [meta.sequence for meta in metas])
+        weights = [meta.minibatches for meta in metas]
+        if not sum(weights):
+            weights = [1] * ring.size
+        size, share = shared.vector.size, weights[ring.rank] / sum(weights)
+        member.mean(ring, weights)
+        np.multiply(shared.vector, share, out=member.work[:size])
+        if ring.size > 1:
+            ring.all_reduce(member.work)
+        residual = shared.residual() if validate else None
+        replica.write_rest(member.work)
+        shared.reset(member.work[:size], keep_residual=True)
+        replica.iterations = max(meta.iterations for meta in metas)
+        self._clock = max(meta.clock for meta in metas)
+        self._clocks = dict.fromkeys(self._clocks, self._clock)
+        self._since_meeting = 0
+        self._resting = False
+        progress = replace(group.progress, iterations=replica.iterations)
+        member.keep_average(progress)
+        if residual is not None:
+            replica.subtract(-residual)
+            member.validate(ring)
+            replica.subtract(residual)
+
+    def _catch_up(self, group: Group, sequences: list[int]) -> None:
+        """Take over everything that the others had sent before they came."""
+        versions = {
+            (seat.worker, seat.attempt): sequence
+            for seat, sequence in zip(group.seats, sequences, strict=True)
+            if sequence and seat.worker != self._settings.worker
+        }
+        if not self._mesh.wait_for(versions, timeout_s=self._settings.peer_timeout_s):
+            raise NetworkError(
+                f"worker {self._settings.worker} waited {self._settings.peer_timeout_s:g} s for "
+                "updates that others had sent before they met."
+            )
+        self._absorb()
+
+
+class _Piece:
+    """A piece of work: how far it is, and its minibatches on their way."""
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+        self.done = self.examples = self.asked = 0
+        self.blocks: deque[Future[list[Block]]] = deque()
+
+
+_MEETING = struct.Struct("<qqqq")
+
+
+class _Meeting:
+    """What each worker says when they meet."""
+
+    def __init__(self, sequence: int, clock: int, minibatches: int, iterations: int) -> None:
+        self.sequence, self.clock = sequence, clock
+        self.minibatches, self.iterations = minibatches, iterations
+
+    def pack(self) -> bytes:
+        return _MEETING.pack(self.sequence, self.clock, self.minibatches, self.iterations)
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> "_Meeting":
+        return cls(*_MEETING.unpack(raw))
+
+
+def _mesh_seat(seat: Seat) -> MeshSeat:
+    return MeshSeat(worker=seat.worker, incarnation=seat.attempt, host=seat.host, port=seat.port)

@@ -1,0 +1,130 @@
+"""Hands a worker's state to one that has just come."""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import NetworkError
+from sparkwright.mesh._connection import Address, Connection, connect
+from sparkwright.mesh._framing import Message
+from sparkwright.mesh._port import PeerPort
+
+INTRODUCTION = "state"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """A worker's state between two minibatches.
+
+    Attributes:
+        vector: as `ModelState.read` gives it, with the optimizer's part.
+        extras: what is not averaged, as worker 0 would have it.
+        iterations: the optimizer's.
+        clock: minibatches trained.
+        versions: (worker, attempt) -> the last update of it that the state includes.
+    """
+
+    vector: NDArray[Any]
+    extras: bytes
+    iterations: int
+    clock: int
+    versions: dict[tuple[int, int], int]
+
+
+class StateServer:
+    """Collects newcomers who ask for a state, until there is time to give them one."""
+
+    def __init__(self, port: PeerPort) -> None:
+        """Take connections of `port` that ask for a state."""
+        self._port = port
+        self._lock = threading.Lock()
+        self._waiting: list[Connection] = []
+        self._sending: list[threading.Thread] = []
+        self._closed = False
+        port.on(INTRODUCTION, self._arrive)
+
+    def serve(self, take: Callable[[], Snapshot]) -> None:
+        """If anybody waits, send them what `take` gives, on threads of their own."""
+        if not self._waiting:
+            return
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        snapshot = take()
+        for connection in waiting:
+            thread = threading.Thread(
+                target=_send, args=(connection, snapshot), name="sparkwright-state", daemon=True
+            )
+            self._sending = [t for t in self._sending if t.is_alive()] + [thread]
+            thread.start()
+
+    def close(self) -> None:
+        """Turn away who still waits; what is being sent is sent, within reason."""
+        self._port.off(INTRODUCTION)
+        with self._lock:
+            self._closed = True
+            waiting, self._waiting = self._waiting, []
+        for connection in waiting:
+            connection.close()
+        for thread in self._sending:
+            thread.join(timeout=5.0)
+
+    def _arrive(self, connection: Connection, _: Message) -> None:
+        with self._lock:
+            if self._closed:
+                connection.close()
+            else:
+                self._waiting.append(connection)
+
+
+def fetch_state(
+    address: Address,
+    *,
+    secret: bytes,
+    size: int,
+    dtype: np.dtype[Any],
+    connect_timeout_s: float,
+    peer_timeout_s: float,
+) -> Snapshot:
+    """Ask the worker at `address` for its state.
+
+    Raises:
+        NetworkError: if it is gone, silent for too long, or trains another network.
+    """
+    connection = connect(address, secret=secret, timeout_s=connect_timeout_s)
+    try:
+        connection.send(INTRODUCTION)
+        # It answers between two minibatches, which may take long.
+        connection.socket.settimeout(max(peer_timeout_s, connect_timeout_s))
+        message = connection.receive()
+    except TimeoutError:
+        message = None
+    finally:
+        connection.close()
+    if message is None:
+        raise NetworkError(f"the worker at {address[0]}:{address[1]} did not send its state.")
+    vector = np.frombuffer(message.payload, dtype, size)
+    fields = message.fields
+    return Snapshot(
+        vector=vector,
+        extras=bytes(memoryview(message.payload)[vector.nbytes :]),
+        iterations=int(fields["iterations"]),
+        clock=int(fields["clock"]),
+        versions={(int(w), int(a)): int(sequence) for w, a, sequence in fields["versions"]},
+    )
+
+
+def _send(connection: Connection, snapshot: Snapshot) -> None:
+    versions = [[worker, attempt, n] for (worker, attempt), n in snapshot.versions.items()]
+    fields = {
+        "iterations": snapshot.iterations,
+        "clock": snapshot.clock,
+        "versions": versions,
+    }
+    with contextlib.suppress(NetworkError, OSError):  # the newcomer is gone again
+        connection.send("state", fields, (snapshot.vector, snapshot.extras))
+    connection.close()

@@ -1,0 +1,41 @@
+"""Makes the kind of worker that a request asks for."""
+
+from pathlib import Path
+
+from sparkwright.mesh._port import PeerPort
+
+from ._averaging import AveragingWorker
+from ._control import ControlLine
+from ._member import RunMember
+from ._replica import Replica
+from ._requests import TrainRequest
+from ._settings import AveragingSettings
+from ._shard import Shard
+from ._sharing import SharingWorker
+
+Worker = AveragingWorker | SharingWorker
+
+
+def worker_of(
+    request: TrainRequest, replica: Replica, control: ControlLine, port: PeerPort
+) -> Worker:
+    """The worker for `request`, which trains `replica`.
+
+    Raises:
+        DataError: if the data does not fit the network.
+    """
+    settings = request.settings
+    averaging = isinstance(settings, AveragingSettings)
+    member = RunMember(
+        settings=settings,
+        replica=replica,
+        shard=Shard(Path(request.shard), consume=request.consume),
+        validation=Shard(Path(request.validation), consume=request.consume),
+        control=control,
+        port=port,
+        secret=request.secret,
+        save_updater=not averaging or settings.save_updater,
+    )
+    if averaging:
+        return AveragingWorker(settings, member)
+    return SharingWorker(settings, member, port, secret=request.secret)
