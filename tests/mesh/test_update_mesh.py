@@ -356,7 +356,7 @@ def test_a_neighbour_in_the_middle_of_a_long_message_is_not_silent(workers: Work
         encode_head("update", {"origin": [1, True], "sequence": 1}, 0),
         encode_head("versions", {"tick": 1, "echo": 0, "vector": [[1, 2]]}, 0),
         encode_head("versions", {"tick": 1, "echo": 0, "vector": 7}, 0),
-        encode_head("behind", {}, 0),
+        encode_head("behind", {"floors": []}, 0),
     ],
 )
 def test_garbage_drops_that_connection_only(workers: Workers, content: bytes) -> None:

@@ -50,9 +50,11 @@ class TooFarBehind(NamedTuple):
 
     Attributes:
         floors: origin -> the highest sequence number that cannot be sent again.
+        vector: all that the sender has, as in `Versions`.
     """
 
     floors: Mapping[Origin, int]
+    vector: Mapping[Origin, int]
 
 
 PeerMessage = Update | Versions | TooFarBehind
@@ -70,8 +72,8 @@ def fields_of(message: PeerMessage) -> tuple[str, dict[str, Any]]:
             return "update", {"origin": origin, "sequence": sequence}
         case Versions(tick=tick, echo=echo, vector=vector):
             return "versions", {"tick": tick, "echo": echo, "vector": _rows(vector)}
-        case TooFarBehind(floors=floors):
-            return "behind", {"floors": _rows(floors)}
+        case TooFarBehind(floors=floors, vector=vector):
+            return "behind", {"floors": _rows(floors), "vector": _rows(vector)}
 
 
 def from_frame(frame: Message) -> PeerMessage:
@@ -92,7 +94,7 @@ def from_frame(frame: Message) -> PeerMessage:
                     _number(fields["tick"], 1), _number(fields["echo"]), _vector(fields["vector"])
                 )
             case "behind":
-                return TooFarBehind(_vector(fields["floors"]))
+                return TooFarBehind(_vector(fields["floors"]), _vector(fields["vector"]))
             case _:
                 problem = "unknown kind"
     except (KeyError, TypeError, ValueError) as error:

@@ -50,7 +50,15 @@ Action = Send | Deliver | CatchUp | Drop
 class _Link:
     """What this worker knows of a neighbour."""
 
-    __slots__ = ("confirmed", "echo", "heard", "heard_s", "mark", "repaired", "told_behind")
+    __slots__ = (
+        "confirmed",
+        "echo",
+        "heard",
+        "heard_s",
+        "mark",
+        "repaired",
+        "told_s",
+    )
 
     def __init__(self, versions: Mapping[Origin, int]) -> None:
         self.heard = True  # since the last timer
@@ -61,7 +69,7 @@ class _Link:
         # A tick, and what will be confirmed as soon as the neighbour echoes that.
         self.mark: tuple[int, Mapping[Origin, int]] | None = None
         self.repaired = -1  # the tick that came before the last repair
-        self.told_behind = False
+        self.told_s: float | None = None  # when it said that this worker is too far behind
 
 
 class Peer:
@@ -129,14 +137,8 @@ class Peer:
         """This worker has a new update, which it has applied itself."""
         self._sequence += 1
         update = Update(self.me, self._sequence, payload)
-        actions: list[Action] = []
-        if self._versions.get(self.me, 0) == self._sequence - 1:
-            self._note(update)
-        else:  # a restored state lacks earlier ones of its own
-            self._hold(update)
-        if self._links:
-            actions.append(Send(tuple(self._links), update))
-        return actions
+        self._note(update)
+        return [Send(tuple(self._links), update)] if self._links else []
 
     def neighbour_up(self, neighbour: Origin) -> list[Action]:
         """A connection to `neighbour` has been made, for the first time or anew."""
@@ -179,11 +181,7 @@ class Peer:
         if type(message) is Versions:
             return self._compared(neighbour, link, message)
         assert type(message) is TooFarBehind
-        behind = any(self._versions.get(o, 0) < floor for o, floor in message.floors.items())
-        if not behind or link.told_behind:
-            return []
-        link.told_behind = True
-        return [CatchUp(neighbour)]
+        return self._told_behind(neighbour, link, message)
 
     def timer_fired(self, now_s: float) -> list[Action]:
         """The clock shows `now_s`; to be told at least as often as there are heartbeats."""
@@ -205,18 +203,25 @@ class Peer:
     def restored(self, versions: Mapping[Origin, int]) -> list[Action]:
         """This worker's replica was replaced by a state that includes everything up to `versions`.
 
-        What has been delivered beyond those is delivered again, own updates too.
+        What has been delivered beyond those is delivered again, own updates too. Own updates that
+        the state lacks and the log no longer keeps are lost: this worker's sequence goes on, and
+        others who lack them are told to fetch a state that goes on as well.
         """
         for origin, last in versions.items():
             if last > self._versions.get(origin, 0):
                 self._log.skip(origin, last)
         again = self._log.rewind(versions)
-        self._versions = {origin: last for origin, last in versions.items() if last > 0}
-        self._snapshot = None
-        self._sequence = max(self._sequence, versions.get(self.me, 0))
         held = [update for updates in self._held.values() for update in updates.values()]
         self._held.clear()
         self._held_count = self._held_bytes = 0
+        self._versions = {origin: last for origin, last in versions.items() if last > 0}
+        self._sequence = max(self._sequence, versions.get(self.me, 0))
+        own = [update.sequence for update in again if update.origin == self.me]
+        before = (own[0] if own else self._sequence + 1) - 1
+        if before > self._versions.get(self.me, 0):
+            self._log.skip(self.me, before)
+            self._versions[self.me] = before
+        self._snapshot = None
         for update in (*again, *held):
             self._hold(update)
         actions: list[Action] = []
@@ -226,7 +231,8 @@ class Peer:
                 actions.append(Deliver(update))
         for link in self._links.values():
             # Not all of it has been sent to everybody; comparing versions will tell.
-            link.confirmed, link.mark, link.told_behind = self._copy(), None, False
+            link.confirmed, link.mark = self._copy(), None
+            link.told_s = None
         return actions + self._beat()
 
     # -- parts of them ----------------------------------------------------------------------
@@ -266,8 +272,22 @@ class Peer:
             link.repaired = self._tick
         actions: list[Action] = [Send((neighbour,), update) for update in updates]
         if floors:
-            actions.append(Send((neighbour,), TooFarBehind(floors)))
+            actions.append(Send((neighbour,), TooFarBehind(floors, self._copy())))
         return actions
+
+    def _told_behind(self, neighbour: Origin, link: _Link, word: TooFarBehind) -> list[Action]:
+        """Catch up, unless that has begun or the neighbour is to catch up first."""
+        now_s = self._beat_s or 0.0
+        behind = any(self._versions.get(o, 0) < floor for o, floor in word.floors.items())
+        if not behind or (link.told_s is not None and now_s - link.told_s < self._timeout_s):
+            return []
+        _, floors = self._log.missing(word.vector, self._versions)
+        if floors and _rank(self._versions) > _rank(word.vector):
+            # Each misses something. If both fetched the other's state, or one in turn that of
+            # two such neighbours, there would be no end; the highest state stays.
+            return []
+        link.told_s = now_s
+        return [CatchUp(neighbour)]
 
     def _hold(self, update: Update) -> None:
         """Keep an update that came before its turn, or leave it to a repair if there are many."""
@@ -309,3 +329,7 @@ class Peer:
         if onward:
             actions += [Send(onward, each) for each in (update, *released)]
         return actions
+
+
+def _rank(vector: Mapping[Origin, int]) -> tuple[int, list[tuple[Origin, int]]]:
+    return sum(vector.values()), sorted(vector.items())

@@ -1,0 +1,63 @@
+"""A mesh as large as it may get, in one process."""
+
+import gc
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from sparkwright.mesh._messages import Origin, Update
+from sparkwright.testing import InMemoryMesh
+
+NODES, UPDATES = 8192, 500
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """Millions of tuples that live on make it search in vain."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_eight_thousand_nodes_get_every_update_once_and_one_that_starts_again_catches_up() -> None:
+    counts = [bytearray(UPDATES) for _ in range(NODES)]
+    calls: list[tuple[Origin, Origin]] = []
+
+    def count(me: Origin, update: Update) -> None:
+        counts[me[0]][int.from_bytes(update.payload, "little")] += 1
+
+    mesh = InMemoryMesh(on_deliver=count, on_catch_up=lambda *call: calls.append(call))
+    members = [(worker, 0) for worker in range(NODES)]
+    for origin in members:
+        mesh.start(origin)
+    tree = mesh.reshape(members, "mesh")
+    assert tree.depth == 5
+    assert max(len(tree.downstreams(worker)) for worker in range(NODES)) == 8
+    mesh.run()
+
+    before, chance = mesh.messages, random.Random(0)
+    sources = [chance.randrange(NODES) for _ in range(UPDATES)]
+    for number, source in enumerate(sources):
+        mesh.publish((source, 0), number.to_bytes(2, "little"))
+        if number % 8 == 0:
+            mesh.run()
+    mesh.run()
+    for worker in range(NODES):
+        expected = bytes(source != worker for source in sources)
+        assert counts[worker] == expected
+    assert mesh.messages - before == UPDATES * (NODES - 1)
+
+    # A relay starts again with nothing; its neighbours' logs still hold everything.
+    mesh.stop((5, 0))
+    counts[5] = bytearray(UPDATES)
+    mesh.start((5, 1))
+    members[5] = (5, 1)
+    mesh.reshape(members, "mesh")
+    mesh.run()
+    assert counts[5] == b"\1" * UPDATES
+    mesh.publish((5, 1), (0).to_bytes(2, "little"))
+    mesh.run()
+    assert all(mesh.peers[origin].versions[5, 1] == 1 for origin in members)
+    assert not calls

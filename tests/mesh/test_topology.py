@@ -1,0 +1,73 @@
+import pytest
+from hypothesis import given, strategies as st
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.mesh._topology import MODES, Topology, without
+
+MEMBERS = st.lists(st.integers(0, 10_000), unique=True, min_size=1, max_size=200).map(tuple)
+
+
+@given(members=MEMBERS, mode=st.sampled_from(MODES), most=st.integers(1, 9))
+def test_all_hang_together_in_one_tree(members: tuple[int, ...], mode: str, most: int) -> None:
+    tree = Topology(members=members, mode=mode, max_downstreams=most)
+    assert tree.upstream(members[0]) is None
+    steps = {members[0]: 0}
+    for member in members:
+        for below in tree.downstreams(member):
+            assert tree.upstream(below) == member
+            assert below not in steps, "nobody hangs twice"
+            steps[below] = steps[member] + 1
+        assert mode == "plain" or len(tree.downstreams(member)) <= most
+        assert set(tree.neighbours(member)) == {
+            *tree.downstreams(member),
+            *({tree.upstream(member)} - {None}),
+        }
+    assert set(steps) == set(members)
+    assert tree.depth == max(steps.values())
+
+
+@pytest.mark.parametrize(
+    ("size", "depth"), [(1, 0), (2, 1), (9, 1), (10, 2), (73, 2), (74, 3), (4681, 4), (8192, 5)]
+)
+def test_eight_below_each_reach_far(size: int, depth: int) -> None:
+    assert Topology(members=tuple(range(size)), mode="mesh").depth == depth
+
+
+def test_plain_hangs_everybody_on_the_first() -> None:
+    tree = Topology(members=(7, *range(5)), mode="plain")
+    assert tree.downstreams(7) == (0, 1, 2, 3, 4)
+    assert tree.depth == 1
+
+
+@given(members=MEMBERS, data=st.data())
+def test_losing_members_changes_few_neighbours(
+    members: tuple[int, ...], data: st.DataObject
+) -> None:
+    lost = data.draw(st.sampled_from(members))
+    left = without(members, [lost])
+    assert sorted(left) == sorted(set(members) - {lost})
+    before = Topology(members=members, mode="mesh", max_downstreams=2)
+    after = Topology(members=tuple(left), mode="mesh", max_downstreams=2)
+    changed = [m for m in left if set(after.neighbours(m)) != set(before.neighbours(m))]
+    # The lost one's three, the last one's upstream, and the last one itself.
+    assert len(changed) <= 5
+
+
+@given(members=MEMBERS, data=st.data())
+def test_several_may_be_lost_at_once(members: tuple[int, ...], data: st.DataObject) -> None:
+    lost = data.draw(st.sets(st.sampled_from(members)))
+    assert sorted(without(members, lost)) == sorted(set(members) - lost)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"mode": "ring"}, "`mode` must be one of 'plain', 'mesh'. Received: mode='ring'."),
+        ({"max_downstreams": 0}, "`max_downstreams` must be at least 1. Received: max_downst"),
+        ({"members": (1, 2, 1)}, "`members` must differ from one another. Received: members=(1, 2"),
+    ],
+)
+def test_what_is_no_tree_is_refused(options: dict[str, object], text: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        Topology(**{"members": (1, 2), "mode": "mesh", **options})  # type: ignore[arg-type]
+    assert str(refused.value).startswith(text)
