@@ -64,6 +64,8 @@ class PeerMachine(RuleBasedStateMachine):
         self.mesh.reshape(members, self.mode)
 
     def restore(self, me: Origin, versions: dict[Origin, int]) -> None:
+        # A state includes updates that no log may hold; two such states may exclude each other.
+        self.keeps_all = False
         self.states[me] = dict(versions)
         actions = self.mesh.peers[me].restored(versions)
         # Own updates that are lost for good count as part of the state.

@@ -1,0 +1,328 @@
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from sparkwright.errors import NetworkError
+from sparkwright.mesh._framing import HEADER, Message, decode_fields, encode_head
+from sparkwright.mesh._messages import (
+    PeerMessage,
+    TooFarBehind,
+    Update,
+    Versions,
+    fields_of,
+    from_frame,
+)
+from sparkwright.mesh._peer import Action, CatchUp, Deliver, Drop, Peer, Send
+from sparkwright.mesh._update_log import UpdateLog
+
+A, B, C, D = (0, 0), (1, 0), (2, 0), (3, 0)
+
+
+def update(origin: tuple[int, int], sequence: int, size: int = 1) -> Update:
+    return Update(origin, sequence, bytes(size))
+
+
+def delivered(actions: list[Action]) -> list[tuple[tuple[int, int], int]]:
+    return [action.update[:2] for action in actions if isinstance(action, Deliver)]
+
+
+def sent(actions: list[Action], kind: type) -> list[Any]:
+    return [a.message for a in actions if isinstance(a, Send) and isinstance(a.message, kind)]
+
+
+def with_neighbours(*neighbours: tuple[int, int], **options: Any) -> Peer:
+    peer = Peer(A, **options)
+    for neighbour in neighbours:
+        peer.neighbour_up(neighbour)
+    return peer
+
+
+# -- updates --------------------------------------------------------------------------------
+
+
+def test_own_updates_go_to_all_neighbours_and_are_not_delivered() -> None:
+    peer = with_neighbours(B, C)
+    assert peer.published(b"x") == [Send((B, C), Update(A, 1, b"x"))]
+    assert peer.published(b"y") == [Send((B, C), Update(A, 2, b"y"))]
+    assert peer.versions == {A: 2}
+    assert peer.published_count == 2
+
+
+def test_an_update_is_delivered_and_passed_on_but_not_back_nor_to_its_origin() -> None:
+    peer = with_neighbours(B, C, D)
+    new = update(C, 1)
+    assert peer.received(B, new) == [Deliver(new), Send([D], new)]
+
+
+def test_a_repeated_update_does_nothing() -> None:
+    peer = with_neighbours(B, C)
+    peer.received(B, update(D, 1))
+    assert peer.received(B, update(D, 1)) == []
+    assert peer.received(C, update(D, 1)) == []
+
+
+def test_an_update_before_its_turn_waits_for_it() -> None:
+    peer = with_neighbours(B, C)
+    assert peer.received(B, update(D, 3)) == []
+    assert peer.received(B, update(D, 2)) == []
+    actions = peer.received(B, update(D, 1))
+    assert delivered(actions) == [(D, 1), (D, 2), (D, 3)]
+    assert [a.message.sequence for a in actions if isinstance(a, Send)] == [1, 2, 3]
+
+
+def test_no_more_than_some_updates_wait_for_their_turn() -> None:
+    peer = with_neighbours(B, max_log_messages=2)
+    for sequence in (4, 3, 2):
+        peer.received(B, update(D, sequence))
+    assert delivered(peer.received(B, update(D, 1))) == [(D, 1)]
+    peer = with_neighbours(B, max_log_bytes=10)
+    for sequence in (3, 2):
+        peer.received(B, update(D, sequence, size=6))
+    assert delivered(peer.received(B, update(D, 1))) == [(D, 1)]
+
+
+def test_whoever_is_no_neighbour_is_not_listened_to() -> None:
+    peer = with_neighbours(B)
+    peer.neighbour_down(B)
+    for message in (update(B, 1), Versions(1, 0, {}), TooFarBehind({B: 3}, {})):
+        assert peer.received(B, message) == []
+    peer.heard(B)
+    assert peer.neighbours == ()
+
+
+def test_nobody_else_publishes_in_a_workers_name() -> None:
+    peer = with_neighbours(B)
+    assert peer.received(B, update(A, 1)) == []
+    peer.published(b"mine")
+    assert peer.versions == {A: 1}
+
+
+# -- comparing versions ---------------------------------------------------------------------
+
+
+def test_a_new_neighbour_gets_what_it_lacks() -> None:
+    peer = with_neighbours(B)
+    peer.published(b"")
+    peer.received(B, update(B, 1))
+    peer.received(B, update(B, 2))
+    assert peer.neighbour_up(C) == [Send((C,), Versions(2, 0, {A: 1, B: 2}))]
+    actions = peer.received(C, Versions(1, 0, {B: 1}))
+    assert [m[:2] for m in sent(actions, Update)] == [(A, 1), (B, 2)]
+
+
+def test_what_is_still_on_its_way_is_not_sent_again() -> None:
+    peer = with_neighbours(B)
+    peer.timer_fired(0.0)
+    peer.published(b"")
+    assert peer.received(B, Versions(1, 0, {})) == []
+    (beat,) = sent(peer.timer_fired(1.0), Versions)
+    peer.published(b"")
+    # B answers what came before that update, and before the heartbeat.
+    assert peer.received(B, Versions(2, beat.tick - 1, {})) == []
+
+
+def test_what_was_lost_is_sent_again_once_and_after_two_more_heartbeats_if_that_is_lost() -> None:
+    peer = with_neighbours(B)
+    peer.timer_fired(0.0)
+    peer.published(b"")  # lost
+    repairs = 0
+    for second in range(1, 7):
+        (beat,) = sent(peer.timer_fired(float(second)), Versions)
+        found = sent(peer.received(B, Versions(second, beat.tick, {})), Update)
+        again = sent(peer.received(B, Versions(second, beat.tick, {})), Update)
+        assert not again, "one repair a heartbeat at most"
+        repairs += len(found)
+    assert 2 <= repairs <= 5
+
+
+def test_versions_that_were_overtaken_are_not_believed() -> None:
+    peer = with_neighbours(B)
+    peer.published(b"")
+    peer.neighbour_up(C)
+    assert peer.received(C, Versions(5, 0, {A: 1})) == []
+    assert peer.received(C, Versions(4, 0, {})) == []
+
+
+# -- time -----------------------------------------------------------------------------------
+
+
+def test_versions_go_to_everybody_with_every_heartbeat() -> None:
+    peer = with_neighbours(B, C, heartbeat_s=2.0)
+    assert len(sent(peer.timer_fired(10.0), Versions)) == 2
+    assert peer.timer_fired(11.9) == []
+    assert len(sent(peer.timer_fired(12.0), Versions)) == 2
+
+
+def test_a_silent_neighbour_is_dropped_and_one_that_was_heard_is_not() -> None:
+    peer = with_neighbours(B, C, D, timeout_s=3.0)
+    dropped: list[Action] = []
+    for second in range(5):
+        peer.heard(C)
+        peer.received(D, Versions(second + 1, 0, {}))
+        dropped += [a for a in peer.timer_fired(100.0 + second) if isinstance(a, Drop)]
+    assert dropped == [Drop(B)]
+    assert peer.neighbours == (C, D)
+
+
+def test_a_neighbour_that_comes_late_is_given_as_much_time() -> None:
+    peer = with_neighbours(timeout_s=3.0)
+    peer.timer_fired(0.0)
+    peer.timer_fired(10.0)
+    peer.neighbour_up(B)
+    assert Drop(B) not in peer.timer_fired(12.0)
+    assert Drop(B) not in peer.timer_fired(14.0)
+    assert Drop(B) in peer.timer_fired(15.0)
+
+
+# -- falling behind -------------------------------------------------------------------------
+
+
+def test_who_lacks_what_is_not_kept_is_told_and_gets_the_rest_of_others() -> None:
+    peer = with_neighbours(B, max_log_messages=3)
+    for sequence in (1, 2, 3):
+        peer.received(B, update(B, sequence))
+    peer.published(b"")
+    peer.neighbour_up(C)
+    actions = peer.received(C, Versions(1, 0, {}))
+    assert sent(actions, TooFarBehind) == [TooFarBehind({B: 1}, {A: 1, B: 3})]
+    assert [m[:2] for m in sent(actions, Update)] == [(A, 1)]
+
+
+def test_catching_up_is_asked_for_once_until_restored_or_long_in_vain() -> None:
+    peer = with_neighbours(B, timeout_s=3.0)
+    word = TooFarBehind({B: 5}, {B: 6})
+    peer.timer_fired(0.0)
+    assert peer.received(B, word) == [CatchUp(B)]
+    assert peer.received(B, word) == []
+    for second in (1.0, 2.0, 3.0):
+        peer.heard(B)
+        peer.timer_fired(second)
+    assert peer.received(B, word) == [CatchUp(B)]
+    peer.restored({B: 6})
+    assert peer.received(B, word) == []
+    assert peer.received(B, TooFarBehind({B: 9}, {B: 9})) == [CatchUp(B)]
+
+
+def test_of_two_who_each_miss_something_only_the_lower_state_gives_way() -> None:
+    def one(me: tuple[int, int], own: int) -> Peer:
+        peer = Peer(me, max_log_messages=1)
+        for _ in range(own):
+            peer.published(b"")
+        return peer
+
+    left, right = one(A, 4), one(B, 3)
+    for peer, other in ((left, B), (right, A)):
+        peer.neighbour_up(other)
+    to_right = sent(left.received(B, Versions(1, 0, right.versions)), TooFarBehind)
+    to_left = sent(right.received(A, Versions(1, 0, left.versions)), TooFarBehind)
+    assert left.received(B, to_left[0]) == []
+    assert right.received(A, to_right[0]) == [CatchUp(A)]
+
+
+def test_a_restored_state_makes_newer_updates_come_again_own_ones_too() -> None:
+    peer = with_neighbours(B)
+    for sequence in (1, 2, 3):
+        peer.received(B, update(B, sequence))
+        peer.published(b"")
+    actions = peer.restored({A: 2, B: 1, C: 7})
+    assert sorted(delivered(actions)) == [(A, 3), (B, 2), (B, 3)]
+    assert peer.versions == {A: 3, B: 3, C: 7}
+    assert peer.published(b"")[0].message.sequence == 4  # type: ignore[union-attr]
+    assert peer.received(B, update(C, 7)) == []
+    assert delivered(peer.received(B, update(C, 8))) == [(C, 8)]
+
+
+def test_own_updates_that_a_restored_state_lacks_and_nobody_keeps_are_given_up() -> None:
+    peer = with_neighbours(B, max_log_messages=2)
+    for _ in range(5):
+        peer.published(b"")
+    assert delivered(peer.restored({A: 1})) == [(A, 4), (A, 5)]
+    assert peer.versions == {A: 5}
+    (word,) = sent(peer.received(B, Versions(1, 0, {A: 2})), TooFarBehind)
+    assert word.floors == {A: 3}
+
+
+def test_what_a_restored_state_includes_cannot_be_sent_again() -> None:
+    peer = with_neighbours(B)
+    peer.restored({C: 5})
+    assert delivered(peer.received(B, update(C, 6))) == [(C, 6)]
+    peer.neighbour_up(D)
+    (word,) = sent(peer.received(D, Versions(1, 0, {C: 4})), TooFarBehind)
+    assert word.floors == {C: 5}
+    peer.neighbour_up(D)
+    found = peer.received(D, Versions(2, 0, {C: 5}))
+    assert [m[:2] for m in sent(found, Update)] == [(C, 6)]
+
+
+# -- the log --------------------------------------------------------------------------------
+
+
+@given(
+    sizes=st.lists(st.integers(0, 20), max_size=30),
+    most=st.integers(1, 10),
+    most_bytes=st.integers(1, 60),
+)
+def test_the_log_keeps_the_newest_within_its_bounds(
+    sizes: list[int], most: int, most_bytes: int
+) -> None:
+    log = UpdateLog(max_messages=most, max_bytes=most_bytes)
+    for sequence, size in enumerate(sizes, 1):
+        log.append(update(A, sequence, size))
+    kept = [found.sequence for found in log]
+    assert kept == list(range(len(sizes) - len(kept) + 1, len(sizes) + 1))
+    assert len(kept) <= most
+    assert log.size_bytes == sum(sizes[number - 1] for number in kept) <= most_bytes
+    one_more = len(sizes) - len(kept)
+    assert not one_more or len(kept) == most or log.size_bytes + sizes[one_more - 1] > most_bytes
+    _, floors = log.missing({}, {A: len(sizes)})
+    assert floors == ({A: one_more} if one_more else {})
+
+
+# -- on the wire ----------------------------------------------------------------------------
+
+NUMBERS = st.integers(0, 2**40)
+VECTORS = st.dictionaries(st.tuples(NUMBERS, NUMBERS), NUMBERS, max_size=5)
+MESSAGES = st.one_of(
+    st.builds(Update, st.tuples(NUMBERS, NUMBERS), st.integers(1, 2**40), st.binary(max_size=9)),
+    st.builds(Versions, st.integers(1, 2**40), NUMBERS, VECTORS),
+    st.builds(TooFarBehind, VECTORS, VECTORS),
+)
+
+
+@given(MESSAGES)
+def test_a_message_arrives_as_it_was_sent(message: PeerMessage) -> None:
+    payload = message.payload if isinstance(message, Update) else b""
+    head = encode_head(*fields_of(message), len(payload))
+    kind, fields = decode_fields(head[HEADER.size :])
+    found = from_frame(Message(kind=kind, fields=fields, payload=payload))
+    assert type(found) is type(message)
+    assert found == message
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=8,
+)
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys(["origin", "sequence", "tick", "echo", "vector", "floors"], JSON),
+)
+
+
+@given(kind=st.sampled_from(["update", "versions", "behind", "", "x" * 99]), fields=FIELDS)
+def test_whatever_is_sent_is_a_message_or_refused(kind: str, fields: dict[str, Any]) -> None:
+    fields = json.loads(json.dumps(fields))
+    with contextlib.suppress(NetworkError):
+        assert fields_of(from_frame(Message(kind=kind, fields=fields)))[0] == kind
+
+
+@pytest.mark.parametrize("number", [True, -1, 1.0, "1", None, [1]])
+def test_numbers_are_whole_and_not_negative(number: Any) -> None:
+    with pytest.raises(NetworkError):
+        from_frame(Message(kind="update", fields={"origin": [number, 0], "sequence": 1}))
+    with pytest.raises(NetworkError):
+        from_frame(Message(kind="behind", fields={"floors": [[1, 1, number]], "vector": []}))
