@@ -200,6 +200,19 @@ def test_a_cut_connection_heals_without_loss_or_repeats(workers: Workers) -> Non
         assert numbers(mesh) == {(w, 0): list(range(1, 101)) for w in range(3) if w != mesh.me[0]}
 
 
+def test_two_who_have_much_to_send_one_another_again_do_not_hold_each_other_up(
+    workers: Workers,
+) -> None:
+    meshes = [
+        workers.start(worker, max_pending_bytes=100_000, peer_timeout_s=60.0) for worker in (0, 1)
+    ]
+    for mesh in meshes:
+        for _ in range(40):
+            mesh.publish(bytes(1_000_000))
+    workers.reshape()
+    assert workers.all_have({(0, 0): 40, (1, 0): 40})
+
+
 def test_the_death_of_a_relay_heals_after_a_reshape(workers: Workers) -> None:
     meshes = of(workers, 5, mode="plain")
     for mesh in meshes:

@@ -170,7 +170,10 @@ class UpdateMesh:
         return sequence
 
     def take(self) -> list[Update]:
-        """What has been delivered since the last call; each origin's updates in order."""
+        """What has been delivered since the last call; each origin's updates in order.
+
+        Nobody waits for a worker that takes nothing: what it does not take stays in memory.
+        """
         with self._lock:
             taken, self._inbox = self._inbox, []
             for update in taken:
@@ -367,8 +370,9 @@ class UpdateMesh:
                     if link.gone:
                         break
                     used = self._carry_out(self._peer.received(link.origin, message))
-                    # Who sends faster than this worker can pass on has to wait as well.
-                    self._wait_for_room(used)
+                    # Who sends faster than this worker can pass on has to wait as well. Not for
+                    # what goes back to it: it may be waiting for this worker in the same way.
+                    self._wait_for_room(other for other in used if other is not link)
                 del frame, message
                 link.busy = False
         except (NetworkError, OSError):
