@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sparkwright.runs._coordinator import GRACE_S, MAX_FRUITLESS_GROUPS, Coordinator
+from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS, Coordinator
 from sparkwright.runs._decisions import (
     Action,
     ConnectionLost,
@@ -25,6 +25,7 @@ from sparkwright.runs._decisions import (
 )
 from sparkwright.runs._protocol import Ending, Failure, Group, Progress, Seat
 
+GRACE_S = 2.0
 FAILURE = Failure(worker=1, host="b", kind="error", reason="ValueError: no")
 NOTHING: list[Action] = []
 

@@ -39,11 +39,13 @@ class MeshConfig:
         connect_timeout_s: how long a worker tries to reach the driver or a peer (default 30).
         peer_timeout_s: a worker silent for so long is given up (default 15, at least 2); workers
             send a sign of life every second, also while they compute.
+        replacement_grace_s: how long the others wait for a lost worker's replacement before they
+            go on without it (default 2; Spark starts a killed task again in about 0.3 s).
         replacement_timeout_s: how long to wait for Spark to start a lost worker again (default
             120).
-        mode: how updates travel when gradients are shared. "plain" (default): from each worker
-            straight to every other, for up to about 32 workers. "mesh": along a tree in which
-            each passes them on, for more.
+        mode: how updates travel when gradients are shared. "plain" (default): through the first
+            worker, who passes them on to all others; for up to about 32 workers. "mesh": along a
+            tree in which each passes them on to a few, for more.
         max_downstreams: workers that one passes updates on to in mode "mesh" (default 8, at most
             64).
         chunk_bytes: size of the pieces in which larger messages are sent (default 1 MiB, at least
@@ -65,6 +67,7 @@ class MeshConfig:
     queue_timeout_s: float = 600.0
     connect_timeout_s: float = 30.0
     peer_timeout_s: float = 15.0
+    replacement_grace_s: float = 2.0
     replacement_timeout_s: float = 120.0
     mode: MeshMode = "plain"
     max_downstreams: int = 8
@@ -90,6 +93,7 @@ class MeshConfig:
             "queue_timeout_s",
             "connect_timeout_s",
             "peer_timeout_s",
+            "replacement_grace_s",
             "replacement_timeout_s",
         ):
             check_seconds(name, getattr(self, name))

@@ -40,9 +40,8 @@ from ._decisions import (
 from ._protocol import Failure, Group, Progress
 from ._roll import Roll
 
-# How long survivors wait for a lost worker's replacement before they go on without it. Spark
-# starts a killed Python worker's task again in about 0.3 s.
-GRACE_S = 2.0
+# How long a failing run waits for the others' reports before it takes what has come.
+_REPORTS_S = 4.0
 # Groups that break one after another without a single averaging between them.
 MAX_FRUITLESS_GROUPS = 5
 
@@ -78,6 +77,7 @@ class Coordinator:
         start: Progress | None = None,
         rendezvous_timeout_s: float = 120.0,
         queue_timeout_s: float = 600.0,
+        replacement_grace_s: float = 2.0,
         replacement_timeout_s: float = 120.0,
         now_s: float = 0.0,
     ) -> None:
@@ -87,8 +87,9 @@ class Coordinator:
             workers: how many are to come.
             slots: task slots that Spark is known to have, for messages.
             start: where to begin; default None: at the beginning.
-            rendezvous_timeout_s: see `MeshConfig`; likewise the next two.
+            rendezvous_timeout_s: see `MeshConfig`; likewise the next three.
             queue_timeout_s: likewise.
+            replacement_grace_s: likewise.
             replacement_timeout_s: likewise.
             now_s: the clock's present reading.
         """
@@ -104,6 +105,7 @@ class Coordinator:
             replacement_timeout_s=replacement_timeout_s,
             now_s=now_s,
         )
+        self._grace_s = replacement_grace_s
         self._members: dict[int, _Member] = {}  # by connection
         self._start = self.progress
         self._regrouping_since_s = now_s
@@ -219,7 +221,7 @@ class Coordinator:
         if self.phase == "gathering":
             problem = self._roll.gathering_problem(now_s)
             return self._time_out(problem) if problem else []
-        if self.phase == "halting" and now_s - self._regrouping_since_s > 2 * GRACE_S:
+        if self.phase == "halting" and now_s - self._regrouping_since_s > _REPORTS_S:
             return self._deliver()
         if self.phase not in ("training", "regrouping"):
             return []
@@ -252,7 +254,7 @@ class Coordinator:
                 return self._deliver()
             self.progress = self._start
             return [ForgetHistory(), *self._end()]
-        grace_over = now_s - self._regrouping_since_s >= GRACE_S
+        grace_over = now_s - self._regrouping_since_s >= self._grace_s
         if not self._members or not (self._roll.all_present or grace_over):
             return []
         return self._form(now_s)

@@ -205,6 +205,7 @@ class PeerEngine:
             "start": first if self._resume is None else self._resume.progress,
             "rendezvous_timeout_s": mesh.rendezvous_timeout_s,
             "queue_timeout_s": mesh.queue_timeout_s,
+            "replacement_grace_s": mesh.replacement_grace_s,
             "replacement_timeout_s": mesh.replacement_timeout_s,
             "now_s": time.monotonic(),
         }

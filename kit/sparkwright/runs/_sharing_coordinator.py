@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from ._coordinator import GRACE_S, MAX_FRUITLESS_GROUPS
+from ._coordinator import MAX_FRUITLESS_GROUPS
 from ._decisions import (
     Action,
     CheckpointReceived,
@@ -99,6 +99,7 @@ class SharingCoordinator:
         checkpoints: CheckpointSchedule | None = None,
         rendezvous_timeout_s: float = 120.0,
         queue_timeout_s: float = 600.0,
+        replacement_grace_s: float = 2.0,
         replacement_timeout_s: float = 120.0,
         now_s: float = 0.0,
     ) -> None:
@@ -112,8 +113,9 @@ class SharingCoordinator:
             slots: task slots that Spark is known to have, for messages.
             start: where to begin; default None: at the beginning.
             checkpoints: when the workers meet for a checkpoint; default None: never.
-            rendezvous_timeout_s: see `MeshConfig`; likewise the next two.
+            rendezvous_timeout_s: see `MeshConfig`; likewise the next three.
             queue_timeout_s: likewise.
+            replacement_grace_s: likewise.
             replacement_timeout_s: likewise.
             now_s: the clock's present reading.
         """
@@ -133,6 +135,7 @@ class SharingCoordinator:
             replacement_timeout_s=replacement_timeout_s,
             now_s=now_s,
         )
+        self._grace_s = replacement_grace_s
         self._members: dict[int, _Member] = {}  # by connection
         self._size = 1
         self._began = False  # some group has been formed
@@ -300,7 +303,7 @@ class SharingCoordinator:
             return []  # some are about to begin
         if self._without_state_since_s is None:
             self._without_state_since_s = now_s
-        grace_over = now_s - self._without_state_since_s >= GRACE_S
+        grace_over = now_s - self._without_state_since_s >= self._grace_s
         if not self._members or not (self._roll.all_present or grace_over):
             return []
         self._without_state_since_s = None
