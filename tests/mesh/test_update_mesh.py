@@ -295,6 +295,7 @@ def with_an_impostor(workers: Workers, **options: Any) -> tuple[list[UpdateMesh]
     assert welcome is not None
     assert welcome.kind == "welcome"
     until(lambda: meshes[0].neighbours == {(1, 0), (2, 0)})
+    until(lambda: meshes[1].neighbours == {(0, 0)})
     return meshes, impostor
 
 
