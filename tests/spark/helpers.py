@@ -1,12 +1,17 @@
 """Small networks, and what tests do with them."""
 
+import contextlib
+import os
+import signal
 import threading
 import time
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sparkwright.data import DataSet
+from sparkwright.data import DataSet, from_rdd
 
 
 def dense(optimizer: Any = "sgd", *, seed: int = 1, regularizer: Any = None) -> Any:
@@ -57,3 +62,71 @@ def wait_until(condition: Any, seconds: float) -> None:
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true in time"
         threading.Event().wait(0.02)
+
+
+class Stuck:
+    def __init__(self, marker: str) -> None:
+        self.marker = marker
+
+    def pre_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model
+        time.sleep(60 if Path(self.marker).exists() else 0.02)
+
+    def post_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model
+
+
+class RecordingHook:
+    """Writes down, on the worker, which examples each minibatch holds."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def pre_update(self, minibatch: Any, model: Any) -> None:
+        del model
+        import uuid
+
+        numbers = minibatch.features["features"][:, 0]
+        np.save(Path(self.folder) / uuid.uuid4().hex, numbers)
+
+    def post_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model
+
+
+def numbered(rows: int) -> DataSet:
+    """Examples whose first feature is their number."""
+    features = np.zeros((rows, 4), np.float32)
+    features[:, 0] = np.arange(rows)
+    return DataSet(features, np.zeros(rows, np.int32))
+
+
+def partitioned(spark: Any, sizes: list[int]) -> Any:
+    data, parts, start = numbered(sum(sizes)), [], 0
+    for size in sizes:
+        parts.append([data.take(slice(start, start + size))] if size else [])
+        start += size
+    rdd = spark.sparkContext.parallelize(parts, len(parts)).flatMap(lambda part: part)
+    return from_rdd(spark, rdd)
+
+
+def seen(folder: Path) -> Counter[int]:
+    return Counter(int(n) for file in folder.glob("*.npy") for n in np.load(file))
+
+
+class KillOnce:
+    """Kills one worker's trainer process at its n-th minibatch."""
+
+    def __init__(self, marker: str, *, at: int) -> None:
+        self.marker, self.at = marker, at
+        self.count = 0
+
+    def pre_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model
+        self.count += 1
+        time.sleep(0.02)
+        if self.count == self.at:
+            with contextlib.suppress(FileExistsError), open(self.marker, "x"):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def post_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model

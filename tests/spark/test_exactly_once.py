@@ -1,58 +1,25 @@
 """Every example is trained exactly once an epoch, and every minibatch counts exactly once."""
 
-import contextlib
-import os
-import signal
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.spark.helpers import Slow, dense, wait_until
+from tests.spark.helpers import (
+    KillOnce,
+    RecordingHook,
+    Slow,
+    dense,
+    partitioned,
+    seen,
+    wait_until,
+)
 
 import sparkwright as sw
-from sparkwright.data import DataSet, from_rdd
+from sparkwright.data import DataSet
 
 pytestmark = pytest.mark.spark
-
-
-class RecordingHook:
-    """Writes down, on the worker, which examples each minibatch holds."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-
-    def pre_update(self, minibatch: Any, model: Any) -> None:
-        del model
-        import uuid
-
-        numbers = minibatch.features["features"][:, 0]
-        np.save(Path(self.folder) / uuid.uuid4().hex, numbers)
-
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
-
-
-def numbered(rows: int) -> DataSet:
-    """Examples whose first feature is their number."""
-    features = np.zeros((rows, 4), np.float32)
-    features[:, 0] = np.arange(rows)
-    return DataSet(features, np.zeros(rows, np.int32))
-
-
-def partitioned(spark: Any, sizes: list[int]) -> Any:
-    data, parts, start = numbered(sum(sizes)), [], 0
-    for size in sizes:
-        parts.append([data.take(slice(start, start + size))] if size else [])
-        start += size
-    rdd = spark.sparkContext.parallelize(parts, len(parts)).flatMap(lambda part: part)
-    return from_rdd(spark, rdd)
-
-
-def seen(folder: Path) -> Counter[int]:
-    return Counter(int(n) for file in folder.glob("*.npy") for n in np.load(file))
 
 
 @pytest.mark.parametrize(
@@ -103,25 +70,6 @@ def test_iteration_epoch_and_averaging_counts_are_exact(
     assert history["epoch"].max() == 2
     rounds = history[history["worker"] == 0].groupby("epoch")["round"].nunique()
     assert rounds.tolist() == [-(-12 // frequency)] * 2
-
-
-class KillOnce:
-    """Kills one worker's trainer process at its n-th minibatch."""
-
-    def __init__(self, marker: str, *, at: int) -> None:
-        self.marker, self.at = marker, at
-        self.count = 0
-
-    def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
-        self.count += 1
-        time.sleep(0.02)
-        if self.count == self.at:
-            with contextlib.suppress(FileExistsError), open(self.marker, "x"):
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
 
 
 def test_a_killed_worker_is_replaced_and_nothing_counts_twice(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.spark.helpers import Slow, dense, wait_until, weights
+from tests.spark.helpers import Slow, Stuck, dense, wait_until, weights
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -320,15 +320,3 @@ def test_an_interrupt_in_a_long_step_keeps_the_last_average(
     assert spark.sparkContext.parallelize(range(4), 4).count() == 4
     assert abs(weights(model) - before).max() > 0
     assert int(model.optimizer.iterations) == 2 * run.status.averagings
-
-
-class Stuck:
-    def __init__(self, marker: str) -> None:
-        self.marker = marker
-
-    def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
-        time.sleep(60 if Path(self.marker).exists() else 0.02)
-
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
