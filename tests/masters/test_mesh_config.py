@@ -18,6 +18,7 @@ DEFAULTS = {
     "queue_timeout_s": 600.0,
     "connect_timeout_s": 30.0,
     "peer_timeout_s": 15.0,
+    "replacement_grace_s": 2.0,
     "replacement_timeout_s": 120.0,
     "mode": "plain",
     "max_downstreams": 8,

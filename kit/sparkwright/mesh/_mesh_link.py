@@ -7,8 +7,7 @@ from collections import deque
 from ._connection import Connection
 from ._messages import Origin, Payload
 
-# Small messages that wait are sent together; big ones in pieces, to see that they move.
-_BLOCK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
 
 
 class MeshLink:
@@ -24,8 +23,24 @@ class MeshLink:
         busy: what came last is still being worked on.
     """
 
-    def __init__(self, origin: Origin, connection: Connection, lock: threading.RLock) -> None:
-        """Nothing waits yet; `lock` guards the queue."""
+    def __init__(
+        self,
+        origin: Origin,
+        connection: Connection,
+        lock: threading.RLock,
+        *,
+        chunk_bytes: int = CHUNK_BYTES,
+    ) -> None:
+        """Nothing waits yet.
+
+        Args:
+            origin: the neighbour.
+            connection: the way there.
+            lock: guards the queue.
+            chunk_bytes: small messages that wait are sent together up to this size, larger ones in
+                pieces of it, to see that they move (default 1 MiB).
+        """
+        self._chunk_bytes = chunk_bytes
         self.origin, self.connection = origin, connection
         self.pending_bytes = self.sent_bytes = 0
         self.moved_s = time.monotonic()
@@ -65,20 +80,20 @@ class MeshLink:
             if self.gone:
                 return False
             parts, size = self._take()
-        if size <= _BLOCK_BYTES:
+        if size <= self._chunk_bytes:
             self._send(b"".join(parts), room)
             return True
         for part in parts:
             view = memoryview(part)
-            for start in range(0, len(view), _BLOCK_BYTES):
-                self._send(view[start : start + _BLOCK_BYTES], room)
+            for start in range(0, len(view), self._chunk_bytes):
+                self._send(view[start : start + self._chunk_bytes], room)
         return True
 
     def _take(self) -> tuple[list[Payload], int]:
-        """The next message, and those behind it as far as they fit into a block."""
+        """The next message, and those behind it as far as they fit into a chunk."""
         parts: list[Payload] = list(self._queue.popleft())
         size = sum(map(len, parts))
-        while self._queue and size + sum(map(len, self._queue[0])) <= _BLOCK_BYTES:
+        while self._queue and size + sum(map(len, self._queue[0])) <= self._chunk_bytes:
             more = self._queue.popleft()
             parts += more
             size += sum(map(len, more))

@@ -10,11 +10,11 @@ from sparkwright.errors import ConfigurationError, NetworkError
 
 from ._connection import Connection, connect
 from ._framing import Message, encode_head
-from ._mesh_link import MeshLink
+from ._mesh_link import CHUNK_BYTES, MeshLink
 from ._messages import Origin, Payload, Update, fields_of, from_frame
 from ._peer import Action, CatchUp, Deliver, Drop, Peer, Send
 from ._port import PeerPort
-from ._topology import MeshSeat as MeshSeat, Topology
+from ._topology import MAX_DOWNSTREAMS, MeshSeat as MeshSeat, Topology
 from ._update_log import MAX_BYTES, MAX_MESSAGES
 
 _INTRODUCTION, _WELCOME = "mesh", "welcome"
@@ -65,6 +65,7 @@ class UpdateMesh:
         heartbeat_s: float = 1.0,
         peer_timeout_s: float = 15.0,
         connect_timeout_s: float = 30.0,
+        chunk_bytes: int = CHUNK_BYTES,
         max_log_messages: int = MAX_MESSAGES,
         max_log_bytes: int = MAX_BYTES,
         on_catch_up: Callable[[Origin], None] = lambda _: None,
@@ -81,13 +82,14 @@ class UpdateMesh:
             peer_timeout_s: a neighbour that sends nothing, or takes nothing, for so long is
                 dropped.
             connect_timeout_s: `problem` tells who could not be reached for so long.
+            chunk_bytes: larger messages are sent in pieces of this size.
             max_log_messages: how many updates are kept for those who missed them.
             max_log_bytes: how many bytes of them.
             on_catch_up: see above.
         """
         self.me, self.on_catch_up = me, on_catch_up
         self._port, self._secret, self._name = port, secret, name
-        self._max_pending_bytes = max_pending_bytes
+        self._max_pending_bytes, self._chunk_bytes = max_pending_bytes, chunk_bytes
         self._peer_timeout_s, self._connect_timeout_s = peer_timeout_s, connect_timeout_s
         self._peer = Peer(
             me,
@@ -116,7 +118,9 @@ class UpdateMesh:
 
     # -- what the worker calls --------------------------------------------------------------
 
-    def reshape(self, seats: Sequence[MeshSeat], *, mode: str) -> None:
+    def reshape(
+        self, seats: Sequence[MeshSeat], *, mode: str, max_downstreams: int = MAX_DOWNSTREAMS
+    ) -> None:
         """Be part of the tree of `seats`, in this order; all workers are to be told the same.
 
         Returns at once: neighbours that stay keep their connection, others are connected on
@@ -125,7 +129,8 @@ class UpdateMesh:
         Raises:
             ConfigurationError: if this worker is not among them.
         """
-        topology = Topology(members=tuple(seat.worker for seat in seats), mode=mode)
+        members = tuple(seat.worker for seat in seats)
+        topology = Topology(members=members, mode=mode, max_downstreams=max_downstreams)
         places = {seat.worker: seat for seat in seats}
         if self.me not in {seat.origin for seat in seats}:
             raise ConfigurationError(
@@ -277,7 +282,9 @@ class UpdateMesh:
         for link in list(self._links.values()):
             if link.origin[0] == origin[0]:
                 self._lose(link, for_good=True)
-        link = self._links[origin] = MeshLink(origin, connection, self._lock)
+        link = self._links[origin] = MeshLink(
+            origin, connection, self._lock, chunk_bytes=self._chunk_bytes
+        )
         if welcome:
             link.put(encode_head(_WELCOME, {"from": self.me}, 0))
         self._carry_out(self._peer.neighbour_up(origin))

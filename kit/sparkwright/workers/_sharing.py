@@ -70,6 +70,7 @@ class SharingWorker:
             me=self._me,
             name=f"sparkwright-mesh-{settings.worker}",
             max_pending_bytes=settings.max_pending_bytes,
+            chunk_bytes=settings.chunk_bytes,
             peer_timeout_s=settings.peer_timeout_s,
             connect_timeout_s=settings.connect_timeout_s,
         )
@@ -207,7 +208,9 @@ class SharingWorker:
 
     def _reshape(self, group: Group) -> None:
         seats = [_mesh_seat(seat) for seat in group.seats]
-        self._mesh.reshape(seats, mode=self._settings.mode)
+        self._mesh.reshape(
+            seats, mode=self._settings.mode, max_downstreams=self._settings.max_downstreams
+        )
 
     def _snapshot(self) -> Snapshot:
         """This worker's state for a newcomer: what is shared, not what runs ahead of it."""
