@@ -42,7 +42,8 @@ class Sink:
     def history_forgotten(self) -> None:
         self.told.append(("forgotten", None))
 
-    def progress_settled(self, progress: Progress) -> None:
+    def progress_settled(self, progress: Progress, *, exact: bool) -> None:
+        assert exact
         self.told.append(("settled", progress.averagings))
 
     def checkpoint_arrived(self, message: Message, progress: Progress) -> None:

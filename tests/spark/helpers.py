@@ -130,3 +130,17 @@ class KillOnce:
 
     def post_update(self, minibatch: Any, model: Any) -> None:
         del minibatch, model
+
+
+class Paced:
+    """Makes every minibatch take some time, so that there is time to disturb a run."""
+
+    def __init__(self, pause_s: float) -> None:
+        self.pause_s = pause_s
+
+    def pre_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model
+        time.sleep(self.pause_s)
+
+    def post_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model

@@ -378,8 +378,8 @@ class _Sink:
     def history_forgotten(self) -> None:
         self._record.history_forgotten()
 
-    def progress_settled(self, progress: Progress) -> None:
-        self._record.progress_settled(progress)
+    def progress_settled(self, progress: Progress, *, exact: bool) -> None:
+        self._record.progress_settled(progress, exact=exact)
 
     def checkpoint_arrived(self, message: Message, progress: Progress) -> None:
         self._checkpoint(message, progress)

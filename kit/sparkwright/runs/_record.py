@@ -227,8 +227,8 @@ class RunRecord:
             self._status = replace(self._status, validation=(*self._status.validation, point))
         self._events.put(Validated(point=point))
 
-    def progress_settled(self, progress: Progress) -> None:
-        """After a loss: make the log agree, worker by worker, with what counts.
+    def progress_settled(self, progress: Progress, *, exact: bool = True) -> None:
+        """Make the log agree, worker by worker, with what counts.
 
         A lost worker may have had no time to log its last minibatches, or may have logged a round
         that the others had to repeat.
@@ -237,6 +237,8 @@ class RunRecord:
             if self._plan is None:
                 return
             for status, expected in zip(self._status.workers, progress.steps, strict=True):
+                if status.steps > expected and not exact:
+                    continue  # others know of it: it counts, and is done again all the same
                 if status.steps > expected:
                     self.log.discard(status.worker, after_step=expected)
                 elif status.steps < expected:

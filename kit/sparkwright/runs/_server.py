@@ -61,8 +61,12 @@ class RunSink(Protocol):
         """Training begins anew."""
         ...
 
-    def progress_settled(self, progress: Progress) -> None:
-        """Training goes on from, or has ended with, `progress`; the rows up to it have arrived."""
+    def progress_settled(self, progress: Progress, *, exact: bool) -> None:
+        """Training goes on from, or has ended with, `progress`.
+
+        All rows that will ever arrive up to there have arrived; with `exact`, later ones do not
+        count.
+        """
         ...
 
     def checkpoint_arrived(self, message: Message, progress: Progress) -> None:
@@ -323,9 +327,10 @@ class CoordinatorServer:
                 self._sink.worker_lost(lost)
             actions = self._coordinator.handle(event, now_s=time.monotonic())
             rules = self._coordinator
-            settled = (RequestResult, SendGroup) if rules.generation > 1 else RequestResult
-            if rules.exact and any(isinstance(action, settled) for action in actions):
-                self._sink.progress_settled(rules.progress)
+            regrouped = rules.exact and rules.generation > 1
+            settled = (RequestResult, SendGroup) if regrouped else RequestResult
+            if any(isinstance(action, settled) for action in actions):
+                self._sink.progress_settled(rules.progress, exact=rules.exact)
             for action in actions:
                 self._perform(action)
 
@@ -352,7 +357,7 @@ class CoordinatorServer:
                     self._checkpoint = None
             case ForgetHistory():
                 if self._coordinator.progress.averagings:
-                    self._sink.progress_settled(self._coordinator.progress)
+                    self._sink.progress_settled(self._coordinator.progress, exact=True)
                 else:
                     self._sink.history_forgotten()
             case EndRun():
