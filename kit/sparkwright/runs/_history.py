@@ -27,7 +27,18 @@ class History:
     run began, from 1), loss (before the step), examples (of the minibatch), time_s (since the run
     began), examples_per_s (of this worker in this round), and one per compiled metric (the mean
     since the epoch began, known at each round's last step, NaN elsewhere). The loss of minibatches
-    that count, but whose worker died before it could tell, is NaN.
+    that count, but whose worker died before it could tell, is NaN; so is their examples_per_s.
+
+    With gradient sharing `round` counts this worker's minibatches of the epoch, also those that it
+    took over from another worker, and there are float columns about the minibatch's message:
+
+    * threshold: by which each element of the message changes a parameter; the first variable's, if
+      each has its own;
+    * sparsity: share of the parameters that the message changes, from 0 to 1;
+    * message_bytes: its size;
+    * staleness: minibatches that the slowest other worker is behind this one, as known here;
+    * residual_p50, residual_p99, residual_max: median, 99th percentile and largest |r| of what was
+      not sent yet; about once a second, with `encoding_debug_mode` always, NaN elsewhere.
 
     Example:
         >>> log = History()
