@@ -30,11 +30,11 @@ COUNT_PIXELS = """() => {
 def open_run(lab, tmp_path):
     """Open a notebook whose first cell displays a fake run, begun with the given arguments."""
 
-    def open_run(arguments="", last_line="", **options):
+    def open_run(arguments="", last_line="", kind="", **options):
         cells = [
             new_code_cell(
                 "import fake_run\nfrom sparkwright_widgets import panel_for\n"
-                "run = fake_run.FakeRun()\ndisplay(panel_for(run))\n"
+                f"run = fake_run.FakeRun({kind})\ndisplay(panel_for(run))\n"
                 f"run.begin({arguments})\n{last_line}"
             )
         ]
@@ -219,6 +219,34 @@ def test_a_failed_run_shows_the_sentence_first_and_folds_the_traceback(open_run)
     alert.get_by_text("ValueError").first.wait_for()
     assert "\x1b" not in alert.inner_text()
     page.screenshot("panel-failed")
+
+
+SEE = """(words) => {
+  const canvas = document.querySelector('.sparkwright-chart > canvas');
+  return canvas.ariaLabel?.startsWith(words) && canvas.ariaValueText?.includes('worker 1 ');
+}"""
+
+
+@pytest.mark.parametrize("width", [420, 1280])
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_a_run_that_shares_gradients_shows_its_messages(open_run, width, theme):
+    page = open_run("epochs=20, rounds=100", kind="sharing=True", width=width)
+    page.set_theme(f"JupyterLab {theme}")
+    wait_for_state(page, "Training")
+    page.in_kernel("run.lose(1)")
+    page.page.get_by_role("status").filter(has_text="Worker 1 is lost. Its replacement").wait_for()
+    page.page.get_by_role("cell", name="lost", exact=True).wait_for()
+    choice = page.page.get_by_role("combobox", name="What the curve shows")
+    for name in ("residual, 99th percentile", "staleness (minibatches)", "message size (KiB)"):
+        choice.select_option(name)
+        page.page.wait_for_function(SEE, arg=f"Curve of the {name}.")
+    choice.focus()
+    page.page.keyboard.press("ArrowUp")  # by the keyboard alone
+    page.page.wait_for_function(SEE, arg="Curve of the sparsity (%).")
+    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+    page.page.locator(".sparkwright-panel").scroll_into_view_if_needed()
+    page.screenshot(f"panel-sharing-{width}px-{theme.lower()}")
+    page.set_theme("JupyterLab Light")
 
 
 APPEND = """

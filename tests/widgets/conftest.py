@@ -28,6 +28,11 @@ def run(fake):
     return fake.FakeRun()
 
 
+@pytest.fixture
+def sharing_run(fake):
+    return fake.FakeRun(sharing=True)
+
+
 class RecordingComm(BaseComm):
     """Stands for the browser: keeps what was sent, and can send messages back."""
 

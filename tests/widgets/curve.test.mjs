@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import {
-  CurveStore, EPOCH, Line, MEAN, POINTS_PER_LINE, decimate, extent, linearTicks, logTicks, lossText,
-  nearest,
+  CurveStore, EPOCH, LINES_APART, Line, MEAN, POINTS_PER_LINE, VALIDATION, decimate, extent, lineName,
+  linearTicks, logTicks, lossText, nearest, valueText, workerOf,
 } from "../../widgets/sparkwright_widgets/static/curve.mjs";
 
 const lineOf = (ys, xs = ys.map((_, i) => i)) => {
@@ -111,4 +111,19 @@ test("losses read as in Python", () => {
     [0.123456, 2.3, 1234.5, 0, 1.2e-7, NaN, Infinity].map(lossText),
     ["0.1235", "2.300", "1235", "0", "1.200e-7", "nan", "inf"],
   );
+});
+
+test("each quantity has its own lines, named after their workers", () => {
+  const store = new CurveStore();
+  const [first, second] = [LINES_APART + 1, 5 * LINES_APART];
+  const points = [[first, 1, 2], [0, 1, 2], [second, 1, 2], [MEAN, 1, 2], [VALIDATION, 1, 1], [EPOCH, 1, 1]];
+  store.receive(...message("snapshot", 6, ...points));
+  assert.deepEqual(store.ids(), [0, MEAN, VALIDATION]);
+  assert.deepEqual([1, 2, 5].map((quantity) => store.ids(quantity)), [[first], [], [second]]);
+  assert.deepEqual([first, second, MEAN].map(workerOf), [1, 0, MEAN]);
+  assert.deepEqual([first, MEAN].map((id) => lineName(id, "mean of all")), ["worker 1", "mean of all"]);
+});
+
+test("other values are written to three digits", () => {
+  assert.deepEqual([0.0012345, 0, 123456, 1.5e-9, NaN].map(valueText), ["0.00123", "0", "123000", "1.5e-9", "nan"]);
 });

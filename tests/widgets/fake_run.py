@@ -22,6 +22,10 @@ COLUMNS = {
     "time_s": np.float64,
     "examples_per_s": np.float64,
 }
+SHARING_COLUMNS = (
+    *("threshold", "sparsity", "message_bytes", "staleness"),
+    *("residual_p50", "residual_p99", "residual_max"),
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +38,10 @@ class FakeWorker:
     loss: float | None = None
     last_heard_s: float = 0.1
     restarts: int = 0
+    threshold: float | None = None
+    sparsity: float | None = None
+    staleness: int | None = None
+    sent_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +69,8 @@ class FakeStatus:
 
 
 class FakeLog:
-    def __init__(self):
+    def __init__(self, *, sharing=False):
+        self._columns = COLUMNS | dict.fromkeys(SHARING_COLUMNS if sharing else (), np.float64)
         self._rows = []
         self._lock = threading.Lock()
 
@@ -80,7 +89,8 @@ class FakeLog:
         with self._lock:
             rows = self._rows[start:stop]
         return {
-            name: np.array([row[name] for row in rows], dtype) for name, dtype in COLUMNS.items()
+            name: np.array([row.get(name, np.nan) for row in rows], dtype)
+            for name, dtype in self._columns.items()
         }
 
 
@@ -89,18 +99,22 @@ class FakeRun:
     seconds = 12.0
     start_seconds = 0.8
 
-    def __init__(self, *, workers=2, title="LeNet on handwritten digits"):
+    def __init__(self, *, workers=2, title="LeNet on handwritten digits", sharing=False):
         self.title = title
         self.configuration = {
             "model": "lenet",
             "parameters": 431_080,
-            "master": {"name": "ParameterAveragingTrainingMaster", "averaging_frequency": 5},
+            "master": {"name": "SharedTrainingMaster", "batch_size_per_worker": 32}
+            if sharing
+            else {"name": "ParameterAveragingTrainingMaster", "averaging_frequency": 5},
             "workers": workers,
             "partitions": [719, 718],
             "seed": 7,
         }
-        self.log = FakeLog()
+        self.sharing = sharing
+        self.log = FakeLog(sharing=sharing)
         self.status = FakeStatus(workers=tuple(FakeWorker(worker=k) for k in range(workers)))
+        self.lost = ()
         self.stopped = threading.Event()
         self.stop_calls = 0
 
@@ -116,7 +130,7 @@ class FakeRun:
         self.stopped.set()
         self.set(state="stopping", message="Stopping after this round.")
 
-    def report(self, worker, step, loss, *, epoch=1, round=None, examples=32):
+    def report(self, worker, step, loss, *, epoch=1, round=None, examples=32, **more):
         self.log.append(
             {
                 "worker": worker,
@@ -127,6 +141,7 @@ class FakeRun:
                 "examples": examples,
                 "time_s": 0.1 * step,
                 "examples_per_s": 3000.0,
+                **more,
             }
         )
 
@@ -135,12 +150,50 @@ class FakeRun:
         arguments = (epochs, rounds, steps_per_s, ends, bad_step)
         threading.Thread(target=self._train, args=arguments, daemon=True).start()
 
+    def lose(self, worker):
+        """From now on this worker is lost."""
+        self.lost = (*self.lost, worker)
+        self.set(
+            workers=tuple(
+                dataclasses.replace(w, state="lost") if w.worker in self.lost else w
+                for w in self.status.workers
+            )
+        )
+
+    def _worker(self, worker, step, loss, noise):
+        status = FakeWorker(
+            worker=worker,
+            steps=step,
+            loss=loss,
+            rows=32 * self.status.rounds if self.sharing else 600,
+            state="lost" if worker in self.lost else "training",
+        )
+        if not self.sharing:
+            return status
+        message = self._message(worker, step, noise)
+        del message["message_bytes"], message["residual_p99"]
+        return dataclasses.replace(status, **message, sent_bytes=9_320 * step)
+
+    @staticmethod
+    def _message(worker, step, noise):
+        sparsity = 0.002 + 0.03 * math.exp(-step / 60) * noise.random()
+        return {
+            "threshold": 1e-3 * (1 + worker / 10) * (1 + math.sin(step / 40) / 4),
+            "sparsity": sparsity,
+            "message_bytes": 24 + 4 * sparsity * 431_080,
+            "staleness": noise.randrange(4) * worker,
+            "residual_p99": 4e-3 if step % 25 == 0 else math.nan,
+        }
+
     def _train(self, epochs, rounds, steps_per_s, ends, bad_step):
         noise = random.Random(7)
         began, step = time.monotonic(), 0
         workers = len(self.status.workers)
         self.set(
-            state="starting", message="Starting workers: 1 of 2.", epochs=epochs, rounds=rounds
+            state="starting",
+            message="Starting workers: 1 of 2.",
+            epochs=epochs,
+            rounds=5 * rounds if self.sharing else rounds,
         )
         time.sleep(0.5)
         for epoch in range(1, epochs + 1):
@@ -156,7 +209,8 @@ class FakeRun:
                             step,
                             math.nan if is_bad and worker == 1 else loss,
                             epoch=epoch,
-                            round=number,
+                            round=5 * (number - 1) + (step - 1) % 5 + 1 if self.sharing else number,
+                            **(self._message(worker, step, noise) if self.sharing else {}),
                         )
                 elapsed_s = time.monotonic() - began
                 total = epochs * rounds
@@ -165,13 +219,11 @@ class FakeRun:
                     state="training",
                     message=f"Training on {workers} workers.",
                     epoch=epoch,
-                    round=number,
+                    round=5 * number if self.sharing else number,
                     elapsed_s=elapsed_s,
                     remaining_s=elapsed_s / part * (1 - part),
                     examples_per_s=32 * workers * step / elapsed_s,
-                    workers=tuple(
-                        FakeWorker(worker=k, steps=step, loss=loss) for k in range(workers)
-                    ),
+                    workers=tuple(self._worker(k, step, loss, noise) for k in range(workers)),
                 )
                 if self.stopped.is_set():
                     self.set(

@@ -84,3 +84,10 @@ def test_environment_names_python_packages_and_java():
     text = str(environment_table())
     for name in ("Python", "tensorflow", "pyspark", "Java", "Processor cores", "Memory"):
         assert name in text
+
+
+def test_the_summary_of_gradient_sharing_says_what_was_sent(fake):
+    run = fake.FakeRun(sharing=True)
+    run.report(0, 1, 0.5)
+    run.set(state="done", workers=(fake.FakeWorker(worker=0, sent_bytes=3 * 2**20),))
+    assert "3.0 MiB" in str(summary(run))

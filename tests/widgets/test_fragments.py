@@ -5,6 +5,7 @@ import pytest
 
 from sparkwright_widgets import _fragments as fragments
 from sparkwright_widgets._curve import NotFinite
+from sparkwright_widgets._sharing import Sharing
 
 
 @pytest.mark.parametrize("name", ["_format", "_table"])
@@ -53,6 +54,7 @@ def test_nothing_is_shown_where_there_is_nothing_to_say(run):
     assert fragments.failure(run.status) == ""
     assert fragments.not_finite_banner(None) == ""
     assert fragments.worker_table(()) == ""
+    assert fragments.lost_workers(run.status) == ""
 
 
 def test_the_banner_names_worker_step_and_value():
@@ -75,3 +77,49 @@ def test_progress_in_one_line_of_text(run):
     )
     run.set(state="done", epoch=5, elapsed_s=65.0)
     assert fragments.progress_text(run.status, 0.1).endswith("6,123 examples/s; 1 min 05 s in all")
+
+
+def test_a_run_that_shares_gradients_counts_minibatches_instead_of_rounds(sharing_run, fake):
+    worker = fake.FakeWorker(worker=0, rows=640, steps=21, sent_bytes=9_320)
+    sharing_run.set(epoch=2, round=21, rounds=20, workers=(worker,), remaining_s=None)
+    line = fragments.progress_text(sharing_run.status, 0.2, Sharing(batch_size=32))
+    assert line.startswith("training; epoch 2 of 5; minibatch 20 of 20; loss 0.2000")
+    html = fragments.progress(sharing_run.status, 0.2, Sharing(batch_size=32))
+    assert 'aria-label="Minibatch"' in html
+    assert "Round" not in html
+    assert "<span>Minibatches</span> <b>21 of 100</b>" in html
+    assert "<b>9.1 KiB</b>" in html
+    assert "<b>21</b>" in fragments.progress(sharing_run.status, 0.2, Sharing())
+
+
+def test_workers_that_share_gradients_show_their_messages(fake):
+    worker = fake.FakeWorker(
+        worker=0, threshold=0.012996, sparsity=0.044776, staleness=3, sent_bytes=9_320
+    )
+    silent = fake.FakeWorker(worker=1)
+    html = fragments.worker_table([worker, silent], Sharing())
+    heads = ["Loss", "Threshold", "Sparsity", "Sent", "Staleness", "Last heard"]
+    assert "".join(f'<th scope="col">{head}</th>' for head in heads) in html
+    assert "<td>0.013</td><td>4.48%</td><td>9.1 KiB</td><td>3</td>" in html
+    assert "<td>—</td><td>—</td><td>0 B</td><td>—</td>" in html
+    assert "Threshold" not in fragments.worker_table([worker])
+
+
+def test_a_lost_worker_is_told_with_what_becomes_of_its_work(run, fake):
+    states = ("lost", "training", "lost", "lost")
+    workers = tuple(fake.FakeWorker(worker=k, state=state) for k, state in enumerate(states))
+    run.set(workers=workers)
+    html = fragments.lost_workers(run.status, Sharing())
+    assert "Workers 0, 2 and 3 are lost." in html
+    assert "Their minibatches are owed" in html
+    assert "workers 0, 2 and 3 lost" in fragments.progress_text(run.status, None)
+    run.set(workers=workers[:2])
+    html = fragments.lost_workers(run.status)
+    assert "Worker 0 is lost.</strong> Its replacement is awaited.</div>" in html
+    run.set(state="failed")
+    assert fragments.lost_workers(run.status, Sharing()) == ""
+
+
+def test_a_worker_that_comes_back_starts_again(fake):
+    worker = fake.FakeWorker(worker=0, state="starting", restarts=1)
+    assert "starting again" in fragments.worker_table([worker])

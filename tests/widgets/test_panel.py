@@ -210,3 +210,36 @@ def test_text_changes_at_least_once_a_minute_while_nothing_is_reported(run, pane
     wait_until(lambda: "12 s" in panel.progress.value)
     run.set(elapsed_s=72.0)
     wait_until(lambda: "1 min 12 s" in panel.progress.value)
+
+
+def test_only_a_run_that_shares_gradients_offers_a_choice_of_curves(panel, sharing_run, comms):
+    assert panel.chart.quantities == ["loss"]
+    assert panel.chart.mean_name == "mean of the round"
+    sharing = LivePanel(sharing_run)
+    assert sharing.chart.quantities[:3] == ["loss", "threshold", "sparsity (%)"]
+    assert sharing.chart.mean_name == "mean of the workers"
+    assert "round" not in sharing.stop_button.tooltip
+    sharing.close()
+    assert sharing.wait(5)
+
+
+def test_gradient_sharing_shows_the_same_live_and_kept(sharing_run, comms, fake):
+    panel = LivePanel(sharing_run)
+    for step in range(1, 31):
+        for worker in (0, 1):
+            message = {"threshold": 1e-3, "sparsity": 0.02, "message_bytes": 2048, "staleness": 1}
+            sharing_run.report(worker, step, 1 / step, round=step, **message)
+    lost = fake.FakeWorker(worker=1, state="lost", steps=30, threshold=1e-3, sent_bytes=61_440)
+    sharing_run.set(workers=(lost,))
+    wait_until(lambda: "Worker 1 is lost." in panel.alerts.value)
+    assert "Worker 1 is lost." in panel.still().copy().html
+    sharing_run.set(workers=(fake.FakeWorker(worker=1, state="done", sent_bytes=61_440),))
+    finish(sharing_run)
+    assert panel.wait(5)
+    kept = panel._repr_mimebundle_()["text/html"]
+    for html in (panel.workers.value, kept, panel.still().card().html):
+        assert "<td>60.0 KiB</td>" in html
+    assert "mean of the workers: threshold 0.001; sparsity (%) 2; message size (KiB) 2;" in kept
+    assert kept.count("<svg") == 2
+    assert panel.alerts.value == ""
+    panel.close()

@@ -9,6 +9,8 @@ ones, the same numbers as in `static/curve.mjs`:
 
 The full history stays in the run's own log; what is kept here is at full resolution for the
 newest points and coarser the older they are.
+
+A run that shares gradients has more lines, with larger numbers: see `_sharing.LINES_APART`.
 """
 
 from collections.abc import Sequence
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 from ._contract import Rows, Validation
 from ._decimation import halved
 from ._round_means import RoundMeans
+from ._sharing import LINES_APART, MINIBATCHES_IN_A_MEAN, QUANTITIES, MessageMeans
 
 MEAN, VALIDATION, EPOCH = -1, -2, -3
 
@@ -39,12 +42,18 @@ class NotFinite:
 
 
 class Curve:
-    """Collects rows of the log and validation points into lines."""
+    """Collects rows of the log and validation points into lines.
 
-    def __init__(self) -> None:
+    Args:
+        sharing: whether the run shares gradients: the mean is then that of some minibatches, and
+            the messages have lines too.
+    """
+
+    def __init__(self, *, sharing: bool = False) -> None:
         self.not_finite: NotFinite | None = None
         self.mean_loss: float | None = None  # of the last complete round
         self._means = RoundMeans()
+        self._messages = MessageMeans() if sharing else None
         self._lines: dict[int, FloatPoints] = {}  # each (n, 2) of x, y
         self._epoch = 0
 
@@ -52,11 +61,14 @@ class Curve:
         """Take new rows of the log; return the points they add, (n, 3) float32."""
         if len(rows["step"]) == 0:
             return np.empty((0, 3), np.float32)
-        self._note_not_finite(rows)
+        told = _told(rows)
+        self._note_not_finite(told)
         workers = self._add(rows["worker"], rows["step"], rows["loss"])
-        return np.concatenate(
-            [self._begin_epochs(rows), workers, self._add_means(self._means.add(rows))]
-        )
+        parts = [self._begin_epochs(rows), workers]
+        if self._messages is None:
+            return np.concatenate([*parts, self._add_means(self._means.add(told))])
+        means = self._add_means(self._means.add(_in_blocks(told)))
+        return np.concatenate([*parts, means, self._add(*self._messages.add(told).T)])
 
     def add_validation(self, points: Sequence[Validation]) -> FloatPoints:
         """Take new validation results; return the points they add, (n, 3) float32."""
@@ -66,19 +78,33 @@ class Curve:
 
     def finish(self) -> FloatPoints:
         """Close the rounds that still wait for a worker; return the points that adds."""
-        return self._add_means(self._means.finish())
+        means = self._add_means(self._means.finish())
+        if self._messages is None:
+            return means
+        return np.concatenate([means, self._add(*self._messages.finish().T)])
 
     def lines(self) -> dict[int, FloatPoints]:
-        """Every line as (n, 2) float32, workers first, then the special ones."""
-        order = sorted(self._lines, key=lambda line: (line < 0, abs(line)))
-        return {line: self._lines[line] for line in order}
+        """Every line of the loss as (n, 2) float32, workers first, then the special ones."""
+        return {line: self._lines[line] for line in self._order() if line < LINES_APART}
+
+    def message_lines(self) -> dict[str, dict[int, FloatPoints]]:
+        """Likewise those of `QUANTITIES` that are known: column -> worker -> line."""
+        found: dict[str, dict[int, FloatPoints]] = {}
+        for line in self._order():
+            if line >= LINES_APART:
+                number, worker = divmod(line, LINES_APART)
+                found.setdefault(QUANTITIES[number - 1].column, {})[worker] = self._lines[line]
+        return found
 
     def points(self) -> FloatPoints:
         """Everything that is kept, (n, 3) float32, line by line."""
         parts = [
-            np.insert(points, 0, np.float32(line), axis=1) for line, points in self.lines().items()
+            np.insert(self._lines[line], 0, np.float32(line), axis=1) for line in self._order()
         ]
         return np.concatenate([np.empty((0, 3), np.float32), *parts])
+
+    def _order(self) -> list[int]:
+        return sorted(self._lines, key=lambda line: (line < 0, abs(line)))
 
     def _add_means(self, means: NDArray[np.float64]) -> FloatPoints:
         if len(means):
@@ -118,6 +144,21 @@ class Curve:
             value=first.value,
             count=first.count + len(where),
         )
+
+
+def _told(rows: Rows) -> Rows:
+    """Without minibatches that count, but of which a lost worker could tell nothing."""
+    rate = rows.get("examples_per_s")  # the one thing that is then always missing
+    told = np.ones(0, bool) if rate is None else ~np.isnan(rate)
+    if told.all():
+        return rows
+    return {name: column[told] for name, column in rows.items()}
+
+
+def _in_blocks(rows: Rows) -> Rows:
+    """With several of a worker's minibatches as one round."""
+    blocks = (rows["round"] + MINIBATCHES_IN_A_MEAN - 1) // MINIBATCHES_IN_A_MEAN
+    return {**rows, "round": blocks}
 
 
 def _extended(old: FloatPoints, new: FloatPoints) -> FloatPoints:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._curve import EPOCH, MEAN, VALIDATION, FloatPoints
 from ._decimation import per_column
@@ -16,12 +17,15 @@ _COLUMNS = 300  # of a picture some 700 pixels wide: fine enough, and small in a
 _MARKERS = "os^DXP"
 
 
-def curve_svg(lines: dict[int, FloatPoints], *, alt: str) -> str:
+def curve_svg(
+    lines: dict[int, FloatPoints], *, alt: str, mean_name: str = "mean of the round"
+) -> str:
     """Draw the lines of a `Curve` as inline SVG.
 
     Args:
         lines: points (n, 2) of each line, as `Curve.lines()` returns them.
         alt: what the picture shows, in words.
+        mean_name: what the line of the mean is called.
     """
     figure = new_figure(width_inches=7.6, height_inches=3.0)
     axes = figure.add_subplot()
@@ -33,25 +37,15 @@ def curve_svg(lines: dict[int, FloatPoints], *, alt: str) -> str:
         x, y = per_column(points, columns=_COLUMNS).T
         y = np.where(np.isfinite(y), y, np.nan)
         if line == MEAN:
-            axes.plot(x, y, color=INK, linewidth=2, label="mean of the round", zorder=3)
+            axes.plot(x, y, color=INK, linewidth=2, label=mean_name, zorder=3)
         elif line == VALIDATION:
             (drawn,) = axes.plot(x, y, color="#D55E00", linewidth=1.6, label="validation")
             drawn.set(linestyle="--", marker="o", markerfacecolor="none", zorder=4)
         else:
-            marker = _MARKERS[(line + line // len(COLOURS)) % len(_MARKERS)]
-            colour = COLOURS[line % len(COLOURS)]
-            label = f"worker {line}"
-            (drawn,) = axes.plot(x, y, color=colour, linewidth=0.8, alpha=0.65, label=label)
-            drawn.set(marker=marker, markevery=[len(x) - 1], markersize=5)
+            draw_worker(axes, line, x, y)
     axes.set_xlabel("minibatches of each worker", color=INK)
     axes.set_ylabel("loss", color=INK)
-    axes.tick_params(colors=INK)
-    axes.set_facecolor("none")
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("bottom", "left"):
-        axes.spines[side].set_color(INK)
-    axes.grid(axis="y", color=INK, alpha=0.12)
+    dress(axes)
     count = len([line for line in lines if line != EPOCH])
     if count <= 10:
         axes.legend(
@@ -62,7 +56,8 @@ def curve_svg(lines: dict[int, FloatPoints], *, alt: str) -> str:
             loc="lower left",
             bbox_to_anchor=(0, 1),
         )
-    _start_at_zero(axes, lines)
+    values = [points[:, 1] for line, points in lines.items() if line != EPOCH]
+    start_at_zero(axes, np.concatenate(values))
     return inline_svg(figure, alt=alt)
 
 
@@ -81,9 +76,29 @@ def curve_alt(lines: dict[int, FloatPoints]) -> str:
     )
 
 
-def _start_at_zero(axes: "Axes", lines: dict[int, FloatPoints]) -> None:
-    """Show the zero of the loss where it is not far, as the live chart does."""
-    values = np.concatenate([points[:, 1] for line, points in lines.items() if line != EPOCH])
+def draw_worker(
+    axes: "Axes", worker: int, x: NDArray[np.floating], y: NDArray[np.floating]
+) -> None:
+    """One worker's line, in its colour and with its marker at the end."""
+    marker = _MARKERS[(worker + worker // len(COLOURS)) % len(_MARKERS)]
+    colour, label = COLOURS[worker % len(COLOURS)], f"worker {worker}"
+    (drawn,) = axes.plot(x, y, color=colour, linewidth=0.8, alpha=0.65, label=label)
+    drawn.set(marker=marker, markevery=[len(x) - 1], markersize=5)
+
+
+def dress(axes: "Axes") -> None:
+    """Colours that fit any page, and few lines."""
+    axes.tick_params(colors=INK)
+    axes.set_facecolor("none")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("bottom", "left"):
+        axes.spines[side].set_color(INK)
+    axes.grid(axis="y", color=INK, alpha=0.12)
+
+
+def start_at_zero(axes: "Axes", values: NDArray[np.floating]) -> None:
+    """Show the zero where it is not far, as the live chart does."""
     values = values[np.isfinite(values)]
     if len(values) and 0 <= values.min() < 0.4 * values.max():
         axes.set_ylim(bottom=0)

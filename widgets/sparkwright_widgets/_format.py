@@ -9,6 +9,7 @@ import math
 import re
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -69,6 +70,33 @@ def rate_text(examples_per_s: float) -> str:
     if examples_per_s >= 100:
         return count_text(examples_per_s)
     return f"{examples_per_s:.1f}" if examples_per_s >= 10 else f"{examples_per_s:.2f}"
+
+
+def percent_text(share: float | None) -> str:
+    """A share of 1 in percent, to three digits.
+
+    Example:
+        >>> [percent_text(value) for value in (0.044776, 0.00012, 0.0, 1.0, None)]
+        ['4.48%', '0.012%', '0%', '100%', '—']
+    """
+    if share is None or not math.isfinite(share):
+        return "—"
+    return f"{100 * share:.3g}%"
+
+
+def bytes_text(size_bytes: float) -> str:
+    """A size in binary units.
+
+    Example:
+        >>> [bytes_text(value) for value in (0, 980, 9320, 48_000_000, 3 * 2**40)]
+        ['0 B', '980 B', '9.1 KiB', '45.8 MiB', '3.0 TiB']
+    """
+    if size_bytes < 1024:
+        return f"{size_bytes:.0f} B"
+    size, unit = size_bytes / 1024, 0
+    while size >= 1023.95 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.1f} {_UNITS[unit]}"
 
 
 def duration_text(seconds: float | None) -> str:

@@ -10,13 +10,16 @@ from ._contract import ENDED, Status, Worker
 from ._curve import NotFinite
 from ._format import (
     ago_text,
+    bytes_text,
     count_text,
     duration_text,
     escaped,
     loss_text,
+    percent_text,
     plain,
     rate_text,
 )
+from ._sharing import Sharing
 from ._table import Markup, html_table
 
 _STATES = {
@@ -53,9 +56,10 @@ def state_line(title: str, status: Status) -> str:
     )
 
 
-def progress(status: Status, mean_loss: float | None) -> str:
+def progress(status: Status, mean_loss: float | None, sharing: Sharing | None = None) -> str:
     """Bars for epoch and round, and the figures a person looks at while waiting."""
     has_ended = status.state in ENDED
+    word, number = _round(status, sharing)
     validation = status.validation[-1].loss if status.validation else None
     figures = [
         ("Loss", loss_text(mean_loss)),
@@ -63,13 +67,26 @@ def progress(status: Status, mean_loss: float | None) -> str:
         ("Examples/s", rate_text(status.examples_per_s)),
         ("Elapsed", duration_text(status.elapsed_s)),
         *([] if has_ended else [("Time left", _time_left(status))]),
+        *sharing_figures(status, sharing),
     ]
     return (
         '<div class="sparkwright-progress">'
         + _bar("Epoch", _epochs_done(status), status.epoch, status.epochs)
-        + ("" if has_ended else _bar("Round", status.round, status.round, status.rounds))
+        + ("" if has_ended else _bar(word.capitalize(), number, number, status.rounds))
         + f"</div>{figure_list(figures)}"
     )
+
+
+def sharing_figures(status: Status, sharing: Sharing | None) -> list[tuple[str, str]]:
+    """What gradient sharing adds: the minibatches done of all, owed ones too, and bytes sent."""
+    if sharing is None:
+        return []
+    done = count_text(sum(worker.steps for worker in status.workers))
+    planned = sharing.planned(status)
+    return [
+        ("Minibatches", f"{done} of {count_text(planned)}" if planned else done),
+        ("Sent", bytes_text(sum(worker.sent_bytes for worker in status.workers))),
+    ]
 
 
 def figure_list(figures: Sequence[tuple[str, str]]) -> str:
@@ -81,7 +98,7 @@ def figure_list(figures: Sequence[tuple[str, str]]) -> str:
     return f'<div class="sparkwright-figures">{items}</div>'
 
 
-def progress_text(status: Status, mean_loss: float | None) -> str:
+def progress_text(status: Status, mean_loss: float | None, sharing: Sharing | None = None) -> str:
     """The same in one line of plain text: for screen readers, terminals and saved notebooks.
 
     Example: `training; epoch 2 of 5; round 12 of 38; loss 0.2130; 6,120 examples/s; 12 s left`.
@@ -91,7 +108,10 @@ def progress_text(status: Status, mean_loss: float | None) -> str:
     if status.epoch:
         parts.append(f"epoch {status.epoch} of {status.epochs}")
     if status.round and not has_ended:
-        parts.append(f"round {status.round}" + (f" of {status.rounds}" if status.rounds else ""))
+        word, number = _round(status, sharing)
+        parts.append(f"{word} {number}" + (f" of {status.rounds}" if status.rounds else ""))
+    if not has_ended and (lost := _lost(status)):
+        parts.append(f"{lost} lost")
     if mean_loss is not None:
         parts.append(f"loss {loss_text(mean_loss)}")
     if status.validation:
@@ -105,13 +125,32 @@ def progress_text(status: Status, mean_loss: float | None) -> str:
     return "; ".join(parts)
 
 
-def worker_table(workers: Sequence[Worker]) -> str:
+def worker_table(workers: Sequence[Worker], sharing: Sharing | None = None) -> str:
     """One row a worker; nothing while none is known."""
     if not workers:
         return ""
-    heads = ("Worker", "State", "Host", "Rows", "Steps", "Loss", "Last heard", "Restarts")
-    rows = [_worker_row(worker) for worker in workers]
+    heads = ["Worker", "State", "Host", "Rows", "Steps", "Loss", "Last heard", "Restarts"]
+    if sharing is not None:
+        heads[6:6] = ["Threshold", "Sparsity", "Sent", "Staleness"]
+    rows = [_worker_row(worker, sharing) for worker in workers]
     return html_table(heads, rows, label="Workers", text_columns=(1, 2))
+
+
+def lost_workers(status: Status, sharing: Sharing | None = None) -> str:
+    """That workers are gone and what becomes of their work; nothing while all are there."""
+    lost = _lost(status)
+    if not lost or status.state in ENDED:
+        return ""
+    several = " and " in lost
+    what = "Its replacement is awaited." if not several else "Their replacements are awaited."
+    if sharing is not None:
+        whose = "Their minibatches are" if several else "Its minibatches are"
+        what += f" The others go on. {whose} owed and are trained once the data is back."
+    return (
+        '<div class="sparkwright-alert sparkwright-is-warning" role="status">'
+        f'<strong><span aria-hidden="true">⚠</span> {escaped(lost.capitalize())} '
+        f"{'are' if several else 'is'} lost.</strong> {what}</div>"
+    )
 
 
 def not_finite_banner(found: NotFinite | None) -> str:
@@ -162,6 +201,22 @@ def _epochs_done(status: Status) -> float:
     return max(0.0, status.epoch - 1 + min(part, 1.0))
 
 
+def _round(status: Status, sharing: Sharing | None) -> tuple[str, int]:
+    """What one round is called, and which one it is."""
+    if sharing is None:
+        return "round", status.round
+    # A worker that helped another one has done more than its own.
+    return "minibatch", min(status.round, status.rounds or status.round)
+
+
+def _lost(status: Status) -> str:
+    """For example `worker 1` or `workers 0, 2 and 5`; empty if none is lost."""
+    numbers = [str(worker.worker) for worker in status.workers if worker.state == "lost"]
+    if len(numbers) < 2:
+        return f"worker {numbers[0]}" if numbers else ""
+    return f"workers {', '.join(numbers[:-1])} and {numbers[-1]}"
+
+
 def _bar(label: str, value: float, number: int, total: int) -> str:
     if total <= 0:
         return ""
@@ -173,8 +228,10 @@ def _bar(label: str, value: float, number: int, total: int) -> str:
     )
 
 
-def _worker_row(worker: Worker) -> list[object]:
+def _worker_row(worker: Worker, sharing: Sharing | None) -> list[object]:
     icon, word = _WORKER_STATES.get(worker.state, ("?", worker.state))
+    if worker.state == "starting" and worker.restarts:
+        word = "starting again"
     silent_by_right = worker.state in ("waiting", "done")
     return [
         worker.worker,
@@ -183,6 +240,16 @@ def _worker_row(worker: Worker) -> list[object]:
         count_text(worker.rows),
         count_text(worker.steps),
         loss_text(worker.loss),
+        *([] if sharing is None else _message_cells(worker)),
         "—" if silent_by_right else ago_text(worker.last_heard_s),
         count_text(worker.restarts),
+    ]
+
+
+def _message_cells(worker: Worker) -> list[str]:
+    return [
+        "—" if worker.threshold is None else f"{worker.threshold:.3g}",
+        percent_text(worker.sparsity),
+        bytes_text(worker.sent_bytes),
+        "—" if worker.staleness is None else count_text(worker.staleness),
     ]

@@ -20,6 +20,10 @@ class LossChart(anywidget.AnyWidget):
 
     Attributes:
         log_scale: whether the loss axis is logarithmic; the button in the chart sets it.
+        quantity: what the chart shows: 0 the loss, else one of `quantities`; the choice in the
+            chart sets it.
+        quantities: names of what can be chosen; one of them, no choice.
+        mean_name: what the line of the mean is called.
         summary: one line that says what the curve shows, for those who do not see it.
     """
 
@@ -30,14 +34,17 @@ class LossChart(anywidget.AnyWidget):
 
     # No echo: the value that a browser sent need not be sent back to it.
     log_scale = traitlets.Bool(False).tag(sync=True, echo_update=False)
+    quantity = traitlets.Int(0).tag(sync=True, echo_update=False)
+    quantities = traitlets.List(traitlets.Unicode(), ["loss"]).tag(sync=True, echo_update=False)
+    mean_name = traitlets.Unicode("mean of the round").tag(sync=True, echo_update=False)
     summary = traitlets.Unicode("").tag(sync=True, echo_update=False)
 
-    def __init__(self, feed: LossFeed) -> None:
+    def __init__(self, feed: LossFeed, **traits: Any) -> None:
         self.feed = feed
         # Held while a message is made and sent, so that messages leave in the order in which
         # they count points, whichever threads they come from.
         self._lock = threading.Lock()
-        super().__init__()
+        super().__init__(**traits)
         self.on_msg(self._answer)
 
     def update(self, change: Callable[[LossFeed], None]) -> None:

@@ -25,10 +25,15 @@ class Message(NamedTuple):
 
 
 class LossFeed:
-    """Feeds the curve and says what the browser has to be told."""
+    """Feeds the curve and says what the browser has to be told.
 
-    def __init__(self) -> None:
-        self.curve = Curve()
+    Args:
+        sharing: as for `Curve`.
+    """
+
+    def __init__(self, *, sharing: bool = False) -> None:
+        self._sharing = sharing
+        self.curve = Curve(sharing=sharing)
         self._count = 0  # points ever made
         self._unsent: list[FloatPoints] = []
         self._is_heard = False
@@ -48,7 +53,7 @@ class LossFeed:
 
     def restart(self) -> None:
         """Forget the curve: the run has begun anew."""
-        self.curve = Curve()
+        self.curve = Curve(sharing=self._sharing)
         self._unsent.clear()
         self._has_restarted = True
 

@@ -18,6 +18,7 @@ from . import _fragments as fragments
 from ._contract import ENDED, Run, Status
 from ._loss_chart import LossChart
 from ._loss_feed import LossFeed
+from ._sharing import MEAN_NAME, QUANTITIES, sharing_of
 from ._still import Still
 
 _logger = logging.getLogger(__name__)
@@ -27,6 +28,9 @@ _TEXT_EVERY_S = 0.5  # at most twice a second: a screen reader has to keep up
 _SUMMARY_EVERY_S = 2.0
 _REFRESH_EVERY_S = 60.0  # of what is saved in the notebook, well within Binder's ten idle minutes
 _FAILURES_ALLOWED = 10
+
+_STOP_ROUND = "End the run after the current round and keep the averaged network"
+_STOP_SHARING = "End the run soon: the workers average their networks, and that is kept"
 
 
 class LivePanel(widgets.VBox):
@@ -44,6 +48,7 @@ class LivePanel(widgets.VBox):
         self._lock = threading.RLock()  # held while texts or callbacks lists change
         self._run: Run | None = run
         self._title = run.title
+        self._sharing = sharing_of(run)
         self._status: Status = run.status
         self._next_row = 0
         self._next_validation = 0
@@ -56,13 +61,13 @@ class LivePanel(widgets.VBox):
         self.stop_button = widgets.Button(
             description="Stop",
             icon="stop",
-            tooltip="End the run after the current round and keep the averaged network",
+            tooltip=_STOP_ROUND if self._sharing is None else _STOP_SHARING,
         )
         self.stop_button.on_click(self._stop)
         self.alerts = widgets.HTML()
         self.problem = widgets.HTML()
         self.progress = widgets.HTML()
-        self.chart = LossChart(LossFeed())
+        self.chart = self._new_chart()
         self.workers = widgets.HTML()
         top = widgets.HBox([self.state, self.stop_button], layout={"flex_flow": "row wrap"})
         top.add_class("sparkwright-top")
@@ -98,8 +103,13 @@ class LivePanel(widgets.VBox):
 
     def still(self) -> Still:
         """What the panel shows now, to be kept."""
-        lines, mean_loss, not_finite = self.chart.read(
-            lambda feed: (feed.curve.lines(), feed.curve.mean_loss, feed.curve.not_finite)
+        lines, messages, mean_loss, not_finite = self.chart.read(
+            lambda feed: (
+                feed.curve.lines(),
+                feed.curve.message_lines(),
+                feed.curve.mean_loss,
+                feed.curve.not_finite,
+            )
         )
         return Still(
             at=time.strftime("%H:%M"),
@@ -108,6 +118,8 @@ class LivePanel(widgets.VBox):
             mean_loss=mean_loss,
             lines=lines,
             not_finite=not_finite,
+            sharing=self._sharing,
+            message_lines=messages,
         )
 
     def close(self) -> None:
@@ -125,6 +137,12 @@ class LivePanel(widgets.VBox):
         bundle = super()._repr_mimebundle_(**options) or {}
         copy = self.still().copy()
         return {**bundle, **copy.mimebundle()}
+
+    def _new_chart(self) -> LossChart:
+        if self._sharing is None:
+            return LossChart(LossFeed())
+        names = ["loss", *(quantity.label for quantity in QUANTITIES)]
+        return LossChart(LossFeed(sharing=True), quantities=names, mean_name=MEAN_NAME)
 
     # --- the panel's thread
 
@@ -208,13 +226,16 @@ class LivePanel(widgets.VBox):
         now_s = time.monotonic()
         with self._lock:
             self.state.value = fragments.state_line(self._title, status)
-            self.progress.value = fragments.progress(status, mean_loss)
-            alerts = fragments.failure(status) + fragments.not_finite_banner(not_finite)
-            self.alerts.value = alerts
-            self.workers.value = fragments.worker_table(status.workers)
+            self.progress.value = fragments.progress(status, mean_loss, self._sharing)
+            self.alerts.value = (
+                fragments.failure(status)
+                + fragments.lost_workers(status, self._sharing)
+                + fragments.not_finite_banner(not_finite)
+            )
+            self.workers.value = fragments.worker_table(status.workers, self._sharing)
             if status.state in ENDED or now_s >= self._summary_due_s:
                 self._summary_due_s = now_s + _SUMMARY_EVERY_S
-                self.chart.summary = fragments.progress_text(status, mean_loss)
+                self.chart.summary = fragments.progress_text(status, mean_loss, self._sharing)
 
     # --- the button, on any thread
 

@@ -1,6 +1,6 @@
 """What stays of a panel in a saved notebook: the static copy and the summary card."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from . import _fragments as fragments
 from ._block import Block
@@ -8,6 +8,8 @@ from ._contract import ENDED, Status
 from ._curve import FloatPoints, NotFinite
 from ._curve_figure import curve_alt, curve_svg
 from ._format import duration_text, escaped, loss_text, rate_text
+from ._message_figure import message_alt, message_svg
+from ._sharing import MEAN_NAME, Sharing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,6 +23,8 @@ class Still:
         mean_loss: of the last complete round, None before.
         lines: the curve's points, as `Curve.lines()` returns them.
         not_finite: the first nan or infinite loss, if there was one.
+        sharing: what is known of gradient sharing; None for parameter averaging.
+        message_lines: gradient sharing's lines, as `Curve.message_lines()` returns them.
     """
 
     at: str
@@ -29,10 +33,15 @@ class Still:
     mean_loss: float | None
     lines: dict[int, FloatPoints]
     not_finite: NotFinite | None
+    sharing: Sharing | None = None
+    message_lines: dict[str, dict[int, FloatPoints]] = field(
+        default_factory=dict[str, dict[int, FloatPoints]]
+    )
 
     def text(self) -> str:
         """One line of plain text."""
-        return f"{self.title}: {fragments.progress_text(self.status, self.mean_loss)}"
+        far = fragments.progress_text(self.status, self.mean_loss, self.sharing)
+        return f"{self.title}: {far}"
 
     def copy(self) -> Block:
         """The panel as it looked: state, figures, curve, workers."""
@@ -40,10 +49,11 @@ class Still:
             [
                 fragments.state_line(self.title, self.status),
                 fragments.failure(self.status),
+                fragments.lost_workers(self.status, self.sharing),
                 fragments.not_finite_banner(self.not_finite),
-                fragments.progress(self.status, self.mean_loss),
+                fragments.progress(self.status, self.mean_loss, self.sharing),
                 self._figure(),
-                fragments.worker_table(self.status.workers),
+                fragments.worker_table(self.status.workers, self.sharing),
             ]
         )
         return Block(html=html, text=self.text(), kind="copy")
@@ -63,7 +73,7 @@ class Still:
         html = (
             f"<details><summary>{escaped(self.text())}</summary>"
             f"{fragments.figure_list(self.figures())}{self._figure()}"
-            f"{fragments.worker_table(self.status.workers)}</details>"
+            f"{fragments.worker_table(self.status.workers, self.sharing)}</details>"
         )
         return Block(html=html, text=self.text(), kind="card")
 
@@ -76,6 +86,7 @@ class Still:
             ("Workers", str(len(status.workers))),
             ("Examples/s", rate_text(status.examples_per_s)),
             ("Time", duration_text(status.elapsed_s)),
+            *fragments.sharing_figures(status, self.sharing),
         ]
         if status.validation:
             last = status.validation[-1]
@@ -89,5 +100,11 @@ class Still:
         if not self.lines:
             return "<p>No minibatch has been reported yet.</p>"
         alt = curve_alt(self.lines)
-        svg = curve_svg(self.lines, alt=alt)
-        return f"<figure>{svg}<figcaption>{escaped(alt)}</figcaption></figure>"
+        names = {} if self.sharing is None else {"mean_name": MEAN_NAME}
+        figures = [(curve_svg(self.lines, alt=alt, **names), alt)]
+        if self.message_lines:
+            alt = message_alt(self.message_lines)
+            figures.append((message_svg(self.message_lines, alt=alt), alt))
+        return "".join(
+            f"<figure>{svg}<figcaption>{escaped(alt)}</figcaption></figure>" for svg, alt in figures
+        )

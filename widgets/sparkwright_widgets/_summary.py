@@ -7,6 +7,7 @@ from ._block import Block
 from ._contract import Run
 from ._curve import Curve
 from ._format import duration_text, escaped, loss_text, rate_text
+from ._sharing import Sharing, sharing_of
 from ._table import text_table
 
 
@@ -16,15 +17,16 @@ def summary(run: Run) -> Block:
     Args:
         run: a training run, usually one that has ended.
     """
-    status = run.status
+    status, sharing = run.status, sharing_of(run)
     figures = [
         ("Epochs", f"{status.epoch} of {status.epochs}"),
-        ("Loss", loss_text(_last_loss(run))),
+        ("Loss", loss_text(_last_loss(run, sharing))),
         *_validation_figures(run),
         ("Workers", str(len(status.workers))),
         ("Examples/s", rate_text(status.examples_per_s)),
         ("Time", duration_text(run.seconds)),
         ("Start to first loss", duration_text(run.start_seconds)),
+        *fragments.sharing_figures(status, sharing),
     ]
     configuration = json.dumps(run.configuration, indent=2, default=str)
     html = (
@@ -46,9 +48,9 @@ def _validation_figures(run: Run) -> list[tuple[str, str]]:
     return [("Validation loss", loss_text(last.loss)), *metrics]
 
 
-def _last_loss(run: Run) -> float | None:
+def _last_loss(run: Run, sharing: Sharing | None) -> float | None:
     """The mean of the last complete round, as the panel and the log's own reader compute it."""
-    curve = Curve()
+    curve = Curve(sharing=sharing is not None)
     curve.add_rows(run.log.rows())
     curve.finish()
     return curve.mean_loss

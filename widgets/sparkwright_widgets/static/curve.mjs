@@ -6,6 +6,8 @@
 
 export const MEAN = -1, VALIDATION = -2, EPOCH = -3;
 export const POINTS_PER_LINE = 8192;
+// Further quantities have lines with the workers' numbers plus a multiple of this.
+export const LINES_APART = 65536;
 const APPENDS_BEFORE_ASKING_AGAIN = 25; // about five seconds
 
 /** The points of one line. Bounded: the older half is thinned out whenever the limit is reached. */
@@ -110,9 +112,10 @@ export class CurveStore {
     return count;
   }
 
-  /** Ids of the lines that are drawn: workers first, then mean and validation. */
-  ids() {
-    const ids = [...this.lines.keys()].filter((id) => id !== EPOCH);
+  /** Ids of the lines of a quantity (0 is the loss): workers first, then mean and validation. */
+  ids(quantity = 0) {
+    const isOf = (id) => Math.max(0, Math.floor(id / LINES_APART)) === quantity;
+    const ids = [...this.lines.keys()].filter((id) => id !== EPOCH && isOf(id));
     return ids.sort((a, b) => (a < 0) - (b < 0) || Math.abs(a) - Math.abs(b));
   }
 }
@@ -215,6 +218,11 @@ export function lossText(value) {
   return size < 1 ? value.toFixed(4) : value.toFixed(Math.max(0, 3 - Math.floor(Math.log10(size))));
 }
 
+/** Any other value, to three digits. */
+export function valueText(value) {
+  return Number.isFinite(value) ? String(Number(value.toPrecision(3))) : lossText(value);
+}
+
 /** What a tick on the axis says: short, no trailing zeros. */
 export function tickText(value) {
   const size = Math.abs(value);
@@ -222,6 +230,11 @@ export function tickText(value) {
   return value.toLocaleString("en-US", { maximumSignificantDigits: 6 });
 }
 
-export function lineName(id) {
-  return id === MEAN ? "mean of the round" : id === VALIDATION ? "validation" : `worker ${id}`;
+/** The worker that a line belongs to, whatever it shows; MEAN and VALIDATION stay what they are. */
+export function workerOf(id) {
+  return id < 0 ? id : id % LINES_APART;
+}
+
+export function lineName(id, meanName) {
+  return id === MEAN ? meanName : id === VALIDATION ? "validation" : `worker ${workerOf(id)}`;
 }

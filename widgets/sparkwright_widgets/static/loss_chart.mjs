@@ -3,7 +3,7 @@
  * Python's side is `_loss_chart.py`, which joins this file with curve.mjs into one module.
  */
 
-import { CurveStore, EPOCH, MEAN, VALIDATION, decimate, extent, lineName, linearTicks, logTicks, lossText, nearest, tickText } from "./curve.mjs";
+import { CurveStore, EPOCH, MEAN, VALIDATION, decimate, extent, lineName, linearTicks, logTicks, lossText, nearest, tickText, valueText, workerOf } from "./curve.mjs";
 
 // Okabe and Ito's colours, safe for colour-blind readers; each also has a marker of its own.
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"];
@@ -52,14 +52,18 @@ class ChartView {
     el.innerHTML = `
       <div class="sparkwright-chart-head">
         <div class="sparkwright-legend" role="group" aria-label="Lines shown"></div>
+        <select class="sparkwright-choice" aria-label="What the curve shows"></select>
         <button type="button" class="sparkwright-toggle" aria-pressed="false">Log scale</button>
       </div>
       <canvas tabindex="0" role="slider" aria-valuemin="0"></canvas>
       <div class="sparkwright-readout"></div>`;
-    [this.legend, this.logButton, this.canvas, this.readout] = [
-      ".sparkwright-legend", ".sparkwright-toggle", "canvas", ".sparkwright-readout",
+    [this.legend, this.choice, this.logButton, this.canvas, this.readout] = [
+      ".sparkwright-legend", "select", ".sparkwright-toggle", "canvas", ".sparkwright-readout",
     ].map((selector) => el.querySelector(selector));
     this.el = el;
+    this.names = model.get("quantities");
+    this.choice.replaceChildren(...this.names.map((name, i) => new Option(name, i)));
+    this.choice.hidden = this.names.length < 2;
     this.listen();
     this.schedule();
   }
@@ -72,12 +76,20 @@ class ChartView {
       this.model.set("log_scale", !this.model.get("log_scale"));
       this.model.save_changes();
     }, { signal });
+    this.choice.addEventListener("change", () => {
+      this.model.set("quantity", Number(this.choice.value));
+      this.model.save_changes();
+    }, { signal });
+    // The notebook would take the arrows for itself, to go to another cell.
+    this.choice.addEventListener("keydown", (event) => {
+      if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
+    }, { signal });
     this.canvas.addEventListener("pointermove", (event) => this.pointAt(event.offsetX), { signal });
     this.canvas.addEventListener("pointerleave", () => this.moveTo(null), { signal });
     this.canvas.addEventListener("blur", () => this.moveTo(null), { signal });
     this.canvas.addEventListener("keydown", (event) => this.key(event), { signal });
-    this.model.on("change:log_scale", schedule);
-    this.model.on("change:summary", schedule);
+    const changes = ["change:log_scale", "change:quantity", "change:summary"];
+    for (const change of changes) this.model.on(change, schedule);
     const size = new ResizeObserver(schedule);
     size.observe(this.canvas);
     const theme = new MutationObserver(schedule);
@@ -90,8 +102,7 @@ class ChartView {
       this.aborter.abort();
       size.disconnect();
       theme.disconnect();
-      this.model.off("change:log_scale", schedule);
-      this.model.off("change:summary", schedule);
+      for (const change of changes) this.model.off(change, schedule);
     };
   }
 
@@ -118,6 +129,8 @@ class ChartView {
     const style = getComputedStyle(this.el);
     this.ink = style.color;
     this.font = style.fontFamily;
+    this.quantity = this.model.get("quantity");
+    this.choice.value = String(this.quantity);
     this.showLegend();
     this.layOut(width, height);
     this.drawAxes(context);
@@ -134,7 +147,11 @@ class ChartView {
   }
 
   shown() {
-    return this.store.ids().filter((id) => !this.hidden.has(id));
+    return this.store.ids(this.quantity).filter((id) => !this.hidden.has(workerOf(id)));
+  }
+
+  nameOf(id) {
+    return lineName(id, this.model.get("mean_name"));
   }
 
   /** Decide what part of the data the plot covers, and how it maps to pixels. */
@@ -172,7 +189,8 @@ class ChartView {
     if (!this.frameOf) {
       context.textAlign = "center";
       context.globalAlpha = 0.75;
-      const text = this.store.isComplete ? "Waiting for the first minibatch" : "Waiting for the kernel";
+      const waits = this.quantity === 0 ? "Waiting for the first minibatch" : "No values yet";
+      const text = this.store.isComplete ? waits : "Waiting for the kernel";
       context.fillText(text, left + this.plotWidth / 2, top + this.plotHeight / 2);
       context.globalAlpha = 1;
       return;
@@ -197,7 +215,7 @@ class ChartView {
     context.textAlign = "right";
     text(context, 0.8, "minibatches of each worker", right, bottom + 20);
     context.textAlign = "left";
-    text(context, 0.8, this.isLog ? "loss (log scale)" : "loss", 2, 2);
+    text(context, 0.8, this.names[this.quantity] + (this.isLog ? " (log scale)" : ""), 2, 2);
     this.drawEpochs(context, bottom);
   }
 
@@ -311,16 +329,18 @@ class ChartView {
   describe() {
     const line = this.reference();
     const summary = this.model.get("summary");
-    this.canvas.setAttribute("aria-label", `Loss curve. ${summary}. Arrow keys read values.`);
+    const what = this.quantity === 0 ? "Loss curve" : `Curve of the ${this.names[this.quantity]}`;
+    this.canvas.setAttribute("aria-label", `${what}. ${summary}. Arrow keys read values.`);
     this.logButton.setAttribute("aria-pressed", String(Boolean(this.model.get("log_scale"))));
     let text = "";
     let step = line?.length ? line.x[line.length - 1] : 0;
     this.canvas.setAttribute("aria-valuemax", String(step));
     if (line?.length && this.cursor !== null) step = line.x[nearest(line, this.cursor)];
     if (line?.length) {
+      const inWords = this.quantity === 0 ? lossText : valueText;
       const values = this.valuesAt(step).map(([id, at, value]) => {
         const where = id === VALIDATION && at !== step ? ` (step ${at.toLocaleString("en-US")})` : "";
-        return `${lineName(id)} ${lossText(value)}${where}`;
+        return `${this.nameOf(id)} ${inWords(value)}${where}`;
       });
       text = `Step ${step.toLocaleString("en-US")}: ${values.join(", ")}`;
     }
@@ -331,7 +351,7 @@ class ChartView {
   }
 
   showLegend() {
-    const ids = this.store.ids();
+    const ids = this.store.ids(this.quantity);
     const key = `${ids}|${[...this.hidden]}|${this.ink}`;
     if (key === this.legendOf) return;
     this.legendOf = key;
@@ -343,8 +363,9 @@ class ChartView {
   legendEntry(id) {
     const button = document.createElement("button");
     button.type = "button";
-    button.setAttribute("aria-pressed", String(!this.hidden.has(id)));
-    button.title = `Show or hide ${lineName(id)}`;
+    const name = this.nameOf(id);
+    button.setAttribute("aria-pressed", String(!this.hidden.has(workerOf(id))));
+    button.title = `Show or hide ${name}`;
     const swatch = document.createElement("canvas");
     const ratio = window.devicePixelRatio || 1;
     [swatch.width, swatch.height] = [26 * ratio, 14 * ratio];
@@ -358,9 +379,9 @@ class ChartView {
     stroke(context, 1, [[0, 7], [26, 7]]);
     context.setLineDash([]);
     mark(context, look.marker, 13, 7);
-    button.append(swatch, lineName(id));
+    button.append(swatch, name);
     button.addEventListener("click", () => {
-      if (!this.hidden.delete(id)) this.hidden.add(id);
+      if (!this.hidden.delete(workerOf(id))) this.hidden.add(workerOf(id));
       this.schedule();
     });
     return button;
@@ -368,7 +389,8 @@ class ChartView {
 }
 
 /** Colour is never alone: the mean is bold, validation dashed, each worker has its marker. */
-function lookOf(id, ink) {
+function lookOf(line, ink) {
+  const id = workerOf(line);
   if (id === MEAN) return { colour: ink, width: 2.5, alpha: 1, dash: [], marker: "none" };
   if (id === VALIDATION) {
     return { colour: VALIDATION_COLOUR, width: 2, alpha: 1, dash: [6, 4], marker: "ring" };
