@@ -1,17 +1,20 @@
 """The rules by which the driver leads a run of gradient sharing: events in, actions out; pure.
 
     gathering --all came--> training --no work left, stop, or a checkpoint is due--> meeting
-    meeting --all met--> training (the next epoch) | delivering
+    meeting --all met--> training (also the next epoch) | delivering
+    meeting --somebody could not--> meeting, again
+    training | meeting --all lost, and back--> training, from the start or the last checkpoint
     delivering --result--> over
 
 Work is handed out piece by piece, so that a slow worker only has less of it. When a worker is lost,
 the others go on; its pieces wait until its data is back, also beyond the end of the epoch: they are
 owed. A newcomer takes its state from one of the others and asks for work. Workers stop for one
-another only at meetings, where they average what is not shared by updates.
+another only at meetings, where they average what is not shared by updates. After a stop, a failure
+or a time-out there is one last meeting, so that what was learnt is kept.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from ._coordinator import MAX_FRUITLESS_GROUPS
@@ -37,9 +40,10 @@ from ._decisions import (
     WorkerReported,
     WorkReported,
 )
+from ._ledger import Ledger
 from ._protocol import Failure, Group, Progress
 from ._roll import Roll
-from ._work import Span, next_piece, without
+from ._work import Span
 
 Phase = Literal["gathering", "training", "meeting", "delivering", "over"]
 
@@ -48,7 +52,7 @@ class CheckpointSchedule(Protocol):
     """Says when a checkpoint is due."""
 
     def due(self, rounds_since: int, seconds_since: float) -> bool:
-        """Whether it is, so many minibatches and seconds after the last one."""
+        """Whether it is, so many minibatches and seconds after the last; never after none."""
         ...
 
 
@@ -61,17 +65,13 @@ class _Member:
 
     connection: int
     worker: int
+    grouped: int = 0  # the generation that it was last told of; 0: it has to be told
     ready: bool = False  # has a state
     asked: bool = False  # wants work and has none
     piece: Span | None = None
-    grouped: int = 0  # the generation that it was last told of
-    meeting: int = 0  # the generation in which it is to meet; 0: none
-    met: bool = False
-
-    @property
-    def in_ring(self) -> int:
-        """The generation of the ring in which it meets others now; 0: none."""
-        return self.meeting or (0 if self.ready else self.grouped)
+    ring: int = 0  # the generation of the last ring that it was told to join
+    in_ring: bool = False  # it has not reported since
+    met: bool = False  # it was in the last meeting, to its end
 
 
 class SharingCoordinator:
@@ -81,7 +81,6 @@ class SharingCoordinator:
         phase: where the run is, see the module's diagram.
         generation: counts groups and meetings.
         workers: how many belong to the run.
-        progress: what has been done; `averagings` counts meetings.
         exact: False: what is logged beyond `progress` counts too, for others know of it.
     """
 
@@ -122,11 +121,12 @@ class SharingCoordinator:
         self.phase: Phase = "gathering"
         self.generation = 0
         self.workers = workers
-        self.progress = start or Progress.first(workers=workers)
-        self._start = self.progress
-        self._epochs, self._minibatches, self._piece_size = epochs, minibatches, piece_size
-        self._checkpoints = checkpoints
-        self._checkpoint_s, self._checkpoint_steps = now_s, 0
+        self._ledger = Ledger(
+            start or Progress.first(workers=workers),
+            epochs=epochs,
+            minibatches=minibatches,
+            piece_size=piece_size,
+        )
         self._roll = Roll(
             workers=workers,
             slots=slots,
@@ -135,19 +135,25 @@ class SharingCoordinator:
             replacement_timeout_s=replacement_timeout_s,
             now_s=now_s,
         )
+        self._now_s = now_s
         self._grace_s = replacement_grace_s
         self._members: dict[int, _Member] = {}  # by connection
-        self._size = 1
-        self._began = False  # some group has been formed
-        self._without_state_since_s: float | None = None
-        self._fruitless = 0
-        self._epoch_over = False  # why they meet
-        self._checkpoint_here = False
         self._grouped = 0  # the generation of the last group
+        self._without_state_since_s: float | None = None
+        self._fruitless: set[int] = set()  # generations that broke since anything went well
+        self._broke = False  # somebody could not stay to the end of this meeting
+        self._checkpoints = checkpoints
+        self._checkpoint_s = now_s  # when the last one came
+        self._checkpoint_here = False  # a new one has come, from this meeting
         self._stopping = False
         self._failure: Failure | None = None
         self._timed_out = ""
         self._deliverer: int | None = None
+
+    @property
+    def progress(self) -> Progress:
+        """What has been done; `averagings` counts meetings."""
+        return self._ledger.progress
 
     @property
     def present(self) -> dict[int, WorkerRegistered]:
@@ -161,295 +167,307 @@ class SharingCoordinator:
 
     def handle(self, event: Event, *, now_s: float) -> list[Action]:
         """Take one event and return what the server must now do, in order."""
-        if self.phase == "over":
-            late = isinstance(event, WorkerRegistered)
-            return (
-                [Dismiss(connection=event.connection, reason="the run has ended")] if late else []
-            )
+        self._now_s = now_s
         match event:
             case WorkerRegistered():
-                return self._register(event, now_s)
-            case WorkReported():
-                return self._take_work(event, now_s)
-            case WorkerReported():
-                return self._take_report(event, now_s)
-            case WorkerFailed(failure=failure):
-                return self._wind_up(now_s, failure=failure)
+                return self._register(event)
             case ConnectionLost(connection=connection):
-                return self._lose(connection, now_s)
+                return self._lose(connection)
             case ResultReceived(connection=connection):
                 delivered = self.phase == "delivering" and connection == self._deliverer
-                return self._end() if delivered else []
-            case CheckpointReceived():
-                self._checkpoint_here = True  # what it contains is known when all have met
+                return self._end(delivered=True) if delivered else []
+            case _ if self.phase in ("delivering", "over"):
+                return []  # what was learnt is complete; this came too late to matter
+            case WorkReported():
+                return self._take_work(event)
+            case WorkerReported():
+                return self._take_report(event)
+            case WorkerFailed(failure=failure):
+                self._failure = self._failure or failure
+                return self._wind_up()
+            case CheckpointReceived(progress=progress):
+                # What it contains is known when all have met. One of an earlier meeting is void.
+                current = progress.averagings == self.progress.averagings
+                self._checkpoint_here |= self.phase == "meeting" and current
                 return []
             case StopRequested():
                 self._stopping = True
-                return self._end() if self.phase == "gathering" else self._wind_up(now_s)
+                return self._wind_up()
             case TimerFired():
-                return self._tick(now_s)
+                return self._tick()
 
     # -- events -----------------------------------------------------------------------------
 
-    def _register(self, event: WorkerRegistered, now_s: float) -> list[Action]:
-        if self.phase == "delivering":
+    def _register(self, event: WorkerRegistered) -> list[Action]:
+        if self.phase in ("delivering", "over") or self._is_winding_up:
             return [Dismiss(connection=event.connection, reason="the run has ended")]
         if refusal := self._roll.refusal(event):
             return [Dismiss(connection=event.connection, reason=refusal)]
         actions: list[Action] = []
-        replaced = self._roll.admit(event, now_s)
+        replaced = self._roll.admit(event, self._now_s)
         if replaced is not None:
-            self._take_back(self._members.pop(replaced))
             reason = f"attempt {event.attempt} of worker {event.worker} has taken its place"
-            actions.append(Dismiss(connection=replaced, reason=reason))
+            actions = [Dismiss(connection=replaced, reason=reason), *self._take_out(replaced)]
         self._members[event.connection] = _Member(event.connection, event.worker)
-        if self.phase == "gathering":
-            return actions + (self._begin(now_s) if self._roll.all_present else [])
-        return actions + self._go_on(now_s, changed=True)
+        self._fruitless.clear()
+        if self.phase != "gathering":
+            return actions + self._go_on(changed=True)
+        if not self._roll.all_present:
+            return actions
+        self.phase, self._checkpoint_s = "training", self._now_s
+        self._ledger.begin(self._roll.all_rows)
+        return actions + self._regroup()
 
-    def _take_work(self, event: WorkReported, now_s: float) -> list[Action]:
-        member = self._members.get(event.connection)
-        if member is None:
+    def _lose(self, connection: int) -> list[Action]:
+        if self.phase == "over" or connection not in self._members:
             return []
-        behind = not member.ready and member.grouped < self._grouped
-        if not member.ready:
-            member.ready = True
-            self._fruitless = 0
-        if event.piece is not None and event.piece == member.piece:
-            self._count(member, event)
-        member.asked = event.wants_more
-        # Others have come or gone while it was getting its state.
-        return self._go_on(now_s, changed=behind)
-
-    def _take_report(self, event: WorkerReported, now_s: float) -> list[Action]:
-        member = self._members.get(event.connection)
-        if member is None:
-            return []
-        if event.ending == "failed":
-            member.meeting = 0
-            return self._wind_up(now_s, failure=event.failure)
-        if not member.ready and event.generation == member.grouped:
-            member.grouped = 0  # it could not get a state: tell it again
-            self._fruitless += 1
-            return self._go_on(now_s)
-        if event.generation != member.meeting:
-            return []
-        member.met, member.meeting = event.ending == "met", 0
-        return self._go_on(now_s)
-
-    def _lose(self, connection: int, now_s: float) -> list[Action]:
-        self._roll.lose(connection, now_s)
-        member = self._members.pop(connection, None)
-        if member is None:
-            return []
-        self._take_back(member)
+        self._roll.lose(connection, self._now_s)
+        freed = self._take_out(connection)
         if self.phase == "gathering":
             return []
         if self.phase == "delivering":
             return self._deliver() if connection == self._deliverer else []
-        # A silent worker would keep those who are in a ring with it waiting.
-        freed: list[Action] = [
-            SendRegroup(connection=other.connection, generation=other.in_ring)
-            for other in self._members.values()
-            if other.in_ring
-        ]
-        return freed + self._go_on(now_s, changed=True)
+        return freed + self._go_on(changed=True)
 
-    def _tick(self, now_s: float) -> list[Action]:
-        if self.phase == "gathering":
-            problem = self._roll.gathering_problem(now_s)
-            return self._give_up(problem) if problem else []
-        if self.phase == "delivering":
+    def _take_out(self, connection: int) -> list[Action]:
+        """A worker is gone: its piece is left to do, and nobody may wait for it in a ring."""
+        gone = self._members.pop(connection)
+        if gone.piece is not None:
+            self._ledger.take_back(gone.piece)
+        self._fruitless.clear()
+        return self._call_back(gone.ring)
+
+    def _call_back(self, ring: int) -> list[Action]:
+        """Tell those who are still in `ring` to leave it: somebody in it may be silent."""
+        return [
+            SendRegroup(connection=member.connection, generation=ring)
+            for member in self._members.values()
+            if member.in_ring and member.ring == ring
+        ]
+
+    def _take_work(self, event: WorkReported) -> list[Action]:
+        member = self._members.get(event.connection)
+        if member is None or not member.grouped:
             return []
-        problem = self._roll.replacement_problem(now_s)
-        if problem and not self._timed_out:
-            self._timed_out = problem
-            return self._wind_up(now_s)
-        return self._go_on(now_s)
+        # Others may have come or gone while it was getting its state.
+        behind = not member.ready and member.grouped < self._grouped
+        if not member.ready:
+            member.ready, member.in_ring = True, False
+            self._fruitless.clear()
+        if event.piece is not None and event.piece == member.piece:
+            member.piece = None
+            self._ledger.count(
+                member.worker,
+                event.piece,
+                minibatches=event.minibatches,
+                examples=event.examples,
+                iterations=event.iterations,
+            )
+        member.asked = event.wants_more and member.piece is None
+        return self._go_on(changed=behind)
+
+    def _take_report(self, event: WorkerReported) -> list[Action]:
+        member = self._members.get(event.connection)
+        if member is None:
+            return []
+        left_ring = member.in_ring and event.generation == member.ring
+        without_state = not member.ready and event.generation == member.grouped > 0
+        if left_ring:
+            member.in_ring, member.met = False, event.ending == "met"
+            self._broke |= not member.met
+            if event.progress is not None:
+                self._ledger.count_validation(event.progress.validated)
+        if event.ending == "failed":
+            self._failure = self._failure or event.failure
+            return self._wind_up()
+        if not (left_ring or without_state):
+            return []  # this was decided otherwise meanwhile
+        if without_state:
+            member.grouped = 0  # tell it again
+        # A newcomer cannot get a state while the others meet.
+        if event.ending != "met" and (member.ready or self.phase == "training"):
+            self._fruitless.add(event.generation)
+            if len(self._fruitless) >= MAX_FRUITLESS_GROUPS:
+                return self._call_back(event.generation) + self._give_up_on_rings()
+        return self._go_on()
+
+    def _tick(self) -> list[Action]:
+        if self.phase == "gathering":
+            problem = self._roll.gathering_problem(self._now_s)
+            return self._give_up(problem) if problem else []
+        problem = self._roll.replacement_problem(self._now_s)
+        if not problem or self._is_winding_up:
+            return self._go_on()
+        self._timed_out = problem
+        return self._wind_up()
 
     # -- what follows -----------------------------------------------------------------------
 
-    def _begin(self, now_s: float) -> list[Action]:
-        """All have come for the first time."""
-        self.phase, self._began = "training", True
-        self._size = max(1, self._piece_size(self._roll.all_rows))
-        self._checkpoint_s = now_s
-        self._open_epoch()
-        return self._regroup()
-
-    def _go_on(self, now_s: float, *, changed: bool = False) -> list[Action]:
-        """Whatever can be done now, given who is there and what they do."""
+    def _go_on(self, *, changed: bool = False) -> list[Action]:
+        """Whatever can be done now; `changed`: all have to be told who is there."""
+        if not self._ready:
+            return self._end() if self._is_winding_up else self._begin_anew_when_possible()
         actions: list[Action] = []
-        if changed or any(not m.ready and not m.grouped for m in self._members.values()):
-            actions += self._regroup_when_possible(now_s)
+        if changed or any(not member.grouped for member in self._members.values()):
+            actions = self._regroup()
         if self.phase == "meeting":
-            actions += self._advance_meeting(now_s)
-        if self.phase == "training":
-            actions += self._hand_out(now_s)
-        return actions
+            return actions + self._advance_meeting()
+        return actions + self._hand_out()
 
-    def _regroup_when_possible(self, now_s: float) -> list[Action]:
-        if self._fruitless > MAX_FRUITLESS_GROUPS:
-            return self._give_up(
-                f"a worker could not get a state to start from {MAX_FRUITLESS_GROUPS} times. The "
-                "workers reach the driver but not one another: open the ports between them "
-                "(`MeshConfig(ports=…)`)."
-            )
-        if any(member.ready for member in self._members.values()):
-            self._without_state_since_s = None
-            return self._regroup()
-        # Nobody has a state: those who are there begin together, once all others have come.
+    def _begin_anew_when_possible(self) -> list[Action]:
+        """Nobody has a state: those who are there begin together, once all others have come."""
         if any(member.grouped for member in self._members.values()):
             return []  # some are about to begin
         if self._without_state_since_s is None:
-            self._without_state_since_s = now_s
-        grace_over = now_s - self._without_state_since_s >= self._grace_s
+            self._without_state_since_s = self._now_s
+        grace_over = self._now_s - self._without_state_since_s >= self._grace_s
         if not self._members or not (self._roll.all_present or grace_over):
             return []
         self._without_state_since_s = None
-        forget: list[Action] = []
-        if self._began and self.progress != self._start:
-            forget = [ForgetHistory()]
-            self.progress = self._start
-            self._open_epoch()
-        return forget + self._regroup()
+        self.phase, self._checkpoint_s = "training", self._now_s
+        self._ledger.begin_anew()
+        return [ForgetHistory(), *self._regroup()]
 
     def _regroup(self) -> list[Action]:
-        """Tell everybody who is there now."""
+        """Tell everybody who is there now; those who have no state get one."""
         self.generation += 1
         self._grouped = self.generation
-        members = sorted(self._members.values(), key=lambda member: member.worker)
-        ready = [place for place, member in enumerate(members) if member.ready]
-        starting = not ready
-        group = self._group(members, source=-1 if starting else ready[0])
+        members = self._by_worker
+        ready = [rank for rank, member in enumerate(members) if member.ready]
+        group = self._group(members, source=ready[0] if ready else -1)
         actions: list[Action] = []
         for member in members:
-            # One who is about to get a state from this or an earlier group is left to it.
-            if member.ready or not member.grouped or starting:
+            # One who is about to get a state from an earlier group is left to it.
+            if member.ready or not member.grouped:
                 member.grouped = self.generation
                 actions.append(SendGroup(connection=member.connection, group=group))
+            if not ready:
+                member.ring, member.in_ring = self.generation, True
         return actions
 
-    def _hand_out(self, now_s: float) -> list[Action]:
-        """Give work to whoever wants some; if there is none and nobody has any, meet."""
-        if self._checkpoint_due(now_s):
-            return self._call_meeting(checkpoint=True)
+    def _hand_out(self) -> list[Action]:
+        """Give work to whoever wants some; meet if there is none and nobody has any."""
+        if self._is_checkpoint_due:
+            return self._call_meeting()
         actions: list[Action] = []
-        ready = [member for member in self._members.values() if member.ready]
+        ready = self._ready
         owners = {member.worker for member in ready}
         for member in ready:
-            if not member.asked:
-                continue
-            piece = next_piece(
-                self.progress.todo,
-                worker=member.worker,
-                present=owners,
-                epoch=self.progress.epoch,
-                size=self._size,
-            )
-            if piece is None:
-                continue
-            shares, done = {member.worker: piece}, {member.worker: piece.count}
-            self.progress = replace(self.progress, todo=without(self.progress.todo, shares, done))
-            member.asked, member.piece = False, piece
-            actions.append(SendPiece(connection=member.connection, piece=piece))
-        idle = ready and all(member.asked and member.piece is None for member in ready)
-        if not actions and idle and self.progress.epoch < self._epochs:
-            self.progress, self._epoch_over = self.progress.after_epoch(), True
+            piece = self._ledger.hand_out(member.worker, present=owners) if member.asked else None
+            if piece is not None:
+                member.asked, member.piece = False, piece
+                actions.append(SendPiece(connection=member.connection, piece=piece))
+        if not all(member.asked for member in ready):
+            return actions
+        if not self._ledger.is_last_epoch_over:
+            self._ledger.close_epoch()
             return self._call_meeting()
-        if not actions and idle and not self.progress.todo:
-            return self._call_meeting()  # what was owed has been done after the last epoch
+        return self._call_meeting() if self._ledger.is_complete else []  # else: it is owed
+
+    def _call_meeting(self) -> list[Action]:
+        """Everybody who has a state breaks off and averages."""
+        self.phase, self._broke, self._checkpoint_here = "meeting", False, False
+        self.generation += 1
+        group = self._group(self._ready, source=0)
+        goes_on = not self._is_winding_up
+        validate = self.progress.validated < self.progress.epoch and any(group.validation_rows)
+        actions: list[Action] = []
+        for member in self._ready:
+            member.ring, member.in_ring, member.met = self.generation, True, False
+            actions.append(
+                SendMeeting(
+                    connection=member.connection,
+                    group=group,
+                    validate=goes_on and validate,
+                    checkpoint=goes_on and self._is_checkpoint_due,
+                )
+            )
         return actions
 
-    def _call_meeting(self, *, checkpoint: bool = False) -> list[Action]:
-        """Everybody who has a state breaks off and averages."""
-        self.phase = "meeting"
-        self.generation += 1
-        members = sorted(
-            (member for member in self._members.values() if member.ready),
-            key=lambda member: member.worker,
-        )
-        group = self._group(members, source=0)
-        validate = (
-            self._epoch_over
-            and not self._winding_up
-            and bool(sum(group.validation_rows))
-            and self.progress.validated < self.progress.epoch
-        )
-        for member in members:
-            member.meeting, member.met, member.asked = self.generation, False, False
-        return [
-            SendMeeting(
-                connection=member.connection, group=group, validate=validate, checkpoint=checkpoint
-            )
-            for member in members
-        ]
-
-    @property
-    def _winding_up(self) -> bool:
-        return self._stopping or self._failure is not None or bool(self._timed_out)
-
-    def _advance_meeting(self, now_s: float) -> list[Action]:
-        ready = [member for member in self._members.values() if member.ready]
-        if any(member.meeting for member in ready):
+    def _advance_meeting(self) -> list[Action]:
+        ready = self._ready
+        if any(member.in_ring for member in ready):
             return []
-        if not ready:
-            return self._end() if self._winding_up else []
-        if not all(member.met for member in ready):
-            return self._call_meeting()  # it broke, or somebody has come since
-        self.progress = replace(
-            self.progress,
-            averagings=self.progress.averagings + 1,
-            validated=self.progress.epoch if self._epoch_over else self.progress.validated,
-        )
-        self._epoch_over = False
+        # Who has come since has the state of one of them, and is in the next meeting.
+        if self._broke or not any(member.met for member in ready):
+            return self._call_meeting()
+        self._fruitless.clear()
+        self._ledger.count_meeting()
         actions: list[Action] = []
         if self._checkpoint_here:
-            self._checkpoint_here, self._start = False, self.progress
+            self._ledger.keep()
+            self._checkpoint_s = self._now_s
             actions.append(KeepCheckpoint(progress=self.progress))
-        for member in ready:
-            member.met, member.asked = False, True
-        if self._winding_up or (self.progress.epoch == self._epochs and not self.progress.todo):
+        if self._is_winding_up or self._ledger.is_complete:
             return actions + self._deliver()
+        for member in ready:
+            member.asked = True
         self.phase = "training"
-        self._open_epoch()
-        return actions + self._hand_out(now_s)
+        self._ledger.open_epoch()
+        return actions + self._hand_out()
 
-    def _checkpoint_due(self, now_s: float) -> bool:
-        steps = max(self.progress.steps, default=0)
-        schedule = self._checkpoints
-        if schedule is None or steps == self._checkpoint_steps:
-            return False
-        if not any(member.ready for member in self._members.values()):
-            return False
-        if not schedule.due(steps - self._checkpoint_steps, now_s - self._checkpoint_s):
-            return False
-        self._checkpoint_s, self._checkpoint_steps = now_s, steps
-        return True
-
-    def _wind_up(self, now_s: float, *, failure: Failure | None = None) -> list[Action]:
+    def _wind_up(self) -> list[Action]:
         """End with a last meeting of those who can come to one."""
-        if self.phase in ("delivering", "over"):
-            return []  # what was learnt is complete; this came too late to matter
-        self._failure = self._failure or failure
-        if not any(member.ready for member in self._members.values()):
-            return self._end()
-        if self.phase == "training":
+        if self.phase == "training" and self._ready:
             return self._call_meeting()
-        return self._go_on(now_s)
+        return self._go_on()
 
     def _deliver(self) -> list[Action]:
-        ready = [member for member in self._members.values() if member.ready]
-        if not ready:
-            if self._winding_up:
+        """Ask one of those who met, or at least has a state, for the result."""
+        if not self._ready:
+            if self._is_winding_up:
                 return self._end()
             return self._give_up("all workers were lost before one delivered the result.")
         self.phase = "delivering"
-        first = min(ready, key=lambda member: member.worker)
-        self._deliverer = first.connection
-        return [RequestResult(connection=first.connection)]
+        chosen = min(self._ready, key=lambda member: not member.met)
+        self._deliverer = chosen.connection
+        return [RequestResult(connection=chosen.connection)]
+
+    def _give_up_on_rings(self) -> list[Action]:
+        problem = (
+            f"the workers could not meet {MAX_FRUITLESS_GROUPS} times. They reach the driver but "
+            "not one another: open the ports between them (`MeshConfig(ports=…)`)."
+        )
+        if not self._ready:
+            return self._give_up(problem)
+        self._timed_out = self._timed_out or problem
+        return self._call_meeting() if self.phase == "training" else self._deliver()
+
+    def _give_up(self, problem: str) -> list[Action]:
+        self._timed_out = self._timed_out or problem
+        return self._end(reason=problem)
+
+    def _end(self, *, delivered: bool = False, reason: str = "") -> list[Action]:
+        self.phase = "over"
+        forget: list[Action] = []
+        stopped = self._stopping and not (delivered and self._ledger.is_complete)
+        if stopped and not (delivered or self._failure or self._timed_out) and self.generation:
+            self._ledger.begin_anew()  # nobody has what was learnt
+            forget = [ForgetHistory()]
+        end = EndRun(stopped=stopped, failure=self._failure, timed_out=self._timed_out)
+        dismissals = [Dismiss(connection=number, reason=reason) for number in self._members]
+        return [*forget, *dismissals, end]
 
     # -- small parts ------------------------------------------------------------------------
+
+    @property
+    def _ready(self) -> list[_Member]:
+        """Those who have a state, by number."""
+        return [member for member in self._by_worker if member.ready]
+
+    @property
+    def _by_worker(self) -> list[_Member]:
+        return sorted(self._members.values(), key=lambda member: member.worker)
+
+    @property
+    def _is_winding_up(self) -> bool:
+        return self._stopping or self._failure is not None or bool(self._timed_out)
+
+    @property
+    def _is_checkpoint_due(self) -> bool:
+        seconds = self._now_s - self._checkpoint_s
+        schedule = self._checkpoints
+        return schedule is not None and schedule.due(self._ledger.steps_since_start, seconds)
 
     def _group(self, members: Sequence[_Member], *, source: int) -> Group:
         return Group(
@@ -460,44 +478,3 @@ class SharingCoordinator:
             progress=self.progress,
             source=source,
         )
-
-    def _open_epoch(self) -> None:
-        if self.progress.epoch < self._epochs:
-            self.progress = self.progress.with_epoch_opened(self._minibatches(self._roll.all_rows))
-
-    def _count(self, member: _Member, event: WorkReported) -> None:
-        """A piece has come back: what was done of it counts, the rest is still to be done."""
-        piece, worker = event.piece, member.worker
-        assert piece is not None
-        steps, examples = list(self.progress.steps), list(self.progress.examples)
-        steps[worker] += event.minibatches
-        examples[worker] += event.examples
-        rest = piece._replace(start=piece.start + event.minibatches)
-        self.progress = replace(
-            self.progress,
-            steps=tuple(steps),
-            examples=tuple(examples),
-            iterations=max(self.progress.iterations, event.iterations),
-            todo=(*self.progress.todo, rest) if rest.count else self.progress.todo,
-        )
-        member.piece = None
-
-    def _take_back(self, member: _Member) -> None:
-        """A worker is gone: the piece that it had is still to be done."""
-        if member.piece is not None:
-            self.progress = replace(self.progress, todo=(*self.progress.todo, member.piece))
-
-    def _give_up(self, message: str) -> list[Action]:
-        self._timed_out = self._timed_out or message
-        return self._end(reason=message)
-
-    def _end(self, *, reason: str = "") -> list[Action]:
-        self.phase = "over"
-        complete = self.progress.epoch >= self._epochs and not self.progress.todo
-        end = EndRun(
-            stopped=self._stopping and not complete,
-            failure=self._failure,
-            timed_out=self._timed_out,
-        )
-        dismissals = [Dismiss(connection=number, reason=reason) for number in self._members]
-        return [*dismissals, end]

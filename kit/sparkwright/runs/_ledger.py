@@ -1,0 +1,128 @@
+"""What a run of gradient sharing has done, and what is left of it; pure."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from ._protocol import Progress
+from ._work import Span, next_piece, without
+
+
+class Ledger:
+    """Hands pieces of work out and counts what comes back.
+
+    Every minibatch of the epochs opened so far is in exactly one place: in `progress.todo`, in a
+    piece that a worker has, or in `progress.steps`.
+
+    Attributes:
+        progress: what has been done, and what is left apart from the pieces handed out.
+        start: where the run goes on if all workers are lost.
+    """
+
+    def __init__(
+        self,
+        start: Progress,
+        *,
+        epochs: int,
+        minibatches: Callable[[Sequence[int]], Sequence[int]],
+        piece_size: Callable[[Sequence[int]], int],
+    ) -> None:
+        """Go on from `start`; see `SharingCoordinator` for the rest."""
+        self.progress = self.start = start
+        self._epochs, self._minibatches, self._piece_size = epochs, minibatches, piece_size
+        self._totals: Sequence[int] = ()
+        self._size = 1
+
+    def begin(self, rows: Sequence[int]) -> None:
+        """All workers have come; `rows` are the examples of each."""
+        self._totals = self._minibatches(rows)
+        self._size = max(1, self._piece_size(rows))
+        self.open_epoch()
+
+    def begin_anew(self) -> None:
+        """Nobody has what was learnt since `start`, so it is done again."""
+        self.progress = self.start
+        self.open_epoch()
+
+    def keep(self) -> None:
+        """What has been learnt until now will not be lost any more."""
+        self.start = self.progress
+
+    @property
+    def steps_since_start(self) -> int:
+        """Minibatches since `start`, of the worker that has trained most."""
+        return max(self.progress.steps) - max(self.start.steps)
+
+    # -- epochs and meetings ----------------------------------------------------------------
+
+    @property
+    def is_last_epoch_over(self) -> bool:
+        """Whether nothing is left but what is owed."""
+        return self.progress.epoch >= self._epochs
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left at all, if nobody has a piece."""
+        return self.is_last_epoch_over and not self.progress.todo
+
+    def open_epoch(self) -> None:
+        """Let the present epoch's minibatches be done, if there is one."""
+        if not self.is_last_epoch_over:
+            self.progress = self.progress.with_epoch_opened(self._totals)
+
+    def close_epoch(self) -> None:
+        """What is left of the present epoch is owed from now on."""
+        self.progress = self.progress.after_epoch()
+
+    def count_meeting(self) -> None:
+        """All have averaged."""
+        self.progress = replace(self.progress, averagings=self.progress.averagings + 1)
+
+    def count_validation(self, epoch: int) -> None:
+        """The network has been validated after so many epochs."""
+        self.progress = replace(self.progress, validated=max(epoch, self.progress.validated))
+
+    # -- pieces -----------------------------------------------------------------------------
+
+    def hand_out(self, worker: int, *, present: Collection[int]) -> Span | None:
+        """Take the next piece for `worker` out of what is left; None: there is none.
+
+        Args:
+            worker: who asks.
+            present: the workers whose data is there.
+        """
+        progress = self.progress
+        piece = next_piece(
+            progress.todo, worker=worker, present=present, epoch=progress.epoch, size=self._size
+        )
+        if piece is not None:
+            todo = without(progress.todo, {worker: piece}, {worker: piece.count})
+            self.progress = replace(progress, todo=todo)
+        return piece
+
+    def count(
+        self, worker: int, piece: Span, *, minibatches: int, examples: int, iterations: int
+    ) -> None:
+        """`piece` has come back: its first `minibatches` count, the rest is left to do.
+
+        Args:
+            worker: who had it.
+            piece: what was handed out.
+            minibatches: how many of it are done.
+            examples: in them.
+            iterations: the optimizer's, at this worker.
+        """
+        steps, done = list(self.progress.steps), list(self.progress.examples)
+        steps[worker] += minibatches
+        done[worker] += examples
+        self.progress = replace(
+            self.progress,
+            steps=tuple(steps),
+            examples=tuple(done),
+            iterations=max(self.progress.iterations, iterations),
+        )
+        self.take_back(piece._replace(start=piece.start + minibatches))
+
+    def take_back(self, piece: Span) -> None:
+        """Nobody does `piece` any more, so it is left to do."""
+        if piece.count:
+            self.progress = replace(self.progress, todo=(*self.progress.todo, piece))
