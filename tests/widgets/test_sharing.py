@@ -42,6 +42,16 @@ def test_a_stretch_becomes_one_point_once_its_worker_is_past_it():
     assert means.finish().shape == (0, 3)
 
 
+def test_stretches_are_looked_at_once_a_second_and_none_is_lost():
+    means = MessageMeans()
+    reported = [
+        len(line(means.add(rows_of([0], [time_s])), "threshold", 0))
+        for time_s in (0.1, 0.3, 0.5, 0.9, 1.2, 1.4)
+    ]
+    assert reported == [0, 0, 0, 0, 4, 0]
+    assert len(line(means.finish(), "threshold", 0)) == 2
+
+
 def test_values_are_in_the_unit_of_their_label():
     means = MessageMeans()
     means.add(rows_of([2], [0.0], sparsity=[0.25], message_bytes=[512]))
@@ -118,6 +128,18 @@ def test_the_mean_is_that_of_ten_minibatches_of_each_worker(sharing_run):
     curve.add_rows(sharing_run.log.rows())
     curve.finish()
     assert curve.lines()[MEAN].tolist() == [[10, 1.5], [20, 0.5]]
+
+
+def test_the_mean_never_turns_back_when_one_worker_did_more_than_its_share(sharing_run):
+    for step in range(1, 31):
+        sharing_run.report(0, step, 1.0, round=step)
+    for step in range(1, 11):
+        sharing_run.report(1, step, 1.0, round=step)
+        sharing_run.report(1, step + 10, 1.0, epoch=2, round=step)
+    curve = Curve(sharing=True)
+    curve.add_rows(sharing_run.log.rows())
+    curve.finish()
+    assert curve.lines()[MEAN][:, 0].tolist() == [10, 20, 30, 30]
 
 
 def test_lines_of_messages_stay_apart_from_those_of_the_loss(sharing_run):

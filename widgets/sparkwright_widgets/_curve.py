@@ -53,6 +53,7 @@ class Curve:
         self.not_finite: NotFinite | None = None
         self.mean_loss: float | None = None  # of the last complete round
         self._means = RoundMeans()
+        self._mean_step = 0.0  # where the mean's line ends
         self._messages = MessageMeans() if sharing else None
         self._lines: dict[int, FloatPoints] = {}  # each (n, 2) of x, y
         self._epoch = 0
@@ -107,9 +108,13 @@ class Curve:
         return sorted(self._lines, key=lambda line: (line < 0, abs(line)))
 
     def _add_means(self, means: NDArray[np.float64]) -> FloatPoints:
-        if len(means):
-            self.mean_loss = float(means[-1, 1])
-        return self._add(np.full(len(means), MEAN), means[:, 0], means[:, 1])
+        if not len(means):
+            return np.empty((0, 3), np.float32)
+        self.mean_loss = float(means[-1, 1])
+        # Some workers do more in an epoch than others: the next one then begins at fewer steps.
+        steps = np.maximum.accumulate(np.append(self._mean_step, means[:, 0]))[1:]
+        self._mean_step = steps[-1]
+        return self._add(np.full(len(means), MEAN), steps, means[:, 1])
 
     def _begin_epochs(self, rows: Rows) -> FloatPoints:
         epochs, steps = rows["epoch"], rows["step"]

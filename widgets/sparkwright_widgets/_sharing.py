@@ -89,7 +89,8 @@ class MessageMeans:
     """
 
     def __init__(self) -> None:
-        self._open: Rows | None = None  # rows of the stretches that have not ended
+        self._rows: list[Rows] = []  # those of the stretches that have not ended, and new ones
+        self._due_s = -np.inf  # when they are looked at again, by the clock of the log
 
     def add(self, rows: Rows) -> NDArray[np.float64]:
         """Take new rows, return the points of the stretches that they end.
@@ -104,27 +105,40 @@ class MessageMeans:
         """
         if not len(rows["worker"]):
             return np.empty((0, 3))
-        new = _needed(rows)
-        both = new if self._open is None else _joined(self._open, new)
-        order = np.argsort(both["worker"], kind="stable")
-        both = {name: column[order] for name, column in both.items()}
-        worker = both["worker"]
-        key = np.stack([worker, _stretch(both["time_s"])])
-        begins = np.ones(len(worker), bool)
-        begins[1:] = (key[:, 1:] != key[:, :-1]).any(axis=0)
-        group = np.cumsum(begins) - 1
+        self._rows.append(rows)
+        now_s = rows["time_s"].max()
+        if now_s < self._due_s:
+            return np.empty((0, 3))
+        # Once a second for many rows costs far less than for each few that come.
+        self._due_s = now_s + _COARSE_S
+        taken = self._take()
+        group, last = _runs(taken)
         # The last stretch of each worker may go on.
-        last = np.append(worker[1:] != worker[:-1], True)
         stays = np.isin(group, group[last])
-        self._open = {name: column[stays] for name, column in both.items()}
-        return _means({name: column[~stays] for name, column in both.items()}, group[~stays])
+        self._rows = [{name: column[stays] for name, column in taken.items()}]
+        return _means({name: column[~stays] for name, column in taken.items()}, group[~stays])
 
     def finish(self) -> NDArray[np.float64]:
         """The points of all stretches still open; call it when the run has ended."""
-        rows, self._open = self._open, None
-        if rows is None:
+        if not self._rows:
             return np.empty((0, 3))
-        return _means(rows, np.unique(rows["worker"], return_inverse=True)[1])
+        rows = self._take()
+        return _means(rows, _runs(rows)[0])
+
+    def _take(self) -> Rows:
+        """All rows that wait, worker by worker, in the order in which they came."""
+        parts = [_needed(rows) for rows in self._rows]
+        self._rows = []
+        order = np.argsort(np.concatenate([part["worker"] for part in parts]), kind="stable")
+        return {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
+
+
+def _runs(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The stretch that each row belongs to, counted from 0, and which is a worker's last row."""
+    worker, stretch = rows["worker"], _stretch(rows["time_s"])
+    other_worker = worker[1:] != worker[:-1]
+    begins = np.append(True, other_worker | (stretch[1:] != stretch[:-1]))
+    return np.cumsum(begins) - 1, np.append(other_worker, True)
 
 
 def _needed(rows: Rows) -> Rows:
@@ -132,10 +146,6 @@ def _needed(rows: Rows) -> Rows:
     names = [quantity.column for quantity in QUANTITIES]
     base = {name: rows[name] for name in ("worker", "step", "time_s")}
     return {**base, **{name: rows.get(name, missing) for name in names}}
-
-
-def _joined(first: Rows, second: Rows) -> Rows:
-    return {name: np.concatenate([column, second[name]]) for name, column in first.items()}
 
 
 def _stretch(time_s: NDArray[np.floating]) -> NDArray[np.int64]:
