@@ -37,6 +37,23 @@ class ModelDefinition:
         config = json.dumps(_without_initializers(json.loads(self.config)), sort_keys=True)
         return hashlib.sha256(config.encode() + b"\0" + self.custom_objects).hexdigest()[:24]
 
+    @property
+    def architecture(self) -> str:
+        """The same for networks built by the same code, also in another process.
+
+        Unlike the `fingerprint` it leaves out names, which Keras counts on within a process, and
+        the code of custom layers.
+        """
+        config = _without_initializers(json.loads(self.config))
+        names: dict[str, str] = {}
+        for entry in _entries(config):
+            inner = entry.get("config")
+            name = inner.get("name") if isinstance(inner, Mapping) else None
+            if isinstance(name, str):
+                names.setdefault(name, f"#{len(names)}")
+        content = json.dumps(_renamed(config, names), sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:24]
+
     @classmethod
     def of(cls, model: Any) -> "ModelDefinition":
         """Describe a built and compiled model.
@@ -84,6 +101,14 @@ def _without_initializers(value: Any) -> Any:
         items = value.items()
         return {k: _without_initializers(v) for k, v in items if not k.endswith("_initializer")}
     return [_without_initializers(v) for v in value] if isinstance(value, list) else value
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _renamed(inner, names) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_renamed(inner, names) for inner in value]
+    return names.get(value, value) if isinstance(value, str) else value
 
 
 def _live(model: Any) -> dict[str, Any]:

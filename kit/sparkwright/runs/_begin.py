@@ -96,7 +96,7 @@ class RunBeginning:
         return run
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        if checkpoint.fingerprint != self.definition.fingerprint:
+        if checkpoint.fingerprint != self.definition.architecture:
             raise ConfigurationError(
                 "a run can only be resumed with the network that it trained. Received: "
                 f"{self._model.name!r}, which differs from that of {checkpoint.run}. Build the "

@@ -134,8 +134,6 @@ class PeerEngine:
             if self._master.checkpoint is not None:
                 plan = self._master.checkpoint
                 self._writer = CheckpointWriter(plan.url, keep=plan.keep)
-            if self._resume is not None:
-                record.resumed(self._resume.history, self._resume.progress)
             rows = launcher.prepare()
             if rows is not None:
                 self._plan(rows)
@@ -247,7 +245,7 @@ class PeerEngine:
                 extras=(extras, *[b""] * (self._launcher.workers - 1)),
                 has_updater=saves_updater(self._master),
                 master=self._master.to_dict(),
-                fingerprint=self._definition.fingerprint,
+                fingerprint=self._definition.architecture,
                 rows=self._rows,
                 epochs=self._epochs,
                 run=self._run,
@@ -292,11 +290,13 @@ class PeerEngine:
             check_resumable(
                 self._resume,
                 master=self._master.to_dict(),
-                fingerprint=self._definition.fingerprint,
+                fingerprint=self._definition.architecture,
                 rows=rows,
                 epochs=self._epochs,
             )
         self._record.plan_made(self._master.plan(rows, epochs=self._epochs))
+        if self._resume is not None:
+            self._record.resumed(self._resume.history, self._resume.progress)
 
     def _outcome(self, progress: Progress) -> Outcome:
         end, message = self._end, self._server.result if self._server else None

@@ -146,12 +146,14 @@ class RunRecord:
             times = self.log.rows()["time_s"]
             # So that the log's time goes on as well.
             self.began_s -= float(times.max()) if len(times) else 0.0
-            for worker, steps in enumerate(progress.steps):
-                self._change(worker, steps=steps)
-            self._trained = sum(progress.examples)
+            rows = self.log.rows()
+            for worker in range(len(progress.steps)):
+                self._change(worker, steps=int((rows["worker"] == worker).sum()))
             self._status = replace(
                 self._status, epoch=progress.epoch, averagings=progress.averagings
             )
+        # Rows that had not arrived when the checkpoint was written.
+        self.progress_settled(progress, exact=not self._is_sharing)
 
     def rows_trained(
         self,
@@ -309,7 +311,7 @@ class RunRecord:
         self.log.append(
             {
                 "worker": np.full(count, status.worker),
-                "epoch": np.full(count, progress.epoch + 1),
+                "epoch": np.full(count, min(progress.epoch + 1, self._plan.epochs)),
                 "round": np.full(count, progress.round),
                 "step": steps + 1,
                 "loss": np.full(count, np.nan),

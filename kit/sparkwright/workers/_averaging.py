@@ -140,9 +140,10 @@ class AveragingWorker:
         )
         member.keep_average(progress, changed=changed)
         ended_s = time.perf_counter()
+        mine = shares.get(self._settings.worker)
         member.rows.add(
             done,
-            epoch=progress.epoch + 1,
+            epoch=1 + (progress.epoch if mine is None else mine.epoch),
             round=progress.round,
             seconds=ended_s - began_s,
             phases={

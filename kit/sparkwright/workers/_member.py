@@ -253,6 +253,8 @@ class RunMember:
     def send_checkpoint(self, ring: Ring, group: Group) -> None:
         """Send the driver, from rank 0, all that is needed to go on from the last average."""
         state = self.replica.state
+        # Before they meet: the checkpoint is to have everybody's rows in its log.
+        self.rows.flush()
         counters = ring.all_gather(pack_arrays(state.read_counters()))
         if ring.rank:
             return
@@ -263,7 +265,6 @@ class RunMember:
         extras = self.extras()
         fixed = pack_arrays(extras[len(state.counters) :])
         first = own[0] if complete else pack_arrays(extras[: len(state.counters)])
-        self.rows.flush()
         self._send_average("checkpoint", (first, fixed, *own[1:]))
 
     def deliver(self) -> None:

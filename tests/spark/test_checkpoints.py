@@ -1,0 +1,216 @@
+"""Checkpoints while training, and going on from them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.spark.helpers import KillOnce, Paced, wait_until, weights
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+
+pytestmark = pytest.mark.spark
+
+
+def model_of(seed: int = 1, *, width: int = 8) -> Any:
+    """All kinds of state: Adam's, Dropout's seeds, BatchNormalization's, a frozen layer's."""
+    import keras
+
+    keras.utils.set_random_seed(seed)
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.Dense(width, trainable=False),
+            keras.layers.Dense(8, activation="tanh"),
+            keras.layers.BatchNormalization(),
+            keras.layers.Dropout(0.3, seed=5),
+            keras.layers.Dense(3, activation="softmax"),
+        ],
+        name="stateful",
+    )
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def averaging(folder: Any = None, **options: Any) -> Any:
+    checkpoint = None if folder is None else sw.Checkpointing(str(folder), every_rounds=3)
+    settings: dict[str, Any] = {
+        "workers": 2,
+        "batch_size_per_worker": 5,
+        "averaging_frequency": 2,
+        "seed": 1,
+        "checkpoint": checkpoint,
+        **options,
+    }
+    return sw.ParameterAveragingTrainingMaster(**settings)
+
+
+def sharing(folder: Any = None, **options: Any) -> Any:
+    checkpoint = None if folder is None else sw.Checkpointing(str(folder), every_rounds=4)
+    settings: dict[str, Any] = {
+        "workers": 2,
+        "batch_size_per_worker": 5,
+        "seed": 1,
+        "threshold": sw.AdaptiveThreshold(initial=1e-3),
+        "checkpoint": checkpoint,
+        **options,
+    }
+    return sw.SharedTrainingMaster(**settings)
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.swc"))
+
+
+def test_a_resumed_run_ends_with_the_same_bits(
+    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None
+) -> None:
+    """Stopped somewhere in the third epoch; gone on from the last checkpoint, with a new model."""
+    undisturbed = model_of()
+    sw.SparkNetwork(spark, undisturbed, averaging()).fit(blobs, epochs=5)
+    master = averaging(tmp_path).with_hooks(Paced(0.02))
+    run = sw.SparkNetwork(spark, model_of(), master).start(blobs, epochs=5)
+    wait_until(lambda: run.status.epoch >= 3, 60)
+    run.stop()
+    run.wait(20)
+    assert 1 <= len(files(tmp_path)) <= 3
+    resumed = model_of(seed=99)  # whatever it holds, the checkpoint counts
+    again = sw.SparkNetwork(spark, resumed, averaging(tmp_path))
+    second = again.start(blobs, epochs=5, resume=str(tmp_path))
+    second.wait(60)
+    np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
+    assert int(resumed.optimizer.iterations) == int(undisturbed.optimizer.iterations)
+    history = second.history
+    assert history["examples"].sum() == 5 * 120  # what was trained before is in the log too
+    assert history.groupby("worker")["step"].max().tolist() == [60, 60]
+    assert (np.diff(history[history["worker"] == 0]["time_s"]) >= 0).all()
+
+
+def test_a_resumed_run_of_gradient_sharing_goes_on_where_it_was(
+    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None
+) -> None:
+    master = sharing(tmp_path).with_hooks(Paced(0.02))
+    model = model_of()
+    run = sw.SparkNetwork(spark, model, master).start(blobs, epochs=6)
+    wait_until(lambda: run.status.epoch >= 3, 60)
+    run.stop()
+    run.wait(20)
+    assert 1 <= len(files(tmp_path)) <= 3
+    resumed = model_of(seed=99)
+    second = sw.SparkNetwork(spark, resumed, sharing(tmp_path)).start(
+        blobs, epochs=6, resume=str(tmp_path)
+    )
+    second.wait(60)
+    assert second.history["examples"].sum() == 6 * 120
+    first = second.history[second.history["epoch"] == 1]["loss"].mean()
+    assert second.history[second.history["epoch"] == 6]["loss"].mean() < first
+
+
+def test_one_processes_run_is_resumed_on_this_machine(tmp_path: Path, blobs: DataSet) -> None:
+    undisturbed, resumed = model_of(), model_of(seed=3)
+    with sw.ParallelWrapper(undisturbed, averaging(tmp_path), workers=2) as wrapper:
+        wrapper.fit(blobs, epochs=2)
+    middle = tmp_path / files(tmp_path)[0]
+    with sw.ParallelWrapper(resumed, averaging(), workers=2) as wrapper:
+        wrapper.fit(blobs, epochs=2, resume=str(middle))
+    np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
+
+
+@pytest.mark.parametrize("master_of", [averaging, sharing])
+def test_when_all_workers_are_killed_training_goes_on_from_the_last_checkpoint(
+    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None, master_of: Any
+) -> None:
+    markers = [str(tmp_path / name) for name in ("one", "two")]
+    hooks = [KillOnce(marker, at=17) for marker in markers]
+    master = master_of(tmp_path / "checkpoints").with_hooks(*hooks)
+    run = sw.SparkNetwork(spark, model_of(), master).start(blobs, epochs=3)
+    run.wait(120)
+    assert run.status.epoch == 3
+    assert run.history["examples"].sum() >= 3 * 120
+    if master_of is averaging:
+        assert run.history["examples"].sum() == 3 * 120
+
+
+def test_what_does_not_belong_to_a_checkpoint_is_refused(
+    spark: Any, blobs: DataSet, tmp_path: Path
+) -> None:
+    network = sw.SparkNetwork(spark, model_of(), averaging(tmp_path))
+    network.fit(blobs, epochs=2)
+    url = str(tmp_path)
+
+    def resume(model: Any, master: Any, data: Any = blobs, epochs: int = 4) -> Any:
+        return sw.SparkNetwork(spark, model, master).fit(data, epochs=epochs, resume=url)
+
+    with pytest.raises(sw.ConfigurationError, match="with the network that it trained"):
+        resume(model_of(width=9), averaging())
+    with pytest.raises(sw.ConfigurationError, match="3 workers instead of 2"):
+        resume(model_of(), averaging(workers=3))
+    with pytest.raises(sw.ConfigurationError, match="other data"):
+        resume(model_of(), averaging(), data=blobs.take(slice(0, 100)))
+    with pytest.raises(sw.ConfigurationError, match="batch_size_per_worker"):
+        resume(model_of(), averaging(batch_size_per_worker=6))
+    with pytest.raises(sw.ConfigurationError, match="`save_updater`"):
+        resume(model_of(), averaging(save_updater=False))
+    with pytest.raises(sw.ConfigurationError, match="SharedTrainingMaster"):
+        resume(model_of(), sharing())
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        sw.SparkNetwork(spark, model_of(), averaging()).fit(blobs, resume=str(tmp_path / "nowhere"))
+
+
+DRIVER = """
+import sys
+from tests.spark.helpers import Paced
+from tests.spark.test_checkpoints import averaging, model_of
+import cloudpickle, pyspark.cloudpickle
+import numpy as np
+import sparkwright as sw
+from sparkwright.data import DataSet
+from tests.spark import helpers
+
+if __name__ == "__main__":
+    for module in (cloudpickle, pyspark.cloudpickle):
+        module.register_pickle_by_value(helpers)
+    folder, data = sys.argv[1:]
+    loaded = np.load(data)
+    spark = sw.start_spark(workers=2)
+    network = sw.SparkNetwork(spark, model_of(), averaging(folder).with_hooks(Paced(0.05)))
+    network.fit(DataSet(loaded["x"], loaded["y"]), epochs=5)
+"""
+
+
+def test_after_the_drivers_death_slots_are_free_and_the_run_is_resumed(
+    spark: Any, blobs: DataSet, tmp_path: Path
+) -> None:
+    """kill -9 of the driver in mid-run: nobody trains on; a new driver ends with the same bits."""
+    import psutil
+
+    undisturbed = model_of()
+    sw.SparkNetwork(spark, undisturbed, averaging()).fit(blobs, epochs=5)
+    folder, data, script = tmp_path / "run", tmp_path / "data.npz", tmp_path / "driver.py"
+    np.savez(data, x=blobs.features["features"], y=blobs.labels["labels"])
+    script.write_text(DRIVER)
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYTHONPATH": root}
+    driver = subprocess.Popen([sys.executable, script, folder, data], env=environment, cwd=root)
+    try:
+        wait_until(lambda: len(files(folder)) >= 2, 90)
+        family = psutil.Process(driver.pid).children(recursive=True)
+        assert any("_trainer" in " ".join(process.cmdline()) for process in family)
+        assert any("Executor" in " ".join(process.cmdline()) for process in family)
+        driver.send_signal(signal.SIGKILL)
+        killed_s = time.monotonic()
+        gone, alive = psutil.wait_procs(family, timeout=10)
+        print(f"{len(gone)} processes were gone {time.monotonic() - killed_s:.1f} s later")
+        assert not alive, [process.cmdline() for process in alive]
+    finally:
+        driver.kill()
+        driver.wait(10)
+    resumed = model_of(seed=99)
+    sw.SparkNetwork(spark, resumed, averaging()).fit(blobs, epochs=5, resume=str(folder))
+    np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
