@@ -4,15 +4,18 @@
 
 RUN = . .venv/sparkwright.env &&
 NOTEBOOK = notebooks/01_quickstart.ipynb
+SHARING = notebooks/02_gradient_sharing.ipynb
 # JupyterLab refuses to run as root unless told that this is meant.
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
-.PHONY: help setup demo lab test check bench clean
+.PHONY: help setup demo sharing lab test faults check bench clean
 
 help:
 	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
+	@echo 'make sharing train it by averaging and by sharing; reports/gradient_sharing.html compares them'
 	@echo 'make lab     open the same notebook in JupyterLab'
 	@echo 'make test    run all tests; ARGS="..." goes to pytest, as in make test ARGS="tests/data -x"'
+	@echo 'make faults  kill workers in 20 runs of each training master; takes about 15 minutes'
 	@echo 'make check   check format, lint, types and spelling'
 	@echo 'make bench   measure, and write reports/benchmarks.json'
 	@echo 'make setup   only set up: .venv with the Python packages, and Java'
@@ -24,12 +27,19 @@ setup:
 demo: setup
 	@$(RUN) .venv/bin/python -m sparkwright_widgets.report $(NOTEBOOK) --output reports/quickstart.html
 
+sharing: setup
+	@$(RUN) .venv/bin/python -m sparkwright_widgets.report $(SHARING) --output reports/gradient_sharing.html
+
 lab: setup
 	@$(RUN) .venv/bin/python -m jupyterlab $(LAB_OPTIONS) $(NOTEBOOK)
 
 test:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest $(ARGS)
+
+faults:
+	@bash .ci/setup test
+	@$(RUN) SPARKWRIGHT_FAULT_RUNS=20 .venv/bin/python -m pytest tests/spark/test_faults.py $(ARGS)
 
 check: setup
 	@$(RUN) bash .ci/check

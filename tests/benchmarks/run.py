@@ -25,6 +25,9 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
 from tests.benchmarks._data import digits_arrays  # noqa: E402
+from tests.benchmarks.encoding import encoding  # noqa: E402
+from tests.benchmarks.mesh_growth import mesh_growth  # noqa: E402
+from tests.benchmarks.sharing import sharing  # noqa: E402
 
 import sparkwright as sw  # noqa: E402
 
@@ -363,6 +366,9 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "ring": ring,
     "workers": workers,
     "panel": panel,
+    "encoding": encoding,
+    "mesh": mesh_growth,
+    "sharing": sharing,
 }
 
 if __name__ == "__main__":

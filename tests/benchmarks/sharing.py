@@ -1,0 +1,118 @@
+"""Gradient sharing: throughput against averaging, and a large network's steps against dense ones."""
+
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from tests.benchmarks._data import digits_arrays
+
+import sparkwright as sw
+
+Row = dict[str, Any]
+REPEATS = 3
+# 25 million parameters: one dense layer between 5,000 inputs and 5,000 outputs.
+WIDTH = 5_000
+
+
+def sharing() -> Iterator[Row]:
+    """Steady examples/s for LeNet, then milliseconds a step for 25 million parameters."""
+    yield from _lenet()
+    yield from _large()
+
+
+def _lenet() -> Iterator[Row]:
+    images, labels = digits_arrays(12_000)
+    data = sw.DataSet(images, labels)
+    masters = {
+        "averaging": sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32, seed=1),
+        "sharing": sw.SharedTrainingMaster(
+            batch_size_per_worker=32, threshold=sw.AdaptiveThreshold(initial=1e-3), seed=1
+        ),
+    }
+    found: dict[str, list[float]] = {name: [] for name in masters}
+    sent = 0.0
+    model = sw.networks.lenet()
+    for _ in range(REPEATS):
+        for name, master in masters.items():
+            with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
+                run = wrapper.start(data, epochs=4)
+                run.wait()
+            history = run.history
+            later = history[history.epoch > 1]
+            began_s = history[history.epoch == 1].time_s.max()
+            found[name].append(later.examples.sum() / (later.time_s.max() - began_s))
+            if name == "sharing":
+                sent = float(later.message_bytes.mean())
+    dense = 4 * model.count_params()
+    ratios = [s / a for s, a in zip(found["sharing"], found["averaging"], strict=True)]
+    yield {
+        "what": "LeNet, 2 workers: sharing against averaging",
+        "value": statistics.median(found["sharing"]),
+        "unit": "examples/s",
+        "baseline": statistics.median(found["averaging"]),
+        "ratio": statistics.median(ratios),
+        "target": ">= 1",
+        "runs": found,
+    }
+    yield {
+        "what": "LeNet: bytes of a message, against dense updates",
+        "value": sent,
+        "unit": "bytes",
+        "baseline": dense,
+        "ratio": sent / dense,
+        "target": "<= 0.05",
+    }
+
+
+def _large() -> Iterator[Row]:
+    import keras
+
+    model = keras.Sequential([keras.Input((WIDTH,)), keras.layers.Dense(WIDTH)])
+    model.compile(keras.optimizers.SGD(0.01), "mse")
+    random = np.random.default_rng(0)
+    x = random.normal(size=(2_048, WIDTH)).astype(np.float32)
+    data = sw.DataSet(x, (x[:, ::-1] * 0.5).copy())
+    masters: dict[str, Any] = {
+        "dense updates (averaging every minibatch)": sw.ParameterAveragingTrainingMaster(
+            batch_size_per_worker=32, averaging_frequency=1, seed=1
+        ),
+        "sharing": sw.SharedTrainingMaster(
+            batch_size_per_worker=32,
+            threshold=sw.TargetSparsity(initial=1e-5, target=1e-3),
+            seed=1,
+        ),
+        "no exchange (averaging once an epoch)": sw.ParameterAveragingTrainingMaster(
+            batch_size_per_worker=32, averaging_frequency=64, seed=1
+        ),
+    }
+    step_ms: dict[str, list[float]] = {name: [] for name in masters}
+    for _ in range(REPEATS):
+        for name, master in masters.items():
+            with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
+                run = wrapper.start(data, epochs=3)
+                run.wait()
+            history = run.history
+            later = history[(history.epoch == 3) & (history.worker == 0)]
+            before = history[(history.epoch == 2) & (history.worker == 0)].time_s.max()
+            step_ms[name].append(1e3 * (later.time_s.max() - before) / len(later))
+    medians = {name: statistics.median(values) for name, values in step_ms.items()}
+    dense, shared, alone = medians.values()
+    for name, baseline in zip(masters, (None, dense, dense), strict=True):
+        yield {
+            "what": f"25 M parameters, a step: {name}"[:72],
+            "value": medians[name],
+            "unit": "ms",
+            "baseline": baseline,
+            "ratio": None if baseline is None else medians[name] / baseline,
+            "target": "",
+            "runs": step_ms[name],
+        }
+    yield {
+        "what": "25 M parameters: exchange's part of a step, sharing/dense",
+        "value": shared - alone,
+        "unit": "ms",
+        "baseline": dense - alone,
+        "ratio": (shared - alone) / (dense - alone),
+        "target": "",
+    }
