@@ -129,7 +129,7 @@ class Worker:
     def average(self, ring: Ring) -> None:
         assert self.progress is not None
         shares = self.shares(ring)
-        done = {worker: (share.count, share.count) for worker, share in shares.items()}
+        done = {worker: (share.size, share.size) for worker, share in shares.items()}
         self.progress = self.progress.after_round(shares, done, iterations=0)
         self.rounds += 1
 

@@ -34,15 +34,13 @@ def test_whoever_is_there_and_however_far_they_come_all_is_done_exactly_once(
             progress = progress.with_epoch_opened(totals)
         quotas = {w: data.draw(st.integers(1, frequency)) if wild else frequency for w in present}
         shares = share_out(progress.todo, epoch=progress.epoch, quotas=quotas, lend=lend)
-        assert all(0 < share.count <= quotas[worker] for worker, share in shares.items())
+        assert all(0 < share.size <= quotas[worker] for worker, share in shares.items())
         if not shares:
             if progress.epoch == epochs and not progress.todo:
                 break
             progress = progress.after_epoch() if progress.epoch < epochs else progress
             continue
-        done = {
-            w: data.draw(st.integers(0, s.count)) if wild else s.count for w, s in shares.items()
-        }
+        done = {w: data.draw(st.integers(0, s.size)) if wild else s.size for w, s in shares.items()}
         for worker, share in shares.items():
             whole = range(share.start, share.stop)
             chosen = whole[: done[worker]] if worker == share.owner else whole[::-1][: done[worker]]
@@ -67,7 +65,7 @@ def test_with_all_present_and_nothing_lent_each_trains_its_own_in_order(
         for worker, total in enumerate(totals):
             start, stop = round_ * frequency, min((round_ + 1) * frequency, total)
             assert shares.get(worker) == (Span(worker, 0, start, stop) if start < stop else None)
-        todo = without(todo, shares, {w: s.count for w, s in shares.items()})
+        todo = without(todo, shares, {w: s.size for w, s in shares.items()})
     assert todo == ()
 
 

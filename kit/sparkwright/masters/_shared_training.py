@@ -82,8 +82,8 @@ class SharedTrainingMaster(TrainingMaster):
             `DefaultRepartitioner()`: of a minibatch each, at most 5000); any object with
             `partitions(total, batch_size)`. Workers that are done take pieces of others.
         piece_minibatches: minibatches in a piece; default None: as `repartitioner` says, with at
-            least 16 pieces for each worker if there are minibatches enough. Give more if
-            minibatches are very short.
+            least 16 pieces for each worker if there are minibatches enough; a worker that is quick
+            gets several at a time, a tenth of a second's work.
         storage_level: how Spark keeps the data while a run reads it (default "MEMORY_ONLY"; None:
             not at all). PySpark's data is always serialized, "_SER" changes nothing.
         storage_level_paths: the same for paths of exported minibatches (default

@@ -34,7 +34,8 @@ class WorkerReported:
 class WorkReported:
     """Gradient sharing: a worker has its state, has done (part of) a piece, or wants another.
 
-    `piece` is None before the first; `minibatches` and `examples` are what it did of it.
+    `piece` is None before the first; `minibatches` and `examples` are what it did of it. `wanted`
+    minibatches would keep it busy for a moment; 0: as many as there are in a piece.
     """
 
     connection: int
@@ -43,6 +44,7 @@ class WorkReported:
     examples: int = 0
     iterations: int = 0
     wants_more: bool = True
+    wanted: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

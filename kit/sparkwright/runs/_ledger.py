@@ -83,19 +83,32 @@ class Ledger:
 
     # -- pieces -----------------------------------------------------------------------------
 
-    def hand_out(self, worker: int, *, present: Collection[int]) -> Span | None:
+    def hand_out(
+        self, worker: int, *, present: Collection[int], wanted: int = 0, workers: int = 1
+    ) -> Span | None:
         """Take the next piece for `worker` out of what is left; None: there is none.
+
+        A worker that is quick gets as much at a time as it wants, but no more than half its share
+        of what is left: towards the end of an epoch pieces become small (guided self-scheduling,
+        Polychronopoulos and Kuck, IEEE Transactions on Computers 1987).
 
         Args:
             worker: who asks.
             present: the workers whose data is there.
+            wanted: minibatches that it would like; default 0: as many as there are in a piece.
+            workers: how many share what is left; default 1.
         """
         progress = self.progress
+        left = sum(span.size for span in progress.todo if span.owner in present)
         piece = next_piece(
-            progress.todo, worker=worker, present=present, epoch=progress.epoch, size=self._size
+            progress.todo,
+            worker=worker,
+            present=present,
+            epoch=progress.epoch,
+            size=max(self._size, min(wanted, left // (2 * workers))),
         )
         if piece is not None:
-            todo = without(progress.todo, {worker: piece}, {worker: piece.count})
+            todo = without(progress.todo, {worker: piece}, {worker: piece.size})
             self.progress = replace(progress, todo=todo)
         return piece
 
@@ -124,5 +137,5 @@ class Ledger:
 
     def take_back(self, piece: Span) -> None:
         """Nobody does `piece` any more, so it is left to do."""
-        if piece.count:
+        if piece.size:
             self.progress = replace(self.progress, todo=(*self.progress.todo, piece))

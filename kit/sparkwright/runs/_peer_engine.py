@@ -296,7 +296,8 @@ class PeerEngine:
             )
         self._record.plan_made(self._master.plan(rows, epochs=self._epochs))
         if self._resume is not None:
-            self._record.resumed(self._resume.history, self._resume.progress)
+            found = self._resume
+            self._record.resumed(found.history, found.validation, found.progress)
 
     def _outcome(self, progress: Progress) -> Outcome:
         end, message = self._end, self._server.result if self._server else None
@@ -424,6 +425,7 @@ def settings_of(master: TrainingMaster, *, epochs: int) -> Any:
             encoding_debug_mode=master.encoding_debug_mode,
             periodic_gc=master.periodic_gc,
             periodic_gc_interval_s=master.periodic_gc_interval_s,
+            adaptive_pieces=master.piece_minibatches is None,
             mode=mesh.mode,
             max_downstreams=mesh.max_downstreams,
             max_pending_bytes=mesh.max_pending_bytes,

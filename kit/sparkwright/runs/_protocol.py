@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from ._work import Span, epoch_spans, without
 
-Ending = Literal["finished", "stopped", "broken", "waiting", "failed"]
+Ending = Literal["finished", "stopped", "met", "broken", "waiting", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -138,9 +138,16 @@ class RunRecord:
         """A sign of life."""
         self._heard_s[worker] = time.monotonic()
 
-    def resumed(self, history: Mapping[str, Any], progress: Progress) -> None:
+    def resumed(
+        self,
+        history: Mapping[str, Any],
+        validation: Sequence[Mapping[str, Any]],
+        progress: Progress,
+    ) -> None:
         """The run goes on from a checkpoint: its log does, too."""
         with self._lock:
+            points = tuple(ValidationPoint(**point) for point in validation)
+            self._status = replace(self._status, validation=points)
             if len(next(iter(history.values()), ())):
                 self.log.append(history)
             times = self.log.rows()["time_s"]

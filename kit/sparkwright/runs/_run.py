@@ -86,8 +86,9 @@ class TrainingRun:
     def stats(self) -> Any:
         """A pandas DataFrame of phases: worker, epoch, round, phase, start_s, seconds.
 
-        Phases: "data" (waiting for minibatches), "compute", "wait" (for slower workers),
-        "average". Empty unless the master has `collect_training_stats=True`.
+        Phases: "data" (waiting for minibatches), "compute", then "wait" (for slower workers) and
+        "average", or "encode" and "send" when gradients are shared. Empty unless the master has
+        `collect_training_stats=True`.
         """
         import pandas as pd
 
@@ -119,7 +120,7 @@ class TrainingRun:
     def stop(self) -> None:
         """End the run with the next averaging, keeping it; returns at once, from any thread."""
         if not self.finished:
-            self._record.state_changed("stopping", "stopping with the next averaging")
+            self._record.state_changed("stopping", "stopping; what has been learnt is kept")
             self._engine.stop()
 
     def add_listener(self, listener: Callable[[RunEvent], None]) -> Callable[[], None]:

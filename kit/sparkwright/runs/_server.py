@@ -84,8 +84,12 @@ class RunRules(Protocol):
     workers: int
     generation: int
     phase: Any
-    progress: Progress
     exact: bool
+
+    @property
+    def progress(self) -> Progress:
+        """What counts."""
+        ...
 
     @property
     def present(self) -> dict[int, WorkerRegistered]:
@@ -295,6 +299,7 @@ class CoordinatorServer:
                     examples=int(fields["examples"]),
                     iterations=int(fields["iterations"]),
                     wants_more=bool(fields["wants_more"]),
+                    wanted=int(fields["wanted"]),
                 )
             )
         elif message.kind == "checkpoint":

@@ -68,6 +68,7 @@ class _Member:
     grouped: int = 0  # the generation that it was last told of; 0: it has to be told
     ready: bool = False  # has a state
     asked: bool = False  # wants work and has none
+    wanted: int = 0  # minibatches that it does in a moment
     piece: Span | None = None
     ring: int = 0  # the generation of the last ring that it was told to join
     in_ring: bool = False  # it has not reported since
@@ -263,7 +264,7 @@ class SharingCoordinator:
                 examples=event.examples,
                 iterations=event.iterations,
             )
-        member.asked = event.wants_more and member.piece is None
+        member.asked, member.wanted = event.wants_more and member.piece is None, event.wanted
         return self._go_on(changed=behind)
 
     def _take_report(self, event: WorkerReported) -> list[Action]:
@@ -353,11 +354,16 @@ class SharingCoordinator:
         ready = self._ready
         owners = {member.worker for member in ready}
         for member in ready:
-            piece = self._ledger.hand_out(member.worker, present=owners) if member.asked else None
+            if not member.asked:
+                continue
+            piece = self._ledger.hand_out(
+                member.worker, present=owners, wanted=member.wanted, workers=len(ready)
+            )
             if piece is not None:
                 member.asked, member.piece = False, piece
                 actions.append(SendPiece(connection=member.connection, piece=piece))
-        if not all(member.asked for member in ready):
+        # One who is about to have a state brings work along.
+        if not all(member.ready and member.asked for member in self._members.values()):
             return actions
         if not self._ledger.is_last_epoch_over:
             self._ledger.close_epoch()

@@ -18,7 +18,7 @@ class Span(NamedTuple):
     stop: int
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """How many minibatches."""
         return self.stop - self.start
 
@@ -63,7 +63,7 @@ def share_out(
     shares: dict[int, Span] = {}
     for worker, quota in sorted(quotas.items()):
         for place, span in enumerate(left):
-            if span.owner == worker and span.count:
+            if span.owner == worker and span.size:
                 shares[worker] = span._replace(stop=min(span.stop, span.start + quota))
                 left[place] = span._replace(start=shares[worker].stop)
                 break
@@ -72,9 +72,9 @@ def share_out(
     for worker, quota in sorted(quotas.items()):
         if worker in shares or not left:
             continue
-        place = max(range(len(left)), key=lambda i: (left[i].count, -i))
+        place = max(range(len(left)), key=lambda i: (left[i].size, -i))
         span = left[place]
-        if span.count:
+        if span.size:
             shares[worker] = span._replace(start=max(span.start, span.stop - quota))
             left[place] = span._replace(stop=shares[worker].start)
     return shares
@@ -109,7 +109,7 @@ def _cut(span: Span, hole: Span) -> list[Span]:
         span._replace(stop=max(span.start, hole.start)),
         span._replace(start=min(span.stop, hole.stop)),
     ]
-    return [piece for piece in pieces if piece.count]
+    return [piece for piece in pieces if piece.size]
 
 
 def quotas_by_speed(
@@ -156,5 +156,5 @@ def next_piece(
             return span._replace(stop=min(span.stop, span.start + size))
     if not left:
         return None
-    longest = max(left, key=lambda span: (span.count, -span.owner))
+    longest = max(left, key=lambda span: (span.size, -span.owner))
     return longest._replace(start=max(longest.start, longest.stop - size))

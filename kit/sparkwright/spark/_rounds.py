@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
 from sparkwright.masters._plan import minibatch_count
 from sparkwright.networks import ModelDefinition, pack_arrays
 from sparkwright.runs._engine import Outcome, StartState
@@ -40,13 +40,14 @@ class SparkRoundsEngine:
         spark: "SparkSession",
         run: str,
         launcher: SparkLauncher,
-        master: ParameterAveragingTrainingMaster,
+        master: TrainingMaster,
         definition: ModelDefinition,
         start: StartState,
         epochs: int,
     ) -> None:
         """Prepare; nothing starts before `run`."""
         self._spark, self._run, self._launcher = spark, run, launcher
+        assert isinstance(master, ParameterAveragingTrainingMaster)  # the only one that can
         self._master, self._definition = master, definition
         self._start, self._epochs = start, epochs
         self._stopping = threading.Event()

@@ -40,7 +40,8 @@ def executor_resources(spark: "SparkSession") -> dict[str, Any]:
         return {"executors": None}
     else:
         # The driver has a block manager as well.
-        status: Any = spark.sparkContext._jsc.sc().getExecutorMemoryStatus()
+        context: Any = spark.sparkContext
+        status = context._jsc.sc().getExecutorMemoryStatus()
         executors = int(conf.get("spark.executor.instances", "0") or 0) or max(1, status.size() - 1)
         cores = int(conf.get("spark.executor.cores", "1") or 1)
     gpus = int(conf.get("spark.executor.resource.gpu.amount", "0") or 0)

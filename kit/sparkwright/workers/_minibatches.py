@@ -69,7 +69,7 @@ class Minibatches:
         rounds = calls(
             self._orders[span.owner][1],
             position=span.start,
-            minibatches=span.count,
+            minibatches=span.size,
             batch_size=settings.batch_size,
         )
         blocks = [shard.gather(rows) for rows in rounds]

@@ -151,7 +151,8 @@ class Replica:
 
         model, optimizer = self.model, self.model.optimizer
         trainable: list[Any] = model.trainable_variables
-        share: Any = self._update_share
+        share = self._update_share
+        convert: Any = tf.cast
         signature = [tf.TensorSpec([None, None, *shape], dtype) for dtype, shape in layout.specs]
 
         def step(arrays: Sequence[Any]) -> Any:
@@ -166,9 +167,8 @@ class Replica:
             gradients = tape.gradient(scaled, trainable)
             before = [] if share is None else [tf.identity(v.value) for v in trainable]
             optimizer.apply_gradients(zip(gradients, trainable, strict=True))
-            for variable, old in zip(trainable, before, strict=False):
-                part = share if old.dtype == tf.float32 else tf.cast(share.value(), old.dtype)
-                variable.assign(old + part * (variable.value - old))
+            for variable, old in zip(trainable, before, strict=False):  # none with `share` None
+                variable.assign(old + convert(share, old.dtype) * (variable.value - old))
             if layout.has_metrics:
                 model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
             return tf.cast(loss, tf.float32)

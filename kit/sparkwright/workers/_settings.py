@@ -45,6 +45,7 @@ class SharingSettings(WorkerSettings):
         threshold: the threshold algorithm.
         residual_clipping: or None.
         combine_mean: updates are divided by the number of workers.
+        adaptive_pieces: whether quick workers may ask for more than a piece at a time.
         mode: of the mesh.
         max_downstreams: likewise.
         max_pending_bytes: likewise.
@@ -59,6 +60,7 @@ class SharingSettings(WorkerSettings):
     encoding_debug_mode: bool
     periodic_gc: bool
     periodic_gc_interval_s: float
+    adaptive_pieces: bool
     mode: str
     max_downstreams: int
     max_pending_bytes: int

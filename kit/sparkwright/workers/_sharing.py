@@ -12,7 +12,7 @@ import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from sparkwright.mesh._ring import Ring
 from sparkwright.mesh._update_mesh import MeshSeat, UpdateMesh
 from sparkwright.runs._protocol import Ending, Failure, Group, Seat
 from sparkwright.runs._work import Span
+from sparkwright.updates import Encoded
 
 from ._control import Dismissed
 from ._local_trainer import RoundDone
@@ -37,6 +38,8 @@ _log = logging.getLogger(__name__)
 _IDLE_S = 0.01
 # How often the residual is measured when nobody debugs the encoding.
 _STATISTICS_S = 1.0
+# A piece of work should take about so long: asking for the next one takes a millisecond.
+_PIECE_S = 0.1
 # What precedes an update's words: minibatches that its sender has trained.
 _CLOCK = struct.Struct("<q")
 # The clock of a worker that has nothing to train: nobody needs to wait for it.
@@ -82,6 +85,7 @@ class SharingWorker:
         self._clock = 0  # minibatches trained, a newcomer's begins where the others are
         self._clocks: dict[int, int] = {}  # of the others, by worker
         self._since_meeting = 0
+        self._wanted = 0  # minibatches of the next piece; 0: as the coordinator sees fit
         self._piece: _Piece | None = None
         self._next: deque[Span] = deque()
         self._epoch = -1
@@ -133,6 +137,8 @@ class SharingWorker:
                 self._meet(order)
             elif order.kind == "deliver":
                 self._member.deliver()
+        if self._piece is None and self._member.synchronised:
+            self._rest()
 
     def _regroup(self, group: Group) -> None:
         """Others have come or gone; whoever has no state yet gets one."""
@@ -243,6 +249,7 @@ class SharingWorker:
                 "examples": 0 if piece is None else piece.examples,
                 "iterations": self._replica.iterations,
                 "wants_more": wants_more,
+                "wanted": self._wanted,
             },
         )
 
@@ -257,8 +264,6 @@ class SharingWorker:
         self._ask(wants_more=wants_more)
         self._piece = None
         self._begin_piece()
-        if self._piece is None:
-            self._rest()
 
     def _rest(self) -> None:
         """Tell the others that there is nothing to do here, so nobody need wait."""
@@ -269,7 +274,7 @@ class SharingWorker:
     def _fetch(self, piece: "_Piece") -> Block:
         """The next minibatch, and begin to gather those after it."""
         ahead = self._settings.prefetch_batches
-        while len(piece.blocks) <= ahead and piece.asked < piece.span.count:
+        while len(piece.blocks) <= ahead and piece.asked < piece.span.size:
             start = piece.span.start + piece.asked
             one = piece.span._replace(start=start, stop=start + 1)
             piece.blocks.append(self._feeder.submit(self._minibatches.gather, one))
@@ -293,6 +298,7 @@ class SharingWorker:
             self._fail(error)
             return
         trained_s = time.perf_counter()
+        residual = self._residual_columns()
         encoded = self._shared.encode(step=self._since_meeting)
         self._clock += 1
         self._since_meeting += 1
@@ -318,9 +324,11 @@ class SharingWorker:
                 "encode": encoded_s - trained_s,
                 "send": ended_s - encoded_s,
             },
-            columns=self._encoding_columns(encoded),
+            columns=self._encoding_columns(encoded, residual),
         )
-        if piece.done == piece.span.count:
+        if self._settings.adaptive_pieces:
+            self._wanted = max(1, int(_PIECE_S / (ended_s - began_s)))
+        if piece.done == piece.span.size:
             self._end_piece()
         self._collect()
 
@@ -380,28 +388,30 @@ class SharingWorker:
         self._mesh.wait(_IDLE_S)
         return False
 
-    def _encoding_columns(self, encoded: Any) -> dict[str, NDArray[np.float32]]:
+    def _residual_columns(self) -> dict[str, float]:
+        """How much waits to be sent, before it is encoded; measured now and then, or always."""
+        debug, now_s = self._settings.encoding_debug_mode, time.monotonic()
+        if not (debug or now_s - self._statistics_s >= _STATISTICS_S):
+            return dict.fromkeys(("residual_p50", "residual_p99", "residual_max"), np.nan)
+        self._statistics_s = now_s
+        statistics = self._shared.statistics(exact=debug)
+        if debug:
+            self._control.send("debug", {"step": self._clock + 1, "line": statistics.line()})
+        median, _, p99, *_ = statistics.percentiles
+        return {"residual_p50": median, "residual_p99": p99, "residual_max": statistics.maximum}
+
+    def _encoding_columns(
+        self, encoded: Encoded, residual: dict[str, float]
+    ) -> dict[str, NDArray[np.float32]]:
+        """What the log tells of a message."""
         values = {
             "threshold": encoded.thresholds[0],
             "sparsity": encoded.selected / encoded.size,
             "message_bytes": encoded.size_bytes + _CLOCK.size,
             "staleness": self._staleness,
+            **residual,
         }
-        debug, now_s = self._settings.encoding_debug_mode, time.monotonic()
-        found = dict.fromkeys(("residual_p50", "residual_p99", "residual_max"), np.nan)
-        if debug or now_s - self._statistics_s >= _STATISTICS_S:
-            self._statistics_s = now_s
-            statistics = self._shared.statistics(exact=debug)
-            median, _, p99, *_ = statistics.percentiles
-            found = {
-                "residual_p50": median,
-                "residual_p99": p99,
-                "residual_max": statistics.maximum,
-            }
-            if debug:
-                line = statistics.line()
-                self._control.send("debug", {"step": self._clock, "line": line})
-        return {name: np.array([value], np.float32) for name, value in (values | found).items()}
+        return {name: np.array([value], np.float32) for name, value in values.items()}
 
     # -- meetings ---------------------------------------------------------------------------
 
@@ -412,7 +422,8 @@ class SharingWorker:
             self._end_piece(wants_more=False)
         self._next.clear()
         self._piece = None
-        ending, failure = "met", None
+        ending: Ending = "met"
+        failure: Failure | None = None
         ring: Ring | None = None
         try:
             ring = self._member.join(group)
@@ -427,23 +438,18 @@ class SharingWorker:
             ending, failure = "failed", self._member.failure_of(error)
         finally:
             self._member.leave(ring, group)
-        self._report(group, ending, failure)
-
-    def _report(self, group: Group, ending: Any, failure: Failure | None) -> None:
-        kind: Ending = ending
-        self._member.report(group, kind, failure)
+        self._member.report(group, ending, failure)
 
     def _average(self, ring: Ring, group: Group, *, validate: bool) -> None:
         member, replica, shared = self._member, self._replica, self._shared
-        metas = [
-            _Meeting.unpack(raw)
-            for raw in ring.all_gather(
-                _Meeting(
-                    self._sequence, self._clock, self._since_meeting,
-                    replica.iterations,
-                ).pack()
-            )
-        ]  # fmt: skip
+        mine = _Meeting(
+            sequence=self._sequence,
+            clock=self._clock,
+            minibatches=self._since_meeting,
+            iterations=replica.iterations,
+        )
+        contents = ring.all_gather(_MEETING.pack(*mine))
+        metas = [_Meeting(*_MEETING.unpack(content)) for content in contents]
         self._catch_up(group, [meta.sequence for meta in metas])
         weights = [meta.minibatches for meta in metas]
         if not sum(weights):
@@ -492,22 +498,16 @@ class _Piece:
         self.blocks: deque[Future[list[Block]]] = deque()
 
 
-_MEETING = struct.Struct("<qqqq")
-
-
-class _Meeting:
+class _Meeting(NamedTuple):
     """What each worker says when they meet."""
 
-    def __init__(self, sequence: int, clock: int, minibatches: int, iterations: int) -> None:
-        self.sequence, self.clock = sequence, clock
-        self.minibatches, self.iterations = minibatches, iterations
+    sequence: int  # of the last update that it sent
+    clock: int
+    minibatches: int  # since the last meeting
+    iterations: int
 
-    def pack(self) -> bytes:
-        return _MEETING.pack(self.sequence, self.clock, self.minibatches, self.iterations)
 
-    @classmethod
-    def unpack(cls, raw: bytes) -> "_Meeting":
-        return cls(*_MEETING.unpack(raw))
+_MEETING = struct.Struct("<qqqq")
 
 
 def _mesh_seat(seat: Seat) -> MeshSeat:

@@ -1,0 +1,950 @@
+"""Gradient sharing: event scripts with the exact actions that follow."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
+from sparkwright.runs._decisions import (
+    Action,
+    CheckpointReceived,
+    ConnectionLost,
+    Dismiss,
+    EndRun,
+    Event,
+    ForgetHistory,
+    KeepCheckpoint,
+    RequestResult,
+    ResultReceived,
+    SendGroup,
+    SendMeeting,
+    SendPiece,
+    SendRegroup,
+    StopRequested,
+    TimerFired,
+    WorkerFailed,
+    WorkerRegistered,
+    WorkerReported,
+    WorkReported,
+)
+from sparkwright.runs._protocol import Failure, Group, Progress, Seat
+from sparkwright.runs._sharing_coordinator import SharingCoordinator
+from sparkwright.runs._work import Span
+
+FAILURE = Failure(worker=1, host="b", kind="non_finite", reason="the loss is NaN")
+NOTHING: list[Action] = []
+GRACE_S = 2.0
+
+
+class Due:
+    """A checkpoint every so many minibatches or seconds."""
+
+    def __init__(self, minibatches: int = 10**9, seconds: float = 1e9) -> None:
+        self.minibatches, self.seconds = minibatches, seconds
+
+    def due(self, rounds_since: int, seconds_since: float) -> bool:
+        enough = rounds_since >= self.minibatches or seconds_since >= self.seconds
+        return rounds_since > 0 and enough
+
+
+class Script:
+    """A coordinator, the clock, and its workers' connections: 10 * worker + attempt.
+
+    Each worker has four minibatches of ten examples an epoch; pieces are of two.
+    """
+
+    def __init__(self, workers: int = 2, epochs: int = 2, **settings: Any) -> None:
+        self.coordinator = SharingCoordinator(
+            workers=workers,
+            epochs=epochs,
+            minibatches=lambda rows: [4] * len(rows),
+            piece_size=lambda _: 2,
+            **settings,
+        )
+        self.workers = workers
+        self.now_s = 0.0
+        self.attempts = [0] * workers
+        self.pieces: dict[int, Span] = {}  # by worker: the last that it was sent
+
+    @property
+    def progress(self) -> Progress:
+        return self.coordinator.progress
+
+    def handle(self, event: Event) -> list[Action]:
+        actions = self.coordinator.handle(event, now_s=self.now_s)
+        for action in actions:
+            if isinstance(action, SendPiece):
+                self.pieces[action.connection // 10] = action.piece
+        return actions
+
+    def connection(self, worker: int) -> int:
+        return 10 * worker + self.attempts[worker]
+
+    def register(self, worker: int, attempt: int = 0) -> list[Action]:
+        self.attempts[worker] = max(attempt, self.attempts[worker])
+        return self.handle(
+            WorkerRegistered(
+                connection=10 * worker + attempt,
+                worker=worker,
+                attempt=attempt,
+                host=f"host-{worker}",
+                address=(f"10.0.0.{worker}", 7000 + attempt),
+                rows=40,
+                validation_rows=worker,
+            )
+        )
+
+    def asks(self, worker: int) -> list[Action]:
+        """It has its state, and wants its first piece."""
+        return self.handle(WorkReported(connection=self.connection(worker)))
+
+    def works(self, worker: int, minibatches: int = 2, *, wants_more: bool = True) -> list[Action]:
+        """It has done so many minibatches of its piece."""
+        return self.handle(
+            WorkReported(
+                connection=self.connection(worker),
+                piece=self.pieces.pop(worker),
+                minibatches=minibatches,
+                examples=10 * minibatches,
+                iterations=7,
+                wants_more=wants_more,
+            )
+        )
+
+    def report(
+        self,
+        worker: int,
+        ending: Any,
+        *,
+        generation: int | None = None,
+        validated: int = 0,
+        failure: Failure | None = None,
+    ) -> list[Action]:
+        generation = self.coordinator.generation if generation is None else generation
+        return self.handle(
+            WorkerReported(
+                connection=self.connection(worker),
+                generation=generation,
+                ending=ending,
+                progress=replace(self.progress, validated=validated),
+                failure=failure,
+            )
+        )
+
+    def all_meet(self, *workers: int, validated: int = 0) -> list[Action]:
+        actions = NOTHING
+        for worker in workers:
+            assert actions == NOTHING
+            actions = self.report(worker, "met", validated=validated)
+        return actions
+
+    def lose(self, worker: int) -> list[Action]:
+        self.pieces.pop(worker, None)
+        return self.handle(ConnectionLost(connection=self.connection(worker)))
+
+    def checkpoint(self) -> list[Action]:
+        return self.handle(CheckpointReceived(progress=self.progress))
+
+    def stop(self) -> list[Action]:
+        return self.handle(StopRequested())
+
+    def tick(self, later_s: float = 0.0) -> list[Action]:
+        self.now_s += later_s
+        return self.handle(TimerFired())
+
+    def deliver(self, worker: int) -> list[Action]:
+        return self.handle(ResultReceived(connection=self.connection(worker)))
+
+    # -- what is expected -------------------------------------------------------------------
+
+    def group(self, members: list[int], source: int) -> Group:
+        return Group(
+            generation=self.coordinator.generation,
+            seats=tuple(
+                Seat(
+                    worker=w,
+                    host=f"10.0.0.{w}",
+                    port=7000 + self.attempts[w],
+                    attempt=self.attempts[w],
+                )
+                for w in members
+            ),
+            rows=(40,) * self.workers,
+            validation_rows=tuple(range(self.workers)),
+            progress=self.progress,
+            source=source,
+        )
+
+    def groups(
+        self, members: list[int], *, source: int, to: list[int] | None = None
+    ) -> list[Action]:
+        """The present group of `members`, sent to all or only `to` some."""
+        group = self.group(members, source)
+        told = members if to is None else to
+        return [SendGroup(connection=self.connection(w), group=group) for w in told]
+
+    def meeting(
+        self, members: list[int], *, validate: bool = False, checkpoint: bool = False
+    ) -> list[Action]:
+        group = self.group(members, source=0)
+        return [
+            SendMeeting(
+                connection=self.connection(w), group=group, validate=validate, checkpoint=checkpoint
+            )
+            for w in members
+        ]
+
+    def piece(self, worker: int, owner: int, epoch: int, start: int, stop: int) -> list[Action]:
+        span = Span(owner, epoch, start, stop)
+        return [SendPiece(connection=self.connection(worker), piece=span)]
+
+    def regroups(self, generation: int, *members: int) -> list[Action]:
+        return [SendRegroup(connection=self.connection(w), generation=generation) for w in members]
+
+    def request(self, worker: int) -> list[Action]:
+        return [RequestResult(connection=self.connection(worker))]
+
+    def dismissals(self, *members: int, reason: str = "") -> list[Action]:
+        return [Dismiss(connection=self.connection(w), reason=reason) for w in members]
+
+
+def starting(workers: int = 2, epochs: int = 2, **settings: Any) -> Script:
+    """All have come and are about to get the driver's state."""
+    script = Script(workers, epochs, **settings)
+    for worker in range(workers):
+        script.register(worker)
+    return script
+
+
+def training(workers: int = 2, epochs: int = 2, **settings: Any) -> Script:
+    """All have their first piece."""
+    script = starting(workers, epochs, **settings)
+    for worker in range(workers):
+        assert script.asks(worker) == script.piece(worker, worker, 0, 0, 2)
+    return script
+
+
+def meeting(workers: int = 2, epochs: int = 2, **settings: Any) -> Script:
+    """All have done their part of the first epoch, and are called to meet."""
+    script = training(workers, epochs, **settings)
+    for worker in [*range(workers), *range(workers)]:
+        script.works(worker)
+    assert script.coordinator.phase == "meeting"
+    return script
+
+
+def owed() -> Script:
+    """One epoch; worker 1 was lost in it; worker 0 has done its part and met."""
+    script = training(epochs=1)
+    script.lose(1)
+    script.works(0)
+    script.works(0)
+    assert script.all_meet(0) == NOTHING
+    return script
+
+
+# -- the regular run ------------------------------------------------------------------------
+
+
+def test_the_group_forms_when_all_have_come_and_starts_from_the_driver() -> None:
+    script = Script(3)
+    assert script.register(2) == NOTHING
+    assert script.register(0) == NOTHING
+    assert script.register(1) == script.groups([0, 1, 2], source=-1)
+    assert script.coordinator.generation == 1
+    assert script.progress.opened == 1
+
+
+def test_who_has_its_state_gets_work_without_waiting_for_others() -> None:
+    script = starting()
+    assert script.asks(1) == script.piece(1, 1, 0, 0, 2)
+    # Data of worker 0 is not there before it has its state.
+    assert script.works(1) == script.piece(1, 1, 0, 2, 4)
+    assert script.works(1) == NOTHING
+
+
+def test_a_run_of_one_epoch_from_beginning_to_end() -> None:
+    script = training(epochs=1)
+    assert script.works(0) == script.piece(0, 0, 0, 2, 4)
+    assert script.works(1) == script.piece(1, 1, 0, 2, 4)
+    assert script.works(0) == NOTHING
+    assert script.works(1) == script.meeting([0, 1], validate=True)
+    assert script.all_meet(0, 1, validated=1) == script.request(0)
+    assert script.deliver(1) == NOTHING
+    assert script.deliver(0) == [*script.dismissals(0, 1), EndRun()]
+    assert script.progress == Progress(
+        epoch=1,
+        averagings=1,
+        opened=1,
+        steps=(4, 4),
+        examples=(40, 40),
+        iterations=7,
+        validated=1,
+    )
+
+
+def test_after_the_meeting_the_next_epoch_begins() -> None:
+    script = meeting()
+    assert script.progress.epoch == 1
+    assert script.all_meet(1, 0) == script.piece(0, 0, 1, 0, 2) + script.piece(1, 1, 1, 0, 2)
+    assert script.coordinator.phase == "training"
+    assert script.progress.averagings == 1
+
+
+def test_the_others_take_pieces_off_a_slow_workers_end() -> None:
+    script = training(epochs=1)
+    assert script.works(0) == script.piece(0, 0, 0, 2, 4)
+    assert script.works(0) == script.piece(0, 1, 0, 2, 4)
+    assert script.works(0) == NOTHING
+    assert script.works(1) == script.meeting([0, 1], validate=True)
+    assert script.progress.steps == (6, 2)
+
+
+def test_what_was_not_done_of_a_piece_is_handed_out_again() -> None:
+    script = training()
+    script.works(0, 1, wants_more=False)
+    assert script.progress.steps == (1, 0)
+    assert script.works(1) == script.piece(1, 1, 0, 2, 4)
+    assert script.works(1) == script.piece(1, 0, 0, 2, 4)
+    assert script.works(1) == script.piece(1, 0, 0, 1, 2)
+
+
+def test_work_that_was_not_given_does_not_count() -> None:
+    script = training()
+    script.pieces[0] = Span(1, 0, 0, 2)
+    assert script.works(0) == NOTHING
+    assert script.progress.steps == (0, 0)
+
+
+def test_ticks_change_nothing_while_all_is_well() -> None:
+    script = training()
+    assert [script.tick(60.0) for _ in range(20)] == [NOTHING] * 20
+
+
+def test_without_validation_data_nothing_is_validated() -> None:
+    script = training(1)
+    script.works(0)
+    assert script.works(0) == script.meeting([0], validate=False)
+
+
+def test_a_run_goes_on_where_its_checkpoint_was() -> None:
+    todo = (Span(0, 0, 3, 4), Span(1, 1, 0, 4))
+    start = Progress(
+        epoch=1, averagings=3, opened=2, todo=todo, steps=(7, 4), examples=(70, 40), validated=1
+    )
+    script = starting(start=start, checkpoints=Due(minibatches=2))
+    assert script.progress == start
+    assert script.asks(0) == script.piece(0, 0, 0, 3, 4)
+    assert script.asks(1) == script.piece(1, 1, 1, 0, 2)
+
+
+# -- a worker is lost -----------------------------------------------------------------------
+
+
+def test_a_worker_lost_while_the_others_gather_is_simply_missing_again() -> None:
+    script = Script(3)
+    script.register(0)
+    script.register(1)
+    assert script.lose(1) == NOTHING
+    assert script.register(2) == NOTHING
+    assert script.register(1, attempt=1) == script.groups([0, 1, 2], source=-1)
+
+
+def test_a_worker_lost_at_the_common_beginning_is_waited_for_during_the_grace() -> None:
+    script = starting(3)
+    assert script.lose(1) == script.regroups(1, 0, 2)
+    assert script.report(0, "broken") == NOTHING
+    assert script.report(2, "broken") == NOTHING
+    assert script.tick(GRACE_S - 0.1) == NOTHING
+    assert script.tick(0.1) == [ForgetHistory(), *script.groups([0, 2], source=-1)]
+
+
+def test_after_a_loss_at_the_beginning_all_begin_together_once_all_are_back() -> None:
+    script = starting(3)
+    script.lose(1)
+    script.report(0, "broken")
+    assert script.register(1, attempt=1) == NOTHING
+    sent = script.report(2, "broken")
+    assert sent == [ForgetHistory(), *script.groups([0, 1, 2], source=-1)]
+
+
+def test_who_had_its_state_before_the_beginning_broke_gives_it_to_the_others() -> None:
+    script = starting(3)
+    script.asks(0)
+    assert script.lose(1) == [
+        *script.regroups(1, 2),
+        *script.groups([0, 2], source=0, to=[0]),
+    ]
+    assert script.report(2, "broken", generation=1) == script.groups([0, 2], source=0)
+
+
+def test_many_workers_whose_beginning_breaks_once_just_begin_again() -> None:
+    workers = 3 * MAX_FRUITLESS_GROUPS
+    script = starting(workers)
+    for worker in range(workers - 1):
+        assert script.report(worker, "broken") == NOTHING
+    sent = script.report(workers - 1, "broken")
+    assert sent == [ForgetHistory(), *script.groups([*range(workers)], source=-1)]
+
+
+def test_when_a_worker_is_lost_the_others_go_on_and_its_part_is_owed() -> None:
+    script = training(3)
+    assert script.lose(1) == script.groups([0, 2], source=0)
+    for worker in (0, 2):
+        assert script.works(worker) == script.piece(worker, worker, 0, 2, 4)
+    assert script.works(0) == NOTHING
+    assert script.works(2) == script.meeting([0, 2], validate=True)
+    assert script.progress.todo == (Span(1, 0, 2, 4), Span(1, 0, 0, 2))
+
+
+def test_a_newcomer_takes_its_state_from_a_ready_one_and_all_pay_what_is_owed() -> None:
+    script = owed()
+    assert script.coordinator.phase == "training"
+    assert script.register(1, attempt=1) == script.groups([0, 1], source=0)
+    assert script.tick(60.0) == NOTHING
+    assert script.asks(1) == script.piece(0, 1, 0, 2, 4) + script.piece(1, 1, 0, 0, 2)
+    assert script.works(1) == NOTHING
+    # What was owed has been done; the epoch has been validated... by worker 0, which has no data.
+    assert script.works(0) == script.meeting([0, 1], validate=True)
+    assert script.all_meet(0, 1, validated=1) == script.request(0)
+    assert script.deliver(0)[-1] == EndRun()
+    assert sum(script.progress.examples) == 80
+
+
+def test_the_source_is_the_first_that_is_ready_not_the_first() -> None:
+    script = training(3)
+    script.lose(0)
+    assert script.register(0, attempt=1) == script.groups([0, 1, 2], source=1)
+
+
+def test_a_newcomer_that_cannot_get_a_state_is_told_again() -> None:
+    script = training()
+    script.lose(1)
+    script.register(1, attempt=1)
+    assert script.report(1, "broken") == script.groups([0, 1], source=0)
+
+
+def test_a_second_newcomer_does_not_disturb_the_first_who_is_told_of_it_later() -> None:
+    script = training(3)
+    script.lose(1)
+    script.lose(2)
+    assert script.register(1, attempt=1) == script.groups([0, 1], source=0)
+    assert script.register(2, attempt=1) == script.groups([0, 1, 2], source=0, to=[0, 2])
+    sent = script.asks(1)
+    assert sent[:2] == script.groups([0, 1, 2], source=0, to=[0, 1])
+    assert sent[2:] == script.piece(1, 1, 0, 2, 4)
+
+
+def test_when_the_source_is_lost_another_newcomer_waits_for_it_to_come_back() -> None:
+    script = training()
+    script.lose(1)
+    script.register(1, attempt=1)
+    assert script.lose(0) == NOTHING
+    assert script.report(1, "broken") == NOTHING
+    assert script.register(0, attempt=1) == [ForgetHistory(), *script.groups([0, 1], source=-1)]
+
+
+def test_all_are_lost_and_training_begins_anew() -> None:
+    script = training()
+    script.works(0)
+    script.lose(0)
+    assert script.lose(1) == NOTHING
+    assert script.tick(60.0) == NOTHING
+    assert script.register(1, attempt=1) == [ForgetHistory(), *script.groups([1], source=-1)]
+    assert script.progress.steps == (0, 0)
+    assert script.progress.todo == (Span(0, 0, 0, 4), Span(1, 0, 0, 4))
+    # Who comes later takes its state from those who have one.
+    assert script.register(0, attempt=1) == NOTHING
+    sent = script.asks(1)
+    assert sent == [*script.groups([0, 1], source=1), *script.piece(1, 1, 0, 0, 2)][:2] + (
+        script.piece(1, 1, 0, 0, 2)
+    )
+
+
+def test_all_are_lost_in_a_meeting_and_training_begins_anew() -> None:
+    script = meeting()
+    script.lose(0)
+    script.lose(1)
+    script.register(0, attempt=1)
+    sent = script.register(1, attempt=1)
+    assert sent == [ForgetHistory(), *script.groups([0, 1], source=-1)]
+    assert script.coordinator.phase == "training"
+    assert script.asks(0) == script.piece(0, 0, 0, 0, 2)
+
+
+def test_losses_of_strangers_and_repeated_ones_are_nothing() -> None:
+    script = training()
+    assert script.handle(ConnectionLost(connection=99)) == NOTHING
+    script.lose(1)
+    assert script.lose(1) == NOTHING
+
+
+# -- attempts -------------------------------------------------------------------------------
+
+
+def test_a_newer_attempt_takes_the_place_and_the_work_of_an_older_one() -> None:
+    script = training()
+    old = script.connection(1)
+    assert script.register(1, attempt=1) == [
+        Dismiss(connection=old, reason="attempt 1 of worker 1 has taken its place"),
+        *script.groups([0, 1], source=0),
+    ]
+    assert script.progress.todo[-1] == Span(1, 0, 0, 2)
+    assert script.handle(ConnectionLost(connection=old)) == NOTHING
+    assert script.coordinator.attempts == {0: 1, 1: 2}
+    assert script.coordinator.present[1].attempt == 1
+    assert script.asks(1) == script.piece(1, 1, 0, 2, 4)
+
+
+def test_nobody_waits_in_a_ring_for_an_attempt_that_was_replaced() -> None:
+    script = meeting(3)
+    ring = script.coordinator.generation
+    script.report(2, "met")
+    assert script.register(1, attempt=1)[1:] == [
+        *script.regroups(ring, 0),
+        *script.groups([0, 1, 2], source=0),
+    ]
+
+
+@pytest.mark.parametrize("attempt", [0, 1])
+def test_an_attempt_that_is_not_newer_is_refused(attempt: int) -> None:
+    script = training()
+    script.register(1, attempt=1)
+    reason = "a newer attempt of worker 1 is already at work"
+    assert script.register(1, attempt=attempt) == [Dismiss(connection=10 + attempt, reason=reason)]
+    assert script.coordinator.present[1].attempt == 1
+
+
+def test_what_comes_from_a_replaced_attempt_is_ignored() -> None:
+    script = training()
+    piece = script.pieces[1]
+    script.register(1, attempt=1)
+    done = WorkReported(connection=10, piece=piece, minibatches=2, examples=20)
+    assert script.handle(done) == NOTHING
+    ended = WorkerReported(connection=10, generation=1, ending="broken", progress=None)
+    assert script.handle(ended) == NOTHING
+    assert script.progress.steps == (0, 0)
+
+
+# -- meetings -------------------------------------------------------------------------------
+
+
+def test_pieces_are_broken_off_for_a_meeting_and_the_rest_is_done_after_it() -> None:
+    script = training(checkpoints=Due(minibatches=2))
+    assert script.works(0) == script.meeting([0, 1], checkpoint=True)
+    assert script.works(1, 1, wants_more=False) == NOTHING
+    script.checkpoint()
+    kept, *pieces = script.all_meet(0, 1)
+    assert isinstance(kept, KeepCheckpoint)
+    assert pieces == script.piece(0, 0, 0, 2, 4) + script.piece(1, 1, 0, 2, 4)
+    assert script.progress.todo == (Span(1, 0, 1, 2),)
+
+
+def test_a_worker_lost_in_a_meeting_frees_those_who_are_still_in_it() -> None:
+    script = meeting(3)
+    ring = script.coordinator.generation
+    assert script.report(2, "met") == NOTHING
+    assert script.lose(1) == script.regroups(ring, 0) + script.groups([0, 2], source=0)
+    assert script.report(0, "broken", generation=ring) == script.meeting([0, 2], validate=True)
+    assert script.all_meet(0, 2, validated=1)[:1] == script.piece(0, 0, 1, 0, 2)
+
+
+def test_a_loss_after_all_others_have_met_needs_no_second_meeting() -> None:
+    script = meeting()
+    script.report(0, "met", validated=1)
+    assert script.lose(1) == script.groups([0], source=0) + script.piece(0, 0, 1, 0, 2)
+    assert script.progress.averagings == 1
+
+
+def test_a_newcomer_lost_while_others_meet_does_not_disturb_them() -> None:
+    script = training(3)
+    script.lose(2)
+    script.register(2, attempt=1)
+    for worker in (0, 1, 0, 1):
+        script.works(worker)
+    assert script.coordinator.phase == "meeting"
+    assert script.lose(2) == script.groups([0, 1], source=0)
+
+
+def test_a_meeting_that_broke_with_nobody_lost_is_held_again() -> None:
+    script = meeting()
+    script.report(0, "met")
+    assert script.report(1, "broken") == script.meeting([0, 1], validate=True)
+    assert script.all_meet(0, 1)[:1] == script.piece(0, 0, 1, 0, 2)
+
+
+def test_an_epoch_is_validated_once_also_if_its_meeting_is_repeated() -> None:
+    script = meeting()
+    script.report(0, "met", validated=1)
+    assert script.report(1, "broken", validated=1) == script.meeting([0, 1], validate=False)
+
+
+def test_a_newcomer_that_is_ready_in_a_meeting_gets_work_after_it() -> None:
+    script = training()
+    script.lose(1)
+    script.works(0)
+    script.works(0)
+    assert script.register(1, attempt=1) == script.groups([0, 1], source=0)
+    assert script.asks(1) == NOTHING
+    sent = script.report(0, "met", generation=3, validated=1)
+    assert sent == script.piece(0, 1, 0, 2, 4) + script.piece(1, 1, 0, 0, 2)
+
+
+def test_if_only_a_newcomer_is_left_of_a_meeting_it_meets_alone() -> None:
+    script = training()
+    script.lose(1)
+    script.works(0)
+    script.works(0)
+    script.register(1, attempt=1)
+    script.asks(1)
+    sent = script.lose(0)
+    assert sent == [
+        SendGroup(connection=11, group=replace(script.group([1], source=0), generation=5)),
+        *script.meeting([1], validate=True),
+    ]
+
+
+@pytest.mark.parametrize("ending", ["met", "broken"])
+def test_reports_of_older_generations_are_ignored(ending: str) -> None:
+    script = meeting()
+    assert script.report(0, ending, generation=1) == NOTHING
+    assert script.report(1, ending, generation=1) == NOTHING
+    assert script.coordinator.phase == "meeting"
+
+
+def test_a_meeting_that_breaks_again_and_again_ends_the_run_with_what_was_learnt() -> None:
+    script = meeting()
+    for _ in range(MAX_FRUITLESS_GROUPS - 1):
+        script.report(0, "broken")
+        assert script.report(1, "broken")[0:1] != script.request(0)
+    sent = script.report(0, "broken")
+    assert sent == script.regroups(script.coordinator.generation, 1) + script.request(0)
+    end = script.deliver(0)[-1]
+    assert isinstance(end, EndRun)
+    assert end.timed_out.startswith("the workers could not meet 5 times.")
+
+
+def test_a_newcomer_that_never_gets_a_state_ends_the_run_with_a_last_meeting() -> None:
+    script = training()
+    script.lose(1)
+    script.register(1, attempt=1)
+    for _ in range(MAX_FRUITLESS_GROUPS - 1):
+        assert script.report(1, "broken") == script.groups([0, 1], source=0)
+    assert script.report(1, "broken") == script.meeting([0])
+    script.works(0, 1, wants_more=False)
+    assert script.all_meet(0) == script.request(0)
+
+
+def test_a_common_beginning_that_never_succeeds_ends_the_run() -> None:
+    script = starting()
+    for _ in range(MAX_FRUITLESS_GROUPS - 1):
+        script.report(0, "broken")
+        assert script.report(1, "broken")[0] == ForgetHistory()
+    sent = script.report(0, "broken")
+    assert sent[:1] == script.regroups(script.coordinator.generation, 1)
+    assert isinstance(sent[-1], EndRun)
+    assert script.coordinator.phase == "over"
+
+
+# -- checkpoints ----------------------------------------------------------------------------
+
+
+def test_a_checkpoint_is_due_after_minibatches_and_kept_with_what_counts_in_it() -> None:
+    script = training(checkpoints=Due(minibatches=2))
+    assert script.works(0) == script.meeting([0, 1], checkpoint=True)
+    assert script.checkpoint() == NOTHING
+    assert script.report(0, "met") == NOTHING
+    # Worker 1's line is slower: its piece is reported after the checkpoint has come.
+    script.works(1, 2, wants_more=False)
+    sent = script.report(1, "met")
+    todo = (Span(0, 0, 2, 4), Span(1, 0, 2, 4))
+    assert sent[0] == KeepCheckpoint(
+        progress=Progress(
+            averagings=1, opened=1, todo=todo, steps=(2, 2), examples=(20, 20), iterations=7
+        )
+    )
+    assert sent[1:] == script.piece(0, 0, 0, 2, 4) + script.piece(1, 1, 0, 2, 4)
+
+
+def test_a_checkpoint_is_due_after_seconds_if_anything_was_learnt() -> None:
+    script = training(checkpoints=Due(seconds=60))
+    assert script.tick(100.0) == NOTHING
+    assert script.works(0) == script.meeting([0, 1], checkpoint=True)
+    script.works(1, 0, wants_more=False)
+    script.checkpoint()
+    script.all_meet(0, 1)
+    script.works(0)
+    assert script.tick(59.0) == NOTHING
+    assert script.tick(1.0) == script.meeting([0, 1], checkpoint=True)
+
+
+def test_a_checkpoint_that_is_due_at_the_epochs_end_needs_no_meeting_of_its_own() -> None:
+    script = training(1, epochs=2, checkpoints=Due(minibatches=4))
+    script.works(0)
+    assert script.works(0) == script.meeting([0], checkpoint=True)
+    script.checkpoint()
+    assert script.all_meet(0)[1:] == script.piece(0, 0, 1, 0, 2)
+
+
+def test_a_checkpoint_whose_meeting_broke_is_asked_for_again() -> None:
+    script = training(checkpoints=Due(minibatches=2))
+    script.works(0)
+    script.works(1, 0, wants_more=False)
+    script.checkpoint()
+    script.report(0, "met")
+    assert script.report(1, "broken") == script.meeting([0, 1], checkpoint=True)
+    # The one that came is not kept for the one that is to come.
+    assert script.report(0, "met") == NOTHING
+    assert script.report(1, "met") == script.meeting([0, 1], checkpoint=True)
+
+
+def test_all_are_lost_and_training_goes_on_from_the_last_checkpoint() -> None:
+    script = training(checkpoints=Due(minibatches=2))
+    script.works(0)
+    script.works(1, 0, wants_more=False)
+    script.checkpoint()
+    script.all_meet(0, 1)
+    kept = script.progress
+    assert script.works(0) == script.meeting([0, 1], checkpoint=True)
+    script.checkpoint()
+    script.lose(0)
+    script.lose(1)
+    script.register(0, attempt=1)
+    sent = script.register(1, attempt=1)
+    assert sent == [ForgetHistory(), *script.groups([0, 1], source=-1)]
+    assert (script.progress.steps, script.progress.averagings) == (kept.steps, 1)
+    # That checkpoint is not due again, and what came of the broken one is void.
+    assert isinstance(script.asks(0)[0], SendPiece)
+    assert script.works(0) == script.meeting([0], checkpoint=True)
+    assert script.report(0, "met")[0] == script.meeting([0], checkpoint=True)[0]
+
+
+def test_a_checkpoint_of_another_meeting_is_not_kept() -> None:
+    script = meeting()
+    script.handle(CheckpointReceived(progress=replace(script.progress, averagings=5)))
+    assert not any(isinstance(action, KeepCheckpoint) for action in script.all_meet(0, 1))
+
+
+# -- stop -----------------------------------------------------------------------------------
+
+
+def test_stop_before_all_have_come_ends_at_once() -> None:
+    script = Script()
+    script.register(0)
+    assert script.stop() == [*script.dismissals(0), EndRun(stopped=True)]
+    assert script.register(1) == script.dismissals(1, reason="the run has ended")
+
+
+def test_stop_at_the_common_beginning_ends_at_once() -> None:
+    script = starting()
+    assert script.stop() == [ForgetHistory(), *script.dismissals(0, 1), EndRun(stopped=True)]
+
+
+def test_stop_while_training_ends_with_a_last_meeting() -> None:
+    script = training()
+    assert script.stop() == script.meeting([0, 1])
+    assert script.stop() == NOTHING
+    script.works(0, 1, wants_more=False)
+    script.works(1, 0, wants_more=False)
+    assert script.all_meet(0, 1) == script.request(0)
+    assert script.deliver(0) == [*script.dismissals(0, 1), EndRun(stopped=True)]
+    assert script.progress.steps == (1, 0)
+
+
+def test_stop_in_a_meeting_makes_it_the_last() -> None:
+    script = meeting()
+    assert script.stop() == NOTHING
+    assert script.all_meet(0, 1) == script.request(0)
+    assert script.deliver(0)[-1] == EndRun(stopped=True)
+
+
+def test_stop_in_the_last_meeting_is_a_regular_end() -> None:
+    script = meeting(epochs=1)
+    script.stop()
+    script.all_meet(0, 1)
+    assert script.deliver(0)[-1] == EndRun(stopped=False)
+
+
+def test_a_last_meeting_that_is_repeated_does_without_validation_and_checkpoint() -> None:
+    script = meeting(checkpoints=Due(minibatches=4))
+    script.stop()
+    script.report(0, "broken")
+    assert script.report(1, "broken") == script.meeting([0, 1])
+
+
+def test_stop_while_delivering_changes_nothing() -> None:
+    script = meeting(epochs=1)
+    script.all_meet(0, 1)
+    assert script.stop() == NOTHING
+    assert script.deliver(0)[-1] == EndRun(stopped=False)
+    assert script.stop() == NOTHING
+
+
+def test_stop_while_owed_work_is_waited_for_ends_the_run() -> None:
+    script = owed()
+    assert script.stop() == script.meeting([0])
+    assert script.all_meet(0) == script.request(0)
+    assert script.deliver(0)[-1] == EndRun(stopped=True)
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_stop_and_the_loss_of_all_keep_nothing(epochs: int) -> None:
+    script = meeting(1, epochs)
+    script.stop()
+    assert script.lose(0) == [ForgetHistory(), EndRun(stopped=True)]
+
+
+def test_who_comes_after_stop_is_sent_away_and_not_missed_either() -> None:
+    script = training()
+    script.lose(1)
+    script.stop()
+    assert script.register(1, attempt=1) == script.dismissals(1, reason="the run has ended")
+    assert script.tick(1000.0) == NOTHING
+    script.all_meet(0)
+    assert script.deliver(0)[-1] == EndRun(stopped=True)
+
+
+# -- failure --------------------------------------------------------------------------------
+
+
+def test_a_failing_worker_leads_to_a_last_meeting_and_what_was_learnt_is_kept() -> None:
+    script = training()
+    script.works(1, 1, wants_more=False)
+    assert script.report(1, "failed", generation=1, failure=FAILURE) == script.meeting([0, 1])
+    script.works(0, 0, wants_more=False)
+    assert script.all_meet(0, 1) == script.request(0)
+    assert script.deliver(0) == [*script.dismissals(0, 1), EndRun(failure=FAILURE)]
+
+
+def test_who_fails_before_it_knows_of_a_meeting_still_comes_to_it() -> None:
+    script = training(checkpoints=Due(minibatches=2))
+    script.works(0)
+    script.works(1, 1, wants_more=False)
+    assert script.report(1, "failed", generation=1, failure=FAILURE) == NOTHING
+    assert script.report(0, "met") == NOTHING
+    assert script.report(1, "met") == script.request(0)
+
+
+def test_who_fails_in_a_meeting_comes_to_the_last_one() -> None:
+    script = meeting()
+    assert script.report(1, "failed", failure=FAILURE) == NOTHING
+    assert script.report(0, "broken") == script.meeting([0, 1])
+    assert script.all_meet(0, 1) == script.request(0)
+
+
+def test_a_failure_at_the_common_beginning_ends_the_run() -> None:
+    script = starting()
+    assert script.report(1, "failed", failure=FAILURE) == [
+        *script.dismissals(0, 1),
+        EndRun(failure=FAILURE),
+    ]
+
+
+def test_a_worker_that_fails_before_it_registers_ends_the_run_in_its_phase() -> None:
+    script = Script()
+    script.register(0)
+    failed = WorkerFailed(failure=FAILURE)
+    assert script.handle(failed) == [*script.dismissals(0), EndRun(failure=FAILURE)]
+    script = training()
+    assert script.handle(failed) == script.meeting([0, 1])
+
+
+def test_the_first_failure_is_named_and_stop_does_not_hide_it() -> None:
+    script = training()
+    script.handle(WorkerFailed(failure=FAILURE))
+    script.handle(WorkerFailed(failure=Failure(worker=0, reason="second")))
+    script.stop()
+    script.all_meet(0, 1)
+    assert script.deliver(0)[-1] == EndRun(stopped=True, failure=FAILURE)
+
+
+def test_a_failure_after_the_end_of_training_does_not_spoil_the_result() -> None:
+    script = meeting(epochs=1)
+    script.all_meet(0, 1)
+    assert script.handle(WorkerFailed(failure=FAILURE)) == NOTHING
+    assert script.report(1, "failed", failure=FAILURE) == NOTHING
+    assert script.deliver(0)[-1] == EndRun()
+
+
+# -- delivering -----------------------------------------------------------------------------
+
+
+def test_another_is_asked_when_the_delivering_worker_is_lost() -> None:
+    script = meeting(3, epochs=1)
+    script.all_meet(0, 1, 2)
+    assert script.lose(2) == NOTHING
+    assert script.lose(0) == script.request(1)
+    assert script.deliver(1) == [*script.dismissals(1), EndRun()]
+
+
+def test_one_who_met_delivers_rather_than_a_newcomer() -> None:
+    script = training()
+    script.lose(0)
+    script.works(1)
+    script.works(1)
+    script.register(0, attempt=1)
+    script.asks(0)
+    script.stop()
+    assert script.report(1, "met", generation=3) == script.request(1)
+
+
+def test_who_comes_while_the_result_is_delivered_is_sent_away() -> None:
+    script = meeting(epochs=1)
+    script.all_meet(0, 1)
+    script.lose(1)
+    assert script.register(1, attempt=1) == script.dismissals(1, reason="the run has ended")
+
+
+def test_when_all_are_lost_before_one_delivered_the_run_fails() -> None:
+    script = meeting(epochs=1)
+    script.all_meet(0, 1)
+    script.lose(0)
+    assert script.lose(1) == [
+        EndRun(timed_out="all workers were lost before one delivered the result.")
+    ]
+
+
+# -- time-outs ------------------------------------------------------------------------------
+
+
+def test_a_lost_worker_is_not_waited_for_without_end_but_what_was_learnt_is_kept() -> None:
+    script = owed()
+    assert script.tick(120.0) == NOTHING
+    assert script.tick(0.1) == script.meeting([0])
+    assert script.all_meet(0) == script.request(0)
+    end = script.deliver(0)[-1]
+    assert isinstance(end, EndRun)
+    assert end.timed_out.startswith("worker 1 was lost and Spark did not start it again within")
+    assert not end.stopped
+
+
+def test_when_all_are_lost_and_none_comes_back_the_run_ends() -> None:
+    script = training()
+    script.lose(0)
+    script.lose(1)
+    (end,) = script.tick(120.1)
+    assert isinstance(end, EndRun)
+    assert end.timed_out.startswith("worker 0 was lost")
+
+
+def test_when_not_all_come_the_run_ends_and_says_why() -> None:
+    script = Script(rendezvous_timeout_s=60)
+    script.register(1)
+    assert script.tick(60.0) == NOTHING
+    dismissal, end = script.tick(0.1)
+    assert isinstance(end, EndRun)
+    assert end.timed_out.startswith("the driver waited 60 s for 2 workers and 1 came")
+    assert [dismissal] == script.dismissals(1, reason=end.timed_out)
+
+
+def test_nothing_happens_after_the_end() -> None:
+    script = meeting(epochs=1)
+    script.stop()
+    script.all_meet(0, 1)
+    script.deliver(0)
+    assert script.tick(1e6) == NOTHING
+    assert script.lose(0) == NOTHING
+    assert script.deliver(0) == NOTHING
+    assert script.asks(1) == NOTHING
+    assert script.report(1, "broken") == NOTHING

@@ -1,0 +1,577 @@
+"""A run of gradient sharing with simulated workers: killed, silent, replaced, failing, late."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from sparkwright.runs._decisions import (
+    Action,
+    CheckpointReceived,
+    ConnectionLost,
+    Dismiss,
+    EndRun,
+    Event,
+    ForgetHistory,
+    KeepCheckpoint,
+    RequestResult,
+    ResultReceived,
+    SendGroup,
+    SendMeeting,
+    SendPiece,
+    SendRegroup,
+    StopRequested,
+    TimerFired,
+    WorkerFailed,
+    WorkerRegistered,
+    WorkerReported,
+    WorkReported,
+)
+from sparkwright.runs._protocol import Failure, Group, Progress
+from sparkwright.runs._sharing_coordinator import SharingCoordinator
+from sparkwright.runs._work import Span
+
+MINIBATCHES = (5, 3, 4)  # of each worker in an epoch, of one example each
+WORKERS, EPOCHS = len(MINIBATCHES), 2
+PIECE = 2
+EVERYTHING = {
+    (worker, epoch, number)
+    for epoch in range(EPOCHS)
+    for worker, count in enumerate(MINIBATCHES)
+    for number in range(count)
+}
+ALWAYS = 1 << 62
+
+Learnt = set[tuple[int, int, int]]  # the minibatches that a state has seen
+
+
+def members(span: Span) -> Learnt:
+    return {(span.owner, span.epoch, number) for number in range(span.start, span.stop)}
+
+
+class EveryFourMinibatches:
+    def due(self, rounds_since: int, seconds_since: float) -> bool:
+        return rounds_since >= 4 or (rounds_since > 0 and seconds_since >= 5.0)
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Travels to the driver, but not to its rules."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What arrives with `CheckpointReceived`."""
+
+    progress: Progress
+    learnt: frozenset[tuple[int, int, int]]
+
+
+Sent = Event | Validation | Checkpoint
+
+
+@dataclass(eq=False)
+class Ring:
+    """One meeting, or the common beginning: nobody is through before all have contributed."""
+
+    group: Group
+    order: SendMeeting | None  # None: the common beginning
+    learnt: Learnt = field(default_factory=Learnt)  # where those who begin begin
+    contributed: set[int] = field(default_factory=set[int])  # connections
+    left: set[int] = field(default_factory=set[int])  # before its end
+
+    @property
+    def connections(self) -> list[int]:
+        return [seat.port for seat in self.group.seats]
+
+
+@dataclass(eq=False)
+class Worker:
+    """One attempt of one worker; does one thing at a time, as `SharingWorker` does."""
+
+    connection: int
+    worker: int
+    attempt: int
+    alive: bool = True
+    silent: bool = False  # neither does anything nor closes its connections
+    sent: deque[Sent] = field(default_factory=deque[Sent])  # on their way to the driver
+    orders: deque[Action] = field(default_factory=deque[Action])  # on their way from it
+    inbox: deque[Action] = field(default_factory=deque[Action])
+    abandoned: int = 0  # rings up to this generation are not to be waited for
+    group: Group | None = None
+    learnt: Learnt | None = None  # shared by all who share updates; None: no state
+    progress: Progress | None = None
+    ring: Ring | None = None
+    source: "Worker | None" = None  # from whom it is fetching its state
+    waited: int = 0
+    piece: Span | None = None
+    done: int = 0
+
+    def arrive(self, order: Action) -> None:
+        """The reader's thread: what ends a wait acts at once."""
+        if isinstance(order, SendRegroup):
+            self.abandoned = max(self.abandoned, order.generation)
+            return
+        if isinstance(order, Dismiss):
+            self.abandoned = ALWAYS
+        self.inbox.append(order)
+
+    def turn(self, world: "Runs") -> bool:
+        """The next thing that this worker does; False if it has to wait."""
+        if not self.alive:
+            return False
+        if self.ring is not None:
+            return self.meet(self.ring, world)
+        if self.source is not None:
+            return self.fetch(self.source)
+        if self.inbox:
+            self.obey(self.inbox.popleft(), world)
+            return True
+        return self.train(world)
+
+    def obey(self, order: Action, world: "Runs") -> None:
+        match order:
+            case SendGroup(group=group):
+                self.group = group
+                if self.learnt is None and group.source < 0:
+                    self.ring = world.ring(group, None)
+                elif self.learnt is None:
+                    self.source, self.waited = world.attempts[group.seats[group.source].port], 0
+                    assert self.source.learnt is not None, "the source has no state"
+            case SendPiece(piece=piece):
+                assert self.learnt is not None
+                assert self.piece is None, "it has a piece already"
+                self.piece, self.done = piece, 0
+            case SendMeeting(group=group):
+                assert self.learnt is not None, "it has nothing to average"
+                if self.piece is not None:
+                    self.report_work(wants_more=False)
+                self.ring = world.ring(group, order)
+            case RequestResult():
+                assert self.learnt is not None
+                self.sent.append(ResultReceived(connection=self.connection))
+            case Dismiss():
+                self.die()
+            case _:
+                raise AssertionError(order)
+
+    def die(self, arriving: int = ALWAYS) -> None:
+        """Only the first `arriving` messages that are on their way still arrive."""
+        self.alive, self.ring, self.source = False, None, None
+        while len(self.sent) > arriving:
+            self.sent.pop()
+        self.sent.append(ConnectionLost(connection=self.connection))
+
+    # -- with others ------------------------------------------------------------------------
+
+    def meet(self, ring: Ring, world: "Runs") -> bool:
+        if ring.group.generation <= self.abandoned or world.is_broken(ring):
+            self.leave("broken")
+        elif self.connection not in ring.contributed:
+            ring.contributed.add(self.connection)
+        elif not ring.contributed.issuperset(ring.connections):
+            return False
+        elif ring.order is None:
+            self.ring, self.learnt, self.progress = None, ring.learnt, ring.group.progress
+            self.report_work()
+        else:
+            self.average(ring.group, ring.order)
+        return True
+
+    def average(self, group: Group, order: SendMeeting) -> None:
+        assert self.learnt is not None
+        self.progress = group.progress
+        first = group.rank_of(self.worker) == 0
+        if order.validate:
+            self.progress = replace(self.progress, validated=self.progress.epoch)
+            if first:
+                self.sent.append(Validation(self.progress.epoch))
+        if order.checkpoint and first:
+            self.sent.append(Checkpoint(self.progress, frozenset(self.learnt)))
+        self.ring = None
+        self.report(group, "met")
+
+    def leave(self, ending: str, failure: Failure | None = None) -> None:
+        assert self.ring is not None
+        ring, self.ring = self.ring, None
+        ring.left.add(self.connection)
+        self.report(ring.group, ending, failure)
+
+    def fetch(self, source: "Worker") -> bool:
+        self.waited += 1
+        busy = source.silent or source.ring is not None or source.source is not None
+        if source.alive and busy and self.waited < 10:
+            return False
+        self.source = None
+        assert self.group is not None
+        if source.alive and not busy:
+            self.learnt, self.progress = source.learnt, self.group.progress
+            self.report_work()
+        else:
+            self.report(self.group, "broken")
+        return True
+
+    # -- alone ------------------------------------------------------------------------------
+
+    def train(self, world: "Runs") -> bool:
+        if self.piece is None:
+            return False
+        assert self.group is not None
+        assert self.learnt is not None
+        if self.piece.owner != self.worker:
+            seats = [seat for seat in self.group.seats if seat.worker == self.piece.owner]
+            owner = world.attempts[seats[0].port] if seats else None
+            if owner is None or not owner.alive or owner.silent:
+                self.report_work()
+                return True
+        self.learnt.add((self.piece.owner, self.piece.epoch, self.piece.start + self.done))
+        self.done += 1
+        if self.done == self.piece.size:
+            self.report_work()
+        return True
+
+    def fail(self, failure: Failure) -> None:
+        if self.ring is not None:
+            self.leave("failed", failure)
+            return
+        assert self.group is not None
+        self.source = None
+        if self.piece is not None:
+            self.report_work(wants_more=False)
+        self.report(self.group, "failed", failure)
+
+    def report_work(self, *, wants_more: bool = True) -> None:
+        self.sent.append(
+            WorkReported(
+                connection=self.connection,
+                piece=self.piece,
+                minibatches=self.done if self.piece else 0,
+                examples=self.done if self.piece else 0,
+                wants_more=wants_more,
+            )
+        )
+        self.piece = None
+
+    def report(self, group: Group, ending: str, failure: Failure | None = None) -> None:
+        self.sent.append(
+            WorkerReported(
+                connection=self.connection,
+                generation=group.generation,
+                ending=ending,  # pyright: ignore[reportArgumentType]
+                progress=self.progress,
+                failure=failure,
+            )
+        )
+
+
+class Runs(RuleBasedStateMachine):
+    """What happens to a run, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.coordinator = SharingCoordinator(
+            workers=WORKERS,
+            epochs=EPOCHS,
+            minibatches=lambda rows: rows,
+            piece_size=lambda _: PIECE,
+            checkpoints=EveryFourMinibatches(),
+            rendezvous_timeout_s=1e9,
+            queue_timeout_s=1e9,
+            replacement_timeout_s=1e9,
+        )
+        self.now_s = 0.0
+        self.attempts: dict[int, Worker] = {}  # by connection
+        self.latest: dict[int, Worker] = {}  # by worker
+        self.rings: dict[int, Ring] = {}
+        self.gone: set[int] = set()  # connections that are lost or dismissed
+        self.told: dict[int, Group] = {}  # by connection: as the driver sees it
+        self.pieces: dict[int, Span] = {}  # likewise
+        self.arrived: Checkpoint | None = None
+        self.kept: frozenset[tuple[int, int, int]] = frozenset()  # in the last checkpoint
+        self.validated: list[int] = []
+        self.past: list[Event] = []
+        self.generation = 0
+        self.end: EndRun | None = None
+        self.deliverer: Worker | None = None
+        self.asked_to_stop = self.any_lost = False
+        self.failures: list[Failure] = []
+        self.breaks = 0  # rings that broke without a loss
+        for worker in range(WORKERS):
+            self.begin(worker, attempt=0)
+
+    def begin(self, worker: int, *, attempt: int) -> None:
+        found = Worker(connection=100 * attempt + worker, worker=worker, attempt=attempt)
+        self.attempts[found.connection] = self.latest[worker] = found
+        found.sent.append(
+            WorkerRegistered(
+                connection=found.connection,
+                worker=worker,
+                attempt=attempt,
+                host="",
+                address=("", found.connection),
+                rows=MINIBATCHES[worker],
+                validation_rows=worker,
+            )
+        )
+
+    def ring(self, group: Group, order: SendMeeting | None) -> Ring:
+        return self.rings.setdefault(group.generation, Ring(group, order, set(self.kept)))
+
+    def is_broken(self, ring: Ring) -> bool:
+        """Whether a member has closed its connections; a silent one has not."""
+        inside = [c for c in ring.connections if c not in ring.contributed]
+        return bool(ring.left) or not all(self.attempts[c].alive for c in inside)
+
+    # -- the driver's side ------------------------------------------------------------------
+
+    def take(self, sent: Sent) -> None:
+        match sent:
+            case Validation(epoch=epoch):
+                self.validated.append(epoch)
+            case Checkpoint(progress=progress):
+                self.arrived = sent
+                self.handle(CheckpointReceived(progress=progress))
+            case _:
+                self.handle(sent)
+
+    def handle(self, event: Event) -> None:
+        if isinstance(event, WorkerReported | ConnectionLost | ResultReceived | StopRequested):
+            self.past.append(event)
+        match event:
+            case ConnectionLost(connection=c):
+                self.gone.add(c)
+                self.pieces.pop(c, None)
+            case WorkReported(connection=c, piece=piece) if piece is not None and c in self.pieces:
+                assert self.pieces.pop(c) == piece
+            case _:
+                pass
+        for action in self.coordinator.handle(event, now_s=self.now_s):
+            self.perform(action)
+        self.check_the_ledger()
+
+    def perform(self, action: Action) -> None:
+        assert self.end is None or isinstance(action, Dismiss), "the run has ended"
+        match action:
+            case EndRun():
+                self.end = action
+                return
+            case ForgetHistory():
+                assert not self.pieces
+                assert self.coordinator.progress.steps == self.coordinator.progress.examples
+                self.validated = [e for e in self.validated if e <= self.coordinator.progress.epoch]
+                return
+            case KeepCheckpoint(progress=progress):
+                assert self.arrived is not None
+                left = {part for span in progress.todo for part in members(span)}
+                opened = {part for part in EVERYTHING if part[1] < progress.opened}
+                assert self.arrived.learnt >= opened - left, "what counts is not in it"
+                self.kept = self.arrived.learnt
+                return
+            case SendGroup(connection=c, group=group):
+                self.told[c] = group
+            case SendPiece(connection=c, piece=piece):
+                assert c not in self.pieces, "it has a piece already"
+                seats = {seat.worker: seat.port for seat in self.told[c].seats}
+                assert seats[piece.owner] not in self.gone, "it does not know where the data is"
+                assert piece.size
+                self.pieces[c] = piece
+            case RequestResult(connection=c):
+                self.deliverer = self.attempts[c]
+            case Dismiss(connection=c):
+                self.pieces.pop(c, None)
+            case _:
+                pass
+        connection = getattr(action, "connection")  # noqa: B009 (all others have one)
+        assert connection not in self.gone, "it is gone"
+        if isinstance(action, Dismiss):
+            self.gone.add(connection)
+        self.attempts[connection].orders.append(action)
+
+    def check_the_ledger(self) -> None:
+        """Each minibatch is left, handed out or done: once."""
+        progress = self.coordinator.progress
+        spans = [*progress.todo, *(self.pieces.values() if self.end is None else ())]
+        places = [part for span in spans for part in members(span)]
+        assert len(places) == len(set(places)), "pieces overlap"
+        if self.end is None:
+            assert len(places) + sum(progress.steps) == progress.opened * sum(MINIBATCHES)
+
+    # -- what may happen --------------------------------------------------------------------
+
+    going_on = precondition(lambda self: self.end is None)
+    under_way = precondition(lambda self: self.end is None and self.generation > 2)
+
+    @initialize(moments=st.sampled_from([6, 12, 3, 20, 0]))
+    def all_went_well_before(self, moments: int) -> None:
+        self.all_goes_well(moments)
+
+    @going_on
+    @rule(moments=st.integers(1, 6))
+    def all_goes_well(self, moments: int) -> None:
+        for _ in range(moments):
+            if self.end is None:
+                self.everything_goes_well_for_a_moment()
+
+    @going_on
+    @rule(data=st.data())
+    def messages_arrive_at_the_driver(self, data: st.DataObject) -> None:
+        waiting = [w for w in self.attempts.values() if w.sent and not w.silent]
+        if waiting:
+            self.take(data.draw(st.sampled_from(waiting)).sent.popleft())
+
+    @going_on
+    @rule(data=st.data())
+    def orders_arrive_at_a_worker(self, data: st.DataObject) -> None:
+        worker = self.one(data, lambda w: bool(w.orders))
+        while worker is not None and worker.orders:
+            worker.arrive(worker.orders.popleft())
+
+    @going_on
+    @rule(data=st.data(), turns=st.integers(1, 4))
+    def one_worker_works(self, data: st.DataObject, turns: int) -> None:
+        worker = self.one(data, lambda w: not w.silent)
+        while worker is not None and turns and worker.turn(self):
+            turns -= 1
+
+    @going_on
+    @rule(data=st.data())
+    def a_ring_breaks_at_one_worker(self, data: st.DataObject) -> None:
+        worker = self.one(data, lambda w: w.ring is not None and not w.silent)
+        if worker is not None:
+            self.breaks += 1
+            worker.leave("broken")
+
+    @under_way
+    @rule(data=st.data())
+    def a_worker_fails(self, data: st.DataObject) -> None:
+        worker = self.one(data, lambda w: w.group is not None and not w.silent)
+        if worker is not None:
+            self.failures.append(Failure(worker=worker.worker))
+            worker.fail(self.failures[-1])
+
+    @under_way
+    @rule()
+    def a_worker_fails_before_it_registers(self) -> None:
+        self.failures.append(Failure(worker=0))
+        self.handle(WorkerFailed(failure=self.failures[-1]))
+
+    @under_way
+    @rule()
+    def the_user_stops_the_run(self) -> None:
+        self.asked_to_stop = True
+        self.handle(StopRequested())
+
+    @going_on
+    @rule(data=st.data(), arriving=st.sampled_from([ALWAYS, 0, 1, 2]), moments=st.integers(0, 4))
+    def a_worker_is_killed(self, data: st.DataObject, arriving: int, moments: int) -> None:
+        worker = self.one(data, lambda w: not w.silent)
+        if worker is not None:
+            self.any_lost = True
+            worker.die(arriving)
+            self.all_goes_well(moments)
+
+    @going_on
+    @rule(data=st.data(), replaced=st.booleans())
+    def a_worker_falls_silent(self, data: st.DataObject, replaced: bool) -> None:
+        worker = self.one(data, lambda w: not w.silent)
+        if worker is None:
+            return
+        worker.sent.clear()
+        self.any_lost = worker.silent = True
+        if replaced:  # before it is missed
+            self.begin(worker.worker, attempt=self.latest[worker.worker].attempt + 1)
+            self.take(self.latest[worker.worker].sent.popleft())
+
+    @going_on
+    @rule(data=st.data())
+    def a_worker_is_given_up_but_goes_on(self, data: st.DataObject) -> None:
+        worker = self.one(data, lambda w: not w.silent)
+        if worker is not None and worker.connection not in self.gone:
+            self.any_lost = True
+            worker.sent.clear()
+            worker.orders.append(Dismiss(connection=worker.connection))
+            self.handle(ConnectionLost(connection=worker.connection))
+
+    @going_on
+    @rule(data=st.data())
+    def a_lost_worker_is_started_again(self, data: st.DataObject) -> None:
+        lost = [w for w in self.latest.values() if not w.alive or w.silent]
+        if lost:
+            worker = data.draw(st.sampled_from(lost))
+            self.begin(worker.worker, attempt=worker.attempt + 1)
+
+    @going_on
+    @rule(later_s=st.floats(0.1, 6.0))
+    def time_passes(self, later_s: float) -> None:
+        self.now_s += later_s
+        self.handle(TimerFired())
+
+    @rule(data=st.data())
+    def a_message_is_repeated(self, data: st.DataObject) -> None:
+        if self.past:
+            self.handle(data.draw(st.sampled_from(self.past[-20:])))
+
+    def one(self, data: st.DataObject, suits: Callable[[Worker], bool]) -> Worker | None:
+        found = [w for w in self.attempts.values() if w.alive and suits(w)]
+        return data.draw(st.sampled_from(found)) if found else None
+
+    # -- what must hold ---------------------------------------------------------------------
+
+    @invariant()
+    def generations_only_grow(self) -> None:
+        assert self.coordinator.generation >= self.generation
+        self.generation = self.coordinator.generation
+
+    @invariant()
+    def a_run_that_is_over_has_ended(self) -> None:
+        assert (self.coordinator.phase == "over") == (self.end is not None)
+
+    def teardown(self) -> None:
+        """Left alone, with lost workers replaced, every run ends."""
+        self.all_goes_well(300)
+        assert self.end is not None, f"the run did not end: {self.coordinator.phase}"
+        end, progress = self.end, self.coordinator.progress
+        if end.failure is not None:
+            assert end.failure in self.failures
+        elif end.timed_out.startswith("the workers could not meet"):
+            assert self.breaks >= 5
+        elif end.timed_out:
+            assert end.timed_out == "all workers were lost before one delivered the result."
+        elif end.stopped:
+            assert self.asked_to_stop
+        else:
+            assert (progress.epoch, progress.todo) == (EPOCHS, ())
+            assert sum(progress.steps) == sum(progress.examples) == len(EVERYTHING)
+            assert self.deliverer is not None
+            assert self.deliverer.learnt == EVERYTHING
+            if not self.any_lost:
+                assert self.validated == [*range(1, progress.validated + 1)]
+                assert self.asked_to_stop or progress.validated == EPOCHS
+
+    def everything_goes_well_for_a_moment(self) -> None:
+        for latest in list(self.latest.values()):
+            if not latest.sent and (latest.silent or not latest.alive):
+                self.begin(latest.worker, attempt=latest.attempt + 1)
+        for worker in list(self.attempts.values()):
+            if worker.silent and worker.connection not in self.gone:
+                worker.sent = deque([ConnectionLost(connection=worker.connection)])
+            while worker.sent and self.end is None:
+                self.take(worker.sent.popleft())
+            while worker.orders:
+                worker.arrive(worker.orders.popleft())
+            for _ in range(0 if worker.silent else 3):
+                source = worker.source
+                worker.turn(self)
+                self.breaks += source is not None and worker.waited >= 10
+        self.now_s += 0.2
+        if self.end is None:
+            self.handle(TimerFired())
+
+
+TestRuns = Runs.TestCase
+TestRuns.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
