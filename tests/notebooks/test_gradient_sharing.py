@@ -1,0 +1,119 @@
+"""The notebook that compares averaging with sharing, executed from top to bottom."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from sparkwright_widgets._offline_html import outside_resources
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "02_gradient_sharing.ipynb"
+EPOCHS, MINIBATCHES, PARAMETERS = 15, 46, 431_080  # of all workers in an epoch; of LeNet
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """The folder with everything that executing the notebook leaves."""
+    folder = tmp_path_factory.mktemp("a place for reports")
+    completed = subprocess.run(
+        [
+            *(sys.executable, "-m", "sparkwright_widgets.report", NOTEBOOK),
+            *("--output", folder / "gradient_sharing.html"),
+        ],
+        env={**os.environ, "SPARKWRIGHT_REPORTS": str(folder), "SPARKWRIGHT_DEMO_WORKERS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(reports):
+    return json.loads((reports / "gradient_sharing.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def html(reports):
+    return (reports / "gradient_sharing.html").read_text()
+
+
+@pytest.mark.spark
+def test_both_ways_learn_to_read_digits(results):
+    assert results["workers"] == 2
+    assert results["averaging_accuracy"] > 0.93
+    assert results["sharing_accuracy"] > 0.93
+    assert results["averaging_seconds"] > 0
+    assert results["sharing_seconds"] > 0
+
+
+@pytest.mark.spark
+def test_messages_are_small_beside_dense_updates(results):
+    assert results["dense_bytes"] == EPOCHS * MINIBATCHES * 4 * PARAMETERS
+    assert 0 < 20 * results["message_bytes"] < results["dense_bytes"]
+
+
+@pytest.mark.spark
+def test_the_average_at_the_end_of_an_epoch_counts_as_sent(results):
+    averages = results["sharing_bytes"] - results["message_bytes"]
+    assert averages == EPOCHS * 2 * 3 * 4 * PARAMETERS  # two workers, Adam's state with the rest
+    assert results["averaging_bytes"] == 5 * averages  # after every 5 of 23 minibatches
+    assert results["sharing_bytes"] < results["averaging_bytes"] < results["dense_bytes"]
+
+
+@pytest.mark.spark
+def test_a_new_network_goes_on_from_the_checkpoint(results, html):
+    assert "checkpoint-0000000" in html
+    # At least those of the worker whose twentieth minibatch made the checkpoint due.
+    assert 20 <= results["minibatches_kept"] <= 2 * MINIBATCHES
+    assert results["resumed_minibatches"] == 5 * MINIBATCHES
+    assert results["resumed_accuracy"] > 0.93
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("caption", "marks"),
+    [
+        (r"Training loss by time\.", 2 * EPOCHS),  # a dot an epoch
+        (r"Bytes sent by all workers in each epoch", 0),
+        (r"Left: the threshold of each worker\.", 300),  # a dot for each message that is not empty
+        (r"How often .*: mean \d+\.\d\d, at most \d+\.", 0),
+    ],
+)
+def test_the_report_shows_each_figure_with_its_caption(html, caption, marks):
+    figures = re.findall(r"<figure>(.*?)<figcaption>(.*?)</figcaption>", html, re.DOTALL)
+    found = [drawing for drawing, text in figures if re.match(caption, text)]
+    assert len(found) == 1
+    assert found[0].startswith("<svg")
+    assert found[0].count("<use") > marks
+
+
+@pytest.mark.spark
+def test_the_report_has_the_results_in_its_table_and_on_top(html, results):
+    for name in ("averaging", "sharing"):
+        row = re.search(rf"<tr>\s*<th[^>]*>{name}</th>.*?</tr>", html, re.DOTALL)
+        assert row is not None
+        cells = re.findall(r"<td[^>]*>(.*?)</td>", row[0])
+        assert cells[0] == f"{results[f'{name}_accuracy']:.1%}"
+        assert cells[2] == f"{results[f'{name}_bytes']:,}"
+        assert len(cells) == 5
+    assert f"<strong>Result: averaging reads {results['averaging_accuracy']:.1%}" in html
+    assert outside_resources(html) == []
+    assert "import sparkwright" not in html
+
+
+def test_the_notebook_is_kept_without_outputs():
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.outputs for cell in code] == [[]] * len(code)
+    assert {cell.execution_count for cell in code} == {None}
+    assert "widgets" not in notebook.metadata
+    assert notebook.metadata.kernelspec.name == "python3"
