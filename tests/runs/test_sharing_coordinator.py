@@ -177,10 +177,18 @@ class Script:
         )
 
     def groups(
-        self, members: list[int], *, source: int, to: list[int] | None = None
+        self,
+        members: list[int],
+        *,
+        source: int,
+        to: list[int] | None = None,
+        progress: Progress | None = None,
     ) -> list[Action]:
-        """The present group of `members`, sent to all or only `to` some."""
-        group = self.group(members, source)
+        """The present group of `members`, sent to all or only `to` some.
+
+        Where it leads to a piece at once, `progress` is that before.
+        """
+        group = replace(self.group(members, source), progress=progress or self.progress)
         told = members if to is None else to
         return [SendGroup(connection=self.connection(w), group=group) for w in told]
 
@@ -405,7 +413,7 @@ def test_a_newcomer_takes_its_state_from_a_ready_one_and_all_pay_what_is_owed() 
     assert script.tick(60.0) == NOTHING
     assert script.asks(1) == script.piece(0, 1, 0, 2, 4) + script.piece(1, 1, 0, 0, 2)
     assert script.works(1) == NOTHING
-    # What was owed has been done; the epoch has been validated... by worker 0, which has no data.
+    # Worker 0 did not say that it validated the epoch.
     assert script.works(0) == script.meeting([0, 1], validate=True)
     assert script.all_meet(0, 1, validated=1) == script.request(0)
     assert script.deliver(0)[-1] == EndRun()
@@ -431,9 +439,21 @@ def test_a_second_newcomer_does_not_disturb_the_first_who_is_told_of_it_later() 
     script.lose(2)
     assert script.register(1, attempt=1) == script.groups([0, 1], source=0)
     assert script.register(2, attempt=1) == script.groups([0, 1, 2], source=0, to=[0, 2])
-    sent = script.asks(1)
-    assert sent[:2] == script.groups([0, 1, 2], source=0, to=[0, 1])
-    assert sent[2:] == script.piece(1, 1, 0, 2, 4)
+    before = script.progress
+    assert script.asks(1) == [
+        *script.groups([0, 1, 2], source=0, to=[0, 1], progress=before),
+        *script.piece(1, 1, 0, 2, 4),
+    ]
+
+
+def test_an_epoch_does_not_end_while_a_newcomer_is_about_to_bring_work() -> None:
+    script = training()
+    script.lose(1)
+    script.register(1, attempt=1)
+    script.works(0)
+    assert script.works(0) == NOTHING
+    assert script.coordinator.phase == "training"
+    assert script.asks(1) == script.piece(0, 1, 0, 2, 4) + script.piece(1, 1, 0, 0, 2)
 
 
 def test_when_the_source_is_lost_another_newcomer_waits_for_it_to_come_back() -> None:
@@ -456,10 +476,11 @@ def test_all_are_lost_and_training_begins_anew() -> None:
     assert script.progress.todo == (Span(0, 0, 0, 4), Span(1, 0, 0, 4))
     # Who comes later takes its state from those who have one.
     assert script.register(0, attempt=1) == NOTHING
-    sent = script.asks(1)
-    assert sent == [*script.groups([0, 1], source=1), *script.piece(1, 1, 0, 0, 2)][:2] + (
-        script.piece(1, 1, 0, 0, 2)
-    )
+    before = script.progress
+    assert script.asks(1) == [
+        *script.groups([0, 1], source=1, to=[0, 1], progress=before),
+        *script.piece(1, 1, 0, 0, 2),
+    ]
 
 
 def test_all_are_lost_in_a_meeting_and_training_begins_anew() -> None:
@@ -553,17 +574,19 @@ def test_a_worker_lost_in_a_meeting_frees_those_who_are_still_in_it() -> None:
 def test_a_loss_after_all_others_have_met_needs_no_second_meeting() -> None:
     script = meeting()
     script.report(0, "met", validated=1)
-    assert script.lose(1) == script.groups([0], source=0) + script.piece(0, 0, 1, 0, 2)
+    before = script.progress
+    assert script.lose(1) == [
+        *script.groups([0], source=0, progress=before),
+        *script.piece(0, 0, 1, 0, 2),
+    ]
     assert script.progress.averagings == 1
 
 
 def test_a_newcomer_lost_while_others_meet_does_not_disturb_them() -> None:
-    script = training(3)
+    script = training(3, checkpoints=Due(minibatches=2))
     script.lose(2)
     script.register(2, attempt=1)
-    for worker in (0, 1, 0, 1):
-        script.works(worker)
-    assert script.coordinator.phase == "meeting"
+    assert script.works(0) == script.meeting([0, 1], checkpoint=True)
     assert script.lose(2) == script.groups([0, 1], source=0)
 
 
@@ -629,11 +652,14 @@ def test_a_newcomer_that_never_gets_a_state_ends_the_run_with_a_last_meeting() -
     script = training()
     script.lose(1)
     script.register(1, attempt=1)
+    before = script.progress
     for _ in range(MAX_FRUITLESS_GROUPS - 1):
         assert script.report(1, "broken") == script.groups([0, 1], source=0)
     assert script.report(1, "broken") == script.meeting([0])
-    script.works(0, 1, wants_more=False)
-    assert script.all_meet(0) == script.request(0)
+    assert script.report(0, "met") == [
+        *script.groups([0, 1], source=0, progress=before),
+        *script.request(0),
+    ]
 
 
 def test_a_common_beginning_that_never_succeeds_ends_the_run() -> None:

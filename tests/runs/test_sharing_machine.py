@@ -36,7 +36,7 @@ from sparkwright.runs._work import Span
 
 MINIBATCHES = (5, 3, 4)  # of each worker in an epoch, of one example each
 WORKERS, EPOCHS = len(MINIBATCHES), 2
-PIECE = 2
+PIECE = 2  # minibatches; some workers ask for more
 EVERYTHING = {
     (worker, epoch, number)
     for epoch in range(EPOCHS)
@@ -253,6 +253,7 @@ class Worker:
                 minibatches=self.done if self.piece else 0,
                 examples=self.done if self.piece else 0,
                 wants_more=wants_more,
+                wanted=2 * self.worker,
             )
         )
         self.piece = None

@@ -83,6 +83,10 @@ class Ledger:
 
     # -- pieces -----------------------------------------------------------------------------
 
+    def has_work(self, present: Collection[int]) -> bool:
+        """Whether anything is left whose data is there, with one of the workers `present`."""
+        return any(span.owner in present for span in self.progress.todo)
+
     def hand_out(
         self, worker: int, *, present: Collection[int], wanted: int = 0, workers: int = 1
     ) -> Span | None:

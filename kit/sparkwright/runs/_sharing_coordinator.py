@@ -348,27 +348,27 @@ class SharingCoordinator:
 
     def _hand_out(self) -> list[Action]:
         """Give work to whoever wants some; meet if there is none and nobody has any."""
-        if self._is_checkpoint_due:
+        ready, ledger = self._ready, self._ledger
+        owners = {member.worker for member in ready}
+        # One who is about to have a state brings work along.
+        resting = all(member.ready and member.asked for member in self._members.values())
+        idle = resting and not ledger.has_work(owners)
+        if idle and not ledger.is_last_epoch_over:
+            ledger.close_epoch()
+            return self._call_meeting()
+        if (idle and ledger.is_complete) or self._is_checkpoint_due:
             return self._call_meeting()
         actions: list[Action] = []
-        ready = self._ready
-        owners = {member.worker for member in ready}
         for member in ready:
             if not member.asked:
                 continue
-            piece = self._ledger.hand_out(
+            piece = ledger.hand_out(
                 member.worker, present=owners, wanted=member.wanted, workers=len(ready)
             )
             if piece is not None:
                 member.asked, member.piece = False, piece
                 actions.append(SendPiece(connection=member.connection, piece=piece))
-        # One who is about to have a state brings work along.
-        if not all(member.ready and member.asked for member in self._members.values()):
-            return actions
-        if not self._ledger.is_last_epoch_over:
-            self._ledger.close_epoch()
-            return self._call_meeting()
-        return self._call_meeting() if self._ledger.is_complete else []  # else: it is owed
+        return actions
 
     def _call_meeting(self) -> list[Action]:
         """Everybody who has a state breaks off and averages."""
