@@ -662,6 +662,27 @@ def test_a_newcomer_that_never_gets_a_state_ends_the_run_with_a_last_meeting() -
     ]
 
 
+def test_a_newcomer_may_try_as_often_as_it_likes_while_the_others_meet() -> None:
+    script = meeting(3)
+    script.lose(2)
+    script.register(2, attempt=1)
+    for _ in range(2 * MAX_FRUITLESS_GROUPS):
+        assert script.report(2, "broken") == script.groups([0, 1, 2], source=0)
+
+
+def test_tries_are_counted_anew_when_somebody_comes() -> None:
+    script = training(3)
+    script.lose(1)
+    script.lose(2)
+    script.register(1, attempt=1)
+    for _ in range(MAX_FRUITLESS_GROUPS - 1):
+        script.report(1, "broken")
+    script.register(2, attempt=1)
+    assert script.report(1, "broken", generation=script.coordinator.generation - 1) == (
+        script.groups([0, 1, 2], source=0, to=[0, 1])
+    )
+
+
 def test_a_common_beginning_that_never_succeeds_ends_the_run() -> None:
     script = starting()
     for _ in range(MAX_FRUITLESS_GROUPS - 1):
@@ -920,6 +941,15 @@ def test_who_comes_while_the_result_is_delivered_is_sent_away() -> None:
     script.all_meet(0, 1)
     script.lose(1)
     assert script.register(1, attempt=1) == script.dismissals(1, reason="the run has ended")
+
+
+def test_a_stopped_run_whose_workers_are_lost_before_one_delivered_keeps_nothing() -> None:
+    script = training(1)
+    script.stop()
+    script.works(0, 1, wants_more=False)
+    assert script.all_meet(0) == script.request(0)
+    assert script.lose(0) == [ForgetHistory(), EndRun(stopped=True)]
+    assert script.progress.steps == (0,)
 
 
 def test_when_all_are_lost_before_one_delivered_the_run_fails() -> None:

@@ -351,7 +351,7 @@ class SharingCoordinator:
         ready, ledger = self._ready, self._ledger
         owners = {member.worker for member in ready}
         # One who is about to have a state brings work along.
-        resting = all(member.ready and member.asked for member in self._members.values())
+        resting = all(member.asked for member in self._members.values())
         idle = resting and not ledger.has_work(owners)
         if idle and not ledger.is_last_epoch_over:
             ledger.close_epoch()
