@@ -69,6 +69,10 @@ class SharedTrainingMaster(TrainingMaster):
         residual_clipping: bounds what waits to be sent, so that no old change is sent long after
             it was of use (default `ResidualClipping()`: to 5 thresholds, every 5 minibatches;
             None: never).
+        minibatches_per_message: minibatches that a worker trains before it sends what it has
+            learnt; default None: one if it takes 40 ms or more, else as many as are over in that
+            time, at most 5 (and no more than `max_staleness`). 1 is Deeplearning4j's way; a message
+            costs a millisecond or two whatever it holds.
         per_variable_thresholds: adapt a threshold for each of the model's variables instead of
             one for all (default False). Worth it when layers' updates differ much in size.
         combine: "sum" (default): every update counts in full, as in the papers; "mean": each
@@ -125,6 +129,7 @@ class SharedTrainingMaster(TrainingMaster):
     workers_per_node: int | None = None
     threshold: ThresholdAlgorithm = field(default_factory=AdaptiveThreshold)
     residual_clipping: ResidualClipping | None = field(default_factory=ResidualClipping)
+    minibatches_per_message: int | None = None
     per_variable_thresholds: bool = False
     combine: Combine = "sum"
     max_staleness: int | None = None
@@ -154,6 +159,7 @@ class SharedTrainingMaster(TrainingMaster):
         check_choice("combine", self.combine, ("sum", "mean"))
         check_count("max_staleness", self.max_staleness, minimum=0, optional=True)
         check_count("piece_minibatches", self.piece_minibatches, optional=True)
+        check_count("minibatches_per_message", self.minibatches_per_message, optional=True)
         check_seconds("periodic_gc_interval_s", self.periodic_gc_interval_s)
 
     def worker_count(

@@ -27,6 +27,7 @@ class ModelState:
         fixed: what training does not change: the variables of frozen layers. A worker needs them
             once.
         trainable: how many of the averaged variables are trainable; they come first.
+        dtype: of the vector: float64 if any variable is, else float32 (half precision is widened).
     """
 
     averaged: Sequence[Any]
@@ -34,10 +35,13 @@ class ModelState:
     counters: Sequence[Any]
     fixed: Sequence[Any]
     trainable: int
+    dtype: np.dtype[Any] = field(init=False)
     _spans: tuple["_Span", ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Work out once where each variable lies in the vector."""
+        """Work out once where each variable lies in the vector, and of which type that is."""
+        wide = any(str(v.dtype) == "float64" for v in (*self.averaged, *self.updater))
+        object.__setattr__(self, "dtype", np.dtype(np.float64 if wide else np.float32))
         object.__setattr__(self, "_spans", tuple(_spans([*self.averaged, *self.updater])))
 
     @classmethod
@@ -81,12 +85,6 @@ class ModelState:
             fixed=[v for v in model.non_trainable_variables if id(v) in frozen],
             trainable=len(model.trainable_variables),
         )
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float64 if any averaged variable is, else float32 (half precision is widened)."""
-        wide = any(str(v.dtype) == "float64" for v in (*self.averaged, *self.updater))
-        return np.dtype(np.float64 if wide else np.float32)
 
     @property
     def averaged_size(self) -> int:

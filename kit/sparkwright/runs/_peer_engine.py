@@ -425,6 +425,7 @@ def settings_of(master: TrainingMaster, *, epochs: int) -> Any:
             encoding_debug_mode=master.encoding_debug_mode,
             periodic_gc=master.periodic_gc,
             periodic_gc_interval_s=master.periodic_gc_interval_s,
+            minibatches_per_message=master.minibatches_per_message,
             adaptive_pieces=master.piece_minibatches is None,
             mode=mesh.mode,
             max_downstreams=mesh.max_downstreams,

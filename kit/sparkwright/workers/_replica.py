@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sparkwright.networks import ModelDefinition, ModelState
 
 from ._batch_layout import BatchLayout
-from ._subtraction import compiled_subtraction, subtract_from
+from ._subtraction import SparseSubtraction, subtract_from
 
 XlaChoice = Literal["auto", "on", "off", "measure"]
 Arrays = list[NDArray[Any]]
@@ -45,7 +45,7 @@ class Replica:
         ]
         self._train_calls: dict[Any, Callable[..., Any]] = {}
         self._evaluate_calls: dict[Any, Callable[..., Any]] = {}
-        self._subtract_at: Callable[..., None] | None = None
+        self._subtract_at = SparseSubtraction(self.state.averaged[: self.state.trainable])
         self._update_share: Any = None  # a variable, once updates are to be scaled
 
     # -- state ------------------------------------------------------------------------------
@@ -74,8 +74,6 @@ class Replica:
 
     def subtract_at(self, indices: NDArray[np.int64], values: NDArray[Any]) -> None:
         """Subtract `values` at places of the trainable variables' flat vector; repeats add up."""
-        if self._subtract_at is None:
-            self._subtract_at = compiled_subtraction(self.state.averaged[: self.state.trainable])
         self._subtract_at(indices, values)
 
     @property

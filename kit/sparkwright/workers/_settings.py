@@ -45,6 +45,7 @@ class SharingSettings(WorkerSettings):
         threshold: the threshold algorithm.
         residual_clipping: or None.
         combine_mean: updates are divided by the number of workers.
+        minibatches_per_message: None: as many as are over in a moment.
         adaptive_pieces: whether quick workers may ask for more than a piece at a time.
         mode: of the mesh.
         max_downstreams: likewise.
@@ -60,6 +61,7 @@ class SharingSettings(WorkerSettings):
     encoding_debug_mode: bool
     periodic_gc: bool
     periodic_gc_interval_s: float
+    minibatches_per_message: int | None
     adaptive_pieces: bool
     mode: str
     max_downstreams: int

@@ -1,6 +1,6 @@
 """A worker's part in gradient sharing: a message after each minibatch, a meeting after each epoch.
 
-One loop, one minibatch a turn. Between two of them the worker takes over what others have sent,
+One loop, one message a turn. Between two of them the worker takes over what others have sent,
 obeys the coordinator, and hands its state to newcomers; nothing else touches the network's
 variables, so nothing is locked.
 """
@@ -38,6 +38,9 @@ _log = logging.getLogger(__name__)
 _IDLE_S = 0.01
 # How often the residual is measured when nobody debugs the encoding.
 _STATISTICS_S = 1.0
+# Without an option to the contrary, minibatches that are quick share a message: what a message costs
+# does not depend on them, and this is no time to be out of date.
+_MESSAGE_S, _MOST_PER_MESSAGE = 0.04, 5
 # A piece of work should take about so long: asking for the next one takes a millisecond.
 _PIECE_S = 0.1
 # What precedes an update's words: minibatches that its sender has trained.
@@ -85,6 +88,8 @@ class SharingWorker:
         self._clock = 0  # minibatches trained, a newcomer's begins where the others are
         self._clocks: dict[int, int] = {}  # of the others, by worker
         self._since_meeting = 0
+        self._messages = 0
+        self._per_message = settings.minibatches_per_message or 1
         self._wanted = 0  # minibatches of the next piece; 0: as the coordinator sees fit
         self._piece: _Piece | None = None
         self._next: deque[Span] = deque()
@@ -271,26 +276,29 @@ class SharingWorker:
             self._resting = True
             self._publish(_RESTING, np.empty(0, np.int32))
 
-    def _fetch(self, piece: "_Piece") -> Block:
-        """The next minibatch, and begin to gather those after it."""
+    def _fetch(self, piece: "_Piece") -> tuple[int, list[Block]]:
+        """The next message's minibatches, and begin to gather those after them."""
         ahead = self._settings.prefetch_batches
-        while len(piece.blocks) <= ahead and piece.asked < piece.span.size:
+        while piece.asked < piece.span.size and (
+            not piece.ahead or piece.asked - piece.done < self._per_message + ahead
+        ):
             start = piece.span.start + piece.asked
-            one = piece.span._replace(start=start, stop=start + 1)
-            piece.blocks.append(self._feeder.submit(self._minibatches.gather, one))
-            piece.asked += 1
-        return piece.blocks.popleft().result()[0]
+            size = min(self._per_message, piece.span.size - piece.asked)
+            part = piece.span._replace(start=start, stop=start + size)
+            piece.ahead.append((size, self._feeder.submit(self._minibatches.gather, part)))
+            piece.asked += size
+        size, blocks = piece.ahead.popleft()
+        return size, blocks.result()
 
     def _step(self) -> None:
-        """Train one minibatch, and send what was learnt."""
+        """Train a minibatch, or a few quick ones, and send what was learnt."""
         piece = self._piece
         assert piece is not None
         began_s = time.perf_counter()
         try:
-            block = self._fetch(piece)
+            size, blocks = self._fetch(piece)
             fetched_s = time.perf_counter()
-            losses, metrics = self._minibatches.train(block)
-            self._check(losses, piece)
+            done = self._train(blocks, piece, data_s=fetched_s - began_s)
         except NetworkError:
             self._end_piece()  # its owner is gone, and its data with it
             return
@@ -299,22 +307,17 @@ class SharingWorker:
             return
         trained_s = time.perf_counter()
         residual = self._residual_columns()
-        encoded = self._shared.encode(step=self._since_meeting)
-        self._clock += 1
-        self._since_meeting += 1
-        self._in_epoch += 1
+        encoded = self._shared.encode(step=self._messages)
+        self._messages += 1
+        self._clock += size
+        self._since_meeting += size
+        self._in_epoch += size
         encoded_s = time.perf_counter()
         self._publish(self._clock, encoded.words)
         ended_s = time.perf_counter()
-        examples = next(iter(block.values())).shape[1]
-        piece.done, piece.examples = piece.done + 1, piece.examples + examples
+        piece.done, piece.examples = piece.done + size, piece.examples + int(done.examples.sum())
         self._member.rows.add(
-            RoundDone(
-                losses=losses,
-                examples=np.array([examples], np.int32),
-                metrics=metrics,
-                data_s=fetched_s - began_s,
-            ),
+            done,
             epoch=piece.span.epoch + 1,
             round=self._in_epoch,
             seconds=ended_s - began_s,
@@ -324,21 +327,50 @@ class SharingWorker:
                 "encode": encoded_s - trained_s,
                 "send": ended_s - encoded_s,
             },
-            columns=self._encoding_columns(encoded, residual),
+            columns=self._encoding_columns(encoded, residual, size),
         )
-        if self._settings.adaptive_pieces:
-            self._wanted = max(1, int(_PIECE_S / (ended_s - began_s)))
+        self._adapt((ended_s - began_s) / size)
         if piece.done == piece.span.size:
             self._end_piece()
         self._collect()
 
-    def _check(self, losses: NDArray[np.float32], piece: "_Piece") -> None:
+    def _train(self, blocks: list[Block], piece: "_Piece", *, data_s: float) -> RoundDone:
+        losses: list[NDArray[np.float32]] = []
+        examples: list[int] = []
+        metrics: dict[str, float] = {}
+        for block in blocks:
+            found, metrics = self._minibatches.train(block)
+            self._check(found, piece, done=len(examples))
+            losses.append(found)
+            examples += [next(iter(block.values())).shape[1]] * len(found)
+        return RoundDone(
+            losses=np.concatenate(losses),
+            examples=np.array(examples, np.int32),
+            metrics=metrics,
+            data_s=data_s,
+        )
+
+    def _adapt(self, step_s: float) -> None:
+        """Minibatches to a message and to a piece, now that one is known to take so long."""
+        settings = self._settings
+        if settings.minibatches_per_message is None:
+            most = _MOST_PER_MESSAGE
+            if settings.max_staleness is not None:
+                most = max(1, min(most, settings.max_staleness))
+            self._per_message = max(1, min(most, int(_MESSAGE_S / step_s)))
+        if settings.adaptive_pieces:
+            self._wanted = max(self._per_message, int(_PIECE_S / step_s))
+
+    def _check(self, losses: NDArray[np.float32], piece: "_Piece", *, done: int) -> None:
         if self._settings.stop_at_non_finite and not np.isfinite(losses).all():
+            bad = int(np.flatnonzero(~np.isfinite(losses))[0])
             raise NonFiniteLossError(
                 worker=self._settings.worker,
                 host="",
                 reason=non_finite_reason(
-                    float(losses[0]), span=piece.span, minibatch=piece.span.start + piece.done
+                    float(losses[bad]),
+                    span=piece.span,
+                    minibatch=piece.span.start + piece.done + done + bad,
                 ),
             )
 
@@ -401,9 +433,9 @@ class SharingWorker:
         return {"residual_p50": median, "residual_p99": p99, "residual_max": statistics.maximum}
 
     def _encoding_columns(
-        self, encoded: Encoded, residual: dict[str, float]
+        self, encoded: Encoded, residual: dict[str, float], size: int
     ) -> dict[str, NDArray[np.float32]]:
-        """What the log tells of a message."""
+        """What the log tells of a message after `size` minibatches; its bytes with the last."""
         values = {
             "threshold": encoded.thresholds[0],
             "sparsity": encoded.selected / encoded.size,
@@ -411,7 +443,9 @@ class SharingWorker:
             "staleness": self._staleness,
             **residual,
         }
-        return {name: np.array([value], np.float32) for name, value in values.items()}
+        columns = {name: np.full(size, value, np.float32) for name, value in values.items()}
+        columns["message_bytes"][:-1] = 0
+        return columns
 
     # -- meetings ---------------------------------------------------------------------------
 
@@ -495,7 +529,7 @@ class _Piece:
     def __init__(self, span: Span) -> None:
         self.span = span
         self.done = self.examples = self.asked = 0
-        self.blocks: deque[Future[list[Block]]] = deque()
+        self.ahead: deque[tuple[int, Future[list[Block]]]] = deque()  # minibatches, their data
 
 
 class _Meeting(NamedTuple):
