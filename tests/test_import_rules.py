@@ -34,6 +34,7 @@ PURE = [
     "runs/_coordinator.py",
     "runs/_decisions.py",
     "runs/_events.py",
+    "runs/_ledger.py",
     "runs/_protocol.py",
     "runs/_roll.py",
     "runs/_sharing_coordinator.py",

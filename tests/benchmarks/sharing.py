@@ -1,4 +1,4 @@
-"""Gradient sharing: throughput against averaging, and a large network's steps against dense ones."""
+"""Gradient sharing: throughput against averaging, a large network's steps against dense ones."""
 
 import statistics
 from collections.abc import Iterator

@@ -38,8 +38,8 @@ _log = logging.getLogger(__name__)
 _IDLE_S = 0.01
 # How often the residual is measured when nobody debugs the encoding.
 _STATISTICS_S = 1.0
-# Without an option to the contrary, minibatches that are quick share a message: what a message costs
-# does not depend on them, and this is no time to be out of date.
+# Minibatches that are quick share a message, unless an option says how many: what a message costs
+# does not depend on them, and nobody is out of date after so short a time.
 _MESSAGE_S, _MOST_PER_MESSAGE = 0.04, 5
 # A piece of work should take about so long: asking for the next one takes a millisecond.
 _PIECE_S = 0.1
