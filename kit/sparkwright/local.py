@@ -1,5 +1,6 @@
 """Training on one machine without Spark: the same workers as processes of this machine."""
 
+import contextlib
 import itertools
 import os
 import shutil
@@ -11,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from sparkwright.data import DataSet
-from sparkwright.errors import ConfigurationError, WorkerError
+from sparkwright.errors import ConfigurationError, SparkwrightError, WorkerError
 from sparkwright.masters import TrainingMaster
 from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
@@ -150,12 +151,16 @@ class ParallelWrapper:
 
     def close(self) -> None:
         """Stop a run that still goes on, and end the worker processes."""
-        if self._active is not None and not self._active.finished:
-            self._active.stop()
-            self._active.wait(30.0)
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        try:
+            if self._active is not None and not self._active.finished:
+                self._active.stop()
+                # Its own error is for whoever waits for it.
+                with contextlib.suppress(SparkwrightError):
+                    self._active.wait(30.0)
+        finally:
+            if self._pool is not None:
+                self._pool.close()
+                self._pool = None
 
 
 class LocalLauncher:

@@ -189,13 +189,35 @@ def test_an_interrupt_in_a_long_step_keeps_what_is_shared(
 
 
 def test_a_loss_that_is_no_number_stops_the_run_and_the_rest_is_kept(spark: Any) -> None:
+    """With all that could carry it on: Adam's moments, BatchNormalization's statistics."""
+    import keras
+
     features = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
     features[90:] = np.nan  # of worker 1
     data = DataSet(features, np.arange(120, dtype=np.int32) % 3)
-    model = dense()
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.Dense(8),
+            keras.layers.BatchNormalization(),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy")
     with pytest.raises(sw.NonFiniteLossError, match=r"the loss became nan in epoch 1"):
         sw.SparkNetwork(spark, model, master_of(shuffle=False)).fit(data)
-    assert np.isfinite(weights(model)).all()
+    for variable in (*model.variables, *model.optimizer.variables):
+        assert np.isfinite(variable.numpy()).all(), variable.path
+
+
+def test_what_one_run_wants_of_the_replica_does_not_stay(spark: Any, blobs: DataSet) -> None:
+    """The same warm replica serves averaging, then sharing by the mean, then averaging again."""
+    averaging = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=5, seed=1)
+    first, second = dense("adam"), dense("adam")
+    sw.SparkNetwork(spark, first, averaging).fit(blobs)
+    sw.SparkNetwork(spark, dense("adam"), master_of(combine="mean")).fit(blobs)
+    sw.SparkNetwork(spark, second, averaging).fit(blobs)
+    np.testing.assert_array_equal(weights(first), weights(second))
 
 
 def test_batch_normalisation_and_lstm_train(spark: Any, leaves_nothing: None) -> None:

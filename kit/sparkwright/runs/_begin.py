@@ -7,7 +7,7 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.networks import ModelDefinition
 
-from ._checkpoint import Checkpoint, read_checkpoint
+from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
 from ._display import in_notebook, show
 from ._engine import Engine, StartState, seeded
 from ._peer_engine import PeerEngine, saves_updater
@@ -102,6 +102,14 @@ class RunBeginning:
                 f"{self._model.name!r}, which differs from that of {checkpoint.run}. Build the "
                 "model by the same code, with the same optimizer and loss."
             )
+        # Before the model is changed; the data is counted, and compared, later.
+        check_resumable(
+            checkpoint,
+            master=self.master.to_dict(),
+            fingerprint=self.definition.architecture,
+            rows=checkpoint.rows,
+            epochs=self.epochs,
+        )
         if checkpoint.has_updater != saves_updater(self.master):
             raise ConfigurationError(
                 "`save_updater` must be what it was when the checkpoint was written. Received: "

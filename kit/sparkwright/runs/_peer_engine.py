@@ -305,7 +305,7 @@ class PeerEngine:
         if message is not None:
             dtype = np.dtype(message.fields["dtype"])
             vector = np.frombuffer(message.payload, dtype, int(message.fields["size"]))
-            counters = bytes(memoryview(message.payload)[vector.nbytes :])
+            counters = bytes(memoryview(message.payload)[vector.nbytes :]) or None
             if not isinstance(self._master, SharedTrainingMaster):
                 progress = Progress.from_dict(message.fields["progress"])
         error: BaseException | None = None

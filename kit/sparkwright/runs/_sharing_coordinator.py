@@ -280,17 +280,23 @@ class SharingCoordinator:
                 self._ledger.count_validation(event.progress.validated)
         if event.ending == "failed":
             self._failure = self._failure or event.failure
+            if left_ring and self._is_fruitless(event.generation):
+                return self._call_back(event.generation) + self._give_up_on_rings()
             return self._wind_up()
         if not (left_ring or without_state):
             return []  # this was decided otherwise meanwhile
         if without_state:
             member.grouped = 0  # tell it again
         # A newcomer cannot get a state while the others meet.
-        if event.ending != "met" and (member.ready or self.phase == "training"):
-            self._fruitless.add(event.generation)
-            if len(self._fruitless) >= MAX_FRUITLESS_GROUPS:
-                return self._call_back(event.generation) + self._give_up_on_rings()
+        counts = event.ending != "met" and (member.ready or self.phase == "training")
+        if counts and self._is_fruitless(event.generation):
+            return self._call_back(event.generation) + self._give_up_on_rings()
         return self._go_on()
+
+    def _is_fruitless(self, generation: int) -> bool:
+        """Count a ring that broke or failed; whether that has happened too often."""
+        self._fruitless.add(generation)
+        return len(self._fruitless) >= MAX_FRUITLESS_GROUPS
 
     def _tick(self) -> list[Action]:
         if self.phase == "gathering":

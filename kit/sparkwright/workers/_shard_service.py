@@ -81,6 +81,7 @@ class RemoteShard:
         self._address, self._secret = address, secret
         self._connect_timeout_s, self._peer_timeout_s = connect_timeout_s, peer_timeout_s
         self._connection: Connection | None = None
+        self.gone = False
 
     def gather(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """As `Shard.gather`.
@@ -88,16 +89,11 @@ class RemoteShard:
         Raises:
             NetworkError: if its worker is gone or does not answer in time.
         """
-        if self._connection is None:
-            self._connection = connect(
-                self._address, secret=self._secret, timeout_s=self._connect_timeout_s
-            )
-            self._connection.send(INTRODUCTION)
-            self._connection.socket.settimeout(self._peer_timeout_s)
-        self._connection.send("rows", {"shape": rows.shape}, (np.ascontiguousarray(rows),))
+        message: Message | None = None
         try:
-            message = self._connection.receive()
-        except TimeoutError:
+            if not self.gone:
+                message = self._ask(rows)
+        except (OSError, NetworkError):  # a time-out is an OSError
             message = None
         if message is None:
             self.close()
@@ -108,10 +104,25 @@ class RemoteShard:
         return _columns(message)
 
     def close(self) -> None:
-        """Hang up."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """Hang up, for good; from any thread."""
+        self.gone = True
+        connection = self._connection
+        if connection is not None:
+            connection.close()
+
+    def _ask(self, rows: NDArray[np.int64]) -> Message | None:
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = connect(
+                self._address,
+                secret=self._secret,
+                timeout_s=self._connect_timeout_s,
+                give_up=lambda: self.gone,
+            )
+            connection.send(INTRODUCTION)
+            connection.socket.settimeout(self._peer_timeout_s)
+        connection.send("rows", {"shape": rows.shape}, (np.ascontiguousarray(rows),))
+        return connection.receive()
 
 
 class ShardSource:
@@ -126,7 +137,7 @@ class ShardSource:
     def use(self, addresses: dict[int, Address], rows: Sequence[int]) -> None:
         """Know where each worker is, and how many examples each has."""
         for worker, (address, shard) in list(self._shards.items()):
-            if addresses.get(worker) != address:
+            if addresses.get(worker) != address or shard.gone:
                 shard.close()
                 del self._shards[worker]
         for worker, address in addresses.items():

@@ -36,6 +36,8 @@ from ._state_transfer import Snapshot, StateServer, fetch_state
 
 _log = logging.getLogger(__name__)
 _IDLE_S = 0.01
+# How often a longer wait looks whether it still makes sense.
+_LOOK_S = 0.2
 # How often the residual is measured when nobody debugs the encoding.
 _STATISTICS_S = 1.0
 # Minibatches that are quick share a message, unless an option says how many: what a message costs
@@ -80,13 +82,14 @@ class SharingWorker:
             peer_timeout_s=settings.peer_timeout_s,
             connect_timeout_s=settings.connect_timeout_s,
         )
-        self._states = StateServer(port)
+        self._states = StateServer(port, me=self._me)
         self._behind: deque[tuple[int, int]] = deque()  # who has what this worker has missed
         self._mesh.on_catch_up = self._behind.append
         self._group: Group | None = None
         self._sequence = 0  # of the last update sent
         self._clock = 0  # minibatches trained, a newcomer's begins where the others are
         self._clocks: dict[int, int] = {}  # of the others, by worker
+        self._attempts: dict[int, int] = {}  # likewise
         self._since_meeting = 0
         self._messages = 0
         self._per_message = settings.minibatches_per_message or 1
@@ -96,6 +99,7 @@ class SharingWorker:
         self._epoch = -1
         self._in_epoch = 0
         self._resting = False
+        self._met = True  # the last meeting came to its end
         self._statistics_s = 0.0
         self._collected_s = time.monotonic()
         self._feeder = ThreadPoolExecutor(1, thread_name_prefix="sparkwright-prefetch")
@@ -111,7 +115,8 @@ class SharingWorker:
             while True:
                 self._obey()
                 self._catch_up_with_others()
-                self._states.serve(self._snapshot)
+                if self._member.synchronised:
+                    self._states.serve(self._snapshot)
                 self._absorb()
                 if self._piece is not None and self._may_go_on():
                     self._step()
@@ -123,6 +128,7 @@ class SharingWorker:
 
     def close(self) -> None:
         """End all threads."""
+        self._member.shards.close()  # ends a wait for another worker's data
         self._feeder.shutdown(wait=True, cancel_futures=True)
         self._states.close()
         self._mesh.close()
@@ -141,7 +147,7 @@ class SharingWorker:
             elif order.kind == "meet":
                 self._meet(order)
             elif order.kind == "deliver":
-                self._member.deliver()
+                self._deliver()
         if self._piece is None and self._member.synchronised:
             self._rest()
 
@@ -154,6 +160,9 @@ class SharingWorker:
             seat.worker: self._clocks.get(seat.worker, self._clock)
             for seat in group.seats
             if seat.worker != self._settings.worker
+        }
+        self._attempts = {
+            seat.worker: seat.attempt for seat in group.seats if seat.worker != self._me[0]
         }
         if self._settings.combine_mean:
             self._replica.share_updates(1 / len(group.seats))
@@ -190,6 +199,7 @@ class SharingWorker:
         member = self._member
         found = fetch_state(
             (seat.host, seat.port),
+            of=(seat.worker, seat.attempt),
             secret=self._secret,
             size=member.average.size,
             dtype=member.average.dtype,
@@ -203,6 +213,7 @@ class SharingWorker:
         self._replica.iterations = found.iterations
         self._shared.reset(found.vector[: self._shared.vector.size])
         self._clock = max(self._clock, found.clock)
+        self._clocks = {worker: found.clocks.get(worker, self._clock) for worker in self._clocks}
         self._mesh.restored(found.versions)
         member.synchronised = True
 
@@ -233,6 +244,7 @@ class SharingWorker:
             extras=b"".join(np.ascontiguousarray(a).tobytes() for a in member.extras()),
             iterations=self._replica.iterations,
             clock=self._clock,
+            clocks={**self._clocks, self._me[0]: _RESTING if self._resting else self._clock},
             versions=self._mesh.taken_versions,
         )
 
@@ -262,11 +274,15 @@ class SharingWorker:
         if self._piece is None and self._next:
             self._piece = _Piece(self._next.popleft())
             self._resting = False
-            if self._piece.span.epoch != self._epoch:
+            if self._piece.span.epoch > self._epoch:
                 self._epoch, self._in_epoch = self._piece.span.epoch, 0
+                self._replica.reset_metrics()
 
     def _end_piece(self, *, wants_more: bool = True) -> None:
         self._ask(wants_more=wants_more)
+        if self._piece is not None:
+            for _, gathered in self._piece.ahead:
+                gathered.cancel()
         self._piece = None
         self._begin_piece()
 
@@ -376,9 +392,13 @@ class SharingWorker:
 
     def _fail(self, error: Exception) -> None:
         """Report it. What this minibatch did is taken back, so that the rest can still be kept."""
-        group = self._group
+        group, member = self._group, self._member
         assert group is not None
-        self._replica.subtract(-self._shared.residual())
+        # All of it: the moments of the optimizer may be no numbers either.
+        state = member.average.copy()
+        state[: self._shared.vector.size] = self._shared.vector
+        self._replica.write(state)
+        self._since_meeting = 0  # so it weighs nothing when the others average
         self._end_piece(wants_more=False)
         self._member.report(group, "failed", self._member.failure_of(error))
 
@@ -400,8 +420,9 @@ class SharingWorker:
         messages: list[NDArray[np.int32]] = []
         for update in self._mesh.take():
             (clock,) = _CLOCK.unpack_from(update.payload)
-            if update.origin[0] in self._clocks:
-                self._clocks[update.origin[0]] = clock
+            worker, attempt = update.origin
+            if self._attempts.get(worker) == attempt:  # an earlier attempt's is late
+                self._clocks[worker] = clock
             words = np.frombuffer(update.payload, np.int32, offset=_CLOCK.size)
             if words.size:
                 messages.append(words)
@@ -472,7 +493,22 @@ class SharingWorker:
             ending, failure = "failed", self._member.failure_of(error)
         finally:
             self._member.leave(ring, group)
+        self._met = ending == "met"
+        if self._met:
+            self._since_meeting = 0
+        # Who has missed too much for this meeting has it for the next.
+        self._catch_up_with_others()
+        self._states.serve(self._snapshot)
         self._member.report(group, ending, failure)
+
+    def _deliver(self) -> None:
+        """Send the driver the last average, or what is shared if they could not meet any more."""
+        member = self._member
+        if not self._met:
+            member.work[:] = self._snapshot().vector
+            progress = replace(member.progress, iterations=self._replica.iterations)
+            member.keep_average(progress)
+        member.deliver()
 
     def _average(self, ring: Ring, group: Group, *, validate: bool) -> None:
         member, replica, shared = self._member, self._replica, self._shared
@@ -484,7 +520,7 @@ class SharingWorker:
         )
         contents = ring.all_gather(_MEETING.pack(*mine))
         metas = [_Meeting(*_MEETING.unpack(content)) for content in contents]
-        self._catch_up(group, [meta.sequence for meta in metas])
+        self._catch_up(ring, group, [meta.sequence for meta in metas])
         weights = [meta.minibatches for meta in metas]
         if not sum(weights):
             weights = [1] * ring.size
@@ -499,27 +535,32 @@ class SharingWorker:
         replica.iterations = max(meta.iterations for meta in metas)
         self._clock = max(meta.clock for meta in metas)
         self._clocks = dict.fromkeys(self._clocks, self._clock)
-        self._since_meeting = 0
         self._resting = False
         progress = replace(group.progress, iterations=replica.iterations)
         member.keep_average(progress)
         if residual is not None:
             replica.subtract(-residual)
-            member.validate(ring)
-            replica.subtract(residual)
+            try:
+                member.validate(ring)
+            finally:
+                replica.subtract(residual)
 
-    def _catch_up(self, group: Group, sequences: list[int]) -> None:
+    def _catch_up(self, ring: Ring, group: Group, sequences: list[int]) -> None:
         """Take over everything that the others had sent before they came."""
         versions = {
             (seat.worker, seat.attempt): sequence
             for seat, sequence in zip(group.seats, sequences, strict=True)
             if sequence and seat.worker != self._settings.worker
         }
-        if not self._mesh.wait_for(versions, timeout_s=self._settings.peer_timeout_s):
-            raise NetworkError(
-                f"worker {self._settings.worker} waited {self._settings.peer_timeout_s:g} s for "
-                "updates that others had sent before they met."
-            )
+        deadline = time.monotonic() + self._settings.peer_timeout_s
+        while not self._mesh.wait_for(versions, timeout_s=_LOOK_S):
+            self._control.check()
+            if self._behind or time.monotonic() > deadline:
+                raise NetworkError(
+                    f"worker {self._settings.worker} waited {self._settings.peer_timeout_s:g} s "
+                    "for updates that others had sent before they met."
+                )
+        ring.all_gather(b"")  # wait for those who had more to catch up with
         self._absorb()
 
 

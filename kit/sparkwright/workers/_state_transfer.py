@@ -26,6 +26,7 @@ class Snapshot:
         extras: what is not averaged, as worker 0 would have it.
         iterations: the optimizer's.
         clock: minibatches trained.
+        clocks: worker -> minibatches that it is known to have trained.
         versions: (worker, attempt) -> the last update of it that the state includes.
     """
 
@@ -33,15 +34,16 @@ class Snapshot:
     extras: bytes
     iterations: int
     clock: int
+    clocks: dict[int, int]
     versions: dict[tuple[int, int], int]
 
 
 class StateServer:
     """Collects newcomers who ask for a state, until there is time to give them one."""
 
-    def __init__(self, port: PeerPort) -> None:
-        """Take connections of `port` that ask for a state."""
-        self._port = port
+    def __init__(self, port: PeerPort, *, me: tuple[int, int]) -> None:
+        """Take connections of `port` that ask (worker, attempt) `me` for a state."""
+        self._port, self._me = port, me
         self._lock = threading.Lock()
         self._waiting: list[Connection] = []
         self._sending: list[threading.Thread] = []
@@ -73,9 +75,9 @@ class StateServer:
         for thread in self._sending:
             thread.join(timeout=5.0)
 
-    def _arrive(self, connection: Connection, _: Message) -> None:
+    def _arrive(self, connection: Connection, hello: Message) -> None:
         with self._lock:
-            if self._closed:
+            if self._closed or hello.fields.get("of") != list(self._me):
                 connection.close()
             else:
                 self._waiting.append(connection)
@@ -84,20 +86,21 @@ class StateServer:
 def fetch_state(
     address: Address,
     *,
+    of: tuple[int, int],
     secret: bytes,
     size: int,
     dtype: np.dtype[Any],
     connect_timeout_s: float,
     peer_timeout_s: float,
 ) -> Snapshot:
-    """Ask the worker at `address` for its state.
+    """Ask the worker at `address`, which must be (worker, attempt) `of`, for its state.
 
     Raises:
         NetworkError: if it is gone, silent for too long, or trains another network.
     """
     connection = connect(address, secret=secret, timeout_s=connect_timeout_s)
     try:
-        connection.send(INTRODUCTION)
+        connection.send(INTRODUCTION, {"of": of})
         # It answers between two minibatches, which may take long.
         connection.socket.settimeout(max(peer_timeout_s, connect_timeout_s))
         message = connection.receive()
@@ -105,15 +108,15 @@ def fetch_state(
         message = None
     finally:
         connection.close()
-    if message is None:
+    if message is None or len(message.payload) < size * dtype.itemsize:
         raise NetworkError(f"the worker at {address[0]}:{address[1]} did not send its state.")
-    vector = np.frombuffer(message.payload, dtype, size)
-    fields = message.fields
+    vector, fields = np.frombuffer(message.payload, dtype, size), message.fields
     return Snapshot(
         vector=vector,
         extras=bytes(memoryview(message.payload)[vector.nbytes :]),
         iterations=int(fields["iterations"]),
         clock=int(fields["clock"]),
+        clocks={int(worker): int(clock) for worker, clock in fields["clocks"]},
         versions={(int(w), int(a)): int(sequence) for w, a, sequence in fields["versions"]},
     )
 
@@ -123,6 +126,7 @@ def _send(connection: Connection, snapshot: Snapshot) -> None:
     fields = {
         "iterations": snapshot.iterations,
         "clock": snapshot.clock,
+        "clocks": list(snapshot.clocks.items()),
         "versions": versions,
     }
     with contextlib.suppress(NetworkError, OSError):  # the newcomer is gone again

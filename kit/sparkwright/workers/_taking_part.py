@@ -25,6 +25,7 @@ def worker_of(
         DataError: if the data does not fit the network.
     """
     settings = request.settings
+    replica.share_updates(None)  # what an earlier run may have wanted
     averaging = isinstance(settings, AveragingSettings)
     member = RunMember(
         settings=settings,

@@ -169,6 +169,7 @@ class Trainer:
 
         replica, settings = self._replica(request), request.settings
         self._digests.pop(_replica_key(request), None)
+        replica.share_updates(None)
         shard = Shard(Path(request.shard), consume=True)
         nobody = ShardSource(secret=b"", connect_timeout_s=0.0, peer_timeout_s=0.0)
         trainer = LocalTrainer(settings, replica, shard, nobody)
