@@ -274,3 +274,25 @@ def test_a_network_mask_that_fits_no_address(spark: Any, blobs: DataSet) -> None
     mesh = sw.MeshConfig(network_mask="203.0.113.0/24")
     with pytest.raises(sw.ConfigurationError, match=r"203\.0\.113\.0/24"):
         sw.SparkNetwork(spark, dense(), master_of(mesh=mesh)).fit(blobs)
+
+
+def test_variables_of_half_precision_are_refused_and_mixed_precision_trains(
+    spark: Any, blobs: DataSet
+) -> None:
+    import keras
+
+    def model_of(policy: str) -> Any:
+        layers = [
+            keras.layers.Dense(8, activation="tanh", dtype=policy),
+            keras.layers.Dense(3, activation="softmax", dtype="float32"),
+        ]
+        model = keras.Sequential([keras.Input((4,)), *layers])
+        model.compile("sgd", "sparse_categorical_crossentropy")
+        return model
+
+    with pytest.raises(sw.ConfigurationError, match=r"kernel' of bfloat16.*mixed_bfloat16"):
+        sw.SparkNetwork(spark, model_of("bfloat16"), master_of()).fit(blobs)
+    model = model_of("mixed_bfloat16")
+    before = weights(model)
+    sw.SparkNetwork(spark, model, master_of()).fit(blobs)
+    assert abs(weights(model) - before).max() > 0

@@ -44,7 +44,7 @@ class Quantity:
 QUANTITIES = (
     Quantity(column="threshold", label="threshold"),
     Quantity(column="sparsity", label="sparsity (%)", factor=100.0),
-    Quantity(column="message_bytes", label="message size (KiB)", factor=1 / 1024),
+    Quantity(column="message_bytes", label="sent for a minibatch (KiB)", factor=1 / 1024),
     Quantity(column="staleness", label="staleness (minibatches)"),
     Quantity(column="residual_p99", label="residual, 99th percentile"),
 )

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.masters import SharedTrainingMaster
 from sparkwright.masters._training_master import TrainingMaster
-from sparkwright.networks import ModelDefinition
+from sparkwright.networks import ModelDefinition, ModelState
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
 from ._display import in_notebook, show
@@ -43,6 +44,8 @@ class RunBeginning:
         self.id, self.epochs, self._model = id, epochs, model
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), StartState(model)
+        if isinstance(master, SharedTrainingMaster):
+            _refuse_half_precision(self.start.state)
         seed = None if self.resume is None else self.resume.master.get("seed")
         self.master = seeded(master, otherwise=seed)
         if self.resume is not None:
@@ -116,3 +119,14 @@ class RunBeginning:
                 f"save_updater={not checkpoint.has_updater}."
             )
         self.start.restore(checkpoint.vector, b"".join(checkpoint.extras))
+
+
+def _refuse_half_precision(state: ModelState) -> None:
+    """A threshold below half a unit in a variable's last place would change nothing there."""
+    for variable in state.averaged[: state.trainable]:
+        if str(variable.dtype) in ("float16", "bfloat16"):
+            raise ConfigurationError(
+                "gradient sharing needs variables of float32 or float64. Received: "
+                f"{variable.path!r} of {variable.dtype}. Compute in half precision with the policy "
+                '"mixed_float16" or "mixed_bfloat16", which keeps variables in float32.'
+            )
