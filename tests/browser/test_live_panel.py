@@ -237,7 +237,11 @@ def test_a_run_that_shares_gradients_shows_its_messages(open_run, width, theme):
     page.page.get_by_role("status").filter(has_text="Worker 1 is lost. Its replacement").wait_for()
     page.page.get_by_role("cell", name="lost", exact=True).wait_for()
     choice = page.page.get_by_role("combobox", name="What the curve shows")
-    for name in ("residual, 99th percentile", "staleness (minibatches)", "sent for a minibatch (KiB)"):
+    for name in (
+        "residual, 99th percentile",
+        "staleness (minibatches)",
+        "sent for a minibatch (KiB)",
+    ):
         choice.select_option(name)
         page.page.wait_for_function(SEE, arg=f"Curve of the {name}.")
     choice.focus()

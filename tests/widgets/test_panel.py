@@ -239,7 +239,10 @@ def test_gradient_sharing_shows_the_same_live_and_kept(sharing_run, comms, fake)
     kept = panel._repr_mimebundle_()["text/html"]
     for html in (panel.workers.value, kept, panel.still().card().html):
         assert "<td>60.0 KiB</td>" in html
-    assert "mean of the workers: threshold 0.001; sparsity (%) 2; sent for a minibatch (KiB) 2;" in kept
+    assert (
+        "mean of the workers: threshold 0.001; sparsity (%) 2; sent for a minibatch (KiB) 2;"
+        in kept
+    )
     assert kept.count("<svg") == 2
     assert panel.alerts.value == ""
     panel.close()
