@@ -72,6 +72,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "repartitioner": st.builds(NoRepartitioner)
     | st.builds(DefaultRepartitioner, st.integers(1, 10**6)),
     "piece_minibatches": st.none() | st.integers(1, 10**6),
+    "minibatches_per_message": st.none() | st.integers(1, 10**6),
     "periodic_gc": st.booleans(),
     "periodic_gc_interval_s": st.floats(1e-3, 1e6),
     "encoding_debug_mode": st.booleans(),
@@ -125,6 +126,7 @@ REFUSED: dict[str, list[Any]] = {
     "max_staleness": [-1, 1.0, "3", True, math.inf],
     "repartitioner": [None, 5000, "balanced", DefaultRepartitioner, {"name": "default"}],
     "piece_minibatches": NOT_COUNTS,
+    "minibatches_per_message": NOT_COUNTS,
     "periodic_gc": NOT_FLAGS,
     "periodic_gc_interval_s": [0, -1.0, math.nan, math.inf, "5", None, True],
     "encoding_debug_mode": NOT_FLAGS,
