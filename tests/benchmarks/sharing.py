@@ -56,7 +56,7 @@ def _lenet() -> Iterator[Row]:
         "runs": found,
     }
     yield {
-        "what": "LeNet: bytes of a message, against dense updates",
+        "what": "LeNet: bytes sent for a minibatch, against dense updates",
         "value": sent,
         "unit": "bytes",
         "baseline": dense,

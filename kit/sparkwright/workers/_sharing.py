@@ -22,6 +22,7 @@ from sparkwright.mesh._framing import Message
 from sparkwright.mesh._port import PeerPort
 from sparkwright.mesh._ring import Ring
 from sparkwright.mesh._update_mesh import MeshSeat, UpdateMesh
+from sparkwright.networks import pack_arrays
 from sparkwright.runs._protocol import Ending, Failure, Group, Seat
 from sparkwright.runs._work import Span
 from sparkwright.updates import Encoded
@@ -95,7 +96,6 @@ class SharingWorker:
         self._per_message = settings.minibatches_per_message or 1
         self._wanted = 0  # minibatches of the next piece; 0: as the coordinator sees fit
         self._piece: _Piece | None = None
-        self._next: deque[Span] = deque()
         self._epoch = -1
         self._in_epoch = 0
         self._resting = False
@@ -142,8 +142,7 @@ class SharingWorker:
             if order.kind == "group":
                 self._regroup(Group.from_dict(order.fields))
             elif order.kind == "piece":
-                self._next.append(Span(*order.fields["piece"]))
-                self._begin_piece()
+                self._begin_piece(Span(*order.fields["piece"]))
             elif order.kind == "meet":
                 self._meet(order)
             elif order.kind == "deliver":
@@ -241,7 +240,7 @@ class SharingWorker:
         vector[: self._shared.vector.size] = self._shared.vector
         return Snapshot(
             vector=vector,
-            extras=b"".join(np.ascontiguousarray(a).tobytes() for a in member.extras()),
+            extras=pack_arrays(member.extras()),
             iterations=self._replica.iterations,
             clock=self._clock,
             clocks={**self._clocks, self._me[0]: _RESTING if self._resting else self._clock},
@@ -270,13 +269,12 @@ class SharingWorker:
             },
         )
 
-    def _begin_piece(self) -> None:
-        if self._piece is None and self._next:
-            self._piece = _Piece(self._next.popleft())
-            self._resting = False
-            if self._piece.span.epoch > self._epoch:
-                self._epoch, self._in_epoch = self._piece.span.epoch, 0
-                self._replica.reset_metrics()
+    def _begin_piece(self, span: Span) -> None:
+        """The coordinator gives the next piece only when it knows the end of the last one."""
+        self._piece, self._resting = _Piece(span), False
+        if span.epoch > self._epoch:
+            self._epoch, self._in_epoch = span.epoch, 0
+            self._replica.reset_metrics()
 
     def _end_piece(self, *, wants_more: bool = True) -> None:
         self._ask(wants_more=wants_more)
@@ -284,7 +282,6 @@ class SharingWorker:
             for _, gathered in self._piece.ahead:
                 gathered.cancel()
         self._piece = None
-        self._begin_piece()
 
     def _rest(self) -> None:
         """Tell the others that there is nothing to do here, so nobody need wait."""
@@ -400,7 +397,7 @@ class SharingWorker:
         self._replica.write(state)
         self._since_meeting = 0  # so it weighs nothing when the others average
         self._end_piece(wants_more=False)
-        self._member.report(group, "failed", self._member.failure_of(error))
+        member.report(group, "failed", member.failure_of(error))
 
     def _collect(self) -> None:
         """Collect garbage now and then, between two minibatches instead of within one."""
@@ -475,8 +472,6 @@ class SharingWorker:
         group = Group.from_dict(order.fields["group"])
         if self._piece is not None:
             self._end_piece(wants_more=False)
-        self._next.clear()
-        self._piece = None
         ending: Ending = "met"
         failure: Failure | None = None
         ring: Ring | None = None
