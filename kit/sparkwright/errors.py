@@ -55,9 +55,8 @@ class WorkerError(SparkwrightError, RuntimeError):
     def __init__(self, *, worker: int, host: str, reason: str, worker_traceback: str = "") -> None:
         self.worker, self.host = worker, host
         self.reason, self.worker_traceback = reason, worker_traceback
-        super().__init__(
-            f"worker {worker} on {host} failed: {reason}{last_frames(worker_traceback)}"
-        )
+        who = f"worker {worker}" if worker >= 0 else "a task"
+        super().__init__(f"{who} on {host} failed: {reason}{last_frames(worker_traceback)}")
 
     def __reduce__(self) -> tuple[partial[Any], tuple[()], dict[str, Any]]:
         """Rebuild from the fields; the default would pass only the message. Notes are kept."""

@@ -9,9 +9,11 @@ import fsspec
 import pytest
 
 from sparkwright.storage._files import (
+    StoredFile,
     exists,
     is_folder,
     join,
+    list_files,
     list_folder,
     open_to_read,
     read_bytes,
@@ -113,3 +115,25 @@ def test_what_the_store_says_names_the_url(
 
 def test_joining_does_not_double_the_slash() -> None:
     assert join("memory://a/", "b") == join("memory://a", "b") == "memory://a/b"
+
+
+def below(files: list[StoredFile]) -> list[str]:
+    """What follows the folder of the fixture; each URL can be read."""
+    assert all(read_bytes(file.url) == b"content" for file in files)
+    return [file.url.partition("/a folder")[2] for file in files]
+
+
+def test_files_are_listed_sorted_with_sizes_and_without_hidden_ones(folder: str) -> None:
+    for name in ("b.csv", "a.CSV", "deep/er/c.csv", "d.txt", "_tmp/e.csv", ".f.csv"):
+        put(f"{folder}/{name}")
+    assert below(list_files(folder)) == ["/a.CSV", "/b.csv", "/d.txt", "/deep/er/c.csv"]
+    assert {file.size_bytes for file in list_files(folder)} == {7}
+    assert all(file.version for file in list_files(folder))
+    csv = list_files(folder, extensions=["csv"], recursive=False)
+    assert below(csv) == ["/a.CSV", "/b.csv"]
+    assert "/deep/er/c.csv" in below(list_files(f"{folder}/**/*.csv"))
+    assert below(list_files(f"{folder}/_tmp/e.csv")) == ["/_tmp/e.csv"]
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        list_files(f"{folder}/nothing")
+    with pytest.raises(FileNotFoundError, match=r"\*\.png"):
+        list_files(f"{folder}/*.png")

@@ -73,6 +73,16 @@ class DataSet:
         )
         return f"DataSet({len(self)} examples; {shapes})"
 
+    @property
+    def layout(self) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
+        """Flat column name -> (dtype, shape of one example): what joined DataSets must share."""
+        return {name: (a.dtype, a.shape[1:]) for name, a in self.columns().items()}
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all arrays together."""
+        return sum(array.nbytes for array in self.columns().values())
+
     def columns(self) -> dict[str, Array]:
         """All arrays under flat names such as `features/image`, in a fixed order."""
         flat: dict[str, Array] = {}
@@ -127,9 +137,9 @@ class DataSet:
         if len(parts) == 1:
             return parts[0]
         columns = [part.columns() for part in parts]
-        first = {name: (a.dtype, a.shape[1:]) for name, a in columns[0].items()}
-        for number, other in enumerate(columns[1:], start=1):
-            found = {name: (a.dtype, a.shape[1:]) for name, a in other.items()}
+        first = parts[0].layout
+        for number, part in enumerate(parts[1:], start=1):
+            found = part.layout
             if found != first:
                 raise DataError(
                     "DataSets can be joined only when their columns, dtypes and shapes agree. "

@@ -8,10 +8,10 @@ thousand files: HDFS allows 1,048,576 entries a folder, and listing far fewer is
 
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from sparkwright.data import DataSet, from_bytes, to_bytes
+from sparkwright.data import batched, from_bytes, to_bytes
 from sparkwright.errors import ConfigurationError
 from sparkwright.storage._files import (
     is_on_this_machine,
@@ -75,29 +75,12 @@ class Exports:
         return True
 
 
-def minibatches(chunks: Iterable[bytes], batch_size: int) -> Iterator[DataSet]:
-    """Cut and join chunks into DataSets of exactly `batch_size` examples, the last one smaller."""
-    waiting: list[DataSet] = []
-    rows = 0
-    for chunk in chunks:
-        waiting.append(from_bytes(chunk))
-        rows += len(waiting[-1])
-        if rows >= batch_size:
-            joined = DataSet.concatenate(waiting)
-            full = rows - rows % batch_size
-            yield from joined.take(slice(0, full)).batches(batch_size)
-            waiting = [joined.take(slice(full, rows))] if full < rows else []
-            rows -= full
-    if rows:
-        yield DataSet.concatenate(waiting)
-
-
 def _writer(
     folder: str, batch_size: int
 ) -> Callable[[int, Iterable[bytes]], list[tuple[int, list[str]]]]:
     def write(index: int, chunks: Iterable[bytes]) -> list[tuple[int, list[str]]]:
         paths: list[str] = []
-        for number, minibatch in enumerate(minibatches(chunks, batch_size)):
+        for number, minibatch in enumerate(batched(map(from_bytes, chunks), batch_size)):
             place = f"part-{index:05d}/{number // _FILES_A_FOLDER:04d}"
             path = f"{folder}/{place}/minibatch-{number:06d}.arrow"
             with write_atomically(path) as file:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparkwright.errors import RunInterrupted
 
+from ._errors import translated
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -44,7 +46,7 @@ class SparkJob:
         """The action's result.
 
         Raises:
-            Whatever the action raises; an error of ours that a task raised, as that error.
+            Whatever the action raises.
         """
         while not self._over.wait(0.5):
             pass
@@ -85,11 +87,13 @@ def run_job(spark: "SparkSession", action: Callable[[], Result], *, description:
 
     Raises:
         RunInterrupted: on a KeyboardInterrupt, after the jobs have been cancelled.
-        Whatever `action` raises.
+        Whatever `action` raises; what a task raised, as that error.
     """
     job = SparkJob(spark, action, description=description)
     try:
         return job.wait()
+    except Exception as error:
+        raise translated(error) from None
     except KeyboardInterrupt:
         # Cancelling is a py4j call: on another thread, should the user interrupt again.
         canceller = threading.Thread(target=job.cancel, daemon=True)

@@ -22,7 +22,6 @@ from sparkwright.runs._protocol import Failure
 from sparkwright.storage import load_model, save_model
 
 from ._addresses import advertised_address, bind_address
-from ._errors import translated
 from ._export import Exports
 from ._jobs import run_job
 from ._launcher import SparkLauncher
@@ -316,14 +315,11 @@ class SparkNetwork:
                 what=what,
                 class_names=class_names,
             )
-            try:
-                answers = run_job(
-                    self.spark,
-                    lambda: rdd.mapPartitions(inference_task(request)).collect(),
-                    description=what,
-                )
-            except Exception as error:
-                raise translated(error) from None
+            answers = run_job(
+                self.spark,
+                lambda: rdd.mapPartitions(inference_task(request)).collect(),
+                description=what,
+            )
         for number, answer in enumerate(answers):
             if answer.error:
                 raise error_of(

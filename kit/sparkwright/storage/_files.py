@@ -3,7 +3,8 @@
 import contextlib
 import os
 import uuid
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 
@@ -92,6 +93,86 @@ def list_folder(url: str) -> list[str]:
     except OSError as error:
         raise type(error)(f"{url} could not be listed: {error}") from error
     return sorted(e["name"].rpartition("/")[2] for e in entries if e["type"] == "file")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of a store.
+
+    Attributes:
+        url: where, in the form that was asked for: with a scheme, or a path of this machine.
+        size_bytes: its length.
+        version: changes when the content does: time of change, ETag or checksum of the store.
+    """
+
+    url: str
+    size_bytes: int
+    version: str
+
+
+def list_files(
+    url: str, *, extensions: Sequence[str] | None = None, recursive: bool = True
+) -> list[StoredFile]:
+    """The files that `url` names, sorted by URL.
+
+    Files and folders whose names begin with "." or "_" are left out: stores and Spark keep notes
+    and unfinished work there. Not so what `url` itself names.
+
+    Args:
+        url: a file, a folder, or a pattern with `*`, `?`, `[…]` or `**`.
+        extensions: endings to keep, such as "csv", in any case; default None: all.
+        recursive: with sub-folders (default) of a folder, or of a folder that a pattern matches.
+
+    Raises:
+        FileNotFoundError: if there is nothing, naming `url`.
+        OSError: whatever the store says, naming `url`.
+    """
+    system, path = _system(url)
+    system.invalidate_cache()
+    try:
+        found = _found(system, path, recursive=recursive)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{url} does not exist. Check the path and the host.") from None
+    except OSError as error:
+        raise type(error)(f"{url} could not be listed: {error}") from error
+    endings = None if extensions is None else tuple(f".{e.lstrip('.').lower()}" for e in extensions)
+    return [
+        StoredFile(_as_asked(system, url, name), int(entry["size"] or 0), _version(entry))
+        for name, entry in sorted(found.items())
+        if endings is None or name.lower().endswith(endings)
+    ]
+
+
+def _found(system: Any, path: str, *, recursive: bool) -> dict[str, Any]:
+    """Path -> entry of every file."""
+    if any(sign in path for sign in "*?["):
+        roots = system.glob(path, detail=True)
+        if not roots:
+            raise FileNotFoundError(path)
+    else:
+        roots = {path: system.info(path)}
+    found: dict[str, Any] = {}
+    for root, entry in roots.items():
+        if entry["type"] == "file":
+            found[root] = entry
+            continue
+        below = system.find(root, maxdepth=None if recursive else 1, detail=True)
+        for name, inner in below.items():
+            parts = name.removeprefix(root).strip("/").split("/")
+            if inner["type"] == "file" and not any(part.startswith((".", "_")) for part in parts):
+                found[name] = inner
+    return found
+
+
+def _as_asked(system: Any, url: str, name: str) -> str:
+    return str(system.unstrip_protocol(name)) if "://" in url else str(name)
+
+
+def _version(entry: Any) -> str:
+    for key in ("ETag", "etag", "mtime", "LastModified", "last_modified", "created"):
+        if entry.get(key) is not None:
+            return str(entry[key])
+    return ""
 
 
 def join(folder_url: str, name: str) -> str:

@@ -1,0 +1,135 @@
+"""RDDs and DataFrames of the user's own."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparkwright.errors import DataError
+
+from ._arrow import to_bytes
+from ._chunks import cut, joined_chunks
+from ._dataset import DataSet
+from ._distributed import DistributedDataSet
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def from_rdd(spark: "SparkSession", rdd: "RDD[Any]") -> DistributedDataSet:
+    """Use an RDD of DataSets, or of (features, label) pairs of one example each.
+
+    Args:
+        spark: the session.
+        rdd: RDD of `DataSet`, or of (array-like, array-like) pairs; partitions stay as they are.
+    """
+    return DistributedDataSet(spark, rdd.mapPartitions(_chunks_of))
+
+
+def from_dataframe(
+    frame: "DataFrame",
+    *,
+    features: Sequence[str] | Mapping[str, Sequence[str]],
+    labels: Sequence[str] | Mapping[str, Sequence[str]] = (),
+    weights: str | None = None,
+) -> DistributedDataSet:
+    """Use columns of a Spark DataFrame, carried as Arrow.
+
+    Args:
+        frame: the DataFrame; partitions stay as they are.
+        features: columns of one input, or input name -> columns. Several number columns become one
+            (n, columns) array; a single array column becomes (n, length).
+        labels: likewise per output; a single number column becomes an (n,) array.
+        weights: column of example weights; default None.
+
+    Raises:
+        DataError: on the executor that meets them: missing values, arrays of unequal length.
+    """
+    groups = {
+        "features": _column_groups(features, "features"),
+        "labels": _column_groups(labels, "labels"),
+    }
+    wanted = [name for group in groups.values() for names in group.values() for name in names]
+    missing = sorted(set(wanted) - set(frame.columns))
+    if missing:
+        raise DataError(f"unknown columns {missing}. The DataFrame has {frame.columns}.")
+    selected = frame.select(*dict.fromkeys(wanted + ([weights] if weights else [])))
+
+    def convert(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            if batch.num_rows:
+                chunks = [to_bytes(c) for c in cut(_dataset_of(batch, groups, weights))]
+                yield pa.RecordBatch.from_pydict({"chunk": pa.array(chunks, pa.binary())})
+
+    rdd = selected.mapInArrow(convert, "chunk binary").rdd.map(lambda row: bytes(row.chunk))
+    return DistributedDataSet(frame.sparkSession, rdd)
+
+
+def _chunks_of(records: Iterable[Any]) -> Iterator[bytes]:
+    datasets = (r if isinstance(r, DataSet) else _one_example(r) for r in records)
+    return map(to_bytes, joined_chunks(datasets))
+
+
+def _one_example(record: Any) -> DataSet:
+    if not (isinstance(record, tuple) and len(record) == 2):
+        raise DataError(
+            "each element of the RDD must be a DataSet or a (features, label) pair. "
+            f"Received: {type(record).__name__}."
+        )
+    features, label = (np.asarray(part)[None] for part in record)
+    return DataSet(features, label)
+
+
+def _column_groups(
+    columns: Sequence[str] | Mapping[str, Sequence[str]], default: str
+) -> dict[str, list[str]]:
+    if isinstance(columns, Mapping):
+        return {name: _names(group) for name, group in columns.items()}
+    names = _names(columns)
+    return {default: names} if names else {}
+
+
+def _names(columns: Sequence[str]) -> list[str]:
+    return [columns] if isinstance(columns, str) else list(columns)
+
+
+def _dataset_of(
+    batch: Any, groups: dict[str, dict[str, list[str]]], weights: str | None
+) -> DataSet:
+    def group_array(names: list[str], *, squeeze: bool) -> Any:
+        arrays = [_column_array(batch, name) for name in names]
+        if len(arrays) == 1:
+            return arrays[0] if squeeze or arrays[0].ndim > 1 else arrays[0][:, None]
+        return np.concatenate([a if a.ndim > 1 else a[:, None] for a in arrays], axis=1)
+
+    return DataSet(
+        {name: group_array(cols, squeeze=False) for name, cols in groups["features"].items()},
+        {name: group_array(cols, squeeze=True) for name, cols in groups["labels"].items()},
+        weights=None if weights is None else _column_array(batch, weights),
+    )
+
+
+def _column_array(batch: Any, name: str) -> Any:
+    import pyarrow as pa
+
+    column = batch.column(batch.schema.get_field_index(name))
+    if column.null_count:
+        raise DataError(
+            f"column {name!r} must have no missing values. Received: {column.null_count} of them "
+            f"in {len(column)} rows. Drop or fill them first (`DataFrame.na`)."
+        )
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        lengths = np.diff(column.offsets.to_numpy())
+        if len(set(lengths.tolist())) > 1:
+            raise DataError(
+                f"arrays of column {name!r} must have one length. Received: from {lengths.min()} "
+                f"to {lengths.max()}."
+            )
+        values = column.flatten().to_numpy(zero_copy_only=False)
+        array = values.reshape(len(column), -1)
+    else:
+        array = column.to_numpy(zero_copy_only=False)
+    return array.astype(np.float32) if array.dtype == np.float64 else array

@@ -1,0 +1,189 @@
+"""A distributed data set made of pieces that executors read: files, parts of files, batches.
+
+Every file format goes through `from_pieces`: the driver lists pieces, executors read them, what
+they skip is counted once however often Spark runs a task.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from sparkwright.errors import ConfigurationError, DataError
+
+from ._arrow import to_bytes
+from ._chunks import joined_chunks
+from ._dataset import DataSet
+from ._distributed import DistributedDataSet
+from ._skipped import Skipped
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
+OnError = Literal["raise", "skip"]
+_PARTITION_BYTES = 128 << 20
+
+
+class SkipLog:
+    """Where a reader reports what it cannot use: an error, or counted and skipped.
+
+    Attributes:
+        skipped: what has been reported so far.
+    """
+
+    def __init__(self, on_error: OnError) -> None:
+        """Raise at the first report, or go on."""
+        self._raises = on_error == "raise"
+        self.skipped = Skipped()
+
+    @property
+    def raises(self) -> bool:
+        """Whether the first report ends the reading."""
+        return self._raises
+
+    def skip(self, reason: str, message: str, *, count: int = 1) -> None:
+        """Report an item; the caller then goes on without it.
+
+        Args:
+            reason: a few words, the same for all items of a kind: "wrong number of columns".
+            message: rule, what was received with file and line or key, remedy.
+            count: how many items.
+
+        Raises:
+            DataError: `message`, with `on_error="raise"`.
+        """
+        if self._raises:
+            raise DataError(f'{message} Or leave such items out: `on_error="skip"`.')
+        self.skipped = self.skipped + Skipped.of(reason, message, count=count)
+
+
+def check_on_error(on_error: str) -> None:
+    """Refuse anything but "raise" and "skip".
+
+    Raises:
+        ConfigurationError: naming the option.
+    """
+    if on_error not in ("raise", "skip"):
+        raise ConfigurationError(
+            f'`on_error` must be "raise" or "skip". Received: on_error={on_error!r}.'
+        )
+
+
+def from_pieces(
+    spark: "SparkSession",
+    pieces: Sequence[Any],
+    read: Callable[[Any, SkipLog], Iterable[DataSet]],
+    *,
+    sizes: Sequence[int],
+    partitions: int | None = None,
+    on_error: OnError = "raise",
+    fingerprint: str | None = None,
+    class_names: Mapping[str, Sequence[str]] | None = None,
+) -> DistributedDataSet:
+    """Distribute what `read` makes of `pieces`, in their order.
+
+    Args:
+        spark: the session.
+        pieces: picklable descriptions of what to read.
+        read: piece, log -> DataSets; runs on executors, small ones are joined to chunks.
+        sizes: about how many bytes each piece is: partitions get equal shares.
+        partitions: how many, at most one a piece; default None: Spark's default parallelism, or
+            more if a partition would hold more than 128 MiB.
+        on_error: what `log.skip` does; "raise" (default) or "skip".
+        fingerprint: changes when the pieces, their content or the way they are read change.
+        class_names: output name -> names of its classes.
+    """
+    check_on_error(on_error)
+    if partitions is not None and partitions < 1:
+        raise ConfigurationError(
+            f"`partitions` must be at least 1. Received: partitions={partitions}."
+        )
+    context = spark.sparkContext
+    wanted = partitions or max(context.defaultParallelism, -(-sum(sizes) // _PARTITION_BYTES))
+    groups = [[pieces[i] for i in group] for group in group_by_size(sizes, wanted)]
+    tracker = SkipTracker(context)
+    rdd = context.parallelize(groups, len(groups)).mapPartitionsWithIndex(
+        partial(_read_partition, read=read, on_error=on_error, done=tracker.done)
+    )
+    tracker.rdd = rdd
+    return DistributedDataSet(
+        spark, rdd, fingerprint=fingerprint, class_names=class_names, skip_tracker=tracker
+    )
+
+
+def group_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
+    """Consecutive indices in at most `groups` groups of about the same total size, none empty.
+
+    Example:
+        >>> group_by_size([4, 1, 1, 2], 2)
+        [[0], [1, 2, 3]]
+    """
+    found: list[list[int]] = []
+    left, total = len(sizes), sum(sizes)
+    done = 0
+    for index, size in enumerate(sizes):
+        # A new group where the running total passes the next equal share of the whole.
+        opens = not found or (done + size / 2) * groups >= total * len(found)
+        if (opens and len(found) < groups) or len(found) + left <= min(groups, len(sizes)):
+            found.append([])
+        found[-1].append(index)
+        done += size
+        left -= 1
+    return found or [[]]
+
+
+class SkipTracker:
+    """What each partition of a source skipped; told by executors, a later attempt replaces."""
+
+    def __init__(self, context: Any) -> None:
+        """Nothing known yet."""
+        self.done: Any = context.accumulator({}, _by_partition())
+        self.rdd: RDD[bytes] | None = None
+
+    def total(self, spark: "SparkSession") -> Skipped:
+        """The sum over all partitions; a Spark job if some have not been read to their end yet."""
+        from sparkwright.spark._jobs import run_job
+
+        rdd = self.rdd
+        assert rdd is not None
+        if len(self.done.value) < rdd.getNumPartitions():
+            run_job(
+                spark, lambda: rdd.foreachPartition(_drain), description="count what is skipped"
+            )
+        found: dict[int, Skipped] = self.done.value
+        return sum((found[index] for index in sorted(found)), Skipped())
+
+
+def _by_partition() -> Any:
+    from pyspark import AccumulatorParam
+
+    class ByPartition(AccumulatorParam[dict[int, Skipped]]):
+        def zero(self, value: dict[int, Skipped]) -> dict[int, Skipped]:
+            del value
+            return {}
+
+        def addInPlace(
+            self, value1: dict[int, Skipped], value2: dict[int, Skipped]
+        ) -> dict[int, Skipped]:
+            return {**value1, **value2}
+
+    return ByPartition()
+
+
+def _read_partition(
+    index: int,
+    groups: Iterable[list[Any]],
+    *,
+    read: Callable[[Any, SkipLog], Iterable[DataSet]],
+    on_error: OnError,
+    done: Any,
+) -> Iterator[bytes]:
+    log = SkipLog(on_error)
+    pieces = (piece for group in groups for piece in group)
+    yield from map(to_bytes, joined_chunks(d for piece in pieces for d in read(piece, log)))
+    done.add({index: log.skipped})
+
+
+def _drain(chunks: Iterable[bytes]) -> None:
+    for _ in chunks:
+        pass
