@@ -324,9 +324,11 @@ def test_dataframes_and_pairs_are_data_too(spark: Any, blobs: DataSet) -> None:
     rows = [(*map(float, row), int(label)) for row, label in zip(x, y, strict=True)]
     frame = spark.createDataFrame(rows, ["a", "b", "c", "d", "label"]).coalesce(1)
     pairs = spark.sparkContext.parallelize(list(zip(x, y, strict=True)), 1)
+    as_arrays = frame.selectExpr("array(a, b, c, d) AS features", "label")
     found = []
     for data in (
         blobs,
+        as_arrays,
         sw.data.from_dataframe(frame, features=["a", "b", "c", "d"], labels=["label"]),
         pairs,
     ):
@@ -335,6 +337,7 @@ def test_dataframes_and_pairs_are_data_too(spark: Any, blobs: DataSet) -> None:
         found.append(weights(model))
     np.testing.assert_allclose(found[1], found[0], atol=1e-6)
     np.testing.assert_allclose(found[2], found[0], atol=1e-6)
+    np.testing.assert_allclose(found[3], found[0], atol=1e-6)
 
 
 def test_phases_are_recorded_on_request(spark: Any, blobs: DataSet) -> None:

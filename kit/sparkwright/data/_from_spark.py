@@ -39,7 +39,8 @@ def from_dataframe(
     Args:
         frame: the DataFrame; partitions stay as they are.
         features: columns of one input, or input name -> columns. Several number columns become one
-            (n, columns) array; a single array column becomes (n, length).
+            (n, columns) array; a single column of arrays, or of Spark ML's vectors, becomes
+            (n, length).
         labels: likewise per output; a single number column becomes an (n,) array.
         weights: column of example weights; default None.
 
@@ -54,7 +55,9 @@ def from_dataframe(
     missing = sorted(set(wanted) - set(frame.columns))
     if missing:
         raise DataError(f"unknown columns {missing}. The DataFrame has {frame.columns}.")
-    selected = frame.select(*dict.fromkeys(wanted + ([weights] if weights else [])))
+    selected = _arrays_for_vectors(
+        frame.select(*dict.fromkeys(wanted + ([weights] if weights else [])))
+    )
 
     def convert(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -66,6 +69,31 @@ def from_dataframe(
 
     rdd = selected.mapInArrow(convert, "chunk binary").rdd.map(lambda row: bytes(row.chunk))
     return DistributedDataSet(frame.sparkSession, rdd)
+
+
+def from_features_and_label(frame: "DataFrame") -> DistributedDataSet:
+    """A DataFrame with Spark ML's column names: `features`, and `label` if it has labels.
+
+    Raises:
+        DataError: if there is no column `features`.
+    """
+    if "features" not in frame.columns:
+        raise DataError(
+            "a DataFrame must have a column `features` (numbers, arrays or vectors), and a column "
+            f"`label` if there are labels. Received: columns {frame.columns}. Or name the columns: "
+            "`sparkwright.data.from_dataframe(frame, features=…, labels=…)`."
+        )
+    return from_dataframe(
+        frame, features="features", labels="label" if "label" in frame.columns else ()
+    )
+
+
+def _arrays_for_vectors(frame: "DataFrame") -> "DataFrame":
+    from pyspark.ml.functions import vector_to_array
+    from pyspark.ml.linalg import VectorUDT
+
+    vectors = [f.name for f in frame.schema.fields if isinstance(f.dataType, VectorUDT)]
+    return frame.withColumns({name: vector_to_array(frame[name]) for name in vectors})
 
 
 def _chunks_of(records: Iterable[Any]) -> Iterator[bytes]:

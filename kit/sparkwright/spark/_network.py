@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkwright._version import __version__
 from sparkwright.data import DataSet, DistributedDataSet, from_arrays, from_rdd
+from sparkwright.data._from_spark import from_features_and_label
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import Evaluation
 from sparkwright.masters import MeshConfig, TrainingMaster
@@ -93,7 +94,8 @@ class SparkNetwork:
         """Train and return the model, which is changed in place; blocks.
 
         Args:
-            data: a DistributedDataSet, an RDD of DataSets or (features, label) pairs, a DataSet.
+            data: a DistributedDataSet, an RDD of DataSets or (features, label) pairs, a DataFrame
+                with columns `features` and `label`, a DataSet.
             epochs: passes over the data; default 1.
             validation: data for the loss after each epoch; default None.
             resume: URL of a checkpoint, or of a folder of them (then the newest counts), to go on
@@ -253,11 +255,14 @@ class SparkNetwork:
 
     def _distributed(self, data: Any, name: str) -> DistributedDataSet:
         from pyspark import RDD
+        from pyspark.sql import DataFrame
 
         if isinstance(data, DistributedDataSet):
             return data
         if isinstance(data, RDD):
             return from_rdd(self.spark, data)
+        if isinstance(data, DataFrame):
+            return from_features_and_label(data)
         if isinstance(data, DataSet):
             return from_arrays(
                 self.spark,
@@ -268,7 +273,7 @@ class SparkNetwork:
                 weights=data.weights,
             )
         raise DataError(
-            f"`{name}` must be a DistributedDataSet, an RDD or a DataSet. Received: "
+            f"`{name}` must be a DistributedDataSet, an RDD, a DataFrame or a DataSet. Received: "
             f"{type(data).__name__}. See `sparkwright.data`."
         )
 

@@ -1,0 +1,27 @@
+"""DataFrames with the columns of Spark ML."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkwright as sw
+from sparkwright.data._from_spark import from_features_and_label
+
+pytestmark = pytest.mark.spark
+
+
+def test_columns_of_vectors_become_one_array(spark: Any) -> None:
+    from pyspark.ml.linalg import Vectors
+
+    rows = [(Vectors.dense([1.0, 2.0]), 0), (Vectors.sparse(2, {1: 3.0}), 1)]
+    frame = spark.createDataFrame(rows, ["features", "label"]).coalesce(1)
+    found = from_features_and_label(frame).collect()
+    np.testing.assert_array_equal(found.features["features"], [[1, 2], [0, 3]])
+    assert found.labels["labels"].tolist() == [0, 1]
+
+
+def test_a_frame_without_a_column_of_features_is_refused(spark: Any) -> None:
+    frame = spark.createDataFrame([(1.0, 2)], ["width", "kind"])
+    with pytest.raises(sw.DataError, match=r"columns \['width', 'kind'\].*from_dataframe"):
+        from_features_and_label(frame)
