@@ -319,6 +319,14 @@ def test_a_loaded_model_goes_on_as_if_it_had_never_been_saved(
     assert [p.name for p in (tmp_path / "models").iterdir()] == ["dense.keras"]
 
 
+def test_an_evaluation_knows_the_names_of_the_datas_classes(spark: Any, blobs: DataSet) -> None:
+    data = sw.data.from_arrays(spark, blobs.features, blobs.labels)
+    data.class_names = {"labels": ("ant", "bee", "cat")}
+    network = sw.SparkNetwork(spark, dense())
+    assert network.evaluate(data).class_names == ("ant", "bee", "cat")
+    assert network.evaluate(data, class_names=["a", "b", "c"]).class_names == ("a", "b", "c")
+
+
 def test_dataframes_and_pairs_are_data_too(spark: Any, blobs: DataSet) -> None:
     x, y = blobs.features["features"], blobs.labels["labels"]
     rows = [(*map(float, row), int(label)) for row, label in zip(x, y, strict=True)]

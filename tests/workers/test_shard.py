@@ -140,7 +140,8 @@ def test_examples_that_differ_are_refused_and_nothing_is_left(
     with pytest.raises(DataError) as refused:
         written(tmp_path / "s", pieces)
     assert str(refused.value) == (
-        f"all examples must have the same columns, dtypes and shapes. Received: {text}"
+        f"all examples must have the same columns, dtypes and shapes. Received: {text} "
+        "Bring sequences of different length to one with `data.padded()`."
     )
     assert list(tmp_path.iterdir()) == []
 

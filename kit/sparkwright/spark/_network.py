@@ -184,7 +184,7 @@ class SparkNetwork:
         Args:
             data: as for `fit`, with labels.
             batch_size: examples a call; default 64.
-            class_names: names of the classes; default None.
+            class_names: names of the classes; default None: the data's own, if it has any.
 
         Returns:
             Accuracy, precision, recall, F1, confusion matrix and more, over all examples.
@@ -192,6 +192,9 @@ class SparkNetwork:
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
         """
+        data = self._distributed(data, "data")
+        if class_names is None:
+            class_names = next(iter(data.class_names.values()), None)
         names = None if class_names is None else tuple(class_names)
         answers = self._infer(data, what="evaluation", batch_size=batch_size, class_names=names)
         found = [Evaluation.from_dict(a["evaluation"]) for a in answers if a["evaluation"]]

@@ -65,7 +65,8 @@ class ShardWriter:
         elif found != self._columns:
             raise DataError(
                 "all examples must have the same columns, dtypes and shapes. Received: "
-                f"{_describe(found)} after {self.rows} examples with {_describe(self._columns)}."
+                f"{_describe(found)} after {self.rows} examples with {_describe(self._columns)}. "
+                "Bring sequences of different length to one with `data.padded()`."
             )
         for name, array in columns.items():
             self._files[name].write(np.ascontiguousarray(array).data.cast("B"))
