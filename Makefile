@@ -8,11 +8,12 @@ SHARING = notebooks/02_gradient_sharing.ipynb
 # JupyterLab refuses to run as root unless told that this is meant.
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
-.PHONY: help setup demo sharing lab test faults check bench clean
+.PHONY: help setup demo sharing report lab test faults check bench clean
 
 help:
 	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
 	@echo 'make sharing train it by averaging and by sharing; reports/gradient_sharing.html compares them'
+	@echo 'make report NOTEBOOK=notebooks/03_csv.ipynb   the same for any of the notebooks'
 	@echo 'make lab     open the same notebook in JupyterLab'
 	@echo 'make test    run all tests; ARGS="..." goes to pytest, as in make test ARGS="tests/data -x"'
 	@echo 'make faults  kill workers in 20 runs of each training master; takes about 15 minutes'
@@ -29,6 +30,9 @@ demo: setup
 
 sharing: setup
 	@$(RUN) .venv/bin/python -m sparkwright_widgets.report $(SHARING) --output reports/gradient_sharing.html
+
+report: setup
+	@$(RUN) .venv/bin/python -m sparkwright_widgets.report "$(NOTEBOOK)" --output "reports/$(notdir $(basename $(NOTEBOOK))).html"
 
 lab: setup
 	@$(RUN) .venv/bin/python -m jupyterlab $(LAB_OPTIONS) $(NOTEBOOK)
