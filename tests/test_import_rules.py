@@ -24,6 +24,7 @@ SHELL_OF_PURE_PACKAGES = {"partitions/_execute.py"}
 PURE = [
     "errors.py",
     "data/_dataset.py",
+    "data/_merging.py",
     "mesh/_auth.py",
     "mesh/_framing.py",
     "mesh/_messages.py",

@@ -2,7 +2,7 @@
 
 from ._arrow import from_bytes as from_bytes, row_count as row_count, to_bytes as to_bytes
 from ._chunks import batched as batched
-from ._dataset import DataSet as DataSet
+from ._dataset import DataSet as DataSet, MultiDataSet as MultiDataSet
 from ._digits import digits as digits
 from ._distributed import DistributedDataSet as DistributedDataSet
 from ._from_arrays import from_arrays as from_arrays

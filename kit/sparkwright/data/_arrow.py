@@ -1,8 +1,10 @@
-"""DataSets as Arrow IPC bytes: what travels between Spark tasks and lies in exported files."""
+"""DataSets as Arrow: IPC bytes between Spark tasks and in exported files, tables for users."""
 
 from typing import Any
 
 import numpy as np
+
+from sparkwright.errors import DataError
 
 from ._dataset import Array, DataSet
 
@@ -12,6 +14,63 @@ _BOOLEAN = b"sparkwright.boolean"
 
 def to_bytes(dataset: DataSet) -> bytes:
     """One Arrow IPC stream with one record batch; each row's array is a fixed-shape tensor."""
+    import pyarrow as pa
+
+    batch = _to_batch(dataset)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def from_bytes(content: bytes) -> DataSet:
+    """The inverse of `to_bytes`; the arrays are read-only views of `content`."""
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
+        return _from_batch(reader.read_next_batch())
+
+
+def row_count(content: bytes) -> int:
+    """How many examples `content` holds, from its schema alone."""
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
+        return int((reader.schema.metadata or {})[_ROWS])
+
+
+def to_table(dataset: DataSet) -> Any:
+    """See `DataSet.to_arrow`."""
+    import pyarrow as pa
+
+    # The number of rows is for streams, whose schema comes first; a table's may be cut.
+    return pa.Table.from_batches([_to_batch(dataset)]).replace_schema_metadata(None)
+
+
+def from_table(table: Any) -> DataSet:
+    """See `DataSet.from_arrow`."""
+    import pyarrow as pa
+
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    if not isinstance(table, pa.Table):
+        raise DataError(
+            "`table` must be a pyarrow.Table or RecordBatch. "
+            f"Received: {type(table).__name__}. See `DataSet.to_arrow`."
+        )
+    for field, column in zip(table.schema, table.columns, strict=True):
+        _refuse(field, column)
+    batches = [batch for batch in table.to_batches() if batch.num_rows]
+    if not batches:
+        batches = table.schema.empty_table().to_batches() or [
+            pa.RecordBatch.from_arrays(
+                [pa.array([], f.type) for f in table.schema], schema=table.schema
+            )
+        ]
+    return DataSet.concatenate([_from_batch(batch) for batch in batches])
+
+
+def _to_batch(dataset: DataSet) -> Any:
     import pyarrow as pa
 
     fields: list[Any] = []
@@ -24,33 +83,56 @@ def to_bytes(dataset: DataSet) -> bytes:
         )
         arrays.append(arrow)
     schema = pa.schema(fields, metadata={_ROWS: str(len(dataset)).encode()})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_batch(pa.record_batch(arrays, schema=schema))
-    return sink.getvalue().to_pybytes()
+    return pa.record_batch(arrays, schema=schema)
 
 
-def from_bytes(content: bytes) -> DataSet:
-    """The inverse of `to_bytes`; the arrays are read-only views of `content`."""
-    import pyarrow as pa
-
-    with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
-        batch = reader.read_next_batch()
+def _from_batch(batch: Any) -> DataSet:
     columns: dict[str, Array] = {}
     for field, arrow in zip(batch.schema, batch.columns, strict=True):
-        tensor = isinstance(field.type, pa.FixedShapeTensorType)
-        array = arrow.to_numpy_ndarray() if tensor else arrow.to_numpy()
+        array = _numpy_array(arrow)
         boolean = (field.metadata or {}).get(_BOOLEAN) == b"1"
         columns[field.name] = array.view(np.bool_) if boolean else array
     return DataSet.from_columns(columns)
 
 
-def row_count(content: bytes) -> int:
-    """How many examples `content` holds, from its schema alone."""
+def _numpy_array(arrow: Any) -> Array:
     import pyarrow as pa
 
-    with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
-        return int((reader.schema.metadata or {})[_ROWS])
+    kind = arrow.type
+    if isinstance(kind, pa.FixedShapeTensorType):
+        return arrow.to_numpy_ndarray()
+    if pa.types.is_fixed_size_list(kind):
+        return arrow.flatten().to_numpy(zero_copy_only=False).reshape(len(arrow), kind.list_size)
+    # Arrow packs its own booleans in bits.
+    return arrow.to_numpy(zero_copy_only=not pa.types.is_boolean(kind))
+
+
+def _refuse(field: Any, column: Any) -> None:
+    import pyarrow as pa
+
+    kind: Any = field.type
+    nested = isinstance(kind, pa.FixedShapeTensorType) or pa.types.is_fixed_size_list(kind)
+    if nested:
+        kind = kind.value_type
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if not number:
+        raise DataError(
+            "columns of a table must be numbers, fixed-size lists of numbers or fixed-shape "
+            f"tensors. Received: column {field.name!r} of type {field.type}."
+        )
+    missing = column.null_count
+    if nested:
+        missing += sum(chunk.flatten().null_count for chunk in _storage(column))
+    if missing:
+        raise DataError(
+            f"column {field.name!r} must have no missing values. Received: {missing} of them in "
+            f"{len(column)} rows. Drop or fill them first (`pyarrow.compute.fill_null`)."
+        )
+
+
+def _storage(column: Any) -> list[Any]:
+    """The lists of a column, without the extension type around them."""
+    return [getattr(chunk, "storage", chunk) for chunk in column.chunks]
 
 
 def _arrow_array(array: Array) -> Any:

@@ -1,12 +1,12 @@
 """Examples in memory: named feature and label arrays that share their first axis."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import DataError
+from sparkwright.errors import ConfigurationError, DataError
 
 Array = NDArray[Any]
 _GROUPS = ("features", "labels", "features_masks", "labels_masks")
@@ -79,6 +79,11 @@ class DataSet:
         return {name: (a.dtype, a.shape[1:]) for name, a in self.columns().items()}
 
     @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Flat column name -> shape of the whole array, the number of examples first."""
+        return {name: a.shape for name, a in self.columns().items()}
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of all arrays together."""
         return sum(array.nbytes for array in self.columns().values())
@@ -147,10 +152,84 @@ class DataSet:
                 )
         return cls.from_columns({n: np.concatenate([c[n] for c in columns]) for n in columns[0]})
 
-    def batches(self, size: int) -> "Iterable[DataSet]":
-        """Consecutive DataSets of `size` examples; the last one may be smaller."""
+    @classmethod
+    def merge(cls, parts: "Sequence[DataSet]") -> "DataSet":
+        """All examples of `parts`, in order; sequences of different length are padded.
+
+        Shorter sequences get zeros at their end and a mask, 1 where a step is real. A part without
+        a mask or weights gets ones where another part has them. `concatenate` pads nothing.
+
+        Raises:
+            DataError: if `parts` is empty, or the parts differ in names, dtypes, or in shapes by
+                more than the length of sequences.
+
+        Example:
+            >>> short, long = DataSet(np.ones((1, 2, 3))), DataSet(np.ones((1, 4, 3)))
+            >>> merged = DataSet.merge([short, long])
+            >>> merged.shapes["features/features"]
+            (2, 4, 3)
+            >>> merged.features_masks["features"].tolist()
+            [[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
+        """
+        from ._merging import merged
+
+        return merged(parts)
+
+    def batches(self, size: int) -> "Iterator[DataSet]":
+        """Consecutive DataSets of `size` examples; the last one may be smaller.
+
+        Raises:
+            ConfigurationError: if `size` is below 1.
+        """
+        if size < 1:
+            raise ConfigurationError(f"`size` must be at least 1. Received: size={size}.")
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
+
+    def split(self) -> "list[DataSet]":
+        """A DataSet for each example, in order; views, no copies."""
+        return list(self.batches(1))
+
+    def shuffle(self, seed: int) -> "DataSet":
+        """The same examples in an order that follows from `seed`."""
+        return self.take(np.random.default_rng(seed).permutation(len(self)))
+
+    def equals(self, other: "DataSet") -> bool:
+        """Whether both hold the same columns, dtypes and values; NaN equals NaN here."""
+        mine, theirs = self.columns(), other.columns()
+        return list(mine) == list(theirs) and all(
+            array.dtype == theirs[name].dtype
+            and np.array_equal(array, theirs[name], equal_nan=array.dtype.kind == "f")
+            for name, array in mine.items()
+        )
+
+    def to_arrow(self) -> Any:
+        """A pyarrow.Table: a column for each array, its rows fixed-shape tensors.
+
+        Numbers in row-major order are shared, not copied.
+        """
+        from ._arrow import to_table
+
+        return to_table(self)
+
+    @classmethod
+    def from_arrow(cls, table: Any) -> "DataSet":
+        """The inverse of `to_arrow`, sharing memory where the table is in one piece.
+
+        Args:
+            table: a pyarrow.Table or RecordBatch of numbers, fixed-size lists of numbers or
+                fixed-shape tensors, with column names as `columns` gives them.
+
+        Raises:
+            DataError: naming the column, for missing values and for anything but numbers.
+        """
+        from ._arrow import from_table
+
+        return from_table(table)
+
+
+# One class serves networks with one input and output and those with several.
+MultiDataSet = DataSet
 
 
 def _named(value: Mapping[str, Any] | Any | None, default: str) -> dict[str, Array]:
