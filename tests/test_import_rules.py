@@ -79,7 +79,10 @@ def test_pure_modules_import_only_pure_modules_of_the_engine(source: str) -> Non
     packages = {
         f"sparkwright.{name}" for name in ("data", "evaluation", "masters", "partitions", "updates")
     }
-    assert ours <= pure | packages
+    # A DataSet gives its Arrow form when asked to; nothing of it is loaded before.
+    inside = {"sparkwright.data._arrow"} if source == "data/_dataset.py" else set[str]()
+    assert ours <= pure | packages | inside
+    assert not inside & set(imports(source, top_level=True))
 
 
 @pytest.mark.parametrize("source", SOURCES)

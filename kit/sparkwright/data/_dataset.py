@@ -156,7 +156,7 @@ class DataSet:
     def merge(cls, parts: "Sequence[DataSet]") -> "DataSet":
         """All examples of `parts`, in order; sequences of different length are padded.
 
-        Shorter sequences get zeros at their end and a mask, 1 where a step is real. A part without
+        Shorter sequences get zeros at their end and a mask, True where a step is real. A part without
         a mask or weights gets ones where another part has them. `concatenate` pads nothing.
 
         Raises:
@@ -169,7 +169,7 @@ class DataSet:
             >>> merged.shapes["features/features"]
             (2, 4, 3)
             >>> merged.features_masks["features"].tolist()
-            [[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
+            [[True, True, False, False], [True, True, True, True]]
         """
         from ._merging import merged
 

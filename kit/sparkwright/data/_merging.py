@@ -1,6 +1,7 @@
 """Joining DataSets whose sequences differ in length: padded at the end, with masks."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def _column(
         _refuse_dtypes(f"the mask of {name}", given)
     if len(shapes) == 1 and not given:
         return np.concatenate(arrays), None
-    dtype = given[0].dtype if given else np.dtype(np.float32)
+    dtype = given[0].dtype if given else np.dtype(np.bool_)
     if len(shapes) == 1 and all(mask.ndim == 1 for mask in given):
         full = [
             np.ones(len(a), dtype) if m is None else m for a, m in zip(arrays, masks, strict=True)
@@ -108,7 +109,7 @@ def _refuse_no_sequences(name: str, arrays: Sequence[Array], masks: Sequence[Arr
         )
 
 
-def _step_mask(name: str, array: Array, mask: Array | None, dtype: np.dtype[np.float32]) -> Array:
+def _step_mask(name: str, array: Array, mask: Array | None, dtype: np.dtype[Any]) -> Array:
     """(n, time) mask of one part."""
     steps = array.shape[:2]
     if mask is None:
