@@ -1,10 +1,20 @@
 """Examples: in memory, on the wire, and distributed over Spark."""
 
 from ._arrow import from_bytes as from_bytes, row_count as row_count, to_bytes as to_bytes
+from ._augmentation import Augmentation as Augmentation
 from ._chunks import batched as batched
 from ._dataset import DataSet as DataSet, MultiDataSet as MultiDataSet
 from ._digits import digits as digits
 from ._distributed import DistributedDataSet as DistributedDataSet
+from ._file_batch_writing import write_file_batches as write_file_batches
+from ._file_batches import FileBatch as FileBatch, read_file_batch as read_file_batch
 from ._from_arrays import from_arrays as from_arrays
 from ._from_spark import from_dataframe as from_dataframe, from_rdd as from_rdd
+from ._image_batches import (
+    ImageBatchLoader as ImageBatchLoader,
+    from_image_batches as from_image_batches,
+)
+from ._image_labels import MaskFile as MaskFile, PatternLabel as PatternLabel
+from ._images import from_images as from_images
+from ._sequences import from_csv_sequences as from_csv_sequences
 from ._skipped import Skipped as Skipped
