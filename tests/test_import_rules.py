@@ -13,7 +13,7 @@ import sparkwright
 ROOT = Path(sparkwright.__file__).parent
 HEAVY = {
     *("IPython", "anywidget", "fsspec", "ipywidgets", "keras", "matplotlib", "pandas"),
-    *("pyarrow", "pyspark", "scipy", "sklearn", "tensorflow"),
+    *("PIL", "pyarrow", "pyspark", "scipy", "sklearn", "tensorflow"),
 }
 # Sockets, threads, clocks and chance: pure modules take time and randomness as arguments.
 EFFECTS = {
@@ -23,7 +23,9 @@ EFFECTS = {
 SHELL_OF_PURE_PACKAGES = {"partitions/_execute.py"}
 PURE = [
     "errors.py",
+    "data/_augmentation.py",
     "data/_dataset.py",
+    "data/_image_labels.py",
     "data/_merging.py",
     "mesh/_auth.py",
     "mesh/_framing.py",
