@@ -6,6 +6,7 @@ from ._chunks import batched as batched
 from ._dataset import DataSet as DataSet, MultiDataSet as MultiDataSet
 from ._digits import digits as digits
 from ._distributed import DistributedDataSet as DistributedDataSet
+from ._exported import ExportedDataSet as ExportedDataSet, delete_export as delete_export
 from ._file_batch_writing import write_file_batches as write_file_batches
 from ._file_batches import FileBatch as FileBatch, read_file_batch as read_file_batch
 from ._from_arrays import from_arrays as from_arrays
@@ -16,5 +17,10 @@ from ._image_batches import (
 )
 from ._image_labels import MaskFile as MaskFile, PatternLabel as PatternLabel
 from ._images import from_images as from_images
+from ._loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
+from ._manifest import Manifest as Manifest
+from ._minibatch_files import from_minibatches as from_minibatches
+from ._paths import list_paths as list_paths
 from ._sequences import from_csv_sequences as from_csv_sequences
 from ._skipped import Skipped as Skipped
+from ._to_minibatch_files import to_minibatch_files as to_minibatch_files

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
 
+    from ._exported import ExportedDataSet
     from ._pieces import SkipTracker
 
 
@@ -101,6 +102,44 @@ class DistributedDataSet:
 
         counts = self._counts if keeps_counts else None
         return self.derive(self.rdd.map(mapped), step=step, counts=counts)
+
+    def export(
+        self,
+        url: str,
+        *,
+        batch_size: int,
+        overwrite: bool = False,
+        reuse: bool = True,
+        files_per_folder: int = 1000,
+    ) -> "ExportedDataSet":
+        """Write the examples as files of exactly `batch_size`, seen only once all are there.
+
+        One file of the whole export may be smaller. The examples of a partition keep their order;
+        what is left of the partitions is joined in files at the end.
+
+        Args:
+            url: a folder of its own that all executors see, in any store.
+            batch_size: examples a file.
+            overwrite: replace an export that is there; default False.
+            reuse: write nothing if the export that is there is of the same data (the same
+                fingerprint) and batch size; default True. The result says so: `reused`.
+            files_per_folder: at most so many files in a sub-folder; default 1000.
+
+        Raises:
+            ConfigurationError: if something else is at `url`, or executors do not see it.
+            DataError: if there are no examples, or not all of one shape.
+            OSError: whatever the store says, naming the URL.
+        """
+        from ._export import export
+
+        return export(
+            self,
+            url,
+            batch_size=batch_size,
+            overwrite=overwrite,
+            reuse=reuse,
+            files_per_folder=files_per_folder,
+        )
 
     def skipped(self) -> Skipped:
         """What the source left out because `on_error="skip"` allowed it.

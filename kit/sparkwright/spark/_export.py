@@ -2,31 +2,21 @@
 
     DIRECTORY/RUN/part-00003/0000/minibatch-000017.arrow
 
-Every file holds exactly a minibatch, but for the last of a partition. Folders hold at most a
-thousand files: HDFS allows 1,048,576 entries a folder, and listing far fewer is slow already.
+Every file holds exactly a minibatch, but for the last of a partition: what a worker trains on
+must not move to another.
 """
 
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from sparkwright.data import batched, from_bytes, to_bytes
-from sparkwright.errors import ConfigurationError
-from sparkwright.storage._files import (
-    is_on_this_machine,
-    remove_tree,
-    write_atomically,
-)
-
-from ._jobs import run_job
-from ._slots import is_local
+from sparkwright.data._export import write_partitions
+from sparkwright.data._visibility import check_visible
+from sparkwright.storage._files import absolute, join, remove, remove_tree, write_bytes
 
 if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
-
-_FILES_A_FOLDER = 1000
 
 
 class Exports:
@@ -46,24 +36,19 @@ class Exports:
             batch_size: examples a file.
 
         Raises:
-            ConfigurationError: if the executors would not see the directory.
+            ConfigurationError: if the executors do not see the directory.
         """
-        if (directory is None or is_on_this_machine(directory)) and not is_local(self._spark):
-            raise ConfigurationError(
-                'with `training_approach="export"` on a cluster, `export_directory` must be a URL '
-                f"that every executor sees. Received: export_directory={directory!r} with master "
-                f"{self._spark.sparkContext.master}. Use hdfs://… or s3://…, or "
-                '`training_approach="direct"`.'
-            )
-        parent = directory or tempfile.mkdtemp(prefix="sparkwright-export-")
-        folder = f"{parent.rstrip('/')}/{uuid.uuid4().hex[:12]}"
+        parent = absolute(directory or tempfile.mkdtemp(prefix="sparkwright-export-"))
+        folder = join(parent, uuid.uuid4().hex[:12])
         self._folders.append(folder if directory else parent)
-        written = run_job(
-            self._spark,
-            lambda: rdd.mapPartitionsWithIndex(_writer(folder, batch_size)).collect(),
-            description="export minibatches",
+        probe = join(folder, "probe")
+        write_bytes(probe, folder.encode())
+        check_visible(self._spark, probe)
+        remove(probe)
+        parts = write_partitions(
+            self._spark, rdd, folder, batch_size=batch_size, leftovers_apart=False
         )
-        paths = [found for _, found in sorted(written)]
+        paths = [[join(folder, file.path) for file in part.files] for part in parts]
         context = self._spark.sparkContext
         return context.parallelize(paths, len(paths)).flatMap(lambda partition: partition)
 
@@ -73,19 +58,3 @@ class Exports:
             remove_tree(self._folders[-1])
             self._folders.pop()
         return True
-
-
-def _writer(
-    folder: str, batch_size: int
-) -> Callable[[int, Iterable[bytes]], list[tuple[int, list[str]]]]:
-    def write(index: int, chunks: Iterable[bytes]) -> list[tuple[int, list[str]]]:
-        paths: list[str] = []
-        for number, minibatch in enumerate(batched(map(from_bytes, chunks), batch_size)):
-            place = f"part-{index:05d}/{number // _FILES_A_FOLDER:04d}"
-            path = f"{folder}/{place}/minibatch-{number:06d}.arrow"
-            with write_atomically(path) as file:
-                file.write(to_bytes(minibatch))
-            paths.append(path)
-        return [(index, paths)]
-
-    return write

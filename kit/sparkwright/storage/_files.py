@@ -34,6 +34,29 @@ def write_atomically(url: str) -> Generator[BinaryIO]:
                 system.rm(temporary)
 
 
+# Their files appear when they are whole, so a temporary name would only cost a copy.
+_WHOLE_FILE_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "az", "memory"}
+
+
+def write_bytes(url: str, content: bytes) -> None:
+    """Write the file `url`, so that nobody sees half of it; an old one is replaced.
+
+    Parent folders are created. Several writers of the same content do not disturb one another.
+
+    Raises:
+        OSError: whatever the store says, naming `url`.
+    """
+    system, path = _system(url)
+    if not _protocols(system) & _WHOLE_FILE_STORES:
+        with write_atomically(url) as file:
+            file.write(content)
+        return
+    try:
+        system.pipe_file(path, content)
+    except OSError as error:
+        raise type(error)(f"{url} could not be written: {error}") from error
+
+
 def read_bytes(url: str) -> bytes:
     """The whole content of `url`.
 
@@ -93,6 +116,28 @@ def list_folder(url: str) -> list[str]:
     except OSError as error:
         raise type(error)(f"{url} could not be listed: {error}") from error
     return sorted(e["name"].rpartition("/")[2] for e in entries if e["type"] == "file")
+
+
+def list_entries(url: str) -> list[str]:
+    """Names of what lies directly in a folder, sorted, folders with a slash at the end.
+
+    Nothing if the folder does not exist.
+
+    Raises:
+        OSError: whatever the store says, naming `url`.
+    """
+    system, path = _system(url)
+    system.invalidate_cache(path)
+    try:
+        entries = system.ls(path, detail=True)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise type(error)(f"{url} could not be listed: {error}") from error
+    ends = {"directory": "/"}
+    named = ((e["name"].rstrip("/").rpartition("/")[2], ends.get(e["type"], "")) for e in entries)
+    # Some stores keep an empty object for the folder itself, without a name.
+    return sorted(f"{name}{end}" for name, end in named if name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +230,29 @@ def join(folder_url: str, name: str) -> str:
     return f"{folder_url.rstrip('/')}/{name}"
 
 
+def absolute(url: str) -> str:
+    """`url` as other processes of this machine understand it: a relative path made whole.
+
+    Example:
+        >>> absolute("/data/../a"), absolute("memory://runs/a")
+        ('/a', 'memory:///runs/a')
+    """
+    system, path = _system(url)
+    return _as_asked(system, url, path)
+
+
+def move(url: str, to_url: str) -> None:
+    """Move one file within a store or to another; what is at `to_url` is replaced.
+
+    Raises:
+        OSError: whatever the store says, naming `url`.
+    """
+    with open_to_read(url) as source, write_atomically(to_url) as target:
+        while block := source.read(1 << 22):
+            target.write(block)
+    remove(url)
+
+
 def remove(url: str) -> None:
     """Remove one file, if it is there.
 
@@ -207,6 +275,16 @@ def remove_tree(url: str) -> None:
         system.rm(path, recursive=True)
 
 
+def remove_empty_folder(url: str) -> None:
+    """Remove a folder if it is there and nothing is in it, where there are folders."""
+    system, path = _system(url)
+    if _protocols(system) & (_WHOLE_FILE_STORES - {"memory"}):
+        return  # the only folders of such a store are buckets
+    with contextlib.suppress(OSError):
+        if not system.ls(path):
+            system.rmdir(path)
+
+
 def is_on_this_machine(url: str) -> bool:
     """Whether `url` is in this machine's file system."""
     return "://" not in url or url.startswith("file://")
@@ -220,6 +298,10 @@ def _replace(system: Any, temporary: str, path: str) -> None:
     if system.exists(path):
         system.rm(path)
     system.mv(temporary, path)
+
+
+def _protocols(system: Any) -> set[str]:
+    return {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
 
 
 def _system(url: str) -> tuple[Any, str]:

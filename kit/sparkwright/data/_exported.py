@@ -1,0 +1,263 @@
+"""An export at a URL: finding one, publishing one so that nobody sees half of it, deleting it.
+
+    URL/manifest.json                                          written last
+    URL/_minibatches-5f0c…/part-00003/0000/minibatch-000017.arrow
+
+The folder of files has a new name each time and begins with "_", which readers of folders leave
+out: files count only once a manifest names them.
+"""
+
+import contextlib
+import re
+import time
+import uuid
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.storage._files import (
+    absolute,
+    join,
+    list_entries,
+    list_files,
+    read_bytes,
+    remove,
+    remove_empty_folder,
+    remove_tree,
+    write_bytes,
+)
+
+from ._manifest import MANIFEST_NAME, Manifest
+
+_FOLDER = re.compile(r"_minibatches-[0-9a-f]{12}/?")
+_TRIES = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExportedDataSet:
+    """Minibatches in files.
+
+    Attributes:
+        url: the export's folder.
+        manifest: what it holds.
+        reused: whether it was there already, of the same data, and nothing was written.
+    """
+
+    url: str
+    manifest: Manifest
+    reused: bool = False
+
+    @property
+    def examples(self) -> int:
+        """Examples in all files."""
+        return self.manifest.examples
+
+    @property
+    def paths(self) -> list[str]:
+        """URLs of the files, in order."""
+        folder = join(self.url, self.manifest.folder)
+        return [join(folder, file.path) for file in self.manifest.files]
+
+    def __str__(self) -> str:
+        manifest = self.manifest
+        what = "present already, nothing written" if self.reused else "written"
+        skipped = f"; {manifest.skipped}" if manifest.skipped.total else ""
+        return (
+            f"{self.url}: {manifest.examples:,} examples in {len(manifest.files):,} files of "
+            f"{manifest.batch_size}, {manifest.size_bytes / 2**20:.1f} MiB, {what}{skipped}"
+        )
+
+
+class NewExport:
+    """An export that is being written.
+
+    Attributes:
+        url: the export's folder.
+        name: of its folder of files.
+        folder: URL of its folder of files.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Choose a name; nothing is written."""
+        self.url = url
+        self.name = f"_minibatches-{uuid.uuid4().hex[:12]}"
+        self.folder = join(url, self.name)
+        self._replaces = _manifest_bytes(url)
+
+    def is_published(self) -> bool:
+        """Whether the manifest names this export's files."""
+        try:
+            present = find_export(self.url)
+        except DataError:
+            return False
+        return present is not None and present.manifest.folder == self.name
+
+    def publish(self, manifest: Manifest) -> ExportedDataSet:
+        """Make it visible, in place of the one that was there when this one began.
+
+        Raises:
+            ConfigurationError: if somebody else has published one meanwhile.
+        """
+        if _manifest_bytes(self.url) != self._replaces:
+            raise ConfigurationError(
+                "an export must be the only one at its URL. Received: another export was finished "
+                f"at {self.url} while this one was being written. Use a URL of its own."
+            )
+        write_bytes(join(self.url, MANIFEST_NAME), manifest.to_json().encode())
+        if self._replaces is not None:
+            # The one before may have been damaged; then its files are found by their names only.
+            with contextlib.suppress(DataError):
+                old = Manifest.from_json(self._replaces, url=self.url).folder
+                if _FOLDER.fullmatch(old):
+                    remove_tree(join(self.url, old))
+        return ExportedDataSet(url=self.url, manifest=manifest)
+
+
+def find_export(url: str) -> ExportedDataSet | None:
+    """The export at `url`, or None if there is no manifest.
+
+    Raises:
+        DataError: if the manifest is damaged or of a newer version.
+        OSError: whatever the store says, naming `url`.
+    """
+    content = _manifest_bytes(url)
+    if content is None:
+        return None
+    manifest = Manifest.from_json(content, url=join(url, MANIFEST_NAME))
+    return ExportedDataSet(url=absolute(url).rstrip("/"), manifest=manifest)
+
+
+def reusable_export(
+    url: str, *, fingerprint: str | None, batch_size: int, reuse: bool, overwrite: bool
+) -> ExportedDataSet | None:
+    """The export at `url` if it is the one that is wanted; None if one may be written there.
+
+    Raises:
+        ConfigurationError: if something else is there, and may not be replaced.
+    """
+    entries = list_entries(url)
+    others = [e for e in entries if e != MANIFEST_NAME and not _FOLDER.fullmatch(e)]
+    if others:
+        raise ConfigurationError(
+            "an export needs a folder of its own, empty or not there yet. Received: "
+            f"url={url!r}, where there is {others[:3]}. Choose another URL."
+        )
+    if MANIFEST_NAME not in entries:
+        return None
+    try:
+        present = find_export(url)
+        assert present is not None
+        different = _difference(present, fingerprint=fingerprint, batch_size=batch_size)
+    except DataError as error:
+        different = str(error)
+    else:
+        if reuse and different is None:
+            return ExportedDataSet(url=present.url, manifest=present.manifest, reused=True)
+    if overwrite:
+        return None
+    raise ConfigurationError(
+        "an export is replaced only on request. Received: "
+        f"url={url!r}, where there is one: {different or 'reuse=False'}. Use `overwrite=True` or "
+        "another URL."
+    )
+
+
+def _difference(
+    present: ExportedDataSet, *, fingerprint: str | None, batch_size: int
+) -> str | None:
+    """Why the export is not of this data; None if it is."""
+    manifest = present.manifest
+    if manifest.batch_size != batch_size:
+        return f"it has batch_size={manifest.batch_size}, asked for is {batch_size}"
+    if fingerprint is None:
+        return "nobody can tell whether it is of the same data, which has no fingerprint"
+    if manifest.fingerprint != fingerprint:
+        return "it is of other data, or prepared in another way"
+    folder = join(present.url, manifest.folder)
+    found = {file.url: file.size_bytes for file in list_files(folder)} if _there(folder) else {}
+    sizes = zip(present.paths, manifest.files, strict=True)
+    damaged = sum(found.get(path) != file.size_bytes for path, file in sizes)
+    return f"{damaged} of its files are missing or changed" if damaged else None
+
+
+@contextlib.contextmanager
+def new_export(url: str) -> Generator[NewExport]:
+    """A place for a new export; what was written is removed unless it has been published."""
+    writing = NewExport(url)
+    try:
+        yield writing
+    except BaseException:
+        if not writing.is_published():
+            remove_until_gone(writing.folder)
+            remove_empty_folder(url)
+        raise
+
+
+def delete_export(url: str, *, unfinished: bool = False) -> bool:
+    """Remove an export: its manifest first, then its files and what interrupted ones left there.
+
+    Files that no export wrote stay.
+
+    Args:
+        url: the export's folder.
+        unfinished: remove also if no export has been finished there; default False.
+
+    Returns:
+        Whether there was anything to remove.
+
+    Raises:
+        ConfigurationError: if the folder holds no export.
+        OSError: whatever the store says.
+    """
+    entries = list_entries(url)
+    folders = [entry.rstrip("/") for entry in entries if _FOLDER.fullmatch(entry)]
+    if MANIFEST_NAME in entries:
+        try:
+            find_export(url)
+        except DataError as error:
+            if not folders:  # somebody else's manifest.json
+                raise ConfigurationError(f"only exports are deleted. Received: {error}") from None
+        remove(join(url, MANIFEST_NAME))
+    elif folders and not unfinished:
+        raise ConfigurationError(
+            "an export is deleted once it is finished. Received: "
+            f"url={url!r}, with what an export has left that was interrupted, or that is still "
+            "being written. If none is, use `unfinished=True`."
+        )
+    elif entries:
+        if not folders:
+            raise ConfigurationError(
+                "only exports are deleted: folders with a manifest. Received: "
+                f"url={url!r}, with {entries[:3]}."
+            )
+    else:
+        return False
+    for folder in folders:
+        remove_tree(join(url, folder))
+    remove_empty_folder(url)
+    return True
+
+
+def remove_until_gone(folder: str) -> None:
+    """Remove a folder, and again if tasks that are just being killed still write to it."""
+    for _ in range(_TRIES):
+        remove_tree(folder)
+        time.sleep(0.2)
+        if not _there(folder):
+            return
+
+
+def created_now() -> str:
+    """The time as a manifest has it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _manifest_bytes(url: str) -> bytes | None:
+    try:
+        return read_bytes(join(url, MANIFEST_NAME))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _there(folder: str) -> bool:
+    return bool(list_entries(folder))

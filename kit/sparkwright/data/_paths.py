@@ -1,0 +1,217 @@
+"""Which files a user means: a folder, an export, a pattern, a list, a text file of paths."""
+
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.storage._files import (
+    StoredFile,
+    absolute,
+    is_folder,
+    list_entries,
+    list_files,
+    read_bytes,
+)
+
+from ._exported import ExportedDataSet, find_export
+from ._manifest import MANIFEST_NAME, Manifest
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
+_PART = re.compile(r"part-\d+(\.txt)?")
+
+
+@dataclass(frozen=True, slots=True)
+class FileToRead:
+    """A file, and what is known of it before it is read.
+
+    Attributes:
+        url: where it lies.
+        size_bytes: its length; None if nobody knows.
+        examples: how many it holds, by the export's manifest; None without one.
+    """
+
+    url: str
+    size_bytes: int | None = None
+    examples: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundFiles:
+    """The files that were asked for.
+
+    Attributes:
+        files: in the order in which they are read.
+        manifest: of the export that they are; None if they are none.
+        fingerprint: changes when a file does; None where nobody can tell.
+        probe: URL of a file that all executors must see.
+    """
+
+    files: tuple[FileToRead, ...]
+    manifest: Manifest | None = None
+    fingerprint: str | None = None
+    probe: str
+
+
+@overload
+def list_paths(
+    url: str | os.PathLike[str],
+    extensions: Sequence[str] | None = None,
+    recursive: bool = False,
+    *,
+    spark: None = None,
+) -> list[str]: ...
+
+
+@overload
+def list_paths(
+    url: str | os.PathLike[str],
+    extensions: Sequence[str] | None = None,
+    recursive: bool = False,
+    *,
+    spark: "SparkSession",
+) -> "RDD[str]": ...
+
+
+def list_paths(
+    url: str | os.PathLike[str],
+    extensions: Sequence[str] | None = None,
+    recursive: bool = False,
+    *,
+    spark: "SparkSession | None" = None,
+) -> "list[str] | RDD[str]":
+    """URLs of files, sorted; an export's minibatches in their order.
+
+    Files and folders whose names begin with "." or "_" are left out.
+
+    Args:
+        url: a file, a folder, or a pattern with `*`, `?`, `[…]` or `**`; local or of any store.
+        extensions: endings to keep, such as "csv", in any case; default None: all.
+        recursive: with sub-folders; default False.
+        spark: give an RDD of the URLs instead of a list; default None.
+
+    Raises:
+        FileNotFoundError: if there is nothing, naming the URL.
+        OSError: whatever the store says.
+    """
+    name = os.fspath(url)
+    export = _export_at(name)
+    if export is None:
+        files = list_files(name, extensions=extensions, recursive=recursive)
+        paths = [file.url for file in files]
+    else:
+        endings = tuple(f".{e.lstrip('.').lower()}" for e in extensions or ())
+        paths = [p for p in export.paths if not endings or p.lower().endswith(endings)]
+    if spark is None:
+        return paths
+    context = spark.sparkContext
+    return context.parallelize(paths, max(1, min(len(paths), context.defaultParallelism)))
+
+
+def find_files(where: Any, *, ours: bool) -> FoundFiles:
+    """The files that `where` names, on the driver.
+
+    Args:
+        where: an ExportedDataSet; the URL of an export, a folder, a file, a pattern, a text file of
+            paths (`.txt`) or a folder of such files as Spark writes them; or a list of URLs.
+        ours: keep only `.arrow` files of a folder that is no export.
+
+    Raises:
+        ConfigurationError: if `where` is nothing of these.
+        DataError: if there is no file.
+        OSError: whatever the store says, naming the URL.
+    """
+    if isinstance(where, ExportedDataSet):
+        where = where.url
+    if isinstance(where, (str, os.PathLike)):
+        return _found_at(os.fspath(where), ours=ours)
+    if isinstance(where, Sequence):
+        return _listed([os.fspath(url) for url in where], source="a list")
+    raise ConfigurationError(
+        "minibatches are read from a URL, a list of URLs, an RDD of URLs or an export. Received: "
+        f"{type(where).__name__}."
+    )
+
+
+def _found_at(url: str, *, ours: bool) -> FoundFiles:
+    export = _export_at(url)
+    if export is not None:
+        return _of_export(export)
+    if url.lower().endswith(".txt"):
+        return _listed(_lines(url), source=url)
+    stored = list_files(url)
+    if stored and is_folder(url) and all(_PART.fullmatch(_name(f)) for f in stored):
+        return _listed([line for f in stored for line in _lines(f.url)], source=url)
+    kept = [f for f in stored if f.url.endswith(".arrow") or not ours]
+    if not kept:
+        found = f"{len(stored)} files, {_name(stored[0])} the first" if stored else "no file"
+        raise DataError(
+            "there must be at least one file"
+            f"{' that ends in .arrow' if ours else ''}. Received: {url}, with {found}. "
+            "For files of your own say how to load them: `loader=`."
+        )
+    digest = hashlib.sha256()
+    for file in kept:
+        digest.update(f"{file.url}\n{file.size_bytes}\n{file.version}\n".encode())
+    return FoundFiles(
+        files=tuple(FileToRead(f.url, f.size_bytes) for f in kept),
+        fingerprint=digest.hexdigest(),
+        probe=kept[0].url,
+    )
+
+
+def _of_export(export: ExportedDataSet) -> FoundFiles:
+    manifest = export.manifest
+    if not manifest.files:
+        raise DataError(f"an export must have at least one file. Received: {export.url} with none.")
+    return FoundFiles(
+        files=tuple(
+            FileToRead(path, file.size_bytes, file.examples)
+            for path, file in zip(export.paths, manifest.files, strict=True)
+        ),
+        manifest=manifest,
+        fingerprint=hashlib.sha256(f"{export.url}\n{manifest.to_json()}".encode()).hexdigest(),
+        probe=f"{export.url}/{MANIFEST_NAME}",
+    )
+
+
+def _listed(urls: Sequence[str], *, source: str) -> FoundFiles:
+    """Files that are looked at only when they are read: there may be very many."""
+    if not urls:
+        raise DataError(f"there must be at least one file. Received: {source}, which names none.")
+    files = tuple(FileToRead(absolute(url)) for url in urls)
+    return FoundFiles(files=files, probe=files[0].url)
+
+
+def _lines(url: str) -> list[str]:
+    try:
+        text = read_bytes(url).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"a file of paths must be UTF-8 text. Received: {url} ({error.reason} at byte "
+            f"{error.start})."
+        ) from None
+    if "\0" in text:
+        raise DataError(f"a file of paths must be text. Received: {url}, with zero bytes.")
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _export_at(url: str) -> ExportedDataSet | None:
+    if any(sign in url for sign in "*?["):
+        return None
+    try:
+        return find_export(url)
+    except DataError:
+        if any(name.startswith("_minibatches-") for name in list_entries(url)):
+            raise
+        return None  # somebody else's manifest.json
+
+
+def _name(file: StoredFile) -> str:
+    return file.url.rpartition("/")[2]
