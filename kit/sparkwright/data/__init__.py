@@ -20,6 +20,14 @@ from ._images import from_images as from_images
 from ._loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
 from ._manifest import Manifest as Manifest
 from ._minibatch_files import from_minibatches as from_minibatches
+from ._normalizer import Normalizer as Normalizer
+from ._normalizers import (
+    ImageScale as ImageScale,
+    MinMaxScale as MinMaxScale,
+    NormalizerChain as NormalizerChain,
+    Standardize as Standardize,
+    normalizer_from_dict as normalizer_from_dict,
+)
 from ._paths import list_paths as list_paths
 from ._sequences import from_csv_sequences as from_csv_sequences
 from ._skipped import Skipped as Skipped

@@ -11,12 +11,15 @@ from sparkwright.errors import ConfigurationError
 
 from ._arrow import from_bytes, row_count, to_bytes
 from ._dataset import DataSet
+from ._folding import Merge, Summarise, Summary
+from ._reducing import reduce_all
 from ._skipped import Skipped
 
 if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
 
+    from ._alignment import Alignment
     from ._exported import ExportedDataSet
     from ._pieces import SkipTracker
 
@@ -102,6 +105,26 @@ class DistributedDataSet:
 
         counts = self._counts if keeps_counts else None
         return self.derive(self.rdd.map(mapped), step=step, counts=counts)
+
+    def reduce_chunks(
+        self,
+        summarise: Summarise[Summary],
+        merge: Merge[Summary],
+        *,
+        description: str = "summarise the data",
+    ) -> Summary | None:
+        """Something small that is known of all examples; one Spark job, nothing is moved.
+
+        Args:
+            summarise: chunk of about a megabyte, number of its partition, number of its first
+                example there -> summary; runs on executors.
+            merge: two summaries -> that of both together, the earlier one first.
+            description: shown in Spark's pages.
+
+        Returns:
+            The summary, merged in the order of the examples; None if there are none.
+        """
+        return reduce_all(self, summarise, merge, description=description)
 
     def export(
         self,
@@ -192,6 +215,31 @@ class DistributedDataSet:
             )
             for low, high in pairwise(edges.tolist())
         ]
+
+    def padded(
+        self,
+        length: int | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        align: "Alignment" = "start",
+    ) -> "DistributedDataSet":
+        """Sequences of different length as examples of one, with masks that are 0 at padding.
+
+        One pass over the data finds the lengths. What has one length already stays as it is.
+
+        Args:
+            length: steps of each sequence; default None: as many as the longest has.
+            names: inputs and outputs that are sequences, (time, ...) an example; default None:
+                those of different lengths, and those with a mask for each step.
+            align: "start" (default) puts the padding behind a sequence, "end" before it.
+
+        Raises:
+            ConfigurationError: if `names` are none of the data's, or are needed.
+            DataError: if a sequence is longer than `length`.
+        """
+        from ._padding import padded
+
+        return padded(self, length, names=names, align=align)
 
     def collect(self) -> DataSet:
         """All examples on the driver, in order; for data that fits there.

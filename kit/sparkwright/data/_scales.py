@@ -1,0 +1,174 @@
+"""Straight lines for columns: what a normalizer does to one array, and back."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import ConfigurationError, DataError
+
+from ._dataset import Array
+from ._moments import Per
+
+Direction = Literal["apply", "revert"]
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class ColumnScale:
+    """`(x - shift) / divisor * factor + offset` for the columns of one array.
+
+    Attributes:
+        per: "feature": one column for each position of the last axis; "element": one for each
+            element of an example; "value": one for all numbers.
+        shift: float64, (columns,), or the shape of an example, or (1,).
+        divisor: likewise; never 0.
+        columns: positions of the last axis that change, the others stay; None: all.
+    """
+
+    per: Per
+    shift: NDArray[np.float64]
+    divisor: NDArray[np.float64]
+    columns: tuple[int, ...] | None = None
+    factor: float = 1.0
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that cannot be undone.
+
+        Raises:
+            ConfigurationError: naming the number.
+        """
+        if self.per not in get_args(Per):
+            raise ConfigurationError(
+                f"`per` must be one of {list(get_args(Per))}. Received: per={self.per!r}."
+            )
+        if self.shift.shape != self.divisor.shape or not self.shift.ndim:
+            raise ConfigurationError(
+                "both numbers of each column must be given. Received: arrays of shape "
+                f"{self.shift.shape} and {self.divisor.shape}."
+            )
+        finite = bool(np.isfinite(self.shift).all() and np.isfinite(self.divisor).all())
+        if not finite or bool((self.divisor == 0).any()):
+            raise ConfigurationError(
+                "the numbers of a normalizer must be finite, and those that divide other than 0. "
+                f"Received: shift={self.shift}, divisor={self.divisor}."
+            )
+
+    def apply(self, array: Array, *, what: str, mask: Array | None = None) -> Array:
+        """The scaled numbers.
+
+        Args:
+            array: (n, ...) numbers, of the shape that was fitted.
+            what: name for the message.
+            mask: (n,) or (n, time); numbers where it is 0 stay. Default None.
+
+        Returns:
+            Of the dtype of `array` if that is a float's, else float32. Computed in float64.
+
+        Raises:
+            DataError: if the array does not fit.
+        """
+        return self._mapped(
+            array,
+            what,
+            mask,
+            lambda x, shift, divisor: (x - shift) / divisor * self.factor + self.offset,
+        )
+
+    def revert(self, array: Array, *, what: str, mask: Array | None = None) -> Array:
+        """The inverse of `apply`."""
+        return self._mapped(
+            array,
+            what,
+            mask,
+            lambda y, shift, divisor: (y - self.offset) / self.factor * divisor + shift,
+        )
+
+    def _mapped(
+        self, array: Array, what: str, mask: Array | None, line: Callable[[Any, Any, Any], Any]
+    ) -> Array:
+        self._check(array, what)
+        result = np.empty(array.shape, array.dtype if array.dtype.kind == "f" else np.float32)
+        rows = max(1, _BLOCK_BYTES * len(array) // max(array.nbytes, 1))
+        for start in range(0, len(array), rows):
+            block = array[start : start + rows]
+            wide = block.astype(np.float64)
+            if self.columns is None:
+                wide = line(wide, self.shift, self.divisor)
+            else:
+                chosen = list(self.columns)
+                wide[..., chosen] = line(
+                    wide[..., chosen], self.shift[..., chosen], self.divisor[..., chosen]
+                )
+            if mask is not None:
+                part = mask[start : start + rows] != 0
+                wide = np.where(
+                    part.reshape(part.shape + (1,) * (block.ndim - part.ndim)), wide, block
+                )
+            result[start : start + rows] = wide
+        return result
+
+    def _check(self, array: Array, what: str) -> None:
+        shape = self.shift.shape
+        fits = (
+            self.per == "value"
+            or (self.per == "element" and array.shape[1:] == shape)
+            or (self.per == "feature" and array.ndim > 1 and array.shape[-1:] == shape)
+        )
+        if not fits:
+            fitted = (
+                f"{shape[0]} columns" if self.per == "feature" else f"examples of shape {shape}"
+            )
+            raise DataError(
+                f"{what} must have the shape that the normalizer was fitted to, {fitted}. "
+                f"Received: shape {array.shape[1:]} an example."
+            )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class Scales:
+    """What one normalizer does to a data set.
+
+    Attributes:
+        features: input name -> scale.
+        labels: output name -> scale.
+        inputs: scale of all inputs that `features` does not name; None: they stay.
+    """
+
+    features: Mapping[str, ColumnScale] = field(default_factory=dict[str, ColumnScale])
+    labels: Mapping[str, ColumnScale] = field(default_factory=dict[str, ColumnScale])
+    inputs: ColumnScale | None = None
+
+    def mapped(
+        self,
+        group: Literal["features", "labels"],
+        direction: Direction,
+        arrays: Mapping[str, Array],
+        masks: Mapping[str, Array],
+    ) -> dict[str, Array]:
+        """The arrays of a group, applied or reverted.
+
+        Raises:
+            DataError: if one that was fitted is missing, or has another shape.
+        """
+        scales = self.features if group == "features" else self.labels
+        missing = sorted(set(scales) - set(arrays))
+        if missing:
+            raise DataError(
+                f"the normalizer was fitted to {group} {sorted(scales)}. Received: "
+                f"{sorted(arrays)}. Give them the same names."
+            )
+        found: dict[str, Array] = {}
+        for name, array in arrays.items():
+            scale = scales.get(name, self.inputs if group == "features" else None)
+            found[name] = (
+                array
+                if scale is None
+                else getattr(scale, direction)(
+                    array, what=f"{group} {name!r}", mask=masks.get(name)
+                )
+            )
+        return found
