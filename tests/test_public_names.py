@@ -36,6 +36,7 @@ PUBLIC = {
     "WorkerError",
     "data",
     "load_model",
+    "load_normalizer",
     "networks",
     "save_model",
     "start_spark",

@@ -14,7 +14,11 @@ Importing this package loads neither TensorFlow nor Spark.
 
 from . import data as data, networks as networks
 from ._version import __version__ as __version__
-from .data import DataSet as DataSet, DistributedDataSet as DistributedDataSet
+from .data import (
+    DataSet as DataSet,
+    DistributedDataSet as DistributedDataSet,
+    load_normalizer as load_normalizer,
+)
 from .errors import (
     ConfigurationError as ConfigurationError,
     DataError as DataError,

@@ -3,6 +3,7 @@
 from ._arrow import from_bytes as from_bytes, row_count as row_count, to_bytes as to_bytes
 from ._augmentation import Augmentation as Augmentation
 from ._chunks import batched as batched
+from ._csv import from_csv as from_csv, read_csv as read_csv
 from ._dataset import DataSet as DataSet, MultiDataSet as MultiDataSet
 from ._digits import digits as digits
 from ._distributed import DistributedDataSet as DistributedDataSet
@@ -19,6 +20,8 @@ from ._image_labels import MaskFile as MaskFile, PatternLabel as PatternLabel
 from ._images import from_images as from_images
 from ._loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
 from ._manifest import Manifest as Manifest
+from ._map_file_reader import MapFileReader as MapFileReader
+from ._map_files import rebuild_map_index as rebuild_map_index
 from ._minibatch_files import from_minibatches as from_minibatches
 from ._normalizer import Normalizer as Normalizer
 from ._normalizers import (
@@ -29,6 +32,17 @@ from ._normalizers import (
     normalizer_from_dict as normalizer_from_dict,
 )
 from ._paths import list_paths as list_paths
+from ._record_files import (
+    from_map_file as from_map_file,
+    from_sequence_file as from_sequence_file,
+)
+from ._record_writing import (
+    write_map_file as write_map_file,
+    write_sequence_file as write_sequence_file,
+)
+from ._saved_normalizer import load_normalizer as load_normalizer
 from ._sequences import from_csv_sequences as from_csv_sequences
 from ._skipped import Skipped as Skipped
+from ._table_schema import TableSchema as TableSchema
+from ._table_source import LocalTable as LocalTable
 from ._to_minibatch_files import to_minibatch_files as to_minibatch_files

@@ -8,8 +8,18 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkwright._version import __version__
-from sparkwright.data import DataSet, DistributedDataSet, from_arrays, from_rdd
+from sparkwright.data import (
+    DataSet,
+    DistributedDataSet,
+    Normalizer,
+    from_arrays,
+    from_minibatches,
+    from_rdd,
+    load_normalizer,
+)
 from sparkwright.data._from_spark import from_features_and_label
+from sparkwright.data._loaders import Loader
+from sparkwright.data._pieces import OnError
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import Evaluation
 from sparkwright.masters import MeshConfig, TrainingMaster
@@ -21,6 +31,7 @@ from sparkwright.runs._model_server import ModelServer
 from sparkwright.runs._peer_engine import error_of
 from sparkwright.runs._protocol import Failure
 from sparkwright.storage import load_model, save_model
+from sparkwright.storage._models import read_notes
 
 from ._addresses import advertised_address, bind_address
 from ._export import Exports
@@ -42,6 +53,8 @@ class SparkNetwork:
         spark: the session.
         model: the keras.Model; training changes it in place.
         master: how to train; None: evaluation only.
+        normalizer: applied to all data that goes through the network; None: none.
+        class_names: output name -> names of its classes, of the data last trained on, or as saved.
 
     Example:
         network = SparkNetwork(spark, model, ParameterAveragingTrainingMaster())
@@ -54,11 +67,21 @@ class SparkNetwork:
         spark: "SparkSession",
         model: Any,
         master: TrainingMaster | None = None,
+        *,
+        normalizer: Normalizer | None = None,
     ) -> None:
         """Take a built keras.Model, Sequential or functional.
 
+        Args:
+            spark: the session.
+            model: the model.
+            master: how to train; default None: evaluation only.
+            normalizer: applied on the executors to everything that is trained on, evaluated or
+                scored, and saved with the model. Default None: data is taken as it is.
+
         Raises:
-            ConfigurationError: if `model` is no Keras model or `master` no training master.
+            ConfigurationError: if `model` is no Keras model, `master` no training master or
+                `normalizer` no normalizer.
         """
         import keras
 
@@ -70,7 +93,14 @@ class SparkNetwork:
             raise ConfigurationError(
                 f"`master` must be a training master or None. Received: {type(master).__name__}."
             )
+        if normalizer is not None and not isinstance(normalizer, Normalizer):
+            raise ConfigurationError(
+                "`normalizer` must be a normalizer or None. Received: "
+                f"{type(normalizer).__name__}. See `sparkwright.data.Standardize.fit`."
+            )
         self.spark, self.model, self.master = spark, model, master
+        self.normalizer = normalizer
+        self.class_names: dict[str, tuple[str, ...]] = {}
         self._exports = Exports(spark)
         self._active: TrainingRun | None = None
 
@@ -140,11 +170,15 @@ class SparkNetwork:
                 '`validation`, `resume` and `checkpoint` need `communication="ring"`. Received: '
                 'communication="spark". Evaluate after training with `network.evaluate`.'
             )
+        train = self._distributed(data, "data")
+        self.class_names = dict(train.class_names) or self.class_names
         launcher = SparkLauncher(
             self.spark,
             run=beginning.id,
-            data=self._distributed(data, "data"),
-            validation=None if validation is None else self._distributed(validation, "validation"),
+            data=self._normalized(train),
+            validation=None
+            if validation is None
+            else self._normalized(self._distributed(validation, "validation")),
             master=master,
             export=self._exporter(master),
         )
@@ -170,6 +204,45 @@ class SparkNetwork:
             when_begun=lambda run: setattr(self, "_active", run),
         )
 
+    def fit_paths(
+        self,
+        where: Any,
+        *,
+        loader: Loader | None = None,
+        on_error: OnError = "raise",
+        epochs: int = 1,
+        validation: Any | None = None,
+        resume: str | None = None,
+        display: bool | None = None,
+    ) -> Any:
+        """Train from files that hold minibatches; blocks and returns the model, as `fit` does.
+
+        The files' sizes need not be those of the training: minibatches of
+        `batch_size_per_worker` examples are made anew.
+
+        Args:
+            where: as for `sparkwright.data.from_minibatches`, which also takes `loader` and
+                `on_error`: an export, a folder, a pattern, a list or RDD of URLs, a text file.
+            loader: file -> DataSet; default None: files that `export` wrote.
+            on_error: "raise" (default) or "skip" files that cannot be used.
+            epochs: passes over the data; default 1.
+            validation: as `where`, with the same loader; or a DistributedDataSet or DataSet.
+            resume: as for `fit`.
+            display: as for `fit`.
+
+        Raises:
+            What `from_minibatches` and `fit` raise.
+        """
+        if not (validation is None or isinstance(validation, (DistributedDataSet, DataSet))):
+            validation = self._minibatches(validation, loader, on_error)
+        return self.fit(
+            self._minibatches(where, loader, on_error),
+            epochs=epochs,
+            validation=validation,
+            resume=resume,
+            display=display,
+        )
+
     def delete_temp_files(self) -> bool:
         """Remove the minibatches that runs of this network exported; True when nothing is left."""
         return self._exports.delete()
@@ -184,7 +257,8 @@ class SparkNetwork:
         Args:
             data: as for `fit`, with labels.
             batch_size: examples a call; default 64.
-            class_names: names of the classes; default None: the data's own, if it has any.
+            class_names: names of the classes; default None: the data's own, or
+                those of the data trained on.
 
         Returns:
             Accuracy, precision, recall, F1, confusion matrix and more, over all examples.
@@ -194,7 +268,8 @@ class SparkNetwork:
         """
         data = self._distributed(data, "data")
         if class_names is None:
-            class_names = next(iter(data.class_names.values()), None)
+            known = data.class_names or self.class_names
+            class_names = next(iter(known.values()), None)
         names = None if class_names is None else tuple(class_names)
         answers = self._infer(data, what="evaluation", batch_size=batch_size, class_names=names)
         found = [Evaluation.from_dict(a["evaluation"]) for a in answers if a["evaluation"]]
@@ -223,11 +298,45 @@ class SparkNetwork:
         total = sum(answer["loss_sum"] for answer in answers)
         return total / examples if average else total
 
+    def evaluate_paths(
+        self,
+        where: Any,
+        *,
+        loader: Loader | None = None,
+        on_error: OnError = "raise",
+        batch_size: int = 64,
+        class_names: Sequence[str] | None = None,
+    ) -> Evaluation:
+        """`evaluate` on files that hold minibatches; see `fit_paths` for the first arguments."""
+        data = self._minibatches(where, loader, on_error)
+        return self.evaluate(data, batch_size=batch_size, class_names=class_names)
+
+    def score_paths(
+        self,
+        where: Any,
+        *,
+        loader: Loader | None = None,
+        on_error: OnError = "raise",
+        average: bool = True,
+        batch_size: int = 64,
+    ) -> float:
+        """`score` on files that hold minibatches; see `fit_paths` for the first arguments."""
+        data = self._minibatches(where, loader, on_error)
+        return self.score(data, average=average, batch_size=batch_size)
+
     # -- storage ----------------------------------------------------------------------------
 
     def save(self, url: str, *, save_updater: bool = True) -> None:
-        """Write the model to `url`, atomically; see `save_model`."""
-        save_model(self.model, url, save_updater=save_updater)
+        """Write the model to `url`, atomically; see `save_model`.
+
+        The normalizer and the names of classes go into the same file, which Keras reads as ever.
+        """
+        notes: dict[str, Any] = {}
+        if self.normalizer is not None:
+            notes["normalizer"] = self.normalizer.to_dict()
+        if self.class_names:
+            notes["class_names"] = {n: list(names) for n, names in self.class_names.items()}
+        save_model(self.model, url, save_updater=save_updater, notes=notes)
 
     @classmethod
     def load(
@@ -238,8 +347,12 @@ class SparkNetwork:
         *,
         custom_objects: dict[str, Any] | None = None,
     ) -> "SparkNetwork":
-        """A network with the model at `url`; see `load_model`."""
-        return cls(spark, load_model(url, custom_objects=custom_objects), master)
+        """A network with the model, normalizer and class names at `url`; see `load_model`."""
+        model = load_model(url, custom_objects=custom_objects)
+        network = cls(spark, model, master, normalizer=load_normalizer(url))
+        class_names = read_notes(url).get("class_names", {})
+        network.class_names = {name: tuple(names) for name, names in class_names.items()}
+        return network
 
     # -- private ----------------------------------------------------------------------------
 
@@ -280,6 +393,14 @@ class SparkNetwork:
             f"{type(data).__name__}. See `sparkwright.data`."
         )
 
+    def _minibatches(
+        self, where: Any, loader: Loader | None, on_error: OnError
+    ) -> DistributedDataSet:
+        return from_minibatches(self.spark, where, loader=loader, on_error=on_error)
+
+    def _normalized(self, data: DistributedDataSet) -> DistributedDataSet:
+        return data if self.normalizer is None else self.normalizer.transform(data)
+
     def _exporter(self, master: TrainingMaster) -> Any:
         if master.training_approach == "direct":
             return None
@@ -311,7 +432,7 @@ class SparkNetwork:
 
         if batch_size < 1:
             raise ConfigurationError(f"`batch_size` must be at least 1. Received: {batch_size}.")
-        rdd = self._distributed(data, "data").rdd
+        rdd = self._normalized(self._distributed(data, "data")).rdd
         with self._served() as (server, address):
             request = EvaluateRequest(
                 definition=ModelDefinition.of(self.model),

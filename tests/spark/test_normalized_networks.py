@@ -1,0 +1,89 @@
+"""Networks that normalize: what is saved, and that raw data gives what normalized data gives."""
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from tests.spark.helpers import dense, weights
+
+import sparkwright as sw
+from sparkwright.data import DataSet, Standardize
+
+pytestmark = pytest.mark.spark
+
+
+def stretched(blobs: DataSet) -> DataSet:
+    features = blobs.features["features"] * [1, 100, 0.01, 5] + [0, 1000, 7, -3]
+    return DataSet(features.astype(np.float32), blobs.labels)
+
+
+def master() -> sw.ParameterAveragingTrainingMaster:
+    return sw.ParameterAveragingTrainingMaster(
+        workers=1, batch_size_per_worker=10, shuffle=False, seed=3
+    )
+
+
+@pytest.fixture
+def raw(blobs: DataSet) -> DataSet:
+    return stretched(blobs)
+
+
+@pytest.fixture
+def trained(spark: Any, raw: DataSet) -> sw.SparkNetwork:
+    network = sw.SparkNetwork(spark, dense(), master(), normalizer=Standardize.fit(raw))
+    network.fit(raw, epochs=2, validation=raw)
+    return network
+
+
+def test_training_on_raw_data_is_training_on_normalized_data(
+    spark: Any, raw: DataSet, trained: sw.SparkNetwork
+) -> None:
+    assert trained.normalizer is not None
+    plain = sw.SparkNetwork(spark, dense(), master())
+    normalized = trained.normalizer.transform(raw)
+    plain.fit(normalized, epochs=2)
+    np.testing.assert_array_equal(weights(plain.model), weights(trained.model))
+    assert trained.evaluate(raw) == plain.evaluate(normalized)
+    assert trained.score(raw) == plain.score(normalized)
+
+
+@pytest.mark.parametrize("store", ["file", "memory"])
+def test_a_network_comes_back_with_its_normalizer(
+    spark: Any, raw: DataSet, trained: sw.SparkNetwork, tmp_path: Path, store: str
+) -> None:
+    folder = str(tmp_path) if store == "file" else "memory://normalized"
+    url = f"{folder}/model.keras"
+    trained.class_names = {"labels": ("a", "b", "c")}
+    trained.save(url)
+    again = sw.SparkNetwork.load(spark, url)
+    assert again.normalizer == trained.normalizer == sw.load_normalizer(url)
+    assert again.class_names == {"labels": ("a", "b", "c")}
+    assert again.evaluate(raw) == trained.evaluate(raw)
+    assert again.evaluate(raw).class_names == ("a", "b", "c")
+    np.testing.assert_array_equal(weights(sw.load_model(url)), weights(trained.model))
+
+
+def test_keras_reads_the_file_and_finds_notes_beside_its_own(
+    spark: Any, raw: DataSet, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.keras"
+    sw.SparkNetwork(spark, dense(), normalizer=Standardize.fit(raw)).save(str(path))
+    np.testing.assert_array_equal(weights(keras.saving.load_model(path)), weights(dense()))
+    names = set(zipfile.ZipFile(path).namelist())
+    assert names == {"metadata.json", "config.json", "model.weights.h5", "sparkwright.json"}
+
+
+def test_a_file_without_notes_has_no_normalizer(spark: Any, tmp_path: Path) -> None:
+    url = str(tmp_path / "model.keras")
+    sw.SparkNetwork(spark, dense()).save(url)
+    assert sw.load_normalizer(url) is None
+    assert sw.SparkNetwork.load(spark, url).normalizer is None
+
+
+def test_only_normalizers_normalize(spark: Any) -> None:
+    wrong: Any = lambda x: x  # noqa: E731
+    with pytest.raises(sw.ConfigurationError, match="`normalizer` must be a normalizer or None"):
+        sw.SparkNetwork(spark, dense(), normalizer=wrong)
