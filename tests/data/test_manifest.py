@@ -1,0 +1,136 @@
+"""What an export says of itself, and the arithmetic of leftovers."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from sparkwright.data._leftovers import join_leftovers
+from sparkwright.data._manifest import Manifest, MinibatchFile
+from sparkwright.data._skipped import Skipped
+from sparkwright.errors import DataError
+
+MANIFEST = Manifest(
+    batch_size=5,
+    columns={"features/image": ("float32", (4, 4, 1)), "labels/kind": ("int32", ())},
+    files=(
+        MinibatchFile(path="part-00000/0000/minibatch-000000.arrow", examples=5, size_bytes=900),
+        MinibatchFile(path="rest/0000/minibatch-000000.arrow", examples=2, size_bytes=500),
+    ),
+    folder="_minibatches-0123456789ab",
+    class_names={"kind": ("Frühling", "winter")},
+    fingerprint="f",
+    skipped=Skipped.of("unreadable", "a.png is none"),
+    created="2026-01-01T00:00:00Z",
+    versions={"sparkwright": "1"},
+)
+
+names = st.text(min_size=1, max_size=8)
+counts = st.integers(1, 1 << 40)
+manifests = st.builds(
+    Manifest,
+    batch_size=counts,
+    columns=st.dictionaries(
+        names,
+        st.tuples(
+            st.sampled_from(["float32", "int64", "bool", "uint8"]),
+            st.lists(counts, max_size=3).map(tuple),
+        ),
+    ),
+    files=st.lists(
+        st.builds(
+            MinibatchFile,
+            path=st.from_regex(r"[a-z0-9]{1,4}(/[a-z0-9]{1,4}){0,2}", fullmatch=True),
+            examples=counts,
+            size_bytes=counts,
+        ),
+        unique_by=lambda file: file.path,
+        max_size=5,
+    ).map(tuple),
+    folder=st.from_regex(r"_minibatches-[0-9a-f]{12}", fullmatch=True),
+    class_names=st.dictionaries(names, st.lists(names).map(tuple)),
+    fingerprint=st.none() | names,
+    skipped=st.builds(
+        Skipped, counts=st.dictionaries(names, counts), first=st.lists(names).map(tuple)
+    ),
+    created=names,
+    versions=st.dictionaries(names, names),
+)
+
+
+@given(manifests)
+def test_a_manifest_comes_back_as_it_was(manifest: Manifest) -> None:
+    assert Manifest.from_json(manifest.to_json().encode(), url="u") == manifest
+
+
+def changed(**fields: Any) -> bytes:
+    return json.dumps({**json.loads(MANIFEST.to_json()), **fields}).encode()
+
+
+FILE = "part-00000/0000/minibatch-000000.arrow"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        pytest.param(b"", "JSONDecodeError", id="empty"),
+        pytest.param(b"\xff\xfe\x00", "UnicodeDecodeError|JSONDecodeError", id="invalid-utf-8"),
+        pytest.param(MANIFEST.to_json().encode()[:-40], "JSONDecodeError", id="cut-off"),
+        pytest.param(b"[1, 2]", "another kind", id="a-list"),
+        pytest.param(b'{"name": "my-app"}', "another kind", id="another-manifest"),
+        pytest.param(b"[" * 100_000, "RecursionError", id="nested-deeply"),
+        pytest.param(changed(version=2), "version 2", id="a-newer-version"),
+        pytest.param(changed(examples=8), "8 examples, but 7", id="counts-disagree"),
+        pytest.param(changed(examples=None), "None examples", id="no-count"),
+        pytest.param(changed(batch_size=0), "no whole number", id="no-batch-size"),
+        pytest.param(changed(batch_size=True), "no whole number", id="batch-size-true"),
+        pytest.param(changed(files=[["../x", 7, 1]]), "no path", id="path-leads-out"),
+        pytest.param(changed(files=[["/etc/passwd", 7, 1]]), "no path", id="absolute-path"),
+        pytest.param(changed(files=[["s3:x", 7, 1]]), "no plain path", id="a-scheme"),
+        pytest.param(changed(files=[[FILE, -7, 1]]), "no whole number", id="negative-count"),
+        pytest.param(changed(files=[[FILE, 5, 1], [FILE, 2, 1]]), "twice", id="file-twice"),
+        pytest.param(changed(files=[[FILE, 7]]), "ValueError", id="too-few-fields"),
+        pytest.param(changed(files=7), "TypeError", id="files-a-number"),
+        pytest.param(changed(folder="a/b"), "no name of a folder", id="folder-nested"),
+        pytest.param(changed(folder=".."), "no path", id="folder-leads-out"),
+        pytest.param(
+            changed(columns={"features/x": {"dtype": "O", "shape": []}}), "dtype", id="objects"
+        ),
+        pytest.param(
+            changed(columns={"features/x": {"dtype": "float32", "shape": [0]}}),
+            "no whole number",
+            id="empty-shape",
+        ),
+        pytest.param(changed(columns=None), "AttributeError", id="no-columns"),
+        pytest.param(changed(skipped={}), "KeyError", id="no-skip-counts"),
+    ],
+)
+def test_a_damaged_manifest_is_refused_by_name(content: bytes, why: str) -> None:
+    with pytest.raises(DataError, match=why) as caught:
+        Manifest.from_json(content, url="s3://bucket/x/manifest.json")
+    assert "s3://bucket/x/manifest.json" in str(caught.value)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_an_error_of_ours(content: bytes) -> None:
+    with pytest.raises(DataError, match="u must be"):
+        Manifest.from_json(content, url="u")
+
+
+def test_files_that_have_gone_leave_the_manifest() -> None:
+    less = MANIFEST.without({FILE})
+    assert [file.path for file in less.files] == ["rest/0000/minibatch-000000.arrow"]
+    assert less.examples == 2
+    assert less.size_bytes == 500
+    assert MANIFEST.examples == 7
+
+
+@given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 12))
+def test_leftovers_join_to_exact_minibatches_without_loss(counts: list[int], size: int) -> None:
+    minibatches = join_leftovers(counts, size)
+    sizes = [sum(s.stop - s.start for s in slices) for slices in minibatches]
+    assert all(found == size for found in sizes[:-1])
+    assert not sizes or 0 < sizes[-1] <= size
+    taken = [(s.source, row) for m in minibatches for s in m for row in range(s.start, s.stop)]
+    assert taken == [(source, row) for source, n in enumerate(counts) for row in range(n)]
