@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._alignment import Alignment
     from ._exported import ExportedDataSet
     from ._pieces import SkipTracker
+    from ._table_schema import TableSchema
 
 
 class DistributedDataSet:
@@ -34,6 +35,7 @@ class DistributedDataSet:
         rdd: RDD of bytes.
         fingerprint: text that changes when the data does; None where nobody can tell.
         class_names: output name -> names of its classes; empty where there are none.
+        schema: which columns of a table the examples come from; None for other sources.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class DistributedDataSet:
         self.class_names = {name: tuple(names) for name, names in (class_names or {}).items()}
         self._counts = counts
         self._skip_tracker = skip_tracker
+        self.schema: TableSchema | None = None
 
     def __repr__(self) -> str:
         known = "" if self._counts is None else f", {sum(self._counts)} examples"
@@ -79,7 +82,7 @@ class DistributedDataSet:
         made = None
         if self.fingerprint is not None:
             made = hashlib.sha256(f"{self.fingerprint}\n{step}".encode()).hexdigest()
-        return type(self)(
+        derived = type(self)(
             self.spark,
             rdd,
             counts=counts,
@@ -87,6 +90,8 @@ class DistributedDataSet:
             class_names=self.class_names,
             skip_tracker=self._skip_tracker,
         )
+        derived.schema = self.schema
+        return derived
 
     def map_chunks(
         self, function: Callable[[DataSet], DataSet], *, step: str, keeps_counts: bool = True
