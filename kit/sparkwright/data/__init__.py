@@ -46,3 +46,5 @@ from ._skipped import Skipped as Skipped
 from ._table_schema import TableSchema as TableSchema
 from ._table_source import LocalTable as LocalTable
 from ._to_minibatch_files import to_minibatch_files as to_minibatch_files
+from ._validation import validate as validate
+from ._validation_result import ValidationResult as ValidationResult

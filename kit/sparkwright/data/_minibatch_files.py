@@ -15,7 +15,7 @@ from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._loaders import Loader, MinibatchSource, NoFeaturesError, checked_dataset, load, numpy_loader
 from ._manifest import Columns, columns_of, columns_text
-from ._paths import FileToRead, find_files
+from ._paths import FileToRead, find_files, is_rdd
 from ._pieces import OnError, SkipLog, SkipTracker, check_on_error, group_by_size
 from ._read_ahead import read_ahead
 from ._visibility import check_visible
@@ -56,8 +56,6 @@ def from_minibatches(
     Example:
         data = sw.data.from_minibatches(spark, "hdfs:///exports/train")
     """
-    from pyspark import RDD
-
     check_on_error(on_error)
     if loader is not None and not callable(loader):
         raise ConfigurationError(
@@ -68,7 +66,7 @@ def from_minibatches(
         raise ConfigurationError(
             f"`partitions` must be at least 1. Received: partitions={partitions}."
         )
-    if isinstance(where, RDD):
+    if is_rdd(where):
         urls = where if partitions is None else where.repartition(partitions)
         groups = urls.mapPartitions(_one_group)
         return _reading(spark, groups, loader=loader, on_error=on_error)

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
@@ -112,6 +113,12 @@ def list_paths(
         return paths
     context = spark.sparkContext
     return context.parallelize(paths, max(1, min(len(paths), context.defaultParallelism)))
+
+
+def is_rdd(value: Any) -> bool:
+    """Whether `value` is an RDD; does not load Spark to find out."""
+    pyspark: Any = sys.modules.get("pyspark")
+    return pyspark is not None and isinstance(value, pyspark.RDD)
 
 
 def find_files(where: Any, *, ours: bool) -> FoundFiles:
