@@ -18,6 +18,13 @@ from ._image_batches import (
 )
 from ._image_labels import MaskFile as MaskFile, PatternLabel as PatternLabel
 from ._images import from_images as from_images
+from ._join import join as join
+from ._join_sources import (
+    ClassIndex as ClassIndex,
+    OneHot as OneHot,
+    records as records,
+    sequences as sequences,
+)
 from ._loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
 from ._manifest import Manifest as Manifest
 from ._map_file_reader import MapFileReader as MapFileReader
