@@ -1,6 +1,7 @@
 """Examples: in memory, on the wire, and distributed over Spark."""
 
 from ._arrow import from_bytes as from_bytes, row_count as row_count, to_bytes as to_bytes
+from ._arrow_files import from_arrow as from_arrow, read_arrow as read_arrow
 from ._augmentation import Augmentation as Augmentation
 from ._chunks import batched as batched
 from ._csv import from_csv as from_csv, read_csv as read_csv
@@ -38,6 +39,7 @@ from ._normalizers import (
     Standardize as Standardize,
     normalizer_from_dict as normalizer_from_dict,
 )
+from ._parquet import from_parquet as from_parquet, read_parquet as read_parquet
 from ._paths import list_paths as list_paths
 from ._record_files import (
     from_map_file as from_map_file,

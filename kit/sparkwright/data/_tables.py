@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,12 +109,12 @@ class _Columns:
         return hot
 
     def weights(self, name: str) -> Array:
-        found: NDArray[np.float32] = np.empty(self._rows, np.float32)
+        found = np.empty(self._rows, np.float32)
         self._fill_numbers(name, found, fill=False)
         self._check_finite((name,), [1], found[:, None])
         self._fault(
             "weight below 0",
-            np.less(found, 0),
+            cast(Mask, found < 0),
             lambda row: (
                 f"column {name!r} must hold weights of at least 0. Received: {found[row]!s}."
             ),
@@ -273,6 +273,8 @@ def numbers(column: Any, name: str) -> tuple[Array, Mask | None]:
     """
     import pyarrow as pa
 
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     kind = column.type
     if pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
         column = column.cast(pa.uint8() if pa.types.is_boolean(kind) else pa.float64())
