@@ -150,23 +150,25 @@ class ColumnarSource:
         self._open = open_table
         self.shapes: Mapping[str, tuple[int, ...]] = {}
         self.columns: tuple[str, ...] = ()
-        for number, file in enumerate(files):
+        trouble = ""
+        for file in files:
             try:
                 with open_table(file.url) as opened:
                     self.columns = self.columns or opened.names
-                    nested = [
-                        name
-                        for name, kind in zip(opened.names, opened.types, strict=True)
-                        if _is_nested(kind)
-                    ]
+                    types = zip(opened.names, opened.types, strict=True)
+                    nested = [name for name, kind in types if _is_nested(kind)]
                     # Lists have a length only where there are rows.
                     self.shapes = _shapes(opened, nested)
             except Exception as error:
                 if not _is_damage(error):
                     raise
-                raise DataError(damage(file.url, error)) from None
-            if (number == 0 and not nested) or len(self.shapes) == len(nested):
+                # Its reader reports it, unless there is no other file.
+                trouble = trouble or damage(file.url, error)
+                continue
+            if len(self.shapes) == len(nested):
                 break
+        if not self.columns:
+            raise DataError(trouble or f"{files[0].url} must have columns. Received: none.")
 
     def pieces(self, piece_bytes: int) -> list[ColumnarPiece]:
         """Files, and parts of large ones."""
@@ -198,7 +200,8 @@ class ColumnarSource:
 def damage(url: str, error: Exception) -> str:
     """What PyArrow or the store says of a file that cannot be read, in one line."""
     said = " ".join(str(error).split())[:300]
-    return said if url in said else f"{url} could not be read: {said}"
+    said = said if url in said else f"{url} could not be read: {said}"
+    return f"{said.rstrip('.')}. Is it whole, and of this format?"
 
 
 def _is_damage(error: Exception) -> bool:

@@ -235,24 +235,27 @@ class CsvSource:
         return tuple(f"column_{index}" for index in range(len(head.first)))
 
     def _first_head(self) -> tuple[Head, StoredFile]:
+        trouble = ""
         for file in self.files:
+            # What is wrong with a file is reported when it is read, unless there is no other.
             try:
                 with opened(file.url, self._form) as (read, _):
                     return read_head(read, self._form)[0], file
             except EmptyFileError:
                 continue
             except UnicodeDecodeError as error:
-                raise DataError(
+                trouble = trouble or (
                     f"{file.url}: the first line must be {self._form.encoding}. Received: "
                     f"{error.reason} at byte {error.start}. Give its `encoding`."
-                ) from None
+                )
             except DataError as error:
-                raise DataError(f"{file.url}: {error}") from None
+                trouble = trouble or f"{file.url}: {error}"
             except OSError as error:
-                raise DataError(" ".join(str(error).split())) from error
+                trouble = trouble or " ".join(str(error).split())
         raise DataError(
-            f"at least one file must hold a line. Received: {listed([f.url for f in self.files])}, "
-            "all empty."
+            trouble
+            or "at least one file must hold a line. Received: "
+            f"{listed([file.url for file in self.files])}, all empty."
         )
 
 

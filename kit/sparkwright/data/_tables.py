@@ -114,7 +114,7 @@ class _Columns:
         self._check_finite((name,), [1], found[:, None])
         self._fault(
             "weight below 0",
-            cast(Mask, found < 0),
+            cast(Any, found < 0),
             lambda row: (
                 f"column {name!r} must hold weights of at least 0. Received: {found[row]!s}."
             ),
