@@ -12,6 +12,7 @@ from ._dataset import DataSet
 from ._example_records import RecordLayout, encode_examples, notes_of
 from ._hadoop_types import BYTES, LONG
 from ._map_files import DATA, INDEX, MapFileWriter, check_interval
+from ._part_jobs import WrittenPart
 from ._sequence_file import SYNC_BYTES, Compression, SequenceFileWriter, check_compression
 
 Kind = Literal["sequence", "map"]
@@ -36,35 +37,22 @@ class RecordOptions:
         check_compression(self.compression)
 
 
-def part_url(url: str, part: int) -> str:
-    """Where a part lies.
-
-    Example:
-        >>> part_url("hdfs://host/faces", 3)
-        'hdfs://host/faces/part-r-00003'
-    """
-    return join(url, f"part-r-{part:05d}")
-
-
 def write_part(
     datasets: Iterable[DataSet],
     url: str,
-    options: RecordOptions,
+    first_key: int,
+    key_step: int,
     *,
-    first_key: int = 0,
-    key_step: int = 1,
-) -> int:
+    options: RecordOptions,
+) -> WrittenPart:
     """Write one part.
 
     Args:
         datasets: its examples; without any nothing is written.
         url: the file of a SequenceFile, the folder of a MapFile.
+        first_key: of the first example.
+        key_step: from one key to the next.
         options: how.
-        first_key: of the first example; default 0.
-        key_step: from one key to the next; default 1.
-
-    Returns:
-        How many examples there are.
 
     Raises:
         DataError: if they differ in columns, dtypes or numbers of axes.
@@ -84,7 +72,7 @@ def write_part(
                 count += 1
         if writer is not None:
             writer.finish()
-    return count
+    return WrittenPart(count=count)
 
 
 def _writer(
