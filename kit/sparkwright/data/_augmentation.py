@@ -58,10 +58,14 @@ class Augmentation:
         _check(_is_count(self.variants), "variants", self.variants, "an integer of at least 1")
         _check(_is_share(self.shift, 0.5), "shift", self.shift, "a number from 0 to 0.5")
         _check(_is_share(self.brightness, 1), "brightness", self.brightness, "a number from 0 to 1")
-        _check(_is_count(self.seed + 1), "seed", self.seed, "an integer of at least 0")
+        for name in ("keep_original", "flip_left_right", "flip_up_down"):
+            value = getattr(self, name)
+            _check(isinstance(value, bool), name, value, "True or False")
+        _check(_is_count(self.seed, 0), "seed", self.seed, "an integer of at least 0")
         if self.crop is not None:
-            pair = len(self.crop) == 2 and all(_is_count(side) for side in self.crop)
-            _check(pair, "crop", self.crop, "(height, width) of at least 1 pixel, or None")
+            pair = isinstance(self.crop, tuple | list) and len(self.crop) == 2
+            right = pair and all(_is_count(side) for side in self.crop)
+            _check(right, "crop", self.crop, "(height, width) of at least 1 pixel, or None")
             object.__setattr__(self, "crop", tuple(self.crop))
 
     def output_size(self, size: tuple[int, int]) -> tuple[int, int]:
@@ -139,8 +143,8 @@ class Augmentation:
         return tuple(slice(s, s + part) for s, part in zip(starts, kept, strict=True))
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+def _is_count(value: Any, least: int = 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _is_share(value: Any, most: float) -> bool:

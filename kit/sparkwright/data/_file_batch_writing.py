@@ -15,7 +15,7 @@ from sparkwright.storage._files import (
     write_atomically,
 )
 
-from ._file_batches import FileBatch, check_sizes, uri_of
+from ._file_batches import ENTRIES, FileBatch, check_sizes, uri_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,11 +55,9 @@ def write_file_batches(
         DataError: if there is no file, or a batch would be larger than readers accept.
         OSError: if a file cannot be read or written, naming it.
     """
-    for name, value in (("batch_size", batch_size), ("partitions", partitions)):
-        if not (value is None and name == "partitions") and not _is_count(value):
-            raise ConfigurationError(
-                f"`{name}` must be an integer of at least 1. Received: {name}={value!r}."
-            )
+    _check_count("batch_size", batch_size, most=ENTRIES)
+    if partitions is not None:
+        _check_count("partitions", partitions)
     files = list_files(source_url, extensions=extensions, recursive=recursive)
     inside = f"{out_url.rstrip('/')}/batch-"
     files = [file for file in files if not file.url.startswith(inside)]
@@ -110,5 +108,10 @@ def _packed(work: Iterable[tuple[str, list[str]]]) -> Iterator[str]:
         yield target
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+def _check_count(name: str, value: object, *, most: int | None = None) -> None:
+    right = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if not right or (most is not None and isinstance(value, int) and value > most):
+        upper = "" if most is None else f" and at most {most:,}"
+        raise ConfigurationError(
+            f"`{name}` must be an integer of at least 1{upper}. Received: {name}={value!r}."
+        )

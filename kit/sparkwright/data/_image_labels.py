@@ -57,6 +57,10 @@ class PatternLabel:
                 f"`pattern` must be a regular expression. Received: pattern={self.pattern!r}, "
                 f"{error}."
             ) from None
+        if isinstance(self.position, bool) or not isinstance(self.position, int):
+            raise ConfigurationError(
+                f"`position` must be an integer. Received: position={self.position!r}."
+            )
         known = [*range(compiled.groups + 1), *compiled.groupindex]
         if self.group is not None and self.group not in known:
             raise ConfigurationError(
@@ -107,6 +111,13 @@ class MaskFile:
     suffix: str = ""
     extension: str = "png"
     binary: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is no part of a name."""
+        for name in ("folder", "suffix", "extension"):
+            value = getattr(self, name)
+            if not (isinstance(value, str) or (name == "folder" and value is None)):
+                raise ConfigurationError(f"`{name}` must be text. Received: {name}={value!r}.")
 
     def of(self, url: str) -> str:
         """The URL of the mask of the image at `url`."""

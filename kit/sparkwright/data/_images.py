@@ -190,9 +190,8 @@ def fingerprint_of(reader: ImageReader, files: Sequence[StoredFile], *options: A
     label = reader.label
     if isinstance(label, MaskFile):
         known = {file.url for file in files}
-        own = [url for url in known if label.of(url) != url]
-        if not all(label.of(url) in known or label.of(label.of(url)) in known for url in own):
-            return None
+        if not all(label.of(image.url) in known for image in _without_masks(files, label)):
+            return None  # masks elsewhere may change unseen
     elif callable(label):
         return None
     described = {
@@ -207,9 +206,9 @@ def fingerprint_of(reader: ImageReader, files: Sequence[StoredFile], *options: A
     return hashlib.sha256(json.dumps(described).encode()).hexdigest()
 
 
-def _without_masks(files: list[StoredFile], label: Label) -> list[StoredFile]:
+def _without_masks(files: Sequence[StoredFile], label: Label) -> list[StoredFile]:
     """Without the files that are masks of others."""
     if not isinstance(label, MaskFile):
-        return files
+        return list(files)
     masks = {label.of(file.url) for file in files}
     return [file for file in files if file.url not in masks]

@@ -1,0 +1,52 @@
+"""Image files for tests."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+
+def pixels(seed: int, shape: tuple[int, ...] = (23, 31, 3)) -> Any:
+    """Smooth random colours: noise alone would hide a wrong filter or orientation."""
+    random = np.random.default_rng(seed)
+    coarse = random.integers(0, 256, (4, 5, *shape[2:]), dtype=np.uint8)
+    enlarged = Image.fromarray(coarse).resize(shape[1::-1], Image.Resampling.BICUBIC)
+    return np.asarray(enlarged)
+
+
+def encoded(image: Any, format: str = "PNG", **options: Any) -> bytes:
+    """`image` (array or Pillow image) as the bytes of a file."""
+    found = image if isinstance(image, Image.Image) else Image.fromarray(image)
+    file = io.BytesIO()
+    found.save(file, format, **options)
+    return file.getvalue()
+
+
+def write(path: Path, image: Any, **options: Any) -> Path:
+    """Encode and write, with the format that the name tells."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names = {".jpg": "JPEG", ".tif": "TIFF"}
+    format = names.get(path.suffix.lower(), path.suffix[1:].upper())
+    path.write_bytes(encoded(image, format, **options))
+    return path
+
+
+def folder_of_classes(
+    root: Path, *, each: int = 3, classes: tuple[str, ...] = ("cat", "dog")
+) -> Path:
+    """`root/CLASS/NUMBER.jpg` and `.png` of different sizes."""
+    for index, name in enumerate(classes):
+        for number in range(each):
+            ending = ("jpg", "png")[number % 2]
+            shape = (20 + 3 * number, 30 + index, 3)
+            write(root / name / f"{number}.{ending}", pixels(100 * index + number, shape))
+    return root
+
+
+def by_pillow(path: Any, size: tuple[int, int], mode: str = "RGB", filter: str = "BILINEAR") -> Any:
+    """(height, width[, channels]) uint8, as one would do it on one machine."""
+    with Image.open(path) as image:
+        converted = image.convert(mode)
+        return np.asarray(converted.resize((size[1], size[0]), Image.Resampling[filter]))

@@ -1,0 +1,389 @@
+"""Files that cannot be used: each an error that names it, or skipped and counted."""
+
+import io
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.data.pictures import encoded, folder_of_classes, pixels, write
+
+import sparkwright as sw
+from sparkwright.data import (
+    MaskFile,
+    PatternLabel,
+    _file_batches as format_of_batches,
+    read_file_batch,
+    write_file_batches,
+)
+from sparkwright.data._image_batches import _images_of  # pyright: ignore[reportPrivateUsage]
+from sparkwright.data._images import image_reader
+from sparkwright.data._pieces import SkipLog
+
+OPTIONS: dict[str, Any] = {
+    "size": (8, 8), "label": None, "classes": None, "one_hot": False, "augment": None, "threads": 2,
+}  # fmt: skip
+
+
+def png_chunk(kind: bytes, content: bytes) -> bytes:
+    body = kind + content
+    return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def png_of(width: int, height: int) -> bytes:
+    """A tiny file that claims so many pixels."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + png_chunk(b"IHDR", header)
+        + png_chunk(b"IDAT", zlib.compress(bytes(1000)))
+        + png_chunk(b"IEND", b"")
+    )
+
+
+def flipped(content: bytes, at: float) -> bytes:
+    place = int(at * len(content))
+    return content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :]
+
+
+PNG, JPEG = encoded(pixels(0)), encoded(pixels(0), "JPEG")
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"
+FILES: dict[str, tuple[bytes, str, str]] = {
+    "zero bytes": (b"", "empty file", "with 0 bytes"),
+    "one byte": (b"\xff", "no image", "with 1 bytes"),
+    "text": (b"hello world", "no image", "begin with b'hello wo'"),
+    "html of a lost download": (b"<html>404</html>", "no image", "b'<html>40'"),
+    "a million zeros": (bytes(1_000_000), "no image", "1,000,000 bytes"),
+    "postscript, which would start a program": (EPS, "no image", "b'%!PS-Ado'"),
+    "pdf": (b"%PDF-1.4\n%", "no image", "b'%PDF-1.4'"),
+    "jpeg cut in half": (JPEG[: len(JPEG) // 2], "damaged image", "Truncated File"),
+    "jpeg header alone": (JPEG[:4], "", ""),
+    "png cut in half": (PNG[: len(PNG) // 2], "damaged image", "truncated"),
+    "png cut near its end": (PNG[:-100], "damaged image", "truncated"),
+    "jpeg cut near its end": (JPEG[:-100], "damaged image", "truncated"),
+    "png with a flipped bit": (flipped(PNG, 0.5), "damaged image", ""),
+    "gif cut": (encoded(Image.fromarray(pixels(0)).quantize(4), "GIF")[:50], "damaged image", ""),
+    "bmp cut": (encoded(pixels(0), "BMP")[:100], "damaged image", ""),
+    "webp cut": (encoded(pixels(0), "WEBP")[:60], "", ""),
+    "tiff cut": (encoded(pixels(0), "TIFF")[:500], "", ""),
+    "a bomb of 10^10 pixels": (png_of(100_000, 100_000), "too many pixels", "89,478,485 pixels"),
+    "a bomb just above the limit": (png_of(89_478_486, 1), "too many pixels", "89478486"),
+    "no width": (png_of(0, 5), "", ""),
+    "32-bit integers": (
+        encoded(Image.fromarray(np.zeros((4, 4), np.int32)), "TIFF"), "unusable depth", "'I'",
+    ),
+    "floats": (
+        encoded(Image.fromarray(np.zeros((4, 4), np.float32)), "TIFF"), "unusable depth", "'F'",
+    ),
+}  # fmt: skip
+
+
+def assert_reported(
+    files: list[str], bad: str, reason: str, text: str, *, examples: int, **options: Any
+) -> None:
+    """With "raise" an error that names `bad`; with "skip" one count and the other examples."""
+    reader = image_reader(**{**OPTIONS, **options})
+    with pytest.raises(sw.DataError) as caught:
+        list(reader.read_files(files, SkipLog("raise")))
+    message = str(caught.value)
+    assert bad in message
+    assert text in message
+    assert "Received: " in message or "does not exist" in message
+    assert len(message) < 600
+    log = SkipLog("skip")
+    found = list(reader.read_files(files, log))
+    assert sum(map(len, found)) == examples
+    assert log.skipped.total == 1
+    assert reason in next(iter(log.skipped.counts))
+    assert bad in log.skipped.first[0]
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_bad_file_is_named_or_skipped(tmp_path: Path, case: str) -> None:
+    content, reason, text = FILES[case]
+    bad = tmp_path / "bad one.jpg"
+    bad.write_bytes(content)
+    good = [str(write(tmp_path / name, pixels(1))) for name in ("a.png", "b.jpg")]
+    files = [good[0], str(bad), good[1]]
+    assert_reported(files, str(bad), reason, text, examples=2)
+
+
+def lost(folder: Path) -> Path:
+    path = write(folder / "lost.png", pixels(0))
+    path.unlink()
+    return path
+
+
+def a_folder(folder: Path) -> Path:
+    path = folder / "folder.png"
+    path.mkdir()
+    return path
+
+
+def circular(folder: Path) -> Path:
+    path = folder / "circular.png"
+    path.symlink_to(path)
+    return path
+
+
+@pytest.mark.parametrize("make", [lost, a_folder, circular])
+def test_a_file_that_cannot_be_read_is_named_or_skipped(
+    tmp_path: Path, make: Callable[[Path], Path]
+) -> None:
+    bad = make(tmp_path)
+    good = str(write(tmp_path / "good.png", pixels(1)))
+    reader = image_reader(**OPTIONS)
+    with pytest.raises(sw.DataError, match=bad.name):
+        list(reader.read_files([good, str(bad)], SkipLog("raise")))
+    log = SkipLog("skip")
+    assert sum(map(len, reader.read_files([str(bad), good], log))) == 1
+    assert log.skipped.counts == {"unreadable file": 1}
+
+
+def fails(url: str) -> int:
+    return {"good": 1}[Path(url).stem]
+
+
+def nothing(url: str) -> int | None:
+    return None if Path(url).stem == "bad" else 1
+
+
+def uneven(url: str) -> list[int]:
+    return [1] * (3 if Path(url).stem == "bad" else 2)
+
+
+def sometimes_a_fraction(url: str) -> float:
+    return 0.5 if Path(url).stem == "bad" else 1
+
+
+LABELS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "unknown folder": (
+        {"label": "parent", "classes": ["cat", "dog"]}, "unknown class", "Received: 'bad'",
+    ),
+    "name without the pattern": (
+        {"label": PatternLabel(pattern="(good)", group=1), "classes": ["good"]},
+        "no label", "group",
+    ),
+    "a name that is no class": (
+        {"label": PatternLabel(pattern="_"), "classes": ["good"]}, "unknown class", "'bad'",
+    ),
+    "a function that fails": ({"label": fails}, "no label", "KeyError: 'bad'"),
+    "a function that returns nothing": ({"label": nothing}, "no label", "None for"),
+    "a number beyond the classes": (
+        {"label": lambda url: 2 if Path(url).stem == "bad" else 0, "classes": ["cat", "dog"]},
+        "unknown class", "from 0 to 1. Received: 2",
+    ),
+    "arrays of different shape": ({"label": uneven}, "wrong shape", "int32[3]"),
+    "numbers of different kind": ({"label": sometimes_a_fraction}, "wrong shape", "float32[]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_a_bad_label_is_named_or_skipped(tmp_path: Path, case: str) -> None:
+    options, reason, text = LABELS[case]
+    good = [str(write(tmp_path / "cat/good.png", pixels(n))) for n in range(2)]
+    bad = str(write(tmp_path / "bad/bad.png", pixels(2)))
+    assert_reported([*good, bad], bad, reason, text, examples=2, **options)
+
+
+@pytest.mark.parametrize(
+    ("mask", "options", "reason", "text"),
+    [
+        (None, {}, "unreadable", "does not exist"),
+        (b"", {}, "empty", "0 bytes"),
+        (encoded(pixels(0)), {}, "unusable mask", "mode='RGB'"),
+        (encoded(pixels(0)[..., 0])[:80], {}, "damaged", "truncated"),
+        (encoded(np.full((8, 8), 3, np.uint8)), {"classes": ["sky", "sea"]}, "unknown class", "3"),
+    ],
+    ids=["missing", "empty", "colours", "cut", "value beyond the classes"],
+)
+def test_a_bad_mask_is_named_or_skipped(
+    tmp_path: Path, mask: bytes | None, options: Any, reason: str, text: str
+) -> None:
+    good = str(write(tmp_path / "good.jpg", pixels(0)))
+    write(tmp_path / "good.png", np.zeros((8, 8), np.uint8))
+    image = str(write(tmp_path / "bad.jpg", pixels(1)))
+    if mask is not None:
+        (tmp_path / "bad.png").write_bytes(mask)
+    assert_reported(
+        [good, image], str(tmp_path / "bad.png"), reason, text,
+        examples=1, label=MaskFile(), **options,
+    )  # fmt: skip
+
+
+def archive_of(entries: dict[str, bytes], *, compression: int = zipfile.ZIP_STORED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def repeated() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("originalUris.txt", "file:/a.png")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("originalUris.txt", "file:/a.png")
+    return file.getvalue()
+
+
+def locked() -> bytes:
+    content = bytearray(archive_of({"originalUris.txt": b"file:/a", "file_0.png": PNG}))
+    directory = content.index(b"PK\x01\x02", content.index(b"PK\x01\x02") + 1)
+    content[directory + 8] |= 1  # says that the entry is encrypted
+    return bytes(content)
+
+
+def strange_compression() -> bytes:
+    content = bytearray(archive_of({"originalUris.txt": b"file:/a", "file_0.png": PNG}))
+    directory = content.index(b"PK\x01\x02", content.index(b"PK\x01\x02") + 1)
+    content[directory + 10] = 77
+    return bytes(content)
+
+
+def claims_too_much() -> bytes:
+    """The directory says that a file of a few bytes has 300 MiB."""
+    content = bytearray(archive_of({"originalUris.txt": b"file:/a", "file_0.png": PNG}))
+    directory = content.index(b"PK\x01\x02", content.index(b"PK\x01\x02") + 1)
+    content[directory + 24 : directory + 28] = struct.pack("<I", 300 << 20)
+    return bytes(content)
+
+
+WHOLE = archive_of({"originalUris.txt": b"file:/cat/a.png", "file_0.png": PNG})
+ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
+    "zero bytes": (lambda: b"", "0 bytes"),
+    "no archive": (lambda: b"hello", "not a zip file"),
+    "cut in half": (lambda: WHOLE[: len(WHOLE) // 2], "not a zip file"),
+    "a flipped bit": (lambda: flipped(WHOLE, 0.4), "Bad CRC"),
+    "empty archive": (lambda: archive_of({}), "hold 'originalUris.txt'"),
+    "no index": (lambda: archive_of({"file_0.png": PNG}), "1 files, such as file_0.png"),
+    "index alone": (lambda: archive_of({"originalUris.txt": b"file:/a"}), "1 lines and 0 files"),
+    "empty index": (lambda: archive_of({"originalUris.txt": b""}), "0 lines"),
+    "more lines than files": (
+        lambda: archive_of({"originalUris.txt": b"a\nb", "file_0.png": PNG}), "2 lines and 1 files",
+    ),
+    "more files than lines": (
+        lambda: archive_of({"originalUris.txt": b"a", "file_0.png": PNG, "file_1.png": PNG}),
+        "1 lines and 2 files",
+    ),
+    "a number left out": (
+        lambda: archive_of({"originalUris.txt": b"a\nb", "file_0.png": PNG, "file_2.png": PNG}),
+        "numbered from 0",
+    ),
+    "a number twice": (
+        lambda: archive_of({"originalUris.txt": b"a\nb", "file_0.png": PNG, "file_0.jpg": PNG}),
+        "numbered from 0",
+    ),
+    "a huge number": (
+        lambda: archive_of({"originalUris.txt": b"a", f"file_{10**30}.png": PNG}), "file_NUMBER",
+    ),
+    "another file": (
+        lambda: archive_of({"originalUris.txt": b"a", "../evil.sh": b"rm"}), "'../evil.sh'",
+    ),
+    "index that is no UTF-8": (
+        lambda: archive_of({"originalUris.txt": b"\xff", "file_0.png": PNG}), "must be UTF-8",
+    ),
+    "an entry twice": (repeated, "repeats one"),
+    "encrypted": (locked, "encrypted"),
+    "unknown compression": (strange_compression, "compression"),
+    "more than its bytes": (claims_too_much, "256 MiB"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ARCHIVES)
+def test_a_bad_archive_is_named_or_skipped(tmp_path: Path, case: str) -> None:
+    bad, good = tmp_path / "bad.zip", tmp_path / "good.zip"
+    bad.write_bytes(ARCHIVES[case][0]())
+    good.write_bytes(WHOLE)
+    with pytest.raises(sw.DataError) as caught:
+        read_file_batch(str(bad))
+    assert str(bad) in str(caught.value)
+    assert ARCHIVES[case][1] in str(caught.value)
+    reader = image_reader(**OPTIONS)
+    log = SkipLog("skip")
+    found = list(reader.read(_images_of([str(bad), str(good)], log), log))
+    assert sum(map(len, found)) == 1
+    assert log.skipped.counts == {"damaged archive": 1}
+    with pytest.raises(sw.DataError, match=r"bad\.zip"):
+        list(reader.read(_images_of([str(bad)], SkipLog("raise")), SkipLog("raise")))
+
+
+def test_a_small_archive_that_would_fill_the_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(format_of_batches, "BATCH_BYTES", 1 << 20)
+    entries = {f"file_{n}.png": bytes(1 << 18) for n in range(5)}
+    bomb = archive_of(
+        {"originalUris.txt": b"a\nb\nc\nd\ne", **entries}, compression=zipfile.ZIP_DEFLATED
+    )
+    assert len(bomb) < 10_000
+    (tmp_path / "bomb.zip").write_bytes(bomb)
+    with pytest.raises(sw.DataError, match=r"bomb\.zip must hold at most .*1 MiB together"):
+        read_file_batch(str(tmp_path / "bomb.zip"))
+
+
+def test_a_bad_image_in_an_archive_is_named_with_its_origin(tmp_path: Path) -> None:
+    (tmp_path / "in/cat").mkdir(parents=True)
+    (tmp_path / "in/cat/a b.png").write_bytes(b"hello")
+    (url,) = write_file_batches(str(tmp_path / "in"), str(tmp_path / "out"))
+    with pytest.raises(sw.DataError) as caught:
+        list(image_reader(**OPTIONS).read(_images_of([url], SkipLog("raise")), SkipLog("raise")))
+    assert f"file_0.png (file:{tmp_path}/in/cat/a%20b.png) in {url}" in str(caught.value)
+
+
+def test_nothing_to_read_or_to_pack_is_an_error(tmp_path: Path) -> None:
+    none: Any = None
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(sw.DataError, match=r"at least one image.*extensions bmp"):
+        sw.data.from_images(none, str(tmp_path), size=(8, 8))
+    with pytest.raises(sw.DataError, match=r"ends in `\.zip`"):
+        sw.data.from_image_batches(none, str(tmp_path), size=(8, 8))
+    with pytest.raises(sw.DataError, match="at least one file to pack"):
+        write_file_batches(str(tmp_path), str(tmp_path / "out"), extensions=["png"])
+    for call in (sw.data.from_images, sw.data.from_image_batches):
+        with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
+            call(none, str(tmp_path / "nowhere"), size=(8, 8))
+
+
+def test_batches_hold_no_masks() -> None:
+    none: Any = None
+    with pytest.raises(sw.ConfigurationError, match="must not be a MaskFile"):
+        sw.data.from_image_batches(none, "/x", size=(8, 8), label=MaskFile())
+
+
+def test_a_file_too_large_for_a_batch_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    folder = folder_of_classes(tmp_path / "in")
+    with (folder / "large.bin").open("wb") as file:
+        os.truncate(file.fileno(), 300 << 20)  # takes no room on the disk
+    with pytest.raises(sw.DataError, match=r"256 MiB each .* Use a smaller batch size"):
+        write_file_batches(str(folder), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.spark
+def test_what_executors_skip_is_counted_and_what_they_refuse_is_named(
+    spark: Any, tmp_path: Path
+) -> None:
+    folder = folder_of_classes(tmp_path, each=4)
+    (folder / "cat/bad.jpg").write_bytes(JPEG[:200])
+    (folder / "dog/empty.png").write_bytes(b"")
+    skipped = sw.data.from_images(spark, str(folder), size=(4, 4), on_error="skip")
+    assert skipped.skipped().counts == {"damaged image": 1, "empty file": 1}
+    assert skipped.count() == 8
+    assert sw.DataSet.__len__(skipped.collect()) == 8
+    with pytest.raises(sw.DataError, match=r"bad\.jpg|empty\.png"):
+        sw.data.from_images(spark, str(folder), size=(4, 4)).count()
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_the_limit_of_pixels_holds_where_pillow_only_warns(tmp_path: Path) -> None:
+    bad = tmp_path / "bomb.png"
+    bad.write_bytes(png_of(89_478_486, 1))
+    assert_reported([str(bad)], str(bad), "too many pixels", "89478486 x 1", examples=0)

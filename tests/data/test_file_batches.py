@@ -1,0 +1,193 @@
+"""Archives of original files: as Java writes and reads them, and as images."""
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from tests.data.pictures import folder_of_classes
+
+import sparkwright as sw
+from sparkwright.data import FileBatch, ImageBatchLoader, read_file_batch, write_file_batches
+from sparkwright.data._file_batches import uri_of, uris_in, url_of
+from sparkwright.data._loaders import MinibatchSource
+from sparkwright.storage._files import list_files, write_atomically
+
+paths = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1).map(
+    lambda text: f"/{text}"
+)
+
+
+@given(paths)
+def test_any_path_survives_as_a_uri(path: str) -> None:
+    assert url_of(uri_of(path)) == path
+    assert url_of(uri_of(f"file://{path}")) == path
+    assert url_of(uri_of(f"s3://bucket{path}")) == f"s3://bucket{path}"
+    assert "\n" not in uri_of(path)
+
+
+@given(st.lists(st.tuples(paths, st.binary(max_size=50)), min_size=1, max_size=9))
+def test_a_batch_comes_back_from_its_archive(files: list[tuple[str, bytes]]) -> None:
+    urls, contents = zip(*files, strict=True)
+    batch = FileBatch(uris=tuple(map(uri_of, urls)), contents=contents)
+    archive = batch.to_bytes()
+    assert FileBatch.from_bytes(archive) == batch
+    assert batch.urls == urls
+    assert uris_in(io.BytesIO(archive), "x") == list(batch.uris)
+    assert batch.to_bytes() == archive  # no time of day in it
+
+
+def test_the_layout_is_the_index_and_numbered_files() -> None:
+    uris = ("file:/d/a%20b.jpg", "hdfs://host:9000/c.PNG", "file:/noending", "file:/d.x/e.j%20g")
+    archive = FileBatch(uris=uris, contents=(b"1", b"2", b"3", b"4")).to_bytes()
+    with zipfile.ZipFile(io.BytesIO(archive)) as found:
+        assert found.namelist() == [
+            "originalUris.txt", "file_0.jpg", "file_1.PNG", "file_2.bin", "file_3.bin",
+        ]  # fmt: skip
+        assert found.read("originalUris.txt").decode() == "\n".join(uris)
+        assert found.read("file_1.PNG") == b"2"
+
+
+@pytest.mark.parametrize("index", ["file:/a.png\nfile:/b.png\n", "file:/a.png\r\nfile:/b.png"])
+def test_archives_of_other_writers_are_read(index: str) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:  # the index comes last
+        archive.writestr("file_1.png", b"two")
+        archive.writestr("file_0", b"one")
+        archive.writestr("originalUris.txt", index)
+    batch = FileBatch.from_bytes(file.getvalue())
+    assert batch.uris == ("file:/a.png", "file:/b.png")
+    assert batch.contents == (b"one", b"two")
+
+
+def test_every_file_is_packed_once_in_batches_of_the_size(tmp_path: Path) -> None:
+    folder = folder_of_classes(tmp_path / "in", each=5)
+    written = write_file_batches(str(folder), str(tmp_path / "out"), batch_size=4)
+    assert [Path(url).name for url in written] == [f"batch-00000{n}.zip" for n in range(3)]
+    batches = [read_file_batch(url) for url in written]
+    assert [len(batch) for batch in batches] == [4, 4, 2]
+    found = {u: c for b in batches for u, c in zip(b.urls, b.contents, strict=True)}
+    assert found == {str(path): path.read_bytes() for path in folder.rglob("*.*")}
+    order = [url for batch in batches for url in batch.urls]
+    assert order != sorted(order)
+
+
+def test_the_seed_fixes_the_order_and_none_keeps_it_sorted(tmp_path: Path) -> None:
+    folder = folder_of_classes(tmp_path / "in", each=5)
+
+    def order(name: str, seed: Any) -> list[str]:
+        written = write_file_batches(str(folder), str(tmp_path / name), batch_size=3, seed=seed)
+        return [url for one in written for url in read_file_batch(one).urls]
+
+    assert order("a", 1) == order("b", 1) != order("c", 2)
+    assert order("d", None) == sorted(map(str, folder.rglob("*.*")))
+
+
+def test_endings_and_depth_choose_the_files(tmp_path: Path) -> None:
+    folder = folder_of_classes(tmp_path / "in")
+    (folder / "notes.txt").write_text("not an image")
+    for number, (options, count) in enumerate(
+        [({}, 7), ({"extensions": ["JPG"]}, 4), ({"recursive": False}, 1)]
+    ):
+        written = write_file_batches(str(folder), str(tmp_path / str(number)), **options)
+        assert [len(read_file_batch(url)) for url in written] == [count]
+
+
+def test_old_batches_are_kept_unless_told_otherwise(tmp_path: Path) -> None:
+    folder = folder_of_classes(tmp_path / "in")
+    out = tmp_path / "out"
+    write_file_batches(str(folder), str(out), batch_size=1)
+    with pytest.raises(sw.ConfigurationError, match=r"with 6\. Use another folder"):
+        write_file_batches(str(folder), str(out), batch_size=6)
+    write_file_batches(str(folder), str(out), batch_size=6, overwrite=True)
+    assert [path.name for path in out.iterdir()] == ["batch-000000.zip"]
+
+
+def test_batches_beside_their_files_are_not_packed_again(tmp_path: Path) -> None:
+    folder = folder_of_classes(tmp_path)
+    for _ in range(2):
+        written = write_file_batches(str(folder), str(folder), overwrite=True)
+        assert [len(read_file_batch(url)) for url in written] == [6]
+
+
+def test_other_stores_are_read_and_written() -> None:
+    for number in range(3):
+        with write_atomically(f"memory://pictures/cat/a {number}.png") as file:
+            file.write(bytes([number]))
+    written = write_file_batches("memory://pictures", "memory://packed", seed=None)
+    batch = read_file_batch(written[0])
+    assert batch.uris[0] == "memory:///pictures/cat/a%200.png"
+    assert list(batch.urls) == [file.url for file in list_files("memory://pictures")]
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch_size": 0}, {"batch_size": 2.0}, {"batch_size": 10_000}, {"partitions": 0}]
+)
+def test_options_are_checked(tmp_path: Path, options: Any) -> None:
+    folder_of_classes(tmp_path / "in")
+    with pytest.raises(sw.ConfigurationError, match=next(iter(options))):
+        write_file_batches(str(tmp_path / "in"), str(tmp_path / "out"), **options)
+
+
+def test_a_loader_makes_one_data_set_of_an_archive(tmp_path: Path) -> None:
+    folder = folder_of_classes(tmp_path / "in")
+    (url,) = write_file_batches(str(folder), str(tmp_path / "out"), seed=None)
+    loader = ImageBatchLoader(size=(6, 7), classes=["cat", "dog"], scale=False)
+    for source in (url, MinibatchSource(url)):
+        found = loader(source)
+        assert found.features["features"].shape == (6, 6, 7, 3)
+        assert found.labels["labels"].tolist() == [0, 0, 0, 1, 1, 1]
+    with pytest.raises(sw.ConfigurationError, match="`classes` must be given"):
+        ImageBatchLoader(size=(6, 7))
+
+
+@pytest.mark.spark
+def test_images_of_batches_are_those_of_the_folder(spark: Any, tmp_path: Path) -> None:
+    folder = folder_of_classes(tmp_path / "in", each=5, classes=("a cat", "dög"))
+    written = write_file_batches(str(folder), str(tmp_path / "out"), batch_size=3, spark=spark)
+    here = write_file_batches(str(folder), str(tmp_path / "here"), batch_size=3)
+    for one, other in zip(written, here, strict=True):
+        assert Path(one).read_bytes() == Path(other).read_bytes()
+    options: dict[str, Any] = {"size": (9, 9), "resize": "box"}
+    data = sw.data.from_image_batches(spark, str(tmp_path / "out"), **options)
+    assert data.class_names == {"labels": ("a cat", "dög")}
+    found = data.collect()
+    # The same seed has shuffled both.
+    expected = sw.data.from_images(spark, str(folder), **options).collect()
+    np.testing.assert_array_equal(found.features["features"], expected.features["features"])
+    np.testing.assert_array_equal(found.labels["labels"], expected.labels["labels"])
+
+
+@pytest.mark.spark
+def test_java_reads_what_is_written_and_the_other_way_round(spark: Any, tmp_path: Path) -> None:
+    jvm = spark.sparkContext._jvm
+    paths = [str(tmp_path / name) for name in ("a b.png", "100%.png", "dög+;,=@&.png")]
+    contents = [bytes(range(n, 256)) for n in range(3)]
+    for path, content in zip(paths, contents, strict=True):
+        Path(path).write_bytes(content)
+    archive = tmp_path / "ours.zip"
+    archive.write_bytes(
+        FileBatch(uris=tuple(map(uri_of, paths)), contents=tuple(contents)).to_bytes()
+    )
+    stream = jvm.java.util.zip.ZipInputStream(jvm.java.io.FileInputStream(str(archive)))
+    entries = {}
+    while (entry := stream.getNextEntry()) is not None:
+        entries[entry.getName()] = bytes(stream.readAllBytes())
+    stream.close()
+    uris = entries.pop("originalUris.txt").decode().split("\n")
+    assert list(entries.items()) == [(f"file_{n}.png", c) for n, c in enumerate(contents)]
+    for uri, path in zip(uris, paths, strict=True):
+        assert jvm.java.io.File(jvm.java.net.URI(uri)).getPath() == path
+    # What Java's streams write has its lengths behind the bytes, and é as it is in URIs.
+    out = jvm.java.util.zip.ZipOutputStream(jvm.java.io.FileOutputStream(str(tmp_path / "j.zip")))
+    theirs = [jvm.java.io.File(path).toURI().toString() for path in paths]
+    for name, content in [("originalUris.txt", "\n".join(theirs).encode()), *entries.items()]:
+        out.putNextEntry(jvm.java.util.zip.ZipEntry(name))
+        out.write(bytearray(content))
+    out.close()
+    batch = read_file_batch(str(tmp_path / "j.zip"))
+    assert batch.urls == tuple(paths)
+    assert batch.contents == tuple(contents)

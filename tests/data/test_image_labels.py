@@ -1,0 +1,192 @@
+"""Labels told from URLs, by functions, and as numbers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import sparkwright as sw
+from sparkwright.data import MaskFile, PatternLabel
+from sparkwright.data._image_labels import (
+    LabelEncoder,
+    UnusableItem,
+    check_classes,
+    check_label,
+    collect_classes,
+    found_label,
+    stem,
+)
+
+names = st.text(st.characters(exclude_characters="/", codec="utf-8"), min_size=1, max_size=12)
+
+
+def encoder(classes: Any = None, *, one_hot: bool = False) -> LabelEncoder:
+    return LabelEncoder(classes=classes, one_hot=one_hot)
+
+
+@given(names, names)
+def test_the_parent_folder_is_the_label_whatever_its_name(folder: str, name: str) -> None:
+    assert found_label("parent", f"s3://bucket/train/{folder}/{name}.jpg") == folder
+
+
+@pytest.mark.parametrize(
+    ("label", "url", "expected"),
+    [
+        (PatternLabel(pattern="_"), "/d/cat_17.jpg", "cat"),
+        (PatternLabel(pattern="_", position=1), "/d/2019_cat_17.jpg", "cat"),
+        (PatternLabel(pattern="_", position=-1), "/d_x/17_cat.jpg", "cat"),
+        (PatternLabel(pattern="[-_ ]+"), "/d/cat - 17.jpg", "cat"),
+        (PatternLabel(pattern=r"\."), "/d/cat.17.jpg", "cat"),
+        (PatternLabel(pattern=r"([a-z]+)\d", group=1), "/d/17-cat3.jpg", "cat"),
+        (PatternLabel(pattern=r"(?P<kind>[a-z]+)$", group="kind"), "/d/17-cat.jpg", "cat"),
+        (PatternLabel(pattern=r"[a-z]+", group=0), "/d/17-cat.jpg", "cat"),
+    ],
+)
+def test_a_pattern_finds_the_label_in_the_name(label: Any, url: str, expected: str) -> None:
+    assert found_label(label, url) == expected
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        PatternLabel(pattern="_", position=2),
+        PatternLabel(pattern="_", position=-3),
+        PatternLabel(pattern="cat", position=0),  # nothing before it
+        PatternLabel(pattern="(dog)", group=1),
+        PatternLabel(pattern="(dog)?", group=1),
+    ],
+)
+def test_a_name_without_the_label_is_named(label: PatternLabel) -> None:
+    with pytest.raises(UnusableItem, match=r"/d/cat_17\.jpg") as caught:
+        label.of("/d/cat_17.jpg")
+    assert caught.value.reason == "no label"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pattern": "("},
+        {"pattern": 3},
+        {"pattern": "a", "group": 1},
+        {"pattern": "a", "position": "1"},
+    ],
+)
+def test_what_is_no_pattern_is_refused_at_once(options: Any) -> None:
+    with pytest.raises(sw.ConfigurationError, match=r"Received: (pattern|group|position)="):
+        PatternLabel(**options)
+
+
+@pytest.mark.parametrize(
+    ("mask", "expected"),
+    [
+        (MaskFile(), "/d/photos/a.b.png"),
+        (MaskFile(suffix="_mask"), "/d/photos/a.b_mask.png"),
+        (MaskFile(folder="masks", extension=".gif"), "/d/masks/a.b.gif"),
+    ],
+)
+def test_masks_lie_beside_their_images(mask: MaskFile, expected: str) -> None:
+    assert mask.of("/d/photos/a.b.jpg") == expected
+
+
+def test_classes_are_collected_sorted_and_once() -> None:
+    urls = ["/d/dog/1.png", "/d/cat/2.png", "/d/dog/3.png", "x.png"]
+    assert collect_classes("parent", urls) == ("cat", "dog")
+    assert collect_classes(PatternLabel(pattern=r"(\d)", group=1), urls) == ("1", "2", "3")
+
+
+@given(st.lists(names, min_size=1, max_size=8, unique=True), st.data())
+def test_a_class_becomes_its_number_or_a_row_with_one_1(classes: list[str], data: Any) -> None:
+    name = data.draw(st.sampled_from(classes))
+    number = encoder(tuple(classes)).encode(name, "u")
+    row = encoder(tuple(classes), one_hot=True).encode(name, "u")
+    assert number.dtype == np.int32
+    assert number.shape == ()
+    assert classes[int(number)] == name
+    assert row.dtype == np.float32
+    assert row.tolist() == [float(c == name) for c in classes]
+
+
+@pytest.mark.parametrize(
+    ("found", "dtype", "shape"),
+    [
+        (3, "int32", ()),
+        (True, "int32", ()),
+        (np.int64(3), "int32", ()),
+        (0.5, "float32", ()),
+        (np.float64(0.5), "float32", ()),
+        ([1.0, 2.0], "float32", (2,)),
+        (np.zeros((4, 5), np.int64), "int32", (4, 5)),
+        (np.zeros((4, 5), np.uint8), "uint8", (4, 5)),
+        (np.zeros((4, 5), bool), "bool", (4, 5)),
+        (np.zeros(2, np.float16), "float16", (2,)),
+    ],
+)
+def test_numbers_of_64_bits_become_32(found: Any, dtype: str, shape: tuple[int, ...]) -> None:
+    encoded = encoder().encode(found, "u")
+    assert encoded.dtype == dtype
+    assert encoded.shape == shape
+    np.testing.assert_array_equal(encoded, found)
+
+
+@pytest.mark.parametrize(
+    ("found", "classes", "reason"),
+    [
+        ("emu", ("cat", "dog"), "unknown class"),
+        (2, ("cat", "dog"), "unknown class"),
+        (-1, ("cat", "dog"), "unknown class"),
+        (2**31, None, "unknown class"),
+        ("cat", None, "unusable label"),
+        (np.array(["cat"]), ("cat",), "unusable label"),
+        ([[1], [1, 2]], None, "unusable label"),
+        ({"a": 1}, None, "unusable label"),
+        ([], None, "unusable label"),
+        (1j, None, "unusable label"),
+        (np.array([2**40]), None, "unusable label"),
+    ],
+)
+def test_labels_that_cannot_be_numbers_name_the_file(found: Any, classes: Any, reason: str) -> None:
+    with pytest.raises(UnusableItem, match=r"/d/17\.jpg") as caught:
+        encoder(classes).encode(found, "/d/17.jpg")
+    assert caught.value.reason == reason
+
+
+def test_many_classes_are_not_all_listed_in_a_message() -> None:
+    classes = tuple(f"class {n}" for n in range(1_000))
+    with pytest.raises(UnusableItem, match="'class 9' and 990 more"):
+        encoder(classes).encode("emu", "u")
+
+
+def test_a_function_that_fails_or_returns_nothing_names_the_file() -> None:
+    def fails(url: str) -> Any:
+        return {"a": 1}[url]
+
+    for function, text in ((fails, "KeyError: '/d/17"), (lambda _: None, "None for /d/17")):
+        with pytest.raises(UnusableItem, match=text):
+            found_label(function, "/d/17.jpg")
+
+
+@pytest.mark.parametrize("label", ["folder", 3, PatternLabel, ["parent"]])
+def test_labels_come_from_what_can_tell_them(label: Any) -> None:
+    with pytest.raises(sw.ConfigurationError, match="`label` must be"):
+        check_label(label)
+
+
+@pytest.mark.parametrize("classes", ["cat", [], ["cat", "cat"], [1, 2], [""]])
+def test_classes_are_different_names(classes: Any) -> None:
+    with pytest.raises(sw.ConfigurationError, match="list of different names"):
+        check_classes(classes, label="parent", one_hot=False)
+
+
+@pytest.mark.parametrize("label", [None, MaskFile(), len])
+def test_one_hot_needs_classes(label: Any) -> None:
+    with pytest.raises(sw.ConfigurationError, match="one_hot=True"):
+        check_classes(None, label=label, one_hot=True)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [("/d.x/a.b.png", "a.b"), ("/d/.png", ".png"), ("a", "a"), ("s3://b/a.JPG", "a")],
+)
+def test_the_stem_is_the_name_without_its_extension(url: str, expected: str) -> None:
+    assert stem(url) == expected

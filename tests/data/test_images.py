@@ -1,0 +1,338 @@
+"""Pixels as Pillow gives them on one machine, labels with them, in the order of the files."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.data.pictures import by_pillow, encoded, folder_of_classes, pixels, write
+
+import sparkwright as sw
+from sparkwright.data import Augmentation, DataSet, MaskFile, PatternLabel
+from sparkwright.data._image_decoding import ImageOptions, decode, decode_mask
+from sparkwright.data._images import fingerprint_of, image_reader
+from sparkwright.data._on_threads import on_threads
+from sparkwright.data._pieces import SkipLog
+from sparkwright.storage._files import list_files
+
+FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
+OPTIONS: dict[str, Any] = {
+    "label": "parent", "classes": None, "one_hot": False, "augment": None, "threads": 2,
+}  # fmt: skip
+
+
+def read(files: list[Path], **options: Any) -> DataSet:
+    """What an executor makes of files."""
+    reader = image_reader(**{**OPTIONS, **options})
+    return DataSet.concatenate(list(reader.read_files(map(str, files), SkipLog("raise"))))
+
+
+def turned(image: Any, orientation: int) -> tuple[bytes, Any]:
+    """A JPEG with an EXIF orientation, and the image as it is to be looked at."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    content = encoded(image, "JPEG", exif=exif, quality=95)
+    stored = by_pillow_bytes(content)
+    upright = {
+        1: lambda a: a,
+        2: lambda a: a[:, ::-1],
+        3: lambda a: a[::-1, ::-1],
+        4: lambda a: a[::-1],
+        6: lambda a: np.rot90(a, -1),
+        8: lambda a: np.rot90(a, 1),
+    }[orientation](stored)
+    return content, upright
+
+
+def by_pillow_bytes(content: bytes) -> Any:
+    import io
+
+    return np.asarray(Image.open(io.BytesIO(content)))
+
+
+def sixteen_bits(image: Any) -> Image.Image:
+    return Image.fromarray(image[..., 0].astype(np.uint16) * 257)
+
+
+VARIANTS: dict[str, Callable[[Any], tuple[Any, str]]] = {
+    "jpeg": lambda a: (a, "a.jpg"),
+    "grey jpeg": lambda a: (a[..., 0], "a.jpg"),
+    "cmyk jpeg": lambda a: (Image.fromarray(a).convert("CMYK"), "a.jpg"),
+    "png": lambda a: (a, "a.png"),
+    "grey png": lambda a: (a[..., 0], "a.png"),
+    "grey with alpha": lambda a: (Image.fromarray(a).convert("LA"), "a.png"),
+    "alpha": lambda a: (np.concatenate([a, a[..., :1]], axis=2), "a.png"),
+    "palette": lambda a: (Image.fromarray(a).quantize(16), "a.png"),
+    "bits": lambda a: (Image.fromarray(a).convert("1"), "a.png"),
+    "gif": lambda a: (Image.fromarray(a).quantize(16), "a.gif"),
+    "bmp": lambda a: (a, "a.bmp"),
+    "tiff": lambda a: (a, "a.tif"),
+    "webp": lambda a: (a, "a.webp"),
+}
+
+
+@pytest.mark.parametrize("kind", VARIANTS)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pixels_are_those_of_pillow(tmp_path: Path, kind: str, channels: int) -> None:
+    image, name = VARIANTS[kind](pixels(0))
+    path = write(tmp_path / name, image)
+    options = ImageOptions(size=(12, 17), channels=channels)
+    expected = by_pillow(path, (12, 17), "RGB" if channels == 3 else "L")
+    found = decode(path.read_bytes(), "x", options)
+    assert found.shape == (12, 17, channels)
+    np.testing.assert_array_equal(found, expected.reshape(found.shape))
+
+
+@pytest.mark.parametrize("resize", FILTERS)
+@pytest.mark.parametrize("size", [(23, 31), (7, 50), (64, 64), (1, 1)])
+def test_every_filter_is_pillows(tmp_path: Path, resize: str, size: tuple[int, int]) -> None:
+    path = write(tmp_path / "a.png", pixels(1))
+    found = decode(path.read_bytes(), "x", ImageOptions(size=size, resize=resize))
+    np.testing.assert_array_equal(found, by_pillow(path, size, filter=resize.upper()))
+
+
+@pytest.mark.parametrize("format", ["PNG", "TIFF"])
+def test_grey_of_16_bits_keeps_its_upper_8(format: str) -> None:
+    image = pixels(2)
+    content = encoded(sixteen_bits(image), format)
+    found = decode(content, "x", ImageOptions(size=image.shape[:2], channels=1))
+    np.testing.assert_array_equal(found, image[..., :1])
+
+
+@pytest.mark.parametrize("orientation", [1, 2, 3, 4, 6, 8])
+def test_photos_are_turned_upright_only_if_asked_for(orientation: int) -> None:
+    content, upright = turned(pixels(3), orientation)
+    found = decode(content, "x", ImageOptions(size=upright.shape[:2], upright=True))
+    np.testing.assert_array_equal(found, upright)
+    stored = by_pillow_bytes(content)
+    found = decode(content, "x", ImageOptions(size=stored.shape[:2]))
+    np.testing.assert_array_equal(found, stored)
+
+
+def test_the_first_frame_counts(tmp_path: Path) -> None:
+    frames = [Image.fromarray(pixels(seed)) for seed in (4, 5)]
+    path = tmp_path / "a.gif"
+    frames[0].save(path, save_all=True, append_images=frames[1:])
+    found = decode(path.read_bytes(), "x", ImageOptions(size=(23, 31)))
+    np.testing.assert_array_equal(found, by_pillow(path, (23, 31)))
+
+
+def test_a_draft_is_near_the_whole() -> None:
+    content = encoded(pixels(6, (240, 320, 3)), "JPEG", quality=95)
+    whole = decode(content, "x", ImageOptions(size=(24, 32))).astype(int)
+    draft = decode(content, "x", ImageOptions(size=(24, 32), draft=True)).astype(int)
+    assert not np.array_equal(draft, whole)
+    assert np.abs(draft - whole).mean() < 3
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_examples_are_scaled_and_in_order(tmp_path: Path, threads: int) -> None:
+    files = sorted(folder_of_classes(tmp_path, each=9).rglob("*.*"))
+    expected = np.stack([by_pillow(path, (8, 9)) for path in files])
+    grey = np.stack([by_pillow(path, (8, 9), "L")[..., None] for path in files])
+    data = read(files, size=(8, 9), classes=["cat", "dog"], threads=threads)
+    features = data.features["features"]
+    assert features.dtype == np.float32
+    np.testing.assert_array_equal(features, expected.astype(np.float32) / 255)
+    assert data.labels["labels"].dtype == np.int32
+    assert data.labels["labels"].tolist() == [0] * 9 + [1] * 9
+    raw = read(files, size=(8, 9), channels=1, label=None, scale=False, threads=threads)
+    assert raw.features["features"].dtype == np.uint8
+    np.testing.assert_array_equal(raw.features["features"], grey)
+    assert not raw.labels
+
+
+def test_large_images_come_in_blocks_and_none_is_lost(tmp_path: Path) -> None:
+    files = [write(tmp_path / f"{n}.png", np.full((2, 2, 3), n, np.uint8)) for n in range(7)]
+    reader = image_reader(**{**OPTIONS, "label": None}, size=(400, 400), scale=False)
+    blocks = list(reader.read_files(map(str, files), SkipLog("raise")))
+    assert [len(block) for block in blocks] == [4, 3]  # two chunks of two images
+    values = [int(v) for block in blocks for v in block.features["features"][:, 0, 0, 0]]
+    assert values == list(range(7))
+
+
+def test_labels_of_a_function_are_numbers_arrays_or_names(tmp_path: Path) -> None:
+    files = sorted(folder_of_classes(tmp_path).rglob("*.*"))
+    numbers = read(files, size=(4, 4), label=lambda url: float(Path(url).stem)).labels["labels"]
+    assert numbers.dtype == np.float32
+    assert numbers.tolist() == [0, 1, 2, 0, 1, 2]
+    boxes = read(files, size=(4, 4), label=lambda url: [0, len(url)]).labels["labels"]
+    assert boxes.tolist() == [[0, len(str(path))] for path in files]
+    named = read(
+        files, size=(4, 4), label=lambda url: Path(url).parent.name, classes=["dog", "cat"],
+        one_hot=True,
+    )  # fmt: skip
+    np.testing.assert_array_equal(named.labels["labels"], np.eye(2)[[1, 1, 1, 0, 0, 0]])
+
+
+def test_masks_are_resized_by_nearest_neighbour_and_keep_their_values(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).integers(0, 5, (20, 30), dtype=np.uint8)
+    palette = Image.fromarray(values)
+    palette.putpalette(list(range(15)))
+    for image in (values, palette):
+        write(tmp_path / "photos/a.jpg", pixels(7))
+        write(tmp_path / "masks/a.png", image)
+        found = read([tmp_path / "photos/a.jpg"], size=(9, 11), label=MaskFile(folder="masks"))
+        resized = Image.fromarray(values).resize((11, 9), Image.Resampling.NEAREST)
+        assert found.labels["labels"].dtype == np.int32
+        np.testing.assert_array_equal(found.labels["labels"][0], np.asarray(resized))
+        binary = decode_mask(encoded(image), "x", (9, 11), binary=True)
+        assert binary.dtype == np.float32
+        np.testing.assert_array_equal(binary[..., 0], np.asarray(resized) > 0)
+
+
+def test_masks_are_no_images_and_move_with_them(tmp_path: Path) -> None:
+    for number in range(3):
+        image = pixels(number, (16, 16, 3))
+        write(tmp_path / f"{number}.png", image)
+        write(tmp_path / f"{number}_mask.png", image[..., 0])
+    files = [tmp_path / f"{number}.png" for number in range(3)]
+    augment = Augmentation(variants=2, flip_left_right=True, flip_up_down=True, shift=0.2)
+    found = read(files, size=(16, 16), label=MaskFile(suffix="_mask"), scale=False, augment=augment)
+    assert len(found) == 6
+    np.testing.assert_array_equal(
+        found.labels["labels"], found.features["features"][..., 0].astype(np.int32)
+    )
+
+
+def test_variants_are_what_the_augmentation_makes(tmp_path: Path) -> None:
+    files = sorted(folder_of_classes(tmp_path).rglob("*.*"))
+    augment = Augmentation(variants=2, crop=(6, 6), flip_left_right=True, keep_original=True)
+    found = read(
+        files, size=(8, 8), augment=augment, scale=False, classes=["cat", "dog"], threads=3
+    )
+    expected = [
+        image for f in files for image, _ in augment.apply(by_pillow(f, (8, 8)), None, key=str(f))
+    ]
+    np.testing.assert_array_equal(found.features["features"], np.stack(expected))
+    assert found.labels["labels"].tolist() == [0] * 9 + [1] * 9
+
+
+def test_threads_keep_the_order_and_pass_errors_on() -> None:
+    def half(number: int) -> int:
+        if number == 50:
+            raise ValueError("fifty")
+        return number // 2
+
+    assert list(on_threads(half, range(49), threads=4)) == [n // 2 for n in range(49)]
+    found = on_threads(half, range(100), threads=3)
+    assert [next(found) for _ in range(50)] == [n // 2 for n in range(50)]
+    with pytest.raises(ValueError, match="fifty"):
+        next(found)
+
+
+def test_threads_read_a_bounded_number_of_items_ahead() -> None:
+    taken: list[int] = []
+    items = (taken.append(n) or n for n in range(1_000))  # type: ignore[func-returns-value]
+    found = on_threads(str, items, threads=2)
+    next(found)
+    assert len(taken) == 9
+    found.close()  # type: ignore[attr-defined]
+    assert len(taken) == 9
+
+
+def test_the_fingerprint_tells_files_and_options(tmp_path: Path) -> None:
+    folder_of_classes(tmp_path)
+
+    def fingerprint(**options: Any) -> Any:
+        files = list_files(str(tmp_path))
+        reader = image_reader(**{**OPTIONS, "size": (8, 8), **options})
+        return fingerprint_of(reader, files, 0, "raise")
+
+    same = fingerprint()
+    assert same == fingerprint()
+    assert same == fingerprint(threads=7)  # which changes no example
+    for options in (
+        {"size": (8, 9)}, {"scale": False}, {"resize": "box"}, {"classes": ["cat", "dog"]},
+        {"label": PatternLabel(pattern="_")}, {"augment": Augmentation(seed=1)},
+    ):  # fmt: skip
+        assert fingerprint(**options) != same
+    assert fingerprint(label=len) is None
+    assert fingerprint(label=MaskFile()) is None  # masks that are not in the listing
+    (tmp_path / "cat/0.jpg").write_bytes(b"another")
+    assert fingerprint() != same
+
+
+def test_the_fingerprint_knows_masks_that_are_listed(tmp_path: Path) -> None:
+    write(tmp_path / "a.jpg", pixels(0))
+    write(tmp_path / "a_mask.png", pixels(1)[..., 0])
+    reader = image_reader(**{**OPTIONS, "label": MaskFile(suffix="_mask")}, size=(8, 8))
+    before = fingerprint_of(reader, list_files(str(tmp_path)))
+    assert before is not None
+    write(tmp_path / "a_mask.png", pixels(2)[..., 0])
+    assert fingerprint_of(reader, list_files(str(tmp_path))) != before
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"size": (0, 8)},
+        {"size": 8},
+        {"size": (8, 8, 3)},
+        {"size": (8.0, 8)},
+        {"size": (8, 8), "channels": 4},
+        {"size": (8, 8), "resize": "cubic"},
+        {"size": (8, 8), "scale": 255},
+        {"size": (8, 8), "threads": 0},
+        {"size": (8, 8), "augment": "flip"},
+    ],
+)
+def test_options_are_checked_at_once(options: Any) -> None:
+    name = list(options)[-1]
+    with pytest.raises(sw.ConfigurationError, match=f"`{name}` must be"):
+        image_reader(**{**OPTIONS, **options})
+
+
+def test_options_are_json() -> None:
+    options = ImageOptions(size=(8, 9)).to_dict()
+    assert json.loads(json.dumps(options))["size"] == [8, 9]
+
+
+@pytest.mark.spark
+def test_folders_on_spark_equal_pillow_on_one_machine(spark: Any, tmp_path: Path) -> None:
+    folder = folder_of_classes(tmp_path, each=7)
+    files = sorted(path for path in folder.rglob("*.*"))
+    expected = np.stack([by_pillow(path, (10, 8)) for path in files]).astype(np.float32) / 255
+    data = sw.data.from_images(spark, str(folder), size=(10, 8), seed=None, partitions=3)
+    found = data.collect()
+    np.testing.assert_array_equal(found.features["features"], expected)
+    assert found.labels["labels"].tolist() == [0] * 7 + [1] * 7
+    assert data.class_names == {"labels": ("cat", "dog")}
+    assert len(data.partition_counts()) == 3
+    # Shuffled: the same examples in the order of the seed, wherever partitions begin.
+    order = np.random.default_rng(5).permutation(14)
+    for partitions in (1, 4):
+        shuffled = sw.data.from_images(
+            spark, f"file://{folder}", size=(10, 8), seed=5, partitions=partitions
+        ).collect()
+        np.testing.assert_array_equal(shuffled.features["features"], expected[order])
+
+
+@pytest.mark.spark
+def test_a_function_of_the_notebook_labels_on_the_executors(spark: Any, tmp_path: Path) -> None:
+    folder = folder_of_classes(tmp_path)
+    data = sw.data.from_images(
+        spark, f"{folder}/*/*.png", size=(4, 4), channels=1, label=lambda url: [len(url), 1.5]
+    )
+    assert data.fingerprint is None
+    assert data.class_names == {}
+    found = data.collect().labels["labels"]
+    assert found.dtype == np.float32
+    assert found.shape == (2, 2)
+
+
+@pytest.mark.spark
+def test_a_folder_of_images_and_masks(spark: Any, tmp_path: Path) -> None:
+    for number in range(3):
+        write(tmp_path / f"{number}.jpg", pixels(number))
+        write(tmp_path / f"{number}_mask.png", pixels(number)[..., 0])
+    data = sw.data.from_images(
+        spark, str(tmp_path), size=(8, 8), label=MaskFile(suffix="_mask", binary=True), seed=None
+    )
+    found = data.collect()
+    assert len(found) == 3
+    assert found.labels["labels"].shape == (3, 8, 8, 1)
+    assert data.fingerprint is not None
