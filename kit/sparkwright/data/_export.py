@@ -181,6 +181,8 @@ class MinibatchWriter:
         )
 
     def _checked(self, dataset: DataSet) -> DataSet:
+        if not len(dataset):
+            return dataset
         found = columns_of(dataset.layout)
         if self.columns is None:
             self.columns = found

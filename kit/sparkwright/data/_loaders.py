@@ -90,6 +90,8 @@ def checked_dataset(content: bytes) -> DataSet:
         dataset = from_bytes(content)
         if row_count(content) != len(dataset):
             raise DataError("it does not hold the examples that its header says")
+        if not len(dataset):
+            raise NoFeaturesError("it holds no examples")
     except DataError:
         raise
     except Exception as error:  # PyArrow's own, and NumPy's, of many kinds
@@ -183,6 +185,8 @@ def _npy_array(name: str, raw: bytes) -> np.ndarray[Any, Any]:
     shape, fortran, dtype = read_header(file)
     if dtype.kind not in "biuf":
         raise DataError(f"its array {name.removesuffix('.npy')} is of {dtype}, not of numbers")
+    if min(shape, default=0) < 0:
+        raise DataError(f"its array {name.removesuffix('.npy')} has the shape {shape}")
     values = np.frombuffer(raw, np.uint8, offset=file.tell()).view(dtype)
     return values.reshape(shape, order="F" if fortran else "C")
 

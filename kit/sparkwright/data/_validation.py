@@ -286,7 +286,7 @@ def _shapes(option: str, shapes: Any) -> dict[str, tuple[int, ...]] | None:
             str(name): tuple(-1 if n is None else int(n) for n in shape)
             for name, shape in named.items()
         }
-    except TypeError:
+    except (TypeError, ValueError):
         found = {"": (0,)}
     if any(n == 0 or n < -1 for shape in found.values() for n in shape):
         raise ConfigurationError(

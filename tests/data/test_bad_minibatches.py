@@ -1,0 +1,371 @@
+"""Minibatch files that cannot be used: errors name the file, or they are skipped and counted."""
+
+import io
+import os
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import sparkwright as sw
+from sparkwright.data import DataSet, MinibatchSource, numpy_loader, to_bytes
+from sparkwright.data._loaders import checked_dataset
+from sparkwright.data._minibatch_files import MinibatchReader
+from sparkwright.data._paths import find_files
+from sparkwright.data._pieces import SkipLog
+
+GOOD = DataSet(np.arange(20, dtype=np.float32).reshape(10, 2), np.arange(10))
+
+
+def npz(**arrays: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def arrow(**columns: Any) -> bytes:
+    """An Arrow stream that is not one of ours."""
+    import pyarrow as pa
+
+    batch = pa.record_batch({name.replace("__", "/"): values for name, values in columns.items()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def zip_of(**members: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("__", "."), content)
+    return file.getvalue()
+
+
+def npy_that_claims(shape: tuple[int, ...], content: bytes) -> bytes:
+    header = str({"descr": "<f8", "fortran_order": False, "shape": shape}).encode()
+    header = header.ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + content
+
+
+def bomb() -> bytes:
+    """A ZIP member that says it unpacks to a terabyte."""
+    content = bytearray(npz(features=np.zeros(3)))
+    directory = content.rindex(b"PK\x01\x02")
+    content[directory + 24 : directory + 28] = struct.pack("<I", 0xFFFFFFF0)
+    return bytes(content)
+
+
+ARROW_CASES: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "unreadable file"),
+    "text": (b"1,2,3\n4,5,6\n", "unreadable file"),
+    "invalid-utf-8": (b"\xff\xfe\xfa" * 100, "unreadable file"),
+    "zeros": (bytes(4096), "unreadable file"),
+    "cut-off-header": (to_bytes(GOOD)[:100], "unreadable file"),
+    "cut-off-data": (to_bytes(GOOD)[:-120], "unreadable file"),
+    "claims-a-huge-message": (b"\xff\xff\xff\xff\xff\xff\xff\x7f", "unreadable file"),
+    "no-features": (arrow(labels__labels=[1, 2]), "no features"),
+    "unknown-column": (arrow(features__a=[1.0], price=[2.0]), "unreadable file"),
+    "text-column": (arrow(features__a=["one", "two"]), "unreadable file"),
+    "missing-values": (arrow(features__a=[1.0, None]), "unreadable file"),
+    "lists-of-different-length": (arrow(features__a=[[1.0], [1.0, 2.0]]), "unreadable file"),
+    "another-programs-arrow": (arrow(features__a=[1.0, 2.0]), "unreadable file"),
+    "no-examples": (to_bytes(GOOD.take(slice(0, 0))), "no features"),
+    "a-zip-archive": (npz(features=np.zeros(3)), "unreadable file"),
+}
+NUMPY_CASES: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "unreadable file"),
+    "no-zip": (b"PK\x03\x04 not really", "unreadable file"),
+    "zip-cut-off": (npz(features=np.zeros(999))[:-30], "unreadable file"),
+    "pickled-objects": (npz(features=np.array([{}, []], dtype=object)), "unreadable file"),
+    "text-array": (npz(features=np.array(["a", "b"])), "unreadable file"),
+    "records": (npz(features=np.zeros(3, "f4,i4")), "unreadable file"),
+    "unknown-name": (npz(features=np.zeros(3), speed=np.zeros(3)), "unreadable file"),
+    "no-features": (npz(labels=np.zeros(3)), "no features"),
+    "no-arrays": (zip_of(), "no features"),
+    "no-examples": (npz(features=np.zeros((0, 3))), "no features"),
+    "a-number": (npz(features=np.float64(3)), "unreadable file"),
+    "different-counts": (npz(features=np.zeros(3), labels=np.zeros(4)), "unreadable file"),
+    "empty-examples": (npz(features=np.zeros((3, 0))), "unreadable file"),
+    "another-member": (zip_of(readme__txt=b"hello"), "unreadable file"),
+    "no-array-in-it": (zip_of(features__npy=b"hello"), "unreadable file"),
+    "claims-more-than-it-has": (
+        zip_of(features__npy=npy_that_claims((1 << 40,), bytes(80))),
+        "unreadable file",
+    ),
+    "negative-shape": (
+        zip_of(features__npy=npy_that_claims((-1, 2), bytes(80))),
+        "unreadable file",
+    ),
+    "unpacks-to-gigabytes": (bomb(), "unreadable file"),
+}
+
+
+def used(paths: list[Path], log: SkipLog, loader: Any) -> int:
+    found = find_files(paths, ours=loader is None)
+    reader = MinibatchReader(loader=loader, on_error="raise" if log.raises else "skip")
+    return sum(1 for _ in reader.read(found.files, log))
+
+
+CASES = [
+    *(pytest.param(None, *case, id=f"arrow-{name}") for name, case in ARROW_CASES.items()),
+    *(pytest.param(numpy_loader, *case, id=f"npz-{name}") for name, case in NUMPY_CASES.items()),
+]
+
+
+@pytest.mark.parametrize(("loader", "content", "reason"), CASES)
+def test_a_bad_file_is_an_error_that_names_it(
+    loader: Any, content: bytes, reason: str, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad file.bin"
+    bad.write_bytes(content)
+    with pytest.raises(sw.DataError) as caught:
+        used([bad], SkipLog("raise"), loader)
+    assert str(bad) in str(caught.value)
+    assert 'on_error="skip"' in str(caught.value)
+
+
+@pytest.mark.parametrize(("loader", "content", "reason"), CASES)
+def test_a_bad_file_between_good_ones_is_skipped_and_counted(
+    loader: Any, content: bytes, reason: str, tmp_path: Path
+) -> None:
+    good = to_bytes(GOOD) if loader is None else npz(features=np.zeros((9, 200_000)))
+    paths = [tmp_path / name for name in ("a", "bad", "c")]
+    for path, bytes_ in zip(paths, [good, content, good], strict=True):
+        path.write_bytes(bytes_)
+    log = SkipLog("skip")
+    assert used(paths, log, loader) >= 2
+    assert log.skipped.counts == {reason: 1}
+    assert str(paths[1]) in log.skipped.first[0]
+
+
+def test_a_missing_file_is_named_with_the_host_that_misses_it(tmp_path: Path) -> None:
+    import socket
+
+    gone = tmp_path / "gone.arrow"
+    with pytest.raises(sw.DataError, match=r"must exist.*gone\.arrow") as caught:
+        used([gone], SkipLog("raise"), None)
+    assert socket.gethostname() in str(caught.value)
+    log = SkipLog("skip")
+    assert used([gone], log, None) == 0
+    assert log.skipped.counts == {"missing file": 1}
+
+
+def test_a_folder_instead_of_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "folder.arrow").mkdir()
+    log = SkipLog("skip")
+    assert used([tmp_path / "folder.arrow"], log, None) == 0
+    assert log.skipped.counts == {"unreadable file": 1}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    bad = tmp_path / "secret.arrow"
+    bad.write_bytes(to_bytes(GOOD))
+    bad.chmod(0)
+    with pytest.raises(sw.DataError, match=r"secret\.arrow"):
+        used([bad], SkipLog("raise"), None)
+
+
+def wrong_type(source: MinibatchSource) -> Any:
+    return np.zeros(3)
+
+
+def crashing(source: MinibatchSource) -> DataSet:
+    return DataSet(np.zeros(int(source.read())))
+
+
+@pytest.mark.parametrize(
+    ("loader", "why"),
+    [
+        pytest.param(wrong_type, "must return a DataSet, it returned ndarray", id="wrong-type"),
+        pytest.param(crashing, "ValueError: invalid literal", id="raises"),
+    ],
+)
+def test_a_loader_that_fails_is_told_with_its_file(loader: Any, why: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x")
+    with pytest.raises(sw.DataError, match=why) as caught:
+        used([tmp_path / "a.csv"], SkipLog("raise"), loader)
+    assert "a.csv" in str(caught.value)
+
+
+def changed_export(tmp_path: Path, change: Callable[[Path], Any]) -> str:
+    export = sw.data.to_minibatch_files(GOOD, tmp_path / "export", batch_size=4)
+    change(Path(export.paths[1]))
+    return export.url
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param(Path.unlink, "missing file", id="deleted"),
+        pytest.param(lambda f: f.write_bytes(b""), "unreadable file", id="emptied"),
+        pytest.param(
+            lambda f: f.write_bytes(to_bytes(GOOD.take(slice(0, 3)))),
+            "unlike the manifest",
+            id="other-count",
+        ),
+        pytest.param(
+            lambda f: f.write_bytes(to_bytes(DataSet(np.zeros((4, 3)), np.zeros(4)))),
+            "unlike the manifest",
+            id="other-shape",
+        ),
+        pytest.param(
+            lambda f: f.write_bytes(to_bytes(DataSet(np.zeros((4, 2), "f4")))),
+            "unlike the manifest",
+            id="labels-gone",
+        ),
+    ],
+)
+def test_files_of_an_export_must_be_as_its_manifest_says(
+    change: Any, reason: str, tmp_path: Path
+) -> None:
+    url = changed_export(tmp_path, change)
+    found = find_files(url, ours=True)
+    assert found.manifest is not None
+    for on_error in ("raise", "skip"):
+        log = SkipLog(on_error)
+        reader = MinibatchReader(on_error=on_error, columns=found.manifest.columns)
+        if on_error == "raise":
+            with pytest.raises(sw.DataError, match="minibatch-000001"):
+                list(reader.read(found.files, log))
+        else:
+            assert len(list(reader.read(found.files, log))) == 2
+            assert log.skipped.counts == {reason: 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        pytest.param("empty.txt", b"", "names none", id="empty-list"),
+        pytest.param("blank.txt", b"\n\n  \n", "names none", id="blank-lines"),
+        pytest.param("bad.txt", b"a\xff\xfe\n", "UTF-8", id="invalid-utf-8"),
+        pytest.param("zero.txt", b"a\0b\n", "zero bytes", id="binary"),
+    ],
+)
+def test_a_bad_file_of_paths_is_named(name: str, content: bytes, why: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(sw.DataError, match=why) as caught:
+        find_files(str(tmp_path / name), ours=True)
+    assert name in str(caught.value)
+
+
+def test_a_path_of_a_million_characters_is_an_error_of_that_file(tmp_path: Path) -> None:
+    log = SkipLog("skip")
+    assert used([tmp_path / ("x" * 1_000_000)], log, None) == 0
+    assert log.skipped.total == 1
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "why"),
+    [
+        pytest.param("nowhere", FileNotFoundError, "nowhere does not exist", id="no-folder"),
+        pytest.param("no*thing", FileNotFoundError, "does not exist", id="pattern"),
+        pytest.param("empty", sw.DataError, "with no file", id="empty-folder"),
+        pytest.param("foreign", sw.DataError, r"1 files, a\.csv the first", id="other-files"),
+        pytest.param("ftp-no://x/y", ValueError, "ftp-no", id="unknown-scheme"),
+    ],
+)
+def test_places_without_minibatches_are_named(
+    where: str, error: type[Exception], why: str, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "a.csv").write_text("1")
+    place = where if "://" in where else str(tmp_path / where)
+    with pytest.raises(error, match=why):
+        find_files(place, ours=True)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [pytest.param(7, id="number"), pytest.param(None, id="none"), pytest.param({}, id="dict")],
+)
+def test_what_is_no_place_is_refused(where: Any) -> None:
+    with pytest.raises(sw.ConfigurationError, match="a URL, a list of URLs"):
+        find_files(where, ours=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"on_error": "ignore"}, id="on-error"),
+        pytest.param({"partitions": 0}, id="partitions"),
+        pytest.param({"loader": "numpy"}, id="loader"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(options: Any, tmp_path: Path) -> None:
+    none: Any = None
+    with pytest.raises(sw.ConfigurationError, match=next(iter(options))):
+        sw.data.from_minibatches(none, tmp_path, **options)
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, True, None, "32"], ids=str)
+def test_sizes_must_be_whole_numbers(size: Any, tmp_path: Path) -> None:
+    with pytest.raises(sw.ConfigurationError, match=f"batch_size={size!r}"):
+        sw.data.to_minibatch_files(GOOD, tmp_path / "e", batch_size=size)
+    with pytest.raises(sw.ConfigurationError, match=f"files_per_folder={size!r}"):
+        sw.data.to_minibatch_files(GOOD, tmp_path / "e", batch_size=2, files_per_folder=size)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        pytest.param([], "at least one example", id="nothing"),
+        pytest.param([GOOD.take(slice(0, 0))], "at least one example", id="no-examples"),
+        pytest.param(
+            [GOOD, DataSet(np.zeros((2, 3)), np.zeros(2))], r"\.padded\(\)", id="two-shapes"
+        ),
+        pytest.param([GOOD, DataSet(np.zeros((2, 2)))], r"\.padded\(\)", id="labels-missing"),
+        pytest.param([(np.zeros(3), np.zeros(4))], "batch 0", id="different-counts"),
+        pytest.param([(1, 2, 3, 4)], "4 parts in batch 0", id="four-parts"),
+        pytest.param([("text", "text")], "batch 0", id="text"),
+        pytest.param(7, "Received: int", id="a-number"),
+    ],
+)
+def test_batches_that_do_not_fit_leave_no_export(data: Any, why: str, tmp_path: Path) -> None:
+    with pytest.raises(sw.DataError, match=why):
+        sw.data.to_minibatch_files(data, tmp_path / "e", batch_size=2)
+    assert not (tmp_path / "e").exists()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OSError, match="file"):
+        sw.data.to_minibatch_files(GOOD, tmp_path / "file" / "export", batch_size=2)
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_damaged_bytes_give_an_error_or_a_data_set(data: Any) -> None:
+    content = bytearray(to_bytes(GOOD))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        found = checked_dataset(bytes(content))
+    except sw.DataError:
+        return
+    for array in found.columns().values():
+        array.sum()
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_damaged_archives_give_an_error_or_a_data_set(data: Any) -> None:
+    content = bytearray(npz(features=np.zeros((4, 3)), labels=np.arange(4)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+
+    class Source(MinibatchSource):
+        def read(self) -> bytes:
+            return bytes(content)
+
+    try:
+        numpy_loader(Source("x"))
+    except sw.DataError:
+        return

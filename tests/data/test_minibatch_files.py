@@ -1,0 +1,385 @@
+"""Minibatch files: written without Spark, found, loaded, read ahead."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import sparkwright as sw
+from sparkwright.data import DataSet, MinibatchSource, from_bytes, to_bytes
+from sparkwright.data._exported import find_export, new_export
+from sparkwright.data._loaders import arrow_loader
+from sparkwright.data._minibatch_files import MinibatchReader
+from sparkwright.data._paths import find_files
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._read_ahead import read_ahead
+
+
+def numbered(rows: int, *, start: int = 0) -> DataSet:
+    numbers = np.arange(start, start + rows, dtype=np.int32)
+    return DataSet(numbers[:, None].astype(np.float32), numbers)
+
+
+def read(where: Any, **options: Any) -> list[DataSet]:
+    """What an executor makes of the files at `where`."""
+    found = find_files(where, ours=options.get("loader") is None)
+    columns = None if found.manifest is None else found.manifest.columns
+    reader = MinibatchReader(columns=columns, **options)
+    return [from_bytes(c) for c in reader.read(found.files, SkipLog(reader.on_error))]
+
+
+def labels(parts: list[DataSet]) -> list[int]:
+    return [int(n) for part in parts for n in part.labels["labels"]]
+
+
+@pytest.fixture(params=["file", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A URL of a folder that is not there yet."""
+    if request.param == "file":
+        yield str(tmp_path / "export")
+        return
+    import fsspec
+
+    yield f"memory://{tmp_path.name}/export"
+    fsspec.filesystem("memory").store.clear()
+
+
+# -- writing and reading back ---------------------------------------------------------------
+
+
+def test_files_hold_exactly_a_minibatch_in_order(place: str) -> None:
+    export = sw.data.to_minibatch_files(numbered(23), place, batch_size=5, files_per_folder=2)
+    assert [file.examples for file in export.manifest.files] == [5, 5, 5, 5, 3]
+    assert export.paths[4].endswith("part-00000/0002/minibatch-000004.arrow")
+    assert sw.data.list_paths(place) == export.paths
+    parts = read(place)
+    assert [len(part) for part in parts] == [5, 5, 5, 5, 3]
+    assert labels(parts) == list(range(23))
+    assert export.manifest.columns == {
+        "features/features": ("float32", (1,)),
+        "labels/labels": ("int32", ()),
+    }
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=12), st.integers(1, 9))
+def test_nothing_is_lost_or_doubled_whatever_the_sizes(sizes: list[int], size: int) -> None:
+    if not sum(sizes):
+        return
+    starts = np.cumsum([0, *sizes])
+    parts = [numbered(n, start=int(s)) for n, s in zip(sizes, starts, strict=False)]
+    sw.data.to_minibatch_files(parts, "memory://property", batch_size=size, overwrite=True)
+    found = read("memory://property")
+    assert [len(part) for part in found[:-1]] == [size] * (len(found) - 1)
+    assert labels(found) == list(range(sum(sizes)))
+
+
+def test_every_column_comes_back_as_it_was(place: str) -> None:
+    random = np.random.default_rng(0)
+    data = DataSet(
+        {"left": random.random((7, 3, 2), dtype=np.float32), "right": random.random((7, 4)) > 0.5},
+        {"kind": random.integers(0, 9, 7).astype(np.uint8), "size": random.random((7, 1))},
+        features_masks={"left": np.ones((7, 3), bool)},
+        labels_masks={"kind": np.ones(7, np.float32)},
+        weights=random.random(7),
+    )
+    names = {"kind": ("a", "b")}
+    export = sw.data.to_minibatch_files(data, place, batch_size=4, class_names=names)
+    assert export.manifest.class_names == names
+    found = DataSet.concatenate(read(export))
+    assert found.layout == data.layout
+    for name, array in data.columns().items():
+        np.testing.assert_array_equal(found.columns()[name], array)
+
+
+class Batches:
+    """As keras.utils.PyDataset: a length, items by number, and no end of its own."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, number: int) -> Any:
+        return np.full((4, 2), number % 3, np.float32), np.full(4, number % 3)
+
+
+def tensors() -> Iterator[Any]:
+    for number in range(3):
+        yield {"a": np.full((2, 1), number)}, {"b": np.full(2, number)}, np.ones(2)
+
+
+@pytest.mark.parametrize(
+    ("data", "sizes", "columns"),
+    [
+        pytest.param((np.zeros((9, 2)), np.zeros(9)), [4, 4, 1], 2, id="arrays"),
+        pytest.param((np.zeros((9, 2)), np.zeros(9), np.ones(9)), [4, 4, 1], 3, id="weighted"),
+        pytest.param(np.zeros((5, 2)), [4, 1], 1, id="features-alone"),
+        pytest.param({"a": np.zeros((5, 2)), "b": np.zeros(5)}, [4, 1], 2, id="several-inputs"),
+        pytest.param([numbered(3), numbered(3)], [4, 2], 2, id="list-of-data-sets"),
+        pytest.param(tensors(), [4, 2], 3, id="generator-of-dicts"),
+        pytest.param(Batches(), [4, 4, 4], 2, id="sequence-of-batches"),
+    ],
+)
+def test_many_forms_of_batches_are_taken(
+    data: Any, sizes: list[int], columns: int, tmp_path: Path
+) -> None:
+    export = sw.data.to_minibatch_files(data, tmp_path / "e", batch_size=4)
+    assert [file.examples for file in export.manifest.files] == sizes
+    assert len(export.manifest.columns) == columns
+
+
+# -- what is at the URL already -------------------------------------------------------------
+
+
+def test_an_export_is_replaced_only_on_request(place: str) -> None:
+    first = sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
+    with pytest.raises(sw.ConfigurationError, match="overwrite=True"):
+        sw.data.to_minibatch_files(numbered(4), place, batch_size=5)
+    assert labels(read(place)) == list(range(9))
+    second = sw.data.to_minibatch_files(numbered(4), place, batch_size=5, overwrite=True)
+    assert labels(read(place)) == list(range(4))
+    assert first.manifest.folder != second.manifest.folder
+    with pytest.raises(FileNotFoundError):
+        MinibatchSource(first.paths[0]).read()
+
+
+def test_something_else_at_the_url_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("x")
+    for url in (tmp_path, tmp_path / "thesis.txt"):
+        for overwrite in (False, True):
+            with pytest.raises(sw.ConfigurationError, match=r"folder of its own.*thesis\.txt"):
+                sw.data.to_minibatch_files(numbered(4), url, batch_size=5, overwrite=overwrite)
+    with pytest.raises(sw.ConfigurationError, match="only exports are deleted"):
+        sw.data.delete_export(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_somebody_elses_manifest_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"name": "my-app"}')
+    with pytest.raises(sw.ConfigurationError, match="of another kind"):
+        sw.data.delete_export(str(tmp_path))
+    with pytest.raises(sw.ConfigurationError, match="of another kind"):
+        sw.data.to_minibatch_files(numbered(4), tmp_path, batch_size=5)
+    assert (tmp_path / "manifest.json").exists()
+
+
+def failing() -> Iterator[DataSet]:
+    yield numbered(12)
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_export_leaves_nothing(place: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        sw.data.to_minibatch_files(failing(), place, batch_size=5)
+    assert find_export(place) is None
+    assert not sw.data.delete_export(place)
+    assert sw.data.to_minibatch_files(numbered(4), place, batch_size=5).examples == 4
+
+
+def test_an_interrupted_replacement_leaves_the_export_that_was_there(place: str) -> None:
+    sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
+    with pytest.raises(KeyboardInterrupt):
+        sw.data.to_minibatch_files(failing(), place, batch_size=5, overwrite=True)
+    assert labels(read(place)) == list(range(9))
+
+
+def killed(url: str) -> None:
+    """What an export leaves behind whose process was killed."""
+    with new_export(url) as writing:
+        folder = Path(writing.folder) / "part-00000" / "0000"
+        folder.mkdir(parents=True)
+        (folder / "minibatch-000000.arrow").write_bytes(to_bytes(numbered(5)))
+        raise_nothing = writing.is_published()
+    assert not raise_nothing
+
+
+def test_what_a_killed_export_leaves_is_invisible_and_can_be_deleted(tmp_path: Path) -> None:
+    url = str(tmp_path / "export")
+    killed(url)
+    with pytest.raises(sw.DataError, match=r"at least one file that ends in \.arrow"):
+        read(url)
+    assert sw.data.list_paths(url, recursive=True) == []
+    with pytest.raises(sw.ConfigurationError, match="unfinished=True"):
+        sw.data.delete_export(url)
+    assert sw.data.delete_export(url, unfinished=True)
+    assert not Path(url).exists()
+
+
+def test_deleting_removes_the_export_and_nothing_else(place: str) -> None:
+    from sparkwright.storage._files import exists, join, write_bytes
+
+    sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
+    write_bytes(join(place, "notes.txt"), b"mine")
+    assert sw.data.delete_export(place)
+    assert exists(join(place, "notes.txt"))
+    assert find_export(place) is None
+    with pytest.raises(sw.ConfigurationError, match="notes"):
+        sw.data.delete_export(place)
+
+
+def test_of_two_exports_to_one_url_the_second_to_finish_is_refused(place: str) -> None:
+    def slow() -> Iterator[DataSet]:
+        yield numbered(3)
+        sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
+
+    with pytest.raises(sw.ConfigurationError, match="finished"):
+        sw.data.to_minibatch_files(slow(), place, batch_size=5)
+    assert labels(read(place)) == list(range(9))
+
+
+def test_an_export_to_its_own_url_would_lose_nothing(place: str) -> None:
+    sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
+    again = sw.data.to_minibatch_files(iter(read(place)), place, batch_size=2, overwrite=True)
+    assert again.examples == 9
+    assert labels(read(place)) == list(range(9))
+
+
+# -- finding --------------------------------------------------------------------------------
+
+
+def test_paths_are_found_in_every_form(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"b{number}.arrow").write_bytes(to_bytes(numbered(2, start=2 * number)))
+    (tmp_path / "_hidden.arrow").write_bytes(b"")
+    (tmp_path / "README").write_text("no minibatch")
+    urls = [str(tmp_path / f"b{number}.arrow") for number in range(3)]
+    (tmp_path / "paths.txt").write_text("\n".join(urls) + "\n\n")
+    spark_text = tmp_path / "spark"
+    spark_text.mkdir()
+    (spark_text / "part-00000").write_text(urls[0] + "\n")
+    (spark_text / "part-00001").write_text("\n".join(urls[1:]))
+    (spark_text / "_SUCCESS").write_text("")
+    for where in (
+        tmp_path,
+        str(tmp_path),
+        f"file://{tmp_path}",
+        str(tmp_path / "b*.arrow"),
+        urls,
+        tuple(map(Path, urls)),
+        str(tmp_path / "paths.txt"),
+        str(spark_text),
+    ):
+        assert labels(read(where)) == list(range(6)), where
+    assert labels(read(urls[1])) == [2, 3]
+
+
+def test_relative_paths_become_whole_ones(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    sw.data.to_minibatch_files(numbered(3), "export", batch_size=2)
+    for where in ("export", ["export/manifest.json"]):
+        found = find_files(where, ours=True)
+        assert all(file.url.startswith(str(tmp_path)) for file in found.files)
+
+
+def test_listing_keeps_extensions_and_goes_into_folders_on_request(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    for name in ("b.CSV", "a.csv", "c.txt", "inner/d.csv", ".e.csv"):
+        (tmp_path / name).write_text("")
+
+    def names(**options: Any) -> list[str]:
+        return [str(Path(p).relative_to(tmp_path)) for p in sw.data.list_paths(tmp_path, **options)]
+
+    assert names() == ["a.csv", "b.CSV", "c.txt"]
+    assert names(extensions=["csv"]) == ["a.csv", "b.CSV"]
+    assert names(extensions=[".csv"], recursive=True) == ["a.csv", "b.CSV", "inner/d.csv"]
+    assert sw.data.list_paths(f"{tmp_path}/*.txt") == [f"{tmp_path}/c.txt"]
+
+
+def test_the_fingerprint_follows_the_files(tmp_path: Path) -> None:
+    file = tmp_path / "a.arrow"
+    file.write_bytes(to_bytes(numbered(2)))
+    first = find_files(tmp_path, ours=True).fingerprint
+    assert find_files(tmp_path, ours=True).fingerprint == first
+    file.write_bytes(to_bytes(numbered(3)))
+    assert find_files(tmp_path, ours=True).fingerprint != first
+    assert find_files([str(file)], ours=True).fingerprint is None
+
+
+# -- loaders --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed], ids=["plain", "compressed"])
+def test_numpy_archives_load_exactly(tmp_path: Path, save: Any) -> None:
+    features = np.asfortranarray(np.random.default_rng(0).random((5, 3, 2)))
+    arrays = {"x": features, "y": np.arange(5), "sample_weight": np.ones(5)}
+    save(tmp_path / "a.npz", **arrays, features_masks=np.ones((5, 3), bool))
+    found = sw.data.numpy_loader(MinibatchSource(str(tmp_path / "a.npz")))
+    np.testing.assert_array_equal(found.features["features"], features)
+    np.testing.assert_array_equal(found.labels["labels"], np.arange(5))
+    assert found.weights is not None
+    assert list(found.features_masks) == ["features"]
+
+
+def test_numpy_archives_of_several_inputs(tmp_path: Path) -> None:
+    arrays: dict[str, Any] = {
+        "features/left": np.zeros((2, 3)),
+        "features/right": np.ones((2, 1)),
+        "labels/kind": np.zeros(2),
+        "labels_masks": np.ones(2),
+    }
+    np.savez(tmp_path / "a.npz", **arrays)
+    found = sw.data.numpy_loader(MinibatchSource(str(tmp_path / "a.npz")))
+    assert list(found.columns()) == [
+        "features/left",
+        "features/right",
+        "labels/kind",
+        "labels_masks/kind",
+    ]
+
+
+def test_a_loader_of_the_users_opens_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt.csv").write_text("1,2,0\n3,4,1\n")
+
+    def load(source: MinibatchSource) -> DataSet:
+        with source.open() as file:
+            table = np.loadtxt(file, delimiter=",")
+        return DataSet(table[:, :2], table[:, 2])
+
+    parts = read(tmp_path, loader=load)
+    assert labels(parts) == [0, 1]
+
+
+def test_our_own_bytes_travel_as_they_are(tmp_path: Path) -> None:
+    content = to_bytes(numbered(4))
+    (tmp_path / "a.arrow").write_bytes(content)
+    found = find_files(tmp_path, ours=True)
+    assert list(MinibatchReader().read(found.files, SkipLog("raise"))) == [content]
+    assert len(arrow_loader(MinibatchSource(found.files[0].url))) == 4
+
+
+# -- reading ahead --------------------------------------------------------------------------
+
+
+def test_files_are_read_ahead_of_their_use() -> None:
+    begun = [threading.Event() for _ in range(10)]
+
+    def work(number: int) -> int:
+        begun[number].set()
+        return number
+
+    results = read_ahead(range(10), work)
+    assert next(results) == 0
+    for event in begun[:4]:
+        assert event.wait(30)
+    assert not begun[6].is_set()
+    assert list(results) == list(range(1, 10))
+
+
+def test_an_error_is_raised_at_its_place() -> None:
+    def work(number: int) -> float:
+        return 1 / (2 - number)
+
+    results = read_ahead(range(5), work)
+    assert [next(results), next(results)] == [0.5, 1.0]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+
+
+def test_threads_end_with_the_reading() -> None:
+    results = read_ahead(range(100), str)
+    next(results)
+    results.close()  # pyright: ignore[reportAttributeAccessIssue]
+    assert not [t for t in threading.enumerate() if t.name.startswith("sparkwright-read")]
