@@ -57,7 +57,11 @@ def expected(plan: RepartitionPlan) -> list[list[int]]:
 
 def locally(partitions: list[list[bytes]], plan: RepartitionPlan) -> list[list[bytes]]:
     """The shuffle's two sides without Spark between them."""
-    sent = [item for p, chunks in enumerate(partitions) for item in _pieces(p, chunks, plan=plan)]
+    sent = [
+        item
+        for p, chunks in enumerate(partitions)
+        for item in _pieces(p, chunks, placement=plan.placement(), source_counts=plan.source_counts)
+    ]
     sent.sort(key=lambda item: item[0])
     return [
         list(_joined(item for item in sent if item[0][0] == target))
@@ -121,7 +125,14 @@ def test_sequences_of_different_length_are_not_joined() -> None:
 def test_data_that_changed_after_counting_is_noticed(planned: int, found: str) -> None:
     plan = plan_repartition([planned, 0], workers=2)
     with pytest.raises(DataError, match=rf"plan says {planned} examples .* Received: .*{found}"):
-        list(_pieces(0, chunked(0, 10, 5), plan=plan))
+        list(
+            _pieces(
+                0,
+                chunked(0, 10, 5),
+                placement=plan.placement(),
+                source_counts=plan.source_counts,
+            )
+        )
 
 
 @pytest.mark.spark

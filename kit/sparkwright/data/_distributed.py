@@ -1,19 +1,22 @@
 """Examples distributed over Spark: an RDD of Arrow chunks, and what can be asked of it."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
-from sparkwright.errors import ConfigurationError
-
-from ._arrow import from_bytes, row_count, to_bytes
+from ._arrow import from_bytes, to_bytes
 from ._dataset import DataSet
 from ._folding import Merge, Summarise, Summary
 from ._reducing import reduce_all
 from ._skipped import Skipped
+from ._splitting import (
+    sample,
+    shuffle,
+    split_by_chance,
+    split_exactly,
+    split_stratified,
+    split_to_equal_sizes,
+)
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -197,29 +200,84 @@ class DistributedDataSet:
         """Examples in all."""
         return sum(self.partition_counts())
 
-    def random_split(self, weights: Sequence[float], *, seed: int = 0) -> list[Self]:
-        """Split by chance into parts of about the shares `weights` (they need not sum to 1).
+    def random_split(
+        self, weights: Sequence[float], *, seed: int = 0, exact: bool = False
+    ) -> list[Self]:
+        """Split by chance into parts of the shares `weights` (they need not sum to 1).
 
-        Each example falls into exactly one part; the same seed gives the same parts.
+        Each example falls into exactly one part, in its order of before; the same seed gives the
+        same parts.
+
+        Args:
+            weights: of each part.
+            seed: default 0.
+            exact: sizes are the shares, rounded to whole examples; needs `partition_counts`. False
+                (default): sizes come out by chance, and nothing is counted.
 
         Raises:
             ConfigurationError: if a weight is negative or all are 0.
         """
-        shares = np.asarray(weights, np.float64)
-        if shares.ndim != 1 or not shares.size or (shares < 0).any() or shares.sum() <= 0:
-            raise ConfigurationError(
-                "`weights` must be numbers of at least 0 with a sum above 0. "
-                f"Received: weights={list(weights)}."
-            )
-        edges = np.concatenate([[0.0], np.cumsum(shares / shares.sum())])
-        edges[-1] = np.inf
-        return [
-            self.derive(
-                self.rdd.mapPartitionsWithIndex(_part(seed, low, high)),
-                step=f"random_split {low} {high} {seed}",
-            )
-            for low, high in pairwise(edges.tolist())
-        ]
+        return (split_exactly if exact else split_by_chance)(self, weights, seed=seed)
+
+    def stratified_split(
+        self, weights: Sequence[float], *, label: str | None = None, seed: int = 0
+    ) -> list[Self]:
+        """Split by chance so that each part has its share of every class, within one example.
+
+        One Spark job counts the classes.
+
+        Args:
+            weights: of each part; they need not sum to 1.
+            label: the output whose classes count, class numbers or one-hot, one an example;
+                default None: the only one.
+            seed: default 0.
+
+        Raises:
+            ConfigurationError: if a weight is negative or all are 0.
+            DataError: if the labels are no classes, or there are several outputs and no `label`.
+        """
+        return split_stratified(self, weights, label=label, seed=seed)
+
+    def balanced_split(self, examples_per_part: int, *, seed: int = 0) -> list[Self]:
+        """Split by chance into as few parts as possible of at most `examples_per_part`.
+
+        Their sizes differ by one example at most. Needs `partition_counts`.
+
+        Raises:
+            ConfigurationError: if `examples_per_part` is below 1.
+        """
+        return split_to_equal_sizes(self, examples_per_part, seed=seed)
+
+    def sample(
+        self, size: int | None = None, *, fraction: float | None = None, seed: int = 0
+    ) -> Self:
+        """Examples drawn by chance, none twice, in their order of before.
+
+        Args:
+            size: how many; or
+            fraction: what share of all, from 0 to 1, rounded to whole examples.
+            seed: default 0.
+
+        Raises:
+            ConfigurationError: unless one of both is given and makes sense.
+            DataError: if there are fewer examples.
+        """
+        return sample(self, size, fraction, seed=seed)
+
+    def shuffle(self, *, seed: int, partitions: int | None = None) -> Self:
+        """All examples in an order in which every other was as likely, across partitions.
+
+        One Spark shuffle; lazy, so persist or export what is read more than once. A partition may
+        be larger than memory.
+
+        Args:
+            seed: the same seed gives the same order.
+            partitions: how many to make, of equal size; default None: as many as there are.
+
+        Raises:
+            ConfigurationError: if `partitions` is below 1.
+        """
+        return shuffle(self, partitions=partitions, seed=seed)
 
     def padded(
         self,
@@ -256,15 +314,3 @@ class DistributedDataSet:
 
         chunks = run_job(self.spark, self.rdd.collect, description="collect examples")
         return DataSet.concatenate([from_bytes(chunk) for chunk in chunks])
-
-
-def _part(seed: int, low: float, high: float) -> Any:
-    def select(index: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        random = np.random.default_rng([seed, index])
-        for chunk in chunks:
-            draws = random.random(row_count(chunk))
-            rows = np.flatnonzero((draws >= low) & (draws < high))
-            if rows.size:
-                yield to_bytes(from_bytes(chunk).take(rows))
-
-    return select

@@ -4,9 +4,9 @@ A chunk is `sparkwright.data.to_bytes(DataSet)`: Arrow bytes of one or more exam
 counted, split and joined as arrays of a chunk, never one Python object each.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -24,9 +24,17 @@ CHUNK_BYTES = 1 << 20  # about what a chunk holds after a shuffle
 _PIECE_BYTES = CHUNK_BYTES // 4
 _OUTBOX_BYTES = 32 * CHUNK_BYTES  # held by a task on the sending side, over all targets
 
-# (target partition, source partition, number of the piece's first example in it). Sorting by it
-# brings the examples of a target back into their original order.
-_Key = tuple[int, int, int]
+# (target, source partition, number of the piece's first example in it). Sorting by it brings the
+# examples of a target back into their original order.
+Key = tuple[int, int, int]
+
+
+class Destined(Protocol):
+    """What says where examples go; see `AbstractPlacement`."""
+
+    def destinations(self, source: int, start: int, stop: int) -> Destinations:
+        """(stop - start,) int32 target of examples `start` to `stop` of `source`."""
+        ...
 
 
 def count_examples(rdd: "RDD[bytes]") -> list[int]:
@@ -73,18 +81,46 @@ def repartition(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
         return rdd
     if plan.action == "grouped":
         return _grouped(rdd, plan)
+    return place(rdd, plan.placement(), source_counts=plan.source_counts, partitions=plan.workers)
+
+
+def place(
+    rdd: "RDD[bytes]",
+    placement: Destined,
+    *,
+    source_counts: Sequence[int],
+    partitions: int,
+    partition_of: Callable[[int], int] = int,
+    join: Callable[[Iterable[tuple[Key, bytes]]], Iterator[bytes]] | None = None,
+) -> "RDD[bytes]":
+    """One shuffle that sends every example where `placement` says.
+
+    Args:
+        rdd: chunks of examples.
+        placement: the target of each example.
+        source_counts: examples in each partition.
+        partitions: how many to make.
+        partition_of: target -> partition; default: each target is one. Several targets of a
+            partition come one after the other.
+        join: what makes chunks of the pieces of a partition, sorted by their keys; default: joined
+            in their order of before.
+    """
     # Any: PySpark's annotations of the sort below do not accept a tuple as key.
-    pieces: Any = rdd.mapPartitionsWithIndex(partial(_pieces, plan=plan))
-    placed = pieces.repartitionAndSortWithinPartitions(plan.workers, _target_of)
-    return placed.mapPartitions(_joined)
+    pieces: Any = rdd.mapPartitionsWithIndex(
+        partial(_pieces, placement=placement, source_counts=tuple(source_counts))
+    )
+    placed = pieces.repartitionAndSortWithinPartitions(
+        partitions, partial(_target_of, partition_of=partition_of)
+    )
+    return placed.mapPartitions(_joined if join is None else join)
 
 
 def _count_partition(partition: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, int]]:
     yield partition, sum(map(row_count, chunks))
 
 
-def _target_of(key: _Key) -> int:
-    return key[0]
+def _target_of(key: Key, *, partition_of: Callable[[int], int]) -> int:
+    return partition_of(key[0])
 
 
 class _Outbox:
@@ -97,7 +133,7 @@ class _Outbox:
         self._bytes: dict[int, int] = {}
         self._all_bytes = 0  # the sum of `_bytes`
 
-    def put(self, target: int, first: int, piece: DataSet) -> Iterator[tuple[_Key, bytes]]:
+    def put(self, target: int, first: int, piece: DataSet) -> Iterator[tuple[Key, bytes]]:
         """Take a piece; yield what became large enough to go."""
         waiting = self._waiting.get(target)
         if waiting and _layout(waiting[0]) != _layout(piece):
@@ -112,7 +148,7 @@ class _Outbox:
         elif self._all_bytes >= _OUTBOX_BYTES:
             yield from self.send_all()
 
-    def send(self, target: int) -> Iterator[tuple[_Key, bytes]]:
+    def send(self, target: int) -> Iterator[tuple[Key, bytes]]:
         """Yield what waits for `target`, if anything does."""
         pieces = self._waiting.pop(target, None)
         if pieces:
@@ -120,17 +156,17 @@ class _Outbox:
             key = (target, self._source, self._first.pop(target))
             yield key, to_bytes(DataSet.concatenate(pieces))
 
-    def send_all(self) -> Iterator[tuple[_Key, bytes]]:
+    def send_all(self) -> Iterator[tuple[Key, bytes]]:
         """Yield everything that waits."""
         for target in list(self._waiting):
             yield from self.send(target)
 
 
 def _pieces(
-    source: int, chunks: Iterable[bytes], *, plan: RepartitionPlan
-) -> Iterator[tuple[_Key, bytes]]:
+    source: int, chunks: Iterable[bytes], *, placement: Destined, source_counts: tuple[int, ...]
+) -> Iterator[tuple[Key, bytes]]:
     """Split one partition's chunks by target (on an executor)."""
-    placement, expected = plan.placement(), plan.source_counts[source]
+    expected = source_counts[source]
     outbox, start = _Outbox(source), 0
     for chunk in chunks:
         stop = start + row_count(chunk)
@@ -160,7 +196,7 @@ def _runs(targets: Destinations) -> Iterator[tuple[int, np.ndarray[Any, np.dtype
         yield int(targets[rows[0]]), rows
 
 
-def _joined(placed: Iterable[tuple[_Key, bytes]]) -> Iterator[bytes]:
+def _joined(placed: Iterable[tuple[Key, bytes]]) -> Iterator[bytes]:
     """Join sorted pieces to chunks of about `CHUNK_BYTES` (on an executor)."""
     waiting: list[bytes] = []
     layout: Any = None

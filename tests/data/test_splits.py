@@ -1,0 +1,297 @@
+"""Splits and shuffles: every example exactly once, sizes as promised, repeatable."""
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.data._random_blocks import RandomBlocks
+from sparkwright.data._splits import (
+    Assignment,
+    apportion,
+    assigned,
+    balanced_sizes,
+    draw_quotas,
+    equal_sizes,
+    stratified_sizes,
+)
+from sparkwright.errors import ConfigurationError, DataError
+
+weights = st.lists(st.floats(0, 10, allow_subnormal=False), min_size=1, max_size=5).filter(
+    lambda values: sum(values) > 0.01
+)
+counts = st.lists(st.integers(0, 60), min_size=1, max_size=8)
+
+
+@given(st.integers(0, 10_000), weights)
+def test_shares_are_off_by_less_than_one_and_lose_nothing(total: int, shares: list[float]) -> None:
+    sizes = apportion(total, shares)
+    assert sizes.sum() == total
+    assert (np.abs(sizes - total * np.array(shares) / sum(shares)) < 1 + 1e-6).all()
+
+
+@given(st.integers(0, 1000), st.integers(1, 50))
+def test_equal_parts_are_few_and_none_is_too_large(total: int, largest: int) -> None:
+    sizes = equal_sizes(total, largest)
+    assert sizes.sum() == total
+    assert sizes.max() <= largest
+    assert sizes.max() - sizes.min() <= 1
+    assert len(sizes) == max(1, -(-total // largest))
+
+
+@given(counts, weights)
+def test_each_part_has_each_class_within_one_example_of_its_share(
+    counts: list[int], shares: list[float]
+) -> None:
+    sizes = stratified_sizes(counts, shares)
+    exact = np.outer(counts, np.array(shares) / sum(shares))
+    np.testing.assert_array_equal(sizes.sum(axis=1), counts)
+    assert (np.abs(sizes - exact) < 1 + 1e-6).all()
+
+
+def test_many_small_classes_do_not_favour_one_part() -> None:
+    # Each class of 5 could give its odd example to the same part: 300 against 200.
+    assert stratified_sizes([5] * 100, [1, 1]).sum(axis=0).tolist() == [250, 250]
+    assert np.ptp(stratified_sizes([7] * 90, [1, 1, 1]).sum(axis=0)) <= 1
+
+
+@given(counts, weights, st.integers(0, 5))
+def test_quotas_give_every_part_its_size_and_take_every_example(
+    counts: list[int], shares: list[float], seed: int
+) -> None:
+    sizes = apportion(sum(counts), shares)
+    quotas = draw_quotas(counts, sizes, [seed])
+    assert (quotas >= 0).all()
+    np.testing.assert_array_equal(quotas.sum(axis=1), counts)
+    np.testing.assert_array_equal(quotas.sum(axis=0), sizes)
+
+
+def test_quotas_are_drawn_as_if_examples_had_been_dealt_out() -> None:
+    # 2 of 4 examples in partition 0, 2 parts of 2: hypergeometric, 1/6, 4/6, 1/6.
+    drawn = Counter(int(draw_quotas([2, 2], [2, 2], [seed])[0, 0]) for seed in range(3000))
+    assert drawn[1] / 3000 == pytest.approx(4 / 6, abs=0.05)
+    assert drawn[0] / 3000 == pytest.approx(1 / 6, abs=0.04)
+
+
+def test_quotas_go_beyond_what_numpy_draws_from() -> None:
+    counts = [400_000_000] * 9 + [1_500_000_000]
+    sizes = apportion(sum(counts), [0.8, 0.15, 0.05])
+    quotas = draw_quotas(counts, sizes, [1])
+    assert (quotas >= 0).all()
+    np.testing.assert_array_equal(quotas.sum(axis=1), counts)
+    np.testing.assert_array_equal(quotas.sum(axis=0), sizes)
+    np.testing.assert_allclose(quotas / np.array(counts)[:, None], [[0.8, 0.15, 0.05]] * 10, 0.01)
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=5), st.integers(0, 3))
+def test_an_assignment_holds_each_part_as_often_as_its_quota(quotas: list[int], seed: int) -> None:
+    parts = assigned(np.array(quotas), [seed])
+    assert np.bincount(parts, minlength=len(quotas)).tolist() == quotas
+
+
+@given(
+    st.lists(st.integers(0, 2), min_size=1, max_size=40), st.lists(st.integers(0, 40), max_size=4)
+)
+def test_an_assignment_does_not_depend_on_how_chunks_are_cut(
+    classes: list[int], cuts: list[int]
+) -> None:
+    numbers = np.array(classes)
+    quotas = {
+        number: balanced_sizes(int((numbers == number).sum()), 2)
+        for number in np.unique(numbers).tolist()
+    }
+
+    def hand_out(edges: list[int]) -> list[int]:
+        assignment = Assignment(quotas, [5], partition=0)
+        pieces = np.split(numbers, edges)
+        found = [part for piece in pieces for part in assignment.take(piece).tolist()]
+        assignment.finish()
+        return found
+
+    assert hand_out(sorted(min(c, len(numbers)) for c in cuts)) == hand_out([])
+
+
+@pytest.mark.parametrize(
+    ("classes", "how"), [([0, 0, 0], "more than"), ([0, 1], "more than"), ([0], "fewer than")]
+)
+def test_data_that_changed_since_it_was_counted_is_noticed(classes: list[int], how: str) -> None:
+    assignment = Assignment({0: np.array([1, 1])}, [0], partition=3)
+
+    def read() -> None:
+        assignment.take(np.array(classes))
+        assignment.finish()
+
+    with pytest.raises(DataError, match=f"in partition 3 {how} the 2 examples"):
+        read()
+
+
+@given(counts, st.integers(1, 4), st.integers(1, 3), st.integers(0, 3))
+def test_blocks_take_every_example_once_and_are_of_equal_size(
+    counts: list[int], partitions: int, blocks: int, seed: int
+) -> None:
+    placement = RandomBlocks(tuple(counts), partitions=partitions, blocks=blocks, seed=seed)
+    targets = [placement.destinations(source, 0, count) for source, count in enumerate(counts)]
+    sizes = np.bincount(np.concatenate(targets), minlength=partitions * blocks)
+    by_partition = sizes.reshape(partitions, blocks)
+    assert by_partition.sum(axis=1).tolist() == list(placement.target_counts)
+    assert np.ptp(placement.target_counts) <= 1
+    assert (np.ptp(by_partition, axis=1) <= 1).all()
+
+
+def test_blocks_are_the_same_wherever_one_begins_to_ask() -> None:
+    placement = RandomBlocks((50, 40), partitions=2, blocks=2, seed=1)
+    whole = placement.destinations(0, 0, 50)
+    placement.destinations(1, 0, 40)
+    np.testing.assert_array_equal(placement.destinations(0, 20, 50), whole[20:])
+
+
+# -- on Spark -------------------------------------------------------------------------------------
+
+LABELS = np.repeat([0, 1, 2], [100, 61, 40]).astype(np.int32)
+
+
+@pytest.fixture(scope="module")
+def numbered(spark: Any) -> Any:
+    """201 examples in partitions of 0 to 100, each of which knows its number and class."""
+    number = np.arange(201, dtype=np.float32)
+    data = DataSet(number[:, None], LABELS)
+    edges = [0, 100, 100, 130, 201]
+    parts = [[data.take(slice(a, b))] if b > a else [] for a, b in itertools.pairwise(edges)]
+    rdd = spark.sparkContext.parallelize(parts, 4).flatMap(lambda part: part)
+    return sw.data.from_rdd(spark, rdd)
+
+
+def numbers(data: Any) -> list[int]:
+    return data.collect().features["features"][:, 0].astype(int).tolist() if data.count() else []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("split", "sizes"),
+    [
+        (lambda d, seed: d.random_split([0.5, 0.3, 0.2], seed=seed, exact=True), [101, 60, 40]),
+        (lambda d, seed: d.balanced_split(60, seed=seed), [51, 50, 50, 50]),
+        (lambda d, seed: d.stratified_split([3, 1], seed=seed), [151, 50]),
+    ],
+    ids=["exact", "balanced", "stratified"],
+)
+def test_parts_hold_every_example_once_in_order(numbered: Any, split: Any, sizes: Any) -> None:
+    parts = split(numbered, 4)
+    assert all(part.is_counted for part in parts)
+    found = [numbers(part) for part in parts]
+    assert [len(part) for part in found] == [part.count() for part in parts] == sizes
+    assert sorted(itertools.chain(*found)) == list(range(201))
+    assert all(part == sorted(part) for part in found)
+    assert numbers(split(numbered, 4)[0]) == found[0] != numbers(split(numbered, 5)[0])
+
+
+@pytest.mark.spark
+def test_a_stratified_split_keeps_the_shares_of_classes(numbered: Any) -> None:
+    parts = numbered.stratified_split([3, 1], seed=1)
+    balance = [np.bincount(part.collect().labels["labels"]).tolist() for part in parts]
+    np.testing.assert_array_equal(np.sum(balance, axis=0), [100, 61, 40])
+    assert (np.abs(np.array(balance) - np.outer([0.75, 0.25], [100, 61, 40])) < 1).all()
+
+
+@pytest.mark.spark
+def test_a_shuffle_moves_examples_across_partitions_and_loses_none(numbered: Any) -> None:
+    shuffled = numbered.shuffle(seed=3, partitions=3)
+    assert shuffled.partition_counts() == (67, 67, 67)
+    found = shuffled.rdd.mapPartitions(
+        lambda chunks: [
+            [int(n) for c in chunks for n in sw.data.from_bytes(c).features["features"][:, 0]]
+        ]
+    ).collect()
+    assert [len(part) for part in found] == [67, 67, 67]
+    order = list(itertools.chain(*found))
+    assert sorted(order) == list(range(201))
+    # No partition is made of one source, and no target keeps an order.
+    assert all(min(part) < 100 < max(part) and part != sorted(part) for part in found)
+    assert numbers(numbered.shuffle(seed=3, partitions=3)) == order
+    assert numbers(numbered.shuffle(seed=4, partitions=3)) != order
+    labels = shuffled.collect()
+    np.testing.assert_array_equal(labels.labels["labels"], LABELS[order])
+
+
+@pytest.mark.spark
+def test_a_shuffle_in_several_blocks_loses_nothing(
+    numbered: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkwright.data._splitting._BLOCK_BYTES", 1000)
+    order = numbers(numbered.shuffle(seed=3))
+    assert sorted(order) == list(range(201))
+
+
+@pytest.mark.spark
+def test_sequences_of_different_length_are_shuffled_too(spark: Any) -> None:
+    parts = [DataSet(np.full((3, length, 1), length)) for length in (2, 5, 4)]
+    data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, 2)).shuffle(seed=1)
+    chunks = [sw.data.from_bytes(chunk) for chunk in data.rdd.collect()]
+    lengths = [length for c in chunks for length in [c.features["features"].shape[1]] * len(c)]
+    assert sorted(lengths) == [2, 2, 2, 4, 4, 4, 5, 5, 5]
+
+
+@pytest.mark.spark
+def test_a_sample_has_the_size_that_was_asked_for(numbered: Any) -> None:
+    sample = numbered.sample(20, seed=1)
+    found = numbers(sample)
+    assert len(found) == len(set(found)) == 20 == sample.count()
+    assert numbered.sample(fraction=0.5).count() == 100
+
+
+@pytest.mark.spark
+def test_a_split_of_data_that_changes_is_an_error(spark: Any) -> None:
+    data = sw.data.from_arrays(spark, np.zeros((8, 1)), partitions=2)
+    data._counts = (4, 5)  # what a source without a seed would do
+    part = data.random_split([1], exact=True)[0]
+    with pytest.raises(DataError, match="in partition 1 fewer than the 5 examples"):
+        part.collect()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("action", "error", "text"),
+    [
+        (lambda d: d.random_split([]), ConfigurationError, "weights=[]"),
+        (lambda d: d.random_split([1, -1], exact=True), ConfigurationError, "weights=[1, -1]"),
+        (lambda d: d.random_split([np.nan]), ConfigurationError, "weights=[nan]"),
+        (lambda d: d.stratified_split(["a"]), ConfigurationError, "weights=['a']"),
+        (lambda d: d.stratified_split([1], label="x"), DataError, "['labels']. Received: 'x'"),
+        (lambda d: d.random_split([1], seed=-1), ConfigurationError, "seed=-1"),
+        (lambda d: d.balanced_split(0), ConfigurationError, "examples_per_part=0"),
+        (lambda d: d.shuffle(seed=0, partitions=0), ConfigurationError, "partitions=0"),
+        (lambda d: d.shuffle(seed=1.5), ConfigurationError, "seed=1.5"),
+        (lambda d: d.sample(), ConfigurationError, "either `size` or `fraction`"),
+        (lambda d: d.sample(3, fraction=0.5), ConfigurationError, "size=3, fraction=0.5"),
+        (lambda d: d.sample(fraction=1.5), ConfigurationError, "fraction=1.5"),
+        (lambda d: d.sample(202), DataError, "201, at most. Received: size=202"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_meant_is_refused(
+    numbered: Any, action: Any, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error) as refused:
+        action(numbered)
+    assert text in str(refused.value)
+
+
+def test_only_classes_can_be_stratified() -> None:
+    from sparkwright.data._classes import class_of_each_example
+
+    def of(labels: Any) -> list[int]:
+        return class_of_each_example(DataSet(np.zeros(len(labels)), labels), "labels").tolist()
+
+    assert of(np.eye(3)[[2, 0]]) == [2, 0]
+    assert of(np.array([[1.0], [0.0]])) == of(np.array([True, False])) == [1, 0]
+    with pytest.raises(DataError, match=r"Received: the number 0\.5 in output 'labels'"):
+        of(np.array([0.5, 1]))
+    with pytest.raises(DataError, match="rows that are not one-hot"):
+        of(np.array([[0.5, 0.5]]))
+    with pytest.raises(DataError, match=r"one class an example. Received: output 'labels' with sh"):
+        of(np.zeros((2, 3), np.int32))
