@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
 from tests.benchmarks._data import digits_arrays  # noqa: E402
+from tests.benchmarks.csv_files import csv_files  # noqa: E402
 from tests.benchmarks.encoding import encoding  # noqa: E402
 from tests.benchmarks.mesh_growth import mesh_growth  # noqa: E402
 from tests.benchmarks.sharing import sharing  # noqa: E402
@@ -369,6 +370,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "encoding": encoding,
     "mesh": mesh_growth,
     "sharing": sharing,
+    "csv": csv_files,
 }
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +114,7 @@ class _Columns:
         self._check_finite((name,), [1], found[:, None])
         self._fault(
             "weight below 0",
-            cast(Any, found < 0),
+            found < 0,
             lambda row: (
                 f"column {name!r} must hold weights of at least 0. Received: {found[row]!s}."
             ),
@@ -148,7 +148,7 @@ class _Columns:
             name = names[index]
             self._fault(
                 "not a finite number",
-                bad[:, owners == index].any(axis=1),
+                np.any(bad[:, owners == index], axis=1),
                 lambda row, name=name: (
                     f"column {name!r} must hold finite numbers within the range of float32. "
                     f"Received: {self._shown(name, row)}."

@@ -1,0 +1,122 @@
+"""A large CSV file to minibatches, against `pyarrow.csv.read_csv` and its conversion to NumPy."""
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sparkwright as sw
+
+Row = dict[str, Any]
+REPEATS = 3
+COLUMNS = 20
+CLASSES = 10
+BATCH_SIZE = 256
+SIZE_BYTES = int(float(os.environ.get("CSV_GB", 1)) * 1e9)
+
+
+def csv_files() -> Iterator[Row]:
+    """MB/s from a file of floats and a label to minibatches in tasks; memory for two sizes."""
+    with tempfile.TemporaryDirectory(prefix="sparkwright-benchmark-") as folder:
+        whole, quarter = Path(folder) / "whole.csv", Path(folder) / "quarter.csv"
+        rows = _write(whole, SIZE_BYTES)
+        _write(quarter, SIZE_BYTES // 4)
+        size_mb = whole.stat().st_size / 1e6
+        spark = sw.start_spark(workers=2)
+        _minibatches(spark, quarter)  # starts the Python workers
+        small_mib = _largest_python_worker_mib()
+        found: dict[str, list[float]] = {"pyarrow": [], "ours": []}
+        for _ in range(REPEATS):
+            began_s = time.perf_counter()
+            assert _read_with_pyarrow(whole) == rows
+            found["pyarrow"].append(size_mb / (time.perf_counter() - began_s))
+            began_s = time.perf_counter()
+            counted = _minibatches(spark, whole)
+            found["ours"].append(size_mb / (time.perf_counter() - began_s))
+            assert counted == rows
+        large_mib = _largest_python_worker_mib()
+        spark.stop()
+    ratios = [o / b for o, b in zip(found["ours"], found["pyarrow"], strict=True)]
+    yield {
+        "what": f"CSV of {size_mb / 1e3:.2g} GB to minibatches of {BATCH_SIZE}, 2 workers",
+        "value": statistics.median(found["ours"]),
+        "unit": "MB/s",
+        "baseline": statistics.median(found["pyarrow"]),
+        "ratio": statistics.median(ratios),
+        "target": ">= 0.8",
+        "runs": found,
+    }
+    yield {
+        "what": "CSV: largest Python worker (peak RSS), baseline a quarter of the file",
+        "value": large_mib,
+        "unit": "MiB",
+        "baseline": small_mib,
+        "ratio": large_mib / small_mib,
+        "target": "<= 1.1",
+    }
+
+
+def _minibatches(spark: Any, path: Path) -> int:
+    """Read a file and cut it into minibatches in the tasks; the number of examples."""
+    data = sw.data.from_csv(spark, str(path), labels=-1, classes=CLASSES)
+
+    def count(chunks: Iterable[bytes]) -> Iterator[int]:
+        datasets = map(sw.data.from_bytes, chunks)
+        yield sum(len(batch) for batch in sw.data.batched(datasets, BATCH_SIZE))
+
+    return sum(data.rdd.mapPartitions(count).collect())
+
+
+def _read_with_pyarrow(path: Path) -> int:
+    """The same arrays, whole, by as many threads as there are workers; how many examples."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    pa.set_cpu_count(2)
+    table = csv.read_csv(path)
+    features = np.empty((table.num_rows, COLUMNS), np.float32)
+    for index in range(COLUMNS):
+        features[:, index] = table.column(index).to_numpy()
+    labels = table.column(COLUMNS).to_numpy().astype(np.int32)
+    return min(len(features), len(labels))
+
+
+def _write(path: Path, size_bytes: int) -> int:
+    """A file of about so many bytes, the same each time; how many rows it has."""
+    random = np.random.default_rng(1)
+    names = [f"feature_{index}" for index in range(COLUMNS)]
+    block_rows = 20_000
+    features = random.normal(size=(block_rows, COLUMNS))
+    labels = random.integers(0, CLASSES, block_rows)
+    lines = "".join(
+        ",".join(f"{value:.6f}" for value in row) + f",{label}\n"
+        for row, label in zip(features.tolist(), labels.tolist(), strict=True)
+    ).encode()
+    rows = 0
+    with path.open("wb") as file:
+        file.write((",".join([*names, "label"]) + "\n").encode())
+        while file.tell() < size_bytes:
+            file.write(lines)
+            rows += block_rows
+    return rows
+
+
+def _largest_python_worker_mib() -> float:
+    """The largest resident set that any Python worker of this Spark has ever had."""
+    import psutil
+
+    largest = 0.0
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if "pyspark" in " ".join(process.cmdline()):
+                status = Path(f"/proc/{process.pid}/status").read_text()
+                peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+                largest = max(largest, int(peak.split()[1]) / 1024)
+        except (psutil.Error, OSError, StopIteration):
+            continue
+    return largest
