@@ -1,0 +1,208 @@
+"""Exports written by Spark: exact sizes, failing tasks, re-use, what executors see."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkwright as sw
+from sparkwright.data import DataSet, DistributedDataSet, from_bytes, to_bytes
+from sparkwright.data._exported import find_export
+from sparkwright.data._visibility import ask_executors, check_visible, digest_of
+
+pytestmark = pytest.mark.spark
+
+
+def numbered(rows: int, *, start: int = 0) -> DataSet:
+    numbers = np.arange(start, start + rows, dtype=np.int32)
+    return DataSet(numbers[:, None].astype(np.float32), numbers)
+
+
+def partitioned(spark: Any, sizes: list[list[int]], **known: Any) -> DistributedDataSet:
+    """Chunks of these sizes in each partition, numbered through."""
+    start, parts = 0, []
+    for chunks in sizes:
+        parts.append([])
+        for rows in chunks:
+            parts[-1].append(to_bytes(numbered(rows, start=start)))
+            start += rows
+    rdd = spark.sparkContext.parallelize(parts, len(parts)).flatMap(lambda part: part)
+    return DistributedDataSet(spark, rdd, **known)
+
+
+def contents(export: sw.data.ExportedDataSet) -> list[list[int]]:
+    files = [from_bytes(Path(path).read_bytes()) for path in export.paths]
+    for file, listed in zip(files, export.manifest.files, strict=True):
+        assert len(file) == listed.examples
+    return [file.labels["labels"].tolist() for file in files]
+
+
+@pytest.mark.parametrize("partitions", [1, 7])
+def test_an_awkward_mix_of_sizes_gives_100_files_of_5(
+    spark: Any, tmp_path: Path, partitions: int
+) -> None:
+    sizes = [10, *[5] * 49, *[1, 1, 3] * 49]
+    mixed = [int(n) for n in np.random.default_rng(0).permutation(sizes)]
+    parts = [mixed[i::partitions] for i in range(partitions)]
+    export = partitioned(spark, parts).export(str(tmp_path / "e"), batch_size=5)
+    found = contents(export)
+    assert [len(file) for file in found] == [5] * 100
+    assert sorted(n for file in found for n in file) == list(range(500))
+
+
+def test_one_file_of_the_whole_export_is_smaller_and_order_is_kept(
+    spark: Any, tmp_path: Path
+) -> None:
+    data = partitioned(spark, [[3, 4], [], [9], [1, 1], [0, 5]])
+    export = data.export(str(tmp_path / "e"), batch_size=4, files_per_folder=2)
+    assert contents(export) == [
+        [0, 1, 2, 3],
+        [7, 8, 9, 10],
+        [11, 12, 13, 14],
+        [18, 19, 20, 21],
+        # What was left of the partitions, in their order.
+        [4, 5, 6, 15],
+        [16, 17, 22],
+    ]
+    files = sorted(str(p.relative_to(tmp_path / "e")) for p in tmp_path.rglob("*") if p.is_file())
+    assert len(files) == 7
+    assert not [name for name in files if "leftover" in name or ".tmp" in name]
+    read = sw.data.from_minibatches(spark, export, partitions=3)
+    assert read.is_counted
+    assert sorted(read.collect().labels["labels"].tolist()) == list(range(23))
+    assert sum(read.partition_counts()) == 23
+
+
+def test_a_manifest_tells_what_was_exported(spark: Any, tmp_path: Path) -> None:
+    data = partitioned(spark, [[5], [5]], fingerprint="f", class_names={"labels": ("a", "b")})
+    export = data.export(str(tmp_path / "e"), batch_size=4)
+    manifest = export.manifest
+    assert (manifest.examples, manifest.batch_size, manifest.fingerprint) == (10, 4, "f")
+    assert manifest.columns["features/features"] == ("float32", (1,))
+    assert manifest.versions["sparkwright"]
+    read = sw.data.from_minibatches(spark, str(tmp_path / "e"))
+    assert read.class_names == {"labels": ("a", "b")}
+    assert read.fingerprint is not None
+    assert read.fingerprint == sw.data.from_minibatches(spark, export).fingerprint
+
+
+class FailsOnce:
+    """Raises in the middle of a partition, at its first attempt."""
+
+    def __init__(self, *, attempts: int) -> None:
+        self.attempts = attempts
+
+    def __call__(self, index: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        for number, chunk in enumerate(chunks):
+            if index == 1 and number == 3 and context.attemptNumber() < self.attempts:
+                raise OSError("the disk is gone")
+            yield chunk
+
+
+def test_a_task_that_is_tried_again_doubles_nothing(spark: Any, tmp_path: Path) -> None:
+    data = partitioned(spark, [[7] * 6, [7] * 6])
+    failing = data.derive(data.rdd.mapPartitionsWithIndex(FailsOnce(attempts=1)), step="")
+    export = failing.export(str(tmp_path / "e"), batch_size=4)
+    found = contents(export)
+    assert [len(file) for file in found] == [4] * 21
+    assert sorted(n for file in found for n in file) == list(range(84))
+    written = {str(path) for path in tmp_path.rglob("*.arrow")}
+    assert written == set(export.paths)
+
+
+def test_an_export_that_fails_leaves_nothing(spark: Any, tmp_path: Path) -> None:
+    data = partitioned(spark, [[7] * 6, [7] * 6])
+    failing = data.derive(data.rdd.mapPartitionsWithIndex(FailsOnce(attempts=99)), step="")
+    with pytest.raises(sw.WorkerError, match="the disk is gone"):
+        failing.export(str(tmp_path / "e"), batch_size=4)
+    assert not (tmp_path / "e").exists()
+
+
+def test_an_export_of_the_same_data_is_used_again(spark: Any, tmp_path: Path) -> None:
+    url = str(tmp_path / "e")
+    data = partitioned(spark, [[5], [6]], fingerprint="one")
+    first = data.export(url, batch_size=4)
+    assert not first.reused
+    again = data.export(url, batch_size=4, overwrite=True)
+    assert again.reused
+    assert again.manifest == first.manifest
+    assert "nothing written" in str(again)
+    other = partitioned(spark, [[3]], fingerprint="two")
+    for refused, options in (
+        (other, {"batch_size": 4}),
+        (data, {"batch_size": 2}),
+        (data, {"batch_size": 4, "reuse": False}),
+        (partitioned(spark, [[3]]), {"batch_size": 4}),
+    ):
+        with pytest.raises(sw.ConfigurationError, match="overwrite=True"):
+            refused.export(url, **options)
+    Path(first.paths[0]).unlink()
+    with pytest.raises(sw.ConfigurationError, match="1 of its files are missing"):
+        data.export(url, batch_size=4)
+    new = other.export(url, batch_size=4, overwrite=True)
+    assert not new.reused
+    assert contents(new) == [[0, 1, 2]]
+    assert {str(path) for path in tmp_path.rglob("*.arrow")} == set(new.paths)
+
+
+def test_data_that_cannot_be_exported_is_told(spark: Any, tmp_path: Path) -> None:
+    url = str(tmp_path / "e")
+    context = spark.sparkContext
+    two = [[to_bytes(DataSet(np.zeros((3, n)), np.zeros(3)))] for n in (2, 5)]
+    sequences = DistributedDataSet(spark, context.parallelize(two, 2).flatMap(lambda p: p))
+    with pytest.raises(sw.DataError, match=r"float64\[2\].*float64\[5\].*\.padded\(\)"):
+        sequences.export(url, batch_size=2)
+    with pytest.raises(sw.DataError, match="at least one example"):
+        partitioned(spark, [[0], []]).export(url, batch_size=2)
+    assert find_export(url) is None
+    assert not Path(url).exists()
+
+
+def test_what_is_skipped_while_reading_is_counted(spark: Any, tmp_path: Path) -> None:
+    export = partitioned(spark, [[4] * 6]).export(str(tmp_path / "e"), batch_size=4)
+    Path(export.paths[2]).write_bytes(b"")
+    Path(export.paths[4]).unlink()
+    with pytest.raises(sw.DataError, match="minibatch-00000"):
+        sw.data.from_minibatches(spark, export).collect()
+    read = sw.data.from_minibatches(spark, export, on_error="skip")
+    assert read.count() == 16
+    assert read.skipped().counts == {"missing file": 1, "unreadable file": 1}
+    again = read.export(str(tmp_path / "again"), batch_size=5)
+    assert again.manifest.skipped.total == 2
+    assert [len(file) for file in contents(again)] == [5, 5, 5, 1]
+
+
+def test_an_rdd_of_paths_keeps_its_partitions(spark: Any, tmp_path: Path) -> None:
+    export = partitioned(spark, [[20]]).export(str(tmp_path / "e"), batch_size=4)
+    paths = sw.data.list_paths(str(tmp_path / "e"), spark=spark)
+    paths.saveAsTextFile(str(tmp_path / "paths"))
+    read = sw.data.from_minibatches(spark, spark.sparkContext.parallelize(export.paths, 3))
+    assert read.rdd.getNumPartitions() == 3
+    assert read.collect().labels["labels"].tolist() == list(range(20))
+    read = sw.data.from_minibatches(spark, str(tmp_path / "paths"))
+    assert read.collect().labels["labels"].tolist() == list(range(20))
+
+
+def test_executors_that_see_another_file_are_named(spark: Any, tmp_path: Path) -> None:
+    import socket
+
+    import fsspec
+
+    (tmp_path / "file").write_bytes(b"1")
+    url = str(tmp_path / "file")
+    ask_executors(spark, url, digest_of(url))
+    with pytest.raises(sw.ConfigurationError, match="another file is there") as caught:
+        ask_executors(spark, url, "")
+    assert socket.gethostname() in str(caught.value)
+    # Each process has a memory of its own.
+    fsspec.filesystem("memory").pipe_file("/seen/by/the/driver", b"1")
+    with pytest.raises(sw.ConfigurationError, match="does not exist"):
+        ask_executors(
+            spark, "memory://seen/by/the/driver", digest_of("memory://seen/by/the/driver")
+        )
+    check_visible(spark, "memory://seen/by/the/driver")  # a local master is not asked
