@@ -1,14 +1,19 @@
 """One CSV file a sequence: what becomes of it equals pandas and NumPy, exactly."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, strategies as st
 
 import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.data._csv_steps import CsvFormat
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._sequence_options import completed, prepared
 from sparkwright.data._sequence_pairs import natural_key
 
 LENGTHS = (3, 5, 2, 4)
@@ -26,7 +31,24 @@ def written(
     return str(folder / name), [frame.to_numpy(np.float32) for frame in frames]
 
 
-def padded(arrays: Sequence[Any], length: int, *, at_end: bool) -> Any:
+def texts(folder: Path, name: str, *contents: str) -> str:
+    (folder / name).mkdir()
+    for number, content in enumerate(contents):
+        (folder / name / f"{number}.csv").write_text(content)
+    return str(folder / name)
+
+
+def read(url: str, **options: Any) -> DataSet:
+    """What `from_csv_sequences` does, on this machine alone."""
+    given = {o: options.pop(o) for o in ("delimiter", "skip_lines", "header") if o in options}
+    reader, pairs = prepared(url, layout=CsvFormat(**given), **options)
+    urls = [(file.url, None if other is None else other.url) for file, other in pairs]
+    if not reader.length or reader.classes == "infer":
+        reader = completed(reader, reader.survey(urls, "raise"), url)
+    return DataSet.concatenate(list(reader(urls, SkipLog("raise"))))
+
+
+def padded(arrays: Iterable[Any], length: int, *, at_end: bool = False) -> Any:
     """By NumPy, one at a time."""
 
     def one(array: Any) -> Any:
@@ -37,31 +59,211 @@ def padded(arrays: Sequence[Any], length: int, *, at_end: bool) -> Any:
     return np.stack([one(array) for array in arrays])
 
 
+def masks(arrays: Iterable[Any], length: int, *, at_end: bool = False) -> Any:
+    return padded([np.ones(len(a), np.bool_) for a in arrays], length, at_end=at_end)
+
+
 @pytest.mark.spark
 def test_sequences_of_different_length_get_masks(spark: Any, tmp_path: Path) -> None:
     url, arrays = written(tmp_path, "x")
     data = sw.data.from_csv_sequences(spark, url, partitions=2)
     found = data.collect()
-    np.testing.assert_array_equal(found.features["features"], padded(arrays, 5, at_end=False))
-    ones = [np.ones(n, np.bool_) for n in LENGTHS]
-    np.testing.assert_array_equal(found.features_masks["features"], padded(ones, 5, at_end=False))
+    np.testing.assert_array_equal(found.features["features"], padded(arrays, 5))
+    np.testing.assert_array_equal(found.features_masks["features"], masks(arrays, 5))
     assert found.features["features"].dtype == np.float32
     assert data.rdd.getNumPartitions() == 2
     assert not found.labels
+    again = sw.data.from_csv_sequences(spark, url, partitions=3)
+    assert data.fingerprint == again.fingerprint
+    longer = sw.data.from_csv_sequences(spark, url, length=6)
+    assert longer.fingerprint != data.fingerprint
+
+
+@pytest.mark.spark
+def test_many_little_files_are_few_records_of_spark(spark: Any, tmp_path: Path) -> None:
+    names = ["up", "down"] * 300
+    (tmp_path / "many").mkdir()
+    for number, name in enumerate(names):
+        (tmp_path / "many" / f"{number}.csv").write_text(f"{number},{name}\n{number},{name}\n")
+    data = sw.data.from_csv_sequences(
+        spark, str(tmp_path / "many"), labels="f1", label_per="sequence", classes="infer"
+    )
+    assert data.rdd.count() == 4
+    found = data.collect()
+    np.testing.assert_array_equal(found.features["features"][:, 1, 0], np.arange(600))
+    np.testing.assert_array_equal(found.labels["labels"], np.tile([1, 0], 300))
+    assert data.class_names == {"labels": ("down", "up")}
+    assert not found.features_masks  # all have two steps
+
+
+@pytest.mark.spark
+def test_what_is_skipped_is_counted_and_sets_no_length(spark: Any, tmp_path: Path) -> None:
+    url = texts(tmp_path, "x", "1\n2\n", "1\n2\n3\nfour\n", "5\n6\n", "")
+    data = sw.data.from_csv_sequences(spark, url, on_error="skip")
+    assert data.collect().features["features"][:, :, 0].tolist() == [[1, 2], [5, 6]]
+    assert data.skipped().counts == {"not a number": 1, "empty": 1}
+    with pytest.raises(sw.DataError, match=r"1\.csv, line 4"):
+        sw.data.from_csv_sequences(spark, url)
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("align", ["start", "end"])
-def test_labels_of_another_length_are_aligned(spark: Any, tmp_path: Path, align: Any) -> None:
+def test_padded_brings_chunks_of_different_length_to_one(spark: Any, align: Any) -> None:
+    lengths = [2, 4, 4, 3, 1]
+    arrays = [np.full((n, 2), n, np.float32) for n in lengths]
+    parts = [DataSet(a[None], np.full((1, len(a)), len(a), np.int32)) for a in arrays]
+    data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, 2))
+    found = data.padded(align=align).collect()
+    at_end = align == "end"
+    np.testing.assert_array_equal(found.features["features"], padded(arrays, 4, at_end=at_end))
+    np.testing.assert_array_equal(found.features_masks["features"], masks(arrays, 4, at_end=at_end))
+    np.testing.assert_array_equal(found.labels_masks["labels"], masks(arrays, 4, at_end=at_end))
+    assert data.padded(6).collect().features["features"].shape == (5, 6, 2)
+    with pytest.raises(sw.DataError, match=r"4 steps\. Received: length=3"):
+        data.padded(3)
+    with pytest.raises(sw.ConfigurationError, match=r"Received: \['z'\]"):
+        data.padded(names=["z"])
+
+
+@pytest.mark.spark
+def test_padded_leaves_what_has_one_length(spark: Any) -> None:
+    data = sw.data.from_arrays(spark, np.ones((4, 3, 2)), np.ones((4, 3)))
+    assert data.padded() is data
+    with pytest.raises(sw.ConfigurationError, match="Give `names`"):
+        data.padded(5)
+    longer = data.padded(5, names=["features"]).collect()
+    assert longer.features["features"].shape == (4, 5, 2)
+    assert longer.labels["labels"].shape == (4, 3)
+
+
+@pytest.mark.parametrize("align", ["start", "end"])
+def test_labels_of_another_length_are_aligned(tmp_path: Path, align: Any) -> None:
     url, arrays = written(tmp_path, "x")
     labels_url, labels = written(tmp_path, "y", (4, 5, 1, 2), columns=2, seed=1)
-    found = sw.data.from_csv_sequences(spark, url, labels_url=labels_url, align=align).collect()
+    found = read(url, labels_url=labels_url, align=align)
     at_end = align == "end"
     np.testing.assert_array_equal(found.features["features"], padded(arrays, 5, at_end=at_end))
+    np.testing.assert_array_equal(found.features_masks["features"], masks(arrays, 5, at_end=at_end))
     np.testing.assert_array_equal(found.labels["labels"], padded(labels, 5, at_end=at_end))
-    ones = [np.ones(len(array), np.bool_) for array in labels]
-    np.testing.assert_array_equal(found.labels_masks["labels"], padded(ones, 5, at_end=at_end))
+    np.testing.assert_array_equal(found.labels_masks["labels"], masks(labels, 5, at_end=at_end))
 
 
-def test_natural_order_counts() -> None:
-    assert sorted(["a10", "a9", "b1", "a"], key=natural_key) == ["a", "a9", "a10", "b1"]
+def test_shorter_labels_have_a_mask_and_the_features_one_of_ones(tmp_path: Path) -> None:
+    url, _ = written(tmp_path, "x", (4, 4))
+    labels_url, _ = written(tmp_path, "y", (2, 4), columns=1)
+    found = read(url, labels_url=labels_url, align="end")
+    assert found.features_masks["features"].all()
+    assert found.labels_masks["labels"].tolist() == [[False, False, True, True], [True] * 4]
+
+
+def test_equal_lengths_need_no_masks(tmp_path: Path) -> None:
+    url, arrays = written(tmp_path, "x", (4, 4))
+    labels_url, labels = written(tmp_path, "y", (4, 4), columns=1, seed=2)
+    found = read(url, labels_url=labels_url)
+    np.testing.assert_array_equal(found.features["features"], arrays)
+    np.testing.assert_array_equal(found.labels["labels"], [a[:, 0] for a in labels][:2])
+    assert not found.features_masks
+    assert not found.labels_masks
+
+
+def test_labels_stand_in_the_same_file(tmp_path: Path) -> None:
+    url, arrays = written(tmp_path, "x")
+    found = read(url, labels=-1)
+    np.testing.assert_array_equal(found.features["features"], padded([a[:, :2] for a in arrays], 5))
+    np.testing.assert_array_equal(found.labels["labels"], padded([a[:, 2] for a in arrays], 5))
+    np.testing.assert_array_equal(found.labels_masks["labels"], masks(arrays, 5))
+    several = read(url, labels=[1, 2], features=["f0", "f1"])
+    np.testing.assert_array_equal(several.labels["labels"], padded([a[:, 1:] for a in arrays], 5))
+    assert several.features["features"].shape == (4, 5, 2)
+
+
+def test_a_label_per_sequence_is_the_last_of_its_file(tmp_path: Path) -> None:
+    url, arrays = written(tmp_path, "x")
+    found = read(url, labels="f0", label_per="sequence")
+    np.testing.assert_array_equal(found.labels["labels"], [a[-1, 0] for a in arrays])
+    both = read(url, labels=["f0", "f1"], label_per="sequence")
+    np.testing.assert_array_equal(both.labels["labels"], [a[-1, :2] for a in arrays])
+    assert not both.labels_masks
+    assert "features" in both.features_masks
+
+
+def test_a_label_per_sequence_is_the_only_line_of_a_file_of_labels(tmp_path: Path) -> None:
+    url, _ = written(tmp_path, "x")
+    labels_url = texts(tmp_path, "y", "2\n", "0\n", "1\n", "2\n")
+    found = read(url, labels_url=labels_url, label_per="sequence", classes=3, pair_by="order")
+    assert found.labels["labels"].tolist() == [2, 0, 1, 2]
+    assert found.labels["labels"].dtype == np.int32
+
+
+def test_classes_of_each_step(tmp_path: Path) -> None:
+    url = texts(tmp_path, "x", "1,up\n2,down\n", "3,up\n", "4,level\n5,up\n")
+    found = read(url, labels=1, classes=["up", "down", "level"])
+    assert found.labels["labels"].tolist() == [[0, 1], [0, 0], [2, 0]]
+    hot = read(url, labels="f1", classes="infer", one_hot=True)
+    assert hot.labels["labels"].shape == (3, 2, 3)
+    assert hot.labels["labels"].dtype == np.float32
+    names = ["down", "level", "up"]
+    assert hot.labels["labels"][0].tolist() == np.eye(3)[[names.index("up"), 0]].tolist()
+    assert not hot.labels["labels"][1, 1].any()  # padding belongs to no class
+    listed = read(url, labels=["f1"], classes="infer")
+    assert listed.labels["labels"].shape == (3, 2, 1)
+
+
+def test_classes_that_are_numbers_are_in_the_order_of_numbers(tmp_path: Path) -> None:
+    url = texts(tmp_path, "x", "1,10\n", "1,9\n", "1,-1\n")
+    found = read(url, labels=1, classes="infer", label_per="sequence")
+    assert found.labels["labels"].tolist() == [2, 1, 0]
+
+
+def test_header_lines_delimiter_and_quotes(tmp_path: Path) -> None:
+    url = texts(tmp_path, "x", '# a\n# b\nt;"x;y";z\n1;2;"3"\n\n4;5;6\r\n', "#\n#\nt;x;y\n")
+    Path(url, "1.csv").write_text('# c\n# d\nt;"x;y";z\n7;8;9')
+    found = read(url, header=True, skip_lines=2, delimiter=";", features=["x;y", "t"])
+    expected = [
+        pd.read_csv(Path(url, f"{i}.csv"), sep=";", skiprows=2)[["x;y", "t"]].to_numpy(np.float32)
+        for i in range(2)
+    ]
+    np.testing.assert_array_equal(found.features["features"], padded(expected, 2))
+
+
+def test_a_given_length_always_has_masks_and_cuts_if_told(tmp_path: Path) -> None:
+    url, arrays = written(tmp_path, "x")
+    found = read(url, length=3, truncate=True)
+    np.testing.assert_array_equal(found.features["features"], padded([a[:3] for a in arrays], 3))
+    ends = read(url, length=3, truncate=True, align="end")
+    np.testing.assert_array_equal(
+        ends.features["features"], padded([a[-3:] for a in arrays], 3, at_end=True)
+    )
+    assert read(url, length=5).features_masks["features"].sum() == sum(LENGTHS)
+
+
+def test_files_pair_by_name_in_natural_order(tmp_path: Path) -> None:
+    url, arrays = written(tmp_path, "x")
+    labels_url, labels = written(tmp_path, "y", LENGTHS, columns=1, seed=3)
+    for path in sorted(Path(labels_url).iterdir()):
+        path.rename(path.with_suffix(".txt"))
+    found = read(url, labels_url=f"{labels_url}/*.txt")
+    np.testing.assert_array_equal(found.labels["labels"], padded([a[:, 0] for a in labels], 5))
+    np.testing.assert_array_equal(found.features["features"], padded(arrays, 5))
+
+
+@given(st.lists(st.integers(0, 10**12), unique=True))
+def test_natural_order_counts(numbers: list[int]) -> None:
+    names = [f"part{number}.csv" for number in numbers]
+    assert sorted(names, key=natural_key) == [f"part{n}.csv" for n in sorted(numbers)]
+
+
+@given(st.lists(st.text(max_size=6)))
+def test_natural_order_takes_any_name(names: list[str]) -> None:
+    assert sorted(sorted(names, key=natural_key)) == sorted(names)
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=9), st.integers(1, 200))
+def test_however_many_go_at_once_the_examples_are_the_same(
+    tmp_path_factory: Any, lengths: list[int], at_once: int
+) -> None:
+    url, arrays = written(tmp_path_factory.mktemp("some"), "x", lengths, columns=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sparkwright.data._sequence_reader.CHUNK_BYTES", at_once)
+        found = read(url)
+    np.testing.assert_array_equal(found.features["features"], padded(arrays, max(lengths)))

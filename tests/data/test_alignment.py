@@ -1,0 +1,102 @@
+"""Padding and masks against NumPy, a sequence at a time."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from sparkwright.data import DataSet
+from sparkwright.data._alignment import LengthRange, check_alignment, pad, pad_dataset
+from sparkwright.data._padding import Lengths
+from sparkwright.errors import ConfigurationError
+
+LENGTHS = st.lists(st.integers(0, 9), min_size=0, max_size=12)
+ALIGN: Any = st.sampled_from(["equal_length", "start", "end"])
+
+
+@given(LENGTHS, st.integers(1, 12), ALIGN, st.integers(1, 3))
+def test_padding_equals_one_sequence_at_a_time(
+    lengths: list[int], length: int, align: Any, width: int
+) -> None:
+    steps = np.arange(1, 1 + sum(lengths) * width, dtype=np.float32).reshape(-1, width)
+    values, mask = pad(steps, np.array(lengths, int), length, align=align)
+    assert values.shape == (len(lengths), length, width)
+    assert mask.dtype == np.bool_
+    start = 0
+    for number, count in enumerate(lengths):
+        mine, start = steps[start : start + count], start + count
+        kept = mine[-length:] if align == "end" else mine[:length]
+        at = slice(length - len(kept), length) if align == "end" else slice(len(kept))
+        expected, expected_mask = np.zeros((length, width)), np.zeros(length, np.bool_)
+        expected[at], expected_mask[at] = kept, True
+        np.testing.assert_array_equal(values[number], expected)
+        np.testing.assert_array_equal(mask[number], expected_mask)
+
+
+@given(LENGTHS, st.integers(0, 5), ALIGN)
+def test_what_the_mask_keeps_is_what_came_in(lengths: list[int], spare: int, align: Any) -> None:
+    steps = np.arange(sum(lengths))
+    length = max([1, *lengths]) + spare
+    values, mask = pad(steps, np.array(lengths, int), length, align=align)
+    np.testing.assert_array_equal(values[mask], steps)
+    assert not values[~mask].any()
+
+
+@given(st.lists(st.integers(0, 50)), st.lists(st.integers(0, 50)))
+def test_ranges_of_parts_add_up_to_that_of_the_whole(a: list[int], b: list[int]) -> None:
+    assert LengthRange.of(a) + LengthRange.of(b) == LengthRange.of(a + b)
+    assert LengthRange.of(a).is_uniform == (len(set(a)) < 2)
+
+
+def steps_of(length: int, *, mask: Any = None) -> DataSet:
+    return DataSet(
+        {"x": np.ones((2, length, 3), np.float32), "fixed": np.ones((2, 4))},
+        {"y": np.ones((2, length), np.int32)},
+        features_masks=None if mask is None else {"x": mask},
+    )
+
+
+def test_examples_of_one_length_are_lengthened_with_masks() -> None:
+    found = pad_dataset(steps_of(2), ["x", "y"], 3, align="start", masked=True)
+    assert found.features["x"][0].tolist() == [[1] * 3, [1] * 3, [0] * 3]
+    assert found.labels["y"].tolist() == [[1, 1, 0]] * 2
+    assert found.features["fixed"].shape == (2, 4)
+    assert found.features_masks["x"].tolist() == [[True, True, False]] * 2
+    assert found.labels_masks["y"].tolist() == [[True, True, False]] * 2
+
+
+def test_masks_that_were_there_stay() -> None:
+    mask = np.array([[1, 0], [1, 1]], np.float32)
+    found = pad_dataset(steps_of(2, mask=mask), ["x", "y"], 3, align="end", masked=True)
+    assert found.features_masks["x"].tolist() == [[0, 1, 0], [0, 1, 1]]
+    assert found.features_masks["x"].dtype == np.float32
+
+
+def test_a_mask_of_whole_labels_is_spread_over_the_steps() -> None:
+    part = DataSet(np.ones((2, 2, 1)), np.ones((2, 2)), labels_masks=np.array([1, 0]))
+    found = pad_dataset(part, ["labels"], 3, align="start", masked=True)
+    assert found.labels_masks["labels"].tolist() == [[1, 1, 0], [0, 0, 0]]
+
+
+def test_nothing_is_padded_and_no_mask_made_where_all_is_well() -> None:
+    found = pad_dataset(steps_of(2), ["x", "y"], 2, align="start", masked=False)
+    assert found.layout == steps_of(2).layout
+
+
+def test_what_differs_in_length_is_a_sequence() -> None:
+    found = Lengths.of(steps_of(2)) + Lengths.of(steps_of(5))
+    assert found.sequences() == ["x", "y"]
+    assert Lengths.of(steps_of(2)).sequences() == []
+    assert Lengths.of(steps_of(2, mask=np.ones((2, 2)))).sequences() == ["x"]
+
+
+@pytest.mark.parametrize("length", [0, -3, 2.5, True, "5"])
+def test_a_length_is_a_count(length: Any) -> None:
+    with pytest.raises(ConfigurationError, match=rf"Received: length={length!r}"):
+        check_alignment("start", length)
+
+
+def test_alignment_takes_three_words() -> None:
+    with pytest.raises(ConfigurationError, match="align='left'"):
+        check_alignment("left")

@@ -1,0 +1,235 @@
+"""Files and options that no sequence can be made of: each error says what and where."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkwright.data import Skipped
+from sparkwright.data._csv_steps import CsvFormat
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._sequence_options import completed, prepared
+from sparkwright.errors import ConfigurationError, DataError
+
+GOOD = b"1,2\n3,4\n"
+
+
+def read(url: str, log: SkipLog, on_error: Any, **options: Any) -> list[Any]:
+    formats = ("delimiter", "quote", "skip_lines", "header")
+    layout = CsvFormat(**{name: options.pop(name) for name in formats if name in options})
+    reader, pairs = prepared(url, layout=layout, on_error=on_error, **options)
+    urls = [(file.url, None if other is None else other.url) for file, other in pairs]
+    if not reader.length or reader.classes == "infer":
+        reader = completed(reader, reader.survey(urls, on_error), url)
+    return list(reader(urls, log))
+
+
+CASES: dict[str, tuple[bytes, dict[str, Any], str, str]] = {
+    # id: content of the second of three files, options, reason, what the error says
+    "text": (b"1,2\n3,x\n", {}, "not a number", r"'x' in .*1\.csv, line 2"),
+    "text after blank lines": (b"\n1,2\n\n3,x\n", {}, "not a number", r"1\.csv, line 4"),
+    "two numbers in one field": (b"1,2 3\n", {}, "not a number", r"'2 3' in .*line 1"),
+    "decimal comma": (b'1,"2,5"\n', {}, "not a number", r"'2,5' in .*line 1"),
+    "a megabyte": (b"1," + b"x" * 10**6 + b"\n", {}, "not CSV", r"field larger than .*line 1"),
+    "missing": (b"1,2\n3,\n", {}, "missing value", r"'' in column 'f1' of .*1\.csv, line 2"),
+    "NaN": (b"1,NaN\n", {}, "missing value", r"'NaN' in column 'f1' .*line 1"),
+    "null": (b"null,1\n", {}, "missing value", r"'null' in column 'f0' .*line 1"),
+    "too few": (b"1,2\n3\n", {}, "wrong number of columns", r"Received: 1 in .*1\.csv, line 2"),
+    "too many": (b"1,2,3\n", {}, "wrong number of columns", r"Received: 3 in .*1\.csv, line 1"),
+    "a million columns": (
+        b",".join([b"1"] * 10**6), {}, "wrong number of columns", r"Received: 1000000 in .*line 1",
+    ),
+    "other delimiter": (b"1;2\n3;4\n", {}, "wrong number of columns", r"Received: 1 in .*line 1"),
+    "empty": (b"", {}, "empty", r"none in .*1\.csv"),
+    "line ends alone": (b"\n\r\n\n", {}, "empty", r"none in .*1\.csv"),
+    "shorter than the head": (b"a\n", {"skip_lines": 1}, "empty", r"none in .*1\.csv"),
+    "a header alone": (b"a,b\n", {"header": True}, "empty", r"none in .*1\.csv"),
+    "another header": (b"a,c\n1,2\n", {"header": True}, "wrong header", r"Received: a, c in .*1\."),
+    "no header": (b"1,2\n3,4\n", {"header": True}, "wrong header", r"Received: 1, 2 in .*1\.csv"),
+    "text below a header": (b"a,b\n1,x\n", {"header": True}, "not a number", r"1\.csv, line 2"),
+    "invalid UTF-8": (b"1,2\n3,\xff\n", {}, "invalid UTF-8", r"byte 0xff in .*1\.csv, line 2"),
+    "UTF-16": ("1,2\n".encode("utf-16"), {}, "invalid UTF-8", r"byte 0xff in .*1\.csv, line 1"),
+    "binary": (bytes(range(256)), {}, "invalid UTF-8", r"byte 0x80 in .*1\.csv"),
+    "long text": (b"1," + b"x" * 10**4 + b"\n", {}, "not a number", r"'x{60}…' in .*line 1"),
+    "zeros": (b"\0" * 100, {}, "wrong number of columns", r"Received: 1 in .*1\.csv, line 1"),
+    "class too large": (
+        b"1,2\n1,3\n", {"labels": 1, "classes": 3}, "no such class", r"from 0 to 2.*3\.0.*line 2",
+    ),
+    "negative class": (b"1,-1\n", {"labels": 1, "classes": 9}, "no such class", r"-1\.0 .*line 1"),
+    "half a class": (b"1,1.5\n", {"labels": 1, "classes": 9}, "no such class", r"1\.5 .*line 1"),
+    "infinite class": (b"1,inf\n", {"labels": 1, "classes": 9}, "no such class", r"inf .*line 1"),
+    "unknown class": (
+        b"1,2\n1,z\n", {"labels": 1, "classes": ["2", "4", "6"]}, "no such class",
+        r"one of '2', '4', '6'\. Received: z in .*1\.csv, line 2",
+    ),
+    "a class that is missing": (
+        b"1,\n", {"labels": 1, "classes": "infer"}, "missing value", r"column 'f1' .*line 1",
+    ),
+    "too long": (b"1,2\n" * 3, {"length": 2}, "too long", r"3 in .*1\.csv.*truncate=True"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    content, options = request.param
+    good = b"#\n" + GOOD if options.get("skip_lines") else GOOD
+    good = b"a,b\n" + GOOD if options.get("header") else good
+    for name, text in (("0", good), ("1", content), ("2", good)):
+        (tmp_path / f"{name}.csv").write_bytes(text)
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("folder", "options", "reason", "says"),
+    [pytest.param((c[0], c[1]), *c[1:], id=name) for name, c in CASES.items()],
+    indirect=["folder"],
+)
+def test_a_bad_file_is_an_error_with_its_line_or_skipped_and_counted(
+    folder: str, options: dict[str, Any], reason: str, says: str
+) -> None:
+    options = {"length": 4, **options}
+    if options.get("classes") in (3, 9):
+        (Path(folder) / "0.csv").write_bytes(b"1,0\n")
+        (Path(folder) / "2.csv").write_bytes(b"1,1\n")
+    with pytest.raises(DataError, match=says):
+        read(folder, SkipLog("raise"), "raise", **options)
+    log = SkipLog("skip")
+    assert sum(map(len, read(folder, log, "skip", **options))) == 2
+    assert log.skipped.counts == {reason: 1}
+    assert "1.csv" in log.skipped.first[0]
+
+
+def test_a_file_that_vanishes_is_named(tmp_path: Path) -> None:
+    for name in "01":
+        (tmp_path / f"{name}.csv").write_bytes(GOOD)
+    reader, pairs = prepared(str(tmp_path), layout=CsvFormat(), length=2)
+    (tmp_path / "1.csv").unlink()
+    urls = [(file.url, None) for file, _ in pairs]
+    with pytest.raises(DataError, match=r"1\.csv does not exist"):
+        list(reader(urls, SkipLog("raise")))
+    log = SkipLog("skip")
+    assert [len(found) for found in reader(urls, log)] == [1]
+    assert log.skipped == Skipped.of("unreadable", log.skipped.first[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"delimiter": ""}, "delimiter=''"),
+        ({"delimiter": "abc"}, "delimiter='abc'"),
+        ({"delimiter": "\n"}, r"delimiter='\\n'"),
+        ({"delimiter": "é"}, "delimiter='é'"),
+        ({"delimiter": "7"}, "delimiter='7'"),
+        ({"delimiter": "."}, r"delimiter='\.'"),
+        ({"delimiter": None}, "delimiter=None"),
+        ({"delimiter": '"'}, "delimiter='\"'"),
+        ({"quote": "''"}, "quote=\"''\""),
+        ({"skip_lines": -1}, "skip_lines=-1"),
+        ({"skip_lines": 1.5}, r"skip_lines=1\.5"),
+        ({"header": "yes"}, "header='yes'"),
+        ({"labels": "f9"}, "'f9'"),
+        ({"labels": 2}, "Received: 2"),
+        ({"features": []}, "features"),
+        ({"labels": [0, 1]}, "features"),
+        ({"labels": 1, "classes": 1}, "classes=1"),
+        ({"labels": 1, "classes": ["a", "a"]}, "classes=\\['a', 'a'\\]"),
+        ({"labels": 1, "classes": "guess"}, "classes='guess'"),
+        ({"classes": 3}, "`classes` needs labels"),
+        ({"labels": [0, 1], "features": 0, "classes": 3}, "one column of labels. Received: 2"),
+        ({"labels": 1, "features": [0, 1], "classes": "infer"}, "cannot be a feature.*f1"),
+        ({"one_hot": True}, "`one_hot` needs `classes`"),
+        ({"label_per": "file"}, "'file'"),
+        ({"pair_by": "size"}, "'size'"),
+        ({"align": "middle"}, "align='middle'"),
+        ({"length": 0}, "length=0"),
+        ({"on_error": "ignore"}, "on_error='ignore'"),
+    ],
+    ids=lambda value: repr(value) if isinstance(value, dict) else "",
+)
+def test_an_option_that_cannot_be_meant_so_is_refused(
+    tmp_path: Path, options: dict[str, Any], says: str
+) -> None:
+    (tmp_path / "0.csv").write_bytes(GOOD)
+    with pytest.raises(ConfigurationError, match=says):
+        read(str(tmp_path), SkipLog("raise"), options.pop("on_error", "raise"), **options)
+
+
+def pairs_of(folder: Path, features: list[str], labels: list[str]) -> dict[str, Any]:
+    for name, files in (("x", features), ("y", labels)):
+        for file in files:
+            (folder / name / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name / file).write_bytes(b"1\n2\n")
+    return {"url": str(folder / "x"), "labels_url": str(folder / "y")}
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "pair_by", "says"),
+    [
+        (["a", "b", "c"], ["a", "c"], "name", r"no labels for .*x/b"),
+        (["a"], ["a", "b"], "name", r"no features for .*y/b"),
+        (["1/a", "2/a"], ["a"], "name", r"x/1/a and .*x/2/a"),
+        (["a", "b", "c"], ["d", "e"], "order", r"3 with features, 2 with labels.*x/c\."),
+        (["a"], ["d", "e"], "order", r"1 with features, 2 with labels.*y/e\."),
+    ],
+    ids=["no label", "no features", "a name twice", "order: too few", "order: too many"],
+)
+def test_files_that_do_not_pair_are_named(
+    tmp_path: Path, features: list[str], labels: list[str], pair_by: Any, says: str
+) -> None:
+    with pytest.raises(DataError, match=says):
+        prepared(**pairs_of(tmp_path, features, labels), layout=CsvFormat(), pair_by=pair_by)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "reason", "says"),
+    [
+        (b"1\n", {}, "lengths differ", r'2 in .*x/a\.csv, 1 in .*y/a\.csv.*align="start"'),
+        (b"1\n2\n3\n", {"length": 2, "align": "end"}, "too long", r"3 in .*y/a\.csv"),
+        (b"1\n2\n", {"label_per": "sequence"}, "several labels", r"2 in .*y/a\.csv"),
+        (b"1\nx\n", {}, "not a number", r"'x' in .*y/a\.csv, line 2"),
+        (b"", {}, "empty", r"y/a\.csv"),
+    ],
+    ids=["shorter", "too long", "several labels", "text", "empty"],
+)
+def test_bad_labels_in_files_of_their_own_are_named(
+    tmp_path: Path, content: bytes, options: dict[str, Any], reason: str, says: str
+) -> None:
+    urls = pairs_of(tmp_path, ["0.csv", "a.csv"], ["0.csv", "a.csv"])
+    (tmp_path / "y" / "a.csv").write_bytes(content)
+    if options.get("label_per"):
+        (tmp_path / "y" / "0.csv").write_bytes(b"1\n")
+    with pytest.raises(DataError, match=says):
+        read(urls["url"], SkipLog("raise"), "raise", labels_url=urls["labels_url"], **options)
+    log = SkipLog("skip")
+    found = read(urls["url"], log, "skip", labels_url=urls["labels_url"], **options)
+    assert sum(map(len, found)) == 1
+    assert log.skipped.counts == {reason: 1}
+
+
+@pytest.mark.parametrize("content", [b"", b"x\n"], ids=["empty", "text"])
+def test_files_that_are_all_bad_are_an_error_even_if_they_may_be_skipped(
+    tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "0.csv").write_bytes(content)
+    with pytest.raises(DataError, match="Received: none"):
+        read(str(tmp_path), SkipLog("skip"), "skip")
+
+
+def test_values_that_are_all_the_same_are_no_classes(tmp_path: Path) -> None:
+    (tmp_path / "0.csv").write_bytes(b"1,a\n2,a\n")
+    with pytest.raises(DataError, match=r"Received: 1, a, at"):
+        read(str(tmp_path), SkipLog("raise"), "raise", labels=1, classes="infer")
+
+
+def test_nothing_at_a_url_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        prepared(str(tmp_path / "nowhere"), layout=CsvFormat())
+    (tmp_path / "hollow").mkdir()
+    with pytest.raises(DataError, match=r"none at .*hollow"):
+        prepared(str(tmp_path / "hollow"), layout=CsvFormat())
+
+
+def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "0.csv").write_bytes(b"a,b,a\n1,2,3\n")
+    with pytest.raises(DataError, match=r"Received: a more than once"):
+        prepared(str(tmp_path), layout=CsvFormat(header=True))
