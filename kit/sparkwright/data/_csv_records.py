@@ -25,10 +25,10 @@ def line_count(text: bytes) -> int:
         >>> line_count(b"a\r\nb\nc\rd")
         3
     """
-    returns = text.count(b"\r")
-    if returns:
-        returns -= text.count(b"\r\n")
-    return text.count(b"\n") + returns
+    # Several times as fast as `bytes.count`, which looks for one after the other.
+    lines = int(np.count_nonzero(np.frombuffer(text, np.uint8) == _LINE_FEED))
+    returns = text.count(b"\r") if b"\r" in text else 0
+    return lines + returns - (text.count(b"\r\n") if returns else 0)
 
 
 def complete_end(block: bytes, *, delimiter: bytes, quote: bytes | None, multiline: bool) -> int:
