@@ -54,6 +54,8 @@ from ._sequences import from_csv_sequences as from_csv_sequences
 from ._skipped import Skipped as Skipped
 from ._table_schema import TableSchema as TableSchema
 from ._table_source import LocalTable as LocalTable
+from ._tfrecord_files import from_tfrecord as from_tfrecord
+from ._tfrecord_writing import write_tfrecord as write_tfrecord
 from ._to_minibatch_files import to_minibatch_files as to_minibatch_files
 from ._validation import validate as validate
 from ._validation_result import ValidationResult as ValidationResult

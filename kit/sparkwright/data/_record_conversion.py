@@ -7,6 +7,7 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
 
+from ._chunks import CHUNK_BYTES
 from ._dataset import Array, DataSet
 from ._example_records import NOTE, RecordLayout, decode_examples
 from ._hadoop_types import BYTES, decode_bytes, hadoop_type
@@ -19,8 +20,6 @@ Skip = Callable[[str, str], None]
 Decoders = Mapping[str, Callable[[bytes], Any]]
 # A DataSet, or the columns of one example without the axis of the examples.
 Example = DataSet | Mapping[str, Array]
-# As many bytes of values are decoded in one go.
-_TOGETHER_BYTES = 1 << 20
 
 
 class RecordConversion:
@@ -80,7 +79,7 @@ class RecordConversion:
         for record in records:
             group.append(record)
             size_bytes += len(record[2])
-            if size_bytes >= _TOGETHER_BYTES:
+            if size_bytes >= CHUNK_BYTES:
                 yield from self._together(group, skip)
                 group, size_bytes = [], 0
         yield from self._together(group, skip)
@@ -110,8 +109,7 @@ class RecordConversion:
             try:
                 found = example_of(self._convert(self.key(record[1]), self._value(record[2])))
             except Exception as error:  # whatever a function of the user's raises
-                said = str(error) if isinstance(error, DataError) else _told(error)
-                self._tell(skip, record, said)
+                self._tell(skip, record, told(error))
             else:
                 yield found
 
@@ -161,22 +159,24 @@ def _array(group: str, value: Any) -> Array:
 
 
 def stacked(examples: Iterable[Example]) -> Iterator[DataSet]:
-    """DataSets as they are; columns of single examples joined while their shapes agree."""
+    """DataSets as they are; columns of single examples joined to chunks while shapes agree."""
     waiting: list[Mapping[str, Array]] = []
     layout: Any = None
+    size_bytes = 0
     for example in examples:
         if isinstance(example, DataSet):
             found = None
         else:
             found = {name: (array.dtype, array.shape) for name, array in example.items()}
-        if waiting and found != layout:
+        if waiting and (found != layout or size_bytes >= CHUNK_BYTES):
             yield _stack(waiting)
-            waiting = []
+            waiting, size_bytes = [], 0
         if isinstance(example, DataSet):
             yield example
         else:
             waiting.append(example)
             layout = found
+            size_bytes += sum(array.nbytes for array in example.values())
     if waiting:
         yield _stack(waiting)
 
@@ -244,5 +244,8 @@ def decoder_of(
     return hadoop_type(class_name, role=role, source=source).decode
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> str:
+    """What a function of the user's raised, in words."""
+    if isinstance(error, DataError):
+        return str(error)
     return f"`convert` must not fail. Received: {type(error).__name__}: {error}."
