@@ -1,0 +1,204 @@
+"""Columns chosen by name, position and range; schemas that fit together and round-trip."""
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from sparkwright.data import TableSchema
+from sparkwright.data._column_choice import ColumnChoice, in_order, select_columns
+from sparkwright.data._table_schema import listed
+from sparkwright.errors import ConfigurationError
+
+COLUMNS = ("a", "b", "c", "d", "e")
+
+
+def schema(values: Any = None, **options: Any) -> TableSchema:
+    return ColumnChoice(**options).schema(COLUMNS, values=values or {})
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ("c", "c"),
+        (0, "a"),
+        (-1, "e"),
+        (np.int64(1), "b"),
+        (np.array([2, 0]), "ca"),
+        (["e", 0, -2], "ead"),
+        (slice(1, 3), "bc"),
+        (slice("b", "d"), "bcd"),
+        (slice("d", None), "de"),
+        (slice(None, "b"), "ab"),
+        (slice(0, -1), "abcd"),
+        (slice(None, None, 2), "ace"),
+        (range(3, 5), "de"),
+        (["e", slice("a", "b"), range(2, 4)], "eabcd"),
+        (("b",), "b"),
+    ],
+)
+def test_columns_are_selected_in_the_order_of_the_choice(choice: Any, expected: str) -> None:
+    assert "".join(select_columns(COLUMNS, choice, option="features")) == expected
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ("z", r"`features` must select columns that are there\. Received: 'z', of the columns 'a'"),
+        (5, "Received: 5, of 5 columns"),
+        (-6, "Received: -6, of 5 columns"),
+        (["a", 0], "'a' more than once"),
+        (True, "names, positions or ranges of columns. Received: features=True"),
+        (1.5, "Received: features=1.5"),
+        (slice("a", "z"), "'z', of the columns"),
+        (slice(0, 2.5), "from a name or position to another"),
+        (range(3, 7), "Received: 5, of 5 columns"),
+    ],
+)
+def test_a_choice_that_selects_nothing_or_twice_is_refused(choice: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        select_columns(COLUMNS, choice, option="features")
+
+
+@given(st.integers(-6, 6), st.integers(-6, 6))
+def test_ranges_of_positions_select_as_python_does(first: int, last: int) -> None:
+    chosen = select_columns(COLUMNS, slice(first, last), option="features")
+    assert chosen == COLUMNS[first:last]
+
+
+def test_features_are_all_columns_but_labels_and_weights() -> None:
+    found = schema(labels=["b", -1], weights="c")
+    assert found.features == {"features": ("a", "d")}
+    assert found.labels == {"labels": ("b", "e")}
+    assert found.used == ("a", "d", "b", "e", "c")
+
+
+def test_inputs_and_outputs_may_have_names() -> None:
+    found = schema(features={"x": slice("a", "b"), "y": "c"}, labels={"p": "d", "q": ["e", "d"]})
+    assert found.features == {"x": ("a", "b"), "y": ("c",)}
+    assert found.labels == {"p": ("d",), "q": ("e", "d")}
+
+
+def test_classes_become_names_or_a_number_for_each_output() -> None:
+    found = schema(
+        labels={"p": "d", "q": "e", "r": "c"}, classes={"p": ["no", "yes"], "q": 3, "r": None}
+    )
+    assert found.classes == {"p": ("no", "yes"), "q": 3}
+    assert found.class_names == {"p": ("no", "yes")}
+    assert found.texts == {"d"}
+
+
+def test_numbers_may_be_names_of_classes() -> None:
+    assert schema(labels="e", classes=[3, 5]).classes == {"labels": ("3", "5")}
+    assert schema(labels="e", classes=range(1, 4)).classes == {"labels": ("1", "2", "3")}
+
+
+def test_what_is_to_be_inferred_is_known_before_there_is_a_schema() -> None:
+    choice = ColumnChoice(labels=["d", "e"], classes="infer", categories={"a": "infer", "b": ["x"]})
+    assert choice.to_infer(COLUMNS) == ("d", "e", "a")
+    found = choice.schema(COLUMNS, values={"d": ["10", "9"], "e": ["9", "8"], "a": ["u", "t"]})
+    assert found.classes == {"labels": ("8", "9", "10")}
+    assert found.categories == {"a": ("t", "u"), "b": ("x",)}
+
+
+def test_values_that_are_all_numbers_are_sorted_as_numbers() -> None:
+    assert in_order({"2", "10", "-1.5", "1e3"}) == ("-1.5", "2", "10", "1e3")
+    assert in_order({"2", "10", ""}) == ("", "10", "2")
+    assert in_order({"1", "1.0"}) == ("1", "1.0")
+
+
+def test_each_number_of_an_input_has_a_name() -> None:
+    found = ColumnChoice(features=["b", "a", "c"], categories={"a": ["x", "y"]}).schema(
+        COLUMNS, values={}, shapes={"c": (2, 2), "d": (7,)}
+    )
+    assert found.feature_names() == ("b", "a=x", "a=y", "c[0]", "c[1]", "c[2]", "c[3]")
+    assert sum(found.width(column) for column in found.features["features"]) == 7
+    assert found.shapes == {"c": (2, 2)}
+
+
+def test_a_schema_without_labels_reads_features_alone() -> None:
+    found = schema(labels="e", classes=["x"], one_hot=True, weights="a").without_labels()
+    assert found.used == ("b", "c", "d")
+    assert found.class_names == {}
+
+
+texts = st.text(min_size=1, max_size=4)
+
+
+@given(
+    st.lists(texts, min_size=4, max_size=8, unique=True),
+    st.lists(texts, min_size=1, max_size=5, unique=True),
+    st.one_of(st.integers(1, 100), st.lists(texts, min_size=1, unique=True)),
+    st.sampled_from(["error", "skip", 0.0, -1.5, math.nan]),
+)
+def test_a_schema_survives_json(columns: Any, values: Any, classes: Any, missing: Any) -> None:
+    choice = ColumnChoice(
+        labels=0, classes=classes, categories={columns[1]: values}, weights=2, missing=missing
+    )
+    before = choice.schema(columns, values={}, shapes={columns[3]: (2, 3)})
+    after = TableSchema.from_dict(json.loads(json.dumps(before.to_dict(), allow_nan=False)))
+    assert replace(after, missing=0) == replace(before, missing=0)
+    assert repr(after.missing) == repr(before.missing)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"name": "Other"},
+        {"name": "TableSchema"},
+        [],
+        None,
+        {"name": "TableSchema", "columns": 3},
+    ],
+)
+def test_what_is_no_schema_is_refused(content: Any) -> None:
+    with pytest.raises(ConfigurationError, match="must be what `TableSchema"):
+        TableSchema.from_dict(content)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"features": []}, "at least one column for each input"),
+        ({"labels": list(COLUMNS)}, "at least one column for each input"),
+        ({"labels": []}, "at least one column for each output"),
+        ({"classes": 3}, "`classes` needs `labels`"),
+        ({"labels": "e", "classes": 0}, "a number of at least 1, or different names"),
+        ({"labels": "e", "classes": True}, "a number of at least 1, or different names"),
+        ({"labels": "e", "classes": ["x", "x"]}, "a number of at least 1, or different names"),
+        ({"labels": "e", "classes": "guess"}, "classes='guess'"),
+        ({"labels": "e", "classes": []}, "`classes` must not be empty"),
+        ({"labels": "e", "classes": {"other": 2}}, "must name outputs of `labels`"),
+        ({"labels": "e", "one_hot": True}, "`one_hot` needs one label column with `classes`"),
+        ({"labels": ["d", "e"], "classes": 2, "one_hot": True}, "`one_hot` needs one label"),
+        ({"one_hot": 1}, "`one_hot` must be True or False"),
+        ({"categories": ["a"]}, "`categories` must be column -> values"),
+        ({"categories": {"z": ["x"]}}, "`categories` must select columns that are there"),
+        ({"categories": {"e": ["x"]}, "labels": "e"}, "among the features. Received: 'e'"),
+        ({"categories": {"a": []}}, "`categories` must not be empty"),
+        ({"categories": {"a": 3}}, "`categories` must be different values"),
+        ({"weights": "z"}, "`weights` must select columns that are there"),
+        ({"missing": "drop"}, "`missing` must be"),
+        ({"missing": math.inf}, "`missing` must be"),
+        ({"missing": True}, "`missing` must be"),
+        ({"features": ["a", "e"], "labels": "e", "classes": ["x"]}, "either as text or as numbers"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_refused(options: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        schema(**options)
+
+
+def test_column_names_must_differ() -> None:
+    with pytest.raises(ConfigurationError, match="'b' more than once"):
+        ColumnChoice().schema(["a", "b", "b"], values={})
+
+
+def test_long_lists_are_cut_in_messages() -> None:
+    assert listed([]) == "none"
+    assert listed(range(14)).endswith("11, … (2 more)")
