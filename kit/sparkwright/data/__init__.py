@@ -4,6 +4,7 @@ from ._arrow import from_bytes as from_bytes, row_count as row_count, to_bytes a
 from ._arrow_files import from_arrow as from_arrow, read_arrow as read_arrow
 from ._augmentation import Augmentation as Augmentation
 from ._chunks import batched as batched
+from ._column_statistics import ColumnStatistics as ColumnStatistics, Histogram as Histogram
 from ._csv import from_csv as from_csv, read_csv as read_csv
 from ._dataset import DataSet as DataSet, MultiDataSet as MultiDataSet
 from ._digits import digits as digits
@@ -52,6 +53,7 @@ from ._record_writing import (
 from ._saved_normalizer import load_normalizer as load_normalizer
 from ._sequences import from_csv_sequences as from_csv_sequences
 from ._skipped import Skipped as Skipped
+from ._statistics import DataStatistics as DataStatistics
 from ._table_schema import TableSchema as TableSchema
 from ._table_source import LocalTable as LocalTable
 from ._tfrecord_files import from_tfrecord as from_tfrecord

@@ -8,7 +8,7 @@ from sparkwright.errors import DataError
 from ._dataset import Array, DataSet
 
 # More different numbers than this are no classes.
-MAX_CLASSES = 100_000
+_MAX_CLASSES = 100_000
 
 
 def class_output(dataset: DataSet, output: str | None) -> str:
@@ -49,6 +49,29 @@ def class_numbers(dataset: DataSet, output: str) -> tuple[NDArray[np.int64], int
     one_hot = labels.dtype.kind == "f" and _is_one_hot(labels, mask)
     numbers = _one_hot_numbers(labels, output, mask) if one_hot else _whole(labels, output, mask)
     return numbers, labels.shape[-1] if one_hot else None
+
+
+def counted(numbers: NDArray[np.int64]) -> dict[int, int]:
+    """Class -> how often it occurs."""
+    classes, counts = np.unique(numbers, return_counts=True)
+    return dict(zip(classes.tolist(), counts.tolist(), strict=True))
+
+
+def added(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
+    """The counts of both together.
+
+    Raises:
+        DataError: if there are too many different numbers for classes.
+    """
+    total = dict(first)
+    for number, count in second.items():
+        total[number] = total.get(number, 0) + count
+    if len(total) > _MAX_CLASSES:
+        raise DataError(
+            f"labels with more than {_MAX_CLASSES:,} different values are no classes. Received: "
+            f"at least {len(total):,}."
+        )
+    return total
 
 
 def class_of_each_example(dataset: DataSet, output: str) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ._arrow import from_bytes, to_bytes
 from ._dataset import DataSet
@@ -17,6 +17,7 @@ from ._splitting import (
     split_stratified,
     split_to_equal_sizes,
 )
+from ._statistics import DataStatistics, label_balance_of, statistics_of
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -199,6 +200,43 @@ class DistributedDataSet:
     def count(self) -> int:
         """Examples in all."""
         return sum(self.partition_counts())
+
+    def statistics(
+        self, *, bins: int = 30, per_partition: bool = False, seed: int = 0
+    ) -> DataStatistics:
+        """Counts, missing values, range, mean, deviation, quantiles and histogram of each column.
+
+        A column is a position on the last axis of a feature or label array: a column of a table, a
+        feature of a sequence, a channel of an image. Masked steps and labels do not count. Two
+        passes over the data; one without histograms.
+
+        Args:
+            bins: of the histograms, from the smallest to the largest number; default 30; 0: none.
+            per_partition: of each partition too. Default False.
+            seed: of the sample that quantiles come from beyond 10,000 numbers a column; default 0.
+
+        Raises:
+            ConfigurationError: if `bins` is negative.
+            DataError: if there are no examples.
+        """
+        return statistics_of(self, bins=bins, per_partition=per_partition, seed=seed)
+
+    def label_balance(
+        self, label: str | None = None, *, per_partition: bool = False
+    ) -> dict[Any, int] | list[dict[Any, int]]:
+        """How many labels there are of each class, in one pass; masked ones do not count.
+
+        Args:
+            label: the output, with class numbers or one-hot; default None: the only one.
+            per_partition: one dict for each partition. Default False: one for all.
+
+        Returns:
+            Class -> count. Classes are numbers, or names where `class_names` are known.
+
+        Raises:
+            DataError: if the labels are no classes, or there are several outputs and no `label`.
+        """
+        return label_balance_of(self, label=label, per_partition=per_partition)
 
     def random_split(
         self, weights: Sequence[float], *, seed: int = 0, exact: bool = False

@@ -24,6 +24,8 @@ class Moments:
         squares: (columns,) float64 sum of squared distances from the mean.
         minimum: (columns,) float64; infinite where there is none.
         maximum: (columns,) float64; minus infinite where there is none.
+        mean_rest: (columns,) float64, what rounding left of the mean: without it, means far from 0
+            would cost the deviation its last digits.
     """
 
     count: NDArray[np.int64]
@@ -31,6 +33,7 @@ class Moments:
     squares: NDArray[np.float64]
     minimum: NDArray[np.float64]
     maximum: NDArray[np.float64]
+    mean_rest: NDArray[np.float64]
 
     @classmethod
     def of(cls, values: Array, valid: NDArray[np.bool_] | None = None) -> "Moments":
@@ -64,12 +67,14 @@ class Moments:
         # Golub and LeVeque, The American Statistician 37, 1983).
         rest = ones @ distance
         squares = np.einsum("ij,ij->j", distance, distance) - rest * rest / divisor
+        mean, mean_rest = _sum(mean, rest / divisor)
         return cls(
             count,
-            mean + rest / divisor,
+            mean,
             np.maximum(squares, 0.0),
             low.min(axis=0, initial=np.inf),
             high.max(axis=0, initial=-np.inf),
+            mean_rest,
         )
 
     def merge(self, other: "Moments") -> "Moments":
@@ -81,13 +86,15 @@ class Moments:
         """
         count = self.count + other.count
         share = other.count / np.maximum(count, 1)
-        delta = other.mean - self.mean
+        delta = (other.mean - self.mean) + (other.mean_rest - self.mean_rest)
+        mean, mean_rest = _sum(self.mean, delta * share + self.mean_rest)
         return Moments(
             count,
-            self.mean + delta * share,
+            mean,
             self.squares + other.squares + delta * delta * self.count * share,
             np.minimum(self.minimum, other.minimum),
             np.maximum(self.maximum, other.maximum),
+            mean_rest,
         )
 
     @property
@@ -95,6 +102,15 @@ class Moments:
         """(columns,) deviation of the population, as `np.std`; exactly 0 of equal numbers."""
         deviation = np.sqrt(self.squares / np.maximum(self.count, 1))
         return np.where(self.minimum == self.maximum, 0.0, deviation)
+
+
+def _sum(
+    large: NDArray[np.float64], small: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The sum and what rounding left of it (Knuth's two-sum)."""
+    total = large + small
+    part = total - large
+    return total, (large - (total - part)) + (small - part)
 
 
 def per_of(array: Array, mask: Array | None, wanted: str) -> Per:

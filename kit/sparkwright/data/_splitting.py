@@ -12,7 +12,7 @@ from sparkwright.errors import ConfigurationError, DataError
 
 from ._arrow import from_bytes, row_count, to_bytes
 from ._chunks import joined_chunks
-from ._classes import MAX_CLASSES, class_of_each_example, class_output
+from ._classes import added, class_of_each_example, class_output, counted
 from ._dataset import DataSet
 from ._random_blocks import RandomBlocks, order_of, partition_of
 from ._reducing import reduce_partitions
@@ -96,11 +96,11 @@ def split_stratified(
     check_seed(seed)
     check_weights(weights)
     found = reduce_partitions(
-        data, partial(_class_counts, label=label), _added, description="count classes"
+        data, partial(_class_counts, label=label), added, description="count classes"
     )
-    counts = [counted or {} for counted in found]
-    classes = sorted({number for counted in counts for number in counted})
-    totals = [sum(counted.get(number, 0) for counted in counts) for number in classes]
+    counts = [known or {} for known in found]
+    classes = sorted({number for known in counts for number in known})
+    totals = [sum(known.get(number, 0) for known in counts) for number in classes]
     quotas: Quotas = [{} for _ in counts]
     for index, (number, sizes) in enumerate(
         zip(classes, stratified_sizes(totals, weights), strict=True)
@@ -214,21 +214,7 @@ def _class_counts(
     chunk: DataSet, partition: int, start: int, *, label: str | None
 ) -> dict[int, int]:
     del partition, start
-    numbers = class_of_each_example(chunk, class_output(chunk, label))
-    classes, counts = np.unique(numbers, return_counts=True)
-    return dict(zip(classes.tolist(), counts.tolist(), strict=True))
-
-
-def _added(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
-    added = dict(first)
-    for number, count in second.items():
-        added[number] = added.get(number, 0) + count
-    if len(added) > MAX_CLASSES:
-        raise DataError(
-            f"labels with more than {MAX_CLASSES} different values are no classes. Received: at "
-            f"least {len(added)}. Use `random_split`."
-        )
-    return added
+    return counted(class_of_each_example(chunk, class_output(chunk, label)))
 
 
 def _example_bytes(data: "DistributedDataSet") -> int:

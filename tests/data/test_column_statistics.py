@@ -1,0 +1,167 @@
+"""Statistics that merge: any grouping gives what all at once gives, and that is NumPy's."""
+
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from hypothesis.extra import numpy as hnp
+
+from sparkwright.data import DataSet
+from sparkwright.data._column_statistics import (
+    QUANTILES,
+    ArraySummary,
+    bin_edges,
+    column_statistics,
+    histogram_counts,
+)
+from sparkwright.data._moments import Moments
+from sparkwright.data._row_sample import RowSample, priorities_of
+
+numbers = hnp.arrays(
+    np.float64,
+    st.tuples(st.integers(1, 40), st.integers(1, 3)),
+    elements=st.one_of(
+        st.floats(-1e6, 1e6), st.sampled_from([0.0, np.nan, np.inf, -np.inf, 1.0, 1.0])
+    ),
+)
+edges = st.lists(st.integers(0, 40), max_size=5)
+F = "features/features"
+
+
+def summary_of(array: Any, start: int = 0, *, size: int = 1000, **masks: Any) -> ArraySummary:
+    return ArraySummary.of(DataSet(array, **masks), F, partition=2, start=start, size=size, seed=1)
+
+
+def grouped(array: Any, cuts: list[int], *, backwards: bool, size: int = 1000) -> ArraySummary:
+    places = [0, *sorted(min(cut, len(array)) for cut in cuts), len(array)]
+    parts = [summary_of(array[a:b], a, size=size) for a, b in pairwise(places) if b > a]
+    if backwards:
+        return reduce(lambda total, part: part.merge(total), reversed(parts))
+    return reduce(lambda total, part: total.merge(part), parts)
+
+
+@given(numbers, edges, st.booleans(), st.sampled_from([3, 1000]))
+def test_summaries_merged_in_any_grouping_are_that_of_all_at_once(
+    array: Any, cuts: list[int], backwards: bool, size: int
+) -> None:
+    found, expected = (
+        grouped(array, cuts, backwards=backwards, size=size),
+        summary_of(array, size=size),
+    )
+    assert found.rows == expected.rows
+    for name in ("missing", "infinite", "zeros"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    for name in ("count", "minimum", "maximum"):
+        np.testing.assert_array_equal(getattr(found.moments, name), getattr(expected.moments, name))
+    np.testing.assert_allclose(found.moments.mean, expected.moments.mean, 1e-12, 1e-9)
+    np.testing.assert_allclose(found.moments.std, expected.moments.std, 1e-9, 1e-9)
+    np.testing.assert_array_equal(found.sample.priorities, expected.sample.priorities)
+    np.testing.assert_array_equal(found.sample.values, expected.sample.values)
+
+
+@given(numbers, edges)
+def test_statistics_equal_numpy(array: Any, cuts: list[int]) -> None:
+    summary = grouped(array, cuts, backwards=False)
+    for found, column in zip(column_statistics(F, summary), array.T, strict=True):
+        finite = column[np.isfinite(column)]
+        assert found.count == finite.size
+        assert found.missing == np.isnan(column).sum()
+        assert found.infinite == np.isinf(column).sum()
+        assert found.zeros == (column == 0).sum()
+        assert found.quantiles_exact
+        if finite.size:
+            assert (found.minimum, found.maximum) == (finite.min(), finite.max())
+            scale = max(np.abs(finite).max(), 1e-300)
+            assert found.mean == pytest.approx(finite.mean(), rel=1e-12, abs=1e-12 * scale)
+            assert found.std == pytest.approx(finite.std(), rel=1e-9, abs=1e-9 * scale)
+            quantiles = np.quantile(finite, QUANTILES)
+            np.testing.assert_array_equal(list(found.quantiles.values()), quantiles)
+        else:
+            assert found.mean is found.std is found.minimum is found.maximum is None
+            assert found.quantiles == {}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8])
+def test_mean_and_deviation_agree_with_numpy_to_twelve_digits(dtype: Any) -> None:
+    random = np.random.default_rng(0)
+    array = (random.normal(size=(50_000, 3)) * [1, 30, 7] + [100, 100, 1e4]).astype(dtype)
+    parts = [Moments.of(part) for part in np.array_split(array, 37)]
+    found = reduce(Moments.merge, parts)
+    wide = array.astype(np.float64)
+    np.testing.assert_allclose(found.mean, wide.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found.std, wide.std(axis=0), rtol=1e-12)
+
+
+def test_a_far_away_mean_costs_no_digits_of_the_deviation() -> None:
+    array = np.random.default_rng(0).normal(size=(10_000, 1)) + 1e9
+    found = reduce(Moments.merge, [Moments.of(part) for part in np.array_split(array, 9)])
+    np.testing.assert_allclose(found.std, array.std(axis=0), rtol=1e-12)
+
+
+def test_equal_numbers_deviate_by_nothing() -> None:
+    found = reduce(Moments.merge, [Moments.of(np.full((7, 1), 0.1)) for _ in range(3)])
+    assert found.std.tolist() == [0.0]
+
+
+@given(numbers, edges, st.integers(1, 12))
+def test_histograms_of_parts_add_up_to_that_of_numpy(
+    array: Any, cuts: list[int], bins: int
+) -> None:
+    limits = bin_edges(summary_of(array), bins)
+    places = [0, *sorted(min(cut, len(array)) for cut in cuts), len(array)]
+    parts = [array[a:b] for a, b in pairwise(places) if b > a]
+    found = sum(histogram_counts(DataSet(part), F, limits) for part in parts)
+    for counts, edge, column in zip(found, limits, array.T, strict=True):
+        finite = column[np.isfinite(column)]
+        if finite.size:
+            expected, expected_edges = np.histogram(finite, bins)
+            np.testing.assert_array_equal(counts, expected)
+            np.testing.assert_array_equal(edge, expected_edges)
+
+
+def test_a_sample_stands_for_all_numbers() -> None:
+    array = np.arange(100_000, dtype=np.float64)[:, None]
+    found = column_statistics(F, grouped(array, [30_000, 31_000], backwards=False, size=2000))[0]
+    assert not found.quantiles_exact
+    assert found.count == 100_000
+    for at, value in found.quantiles.items():
+        assert value == pytest.approx(at * 100_000, abs=5_000)
+
+
+def test_another_seed_or_partition_draws_another_sample() -> None:
+    rows = np.arange(100)
+    drawn = [
+        RowSample.of(rows[:, None], priorities_of(rows, seed=seed, partition=partition), 10)
+        for seed, partition in ((0, 0), (1, 0), (0, 1))
+    ]
+    assert len({tuple(sample.values[:, 0]) for sample in drawn}) == 3
+
+
+def test_masked_steps_do_not_count() -> None:
+    array = np.array([[[1.0, 5], [np.nan, np.nan]], [[3, 5], [2, 8]]])
+    summary = summary_of(array, features_masks=np.array([[1, 0], [1, 1]]))
+    first, second = column_statistics(F, summary)
+    assert (first.count, first.missing, first.mean, first.maximum) == (3, 0, 2.0, 3.0)
+    assert (second.count, second.quantiles[0.5]) == (3, 5.0)
+
+
+def test_a_masked_sequence_of_single_numbers_is_one_column() -> None:
+    summary = summary_of(np.array([[1.0, 2], [3, 9]]), features_masks=np.array([[1, 1], [1, 0]]))
+    assert [column.mean for column in column_statistics(F, summary)] == [2.0]
+
+
+def test_channels_are_the_columns_of_images() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (20, 4, 5, 3)).astype(np.uint8)
+    found = column_statistics(F, summary_of(images))
+    for channel, column in enumerate(found):
+        np.testing.assert_allclose(column.mean, images[..., channel].mean(), rtol=1e-12)
+        assert column.quantiles[0.5] == np.median(images[..., channel])
+
+
+def test_names_are_used_if_there_is_one_for_each_column() -> None:
+    summary = summary_of(np.zeros((2, 2)))
+    assert [c.name for c in column_statistics(F, summary, names=("a", "b"))] == ["a", "b"]
+    assert [c.name for c in column_statistics(F, summary, names=("a",))] == ["", ""]

@@ -1,0 +1,106 @@
+"""Statistics of distributed data: what pandas says of it on one machine."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def table() -> DataSet:
+    random = np.random.default_rng(0)
+    features = random.normal(size=(500, 3)) * [1, 5, 100] + [0, 3, 1000]
+    features[::7, 1] = np.nan
+    features[::5, 2] = 0
+    return DataSet(features, random.choice([0, 2, 3], 500).astype(np.int32))
+
+
+@pytest.fixture(scope="module")
+def data(spark: Any, table: DataSet) -> Any:
+    return sw.data.from_arrays(spark, table.features, table.labels, partitions=3)
+
+
+def test_statistics_are_those_of_pandas(data: Any, table: DataSet) -> None:
+    statistics = data.statistics(bins=20)
+    frame = pd.DataFrame(table.features["features"])
+    found = statistics.to_frame()[:3].set_index("position")
+    assert found["count"].tolist() == frame.count().tolist()
+    assert found["missing"].tolist() == frame.isna().sum().tolist()
+    assert found["zeros"].tolist() == (frame == 0).sum().tolist()
+    np.testing.assert_array_equal(found["min"], frame.min())
+    np.testing.assert_array_equal(found["max"], frame.max())
+    np.testing.assert_allclose(found["mean"], frame.mean(), rtol=1e-12)
+    np.testing.assert_allclose(found["std"], frame.std(ddof=0), rtol=1e-12)
+    np.testing.assert_array_equal(found["50%"], frame.quantile(0.5))
+    np.testing.assert_allclose(found["99%"], frame.quantile(0.99), rtol=1e-15)
+    for column in range(3):
+        counts, edges = np.histogram(frame[column].dropna(), 20)
+        histogram = statistics["features/features", column].histogram
+        assert histogram.counts == tuple(counts.tolist())
+        assert histogram.edges == tuple(edges.tolist())
+
+
+def test_partitions_have_statistics_of_their_own(data: Any, table: DataSet) -> None:
+    statistics = data.statistics(bins=5, per_partition=True)
+    part = table.features["features"][: data.partition_counts()[0]]
+    assert len(statistics.partitions) == 3
+    column = statistics.partitions[0]["features/features", 1]
+    assert column.missing == np.isnan(part[:, 1]).sum()
+    np.testing.assert_allclose(column.mean, np.nanmean(part[:, 1]), rtol=1e-12)
+    counts = [p["features/features", 1].histogram.counts for p in statistics.partitions]
+    whole = statistics["features/features", 1].histogram
+    np.testing.assert_array_equal(np.sum(counts, axis=0), whole.counts)
+    assert column.histogram.edges == whole.edges
+    assert len(statistics.to_frame()) == 3 * len(statistics)
+
+
+def test_statistics_do_not_depend_on_partitions(spark: Any, table: DataSet, data: Any) -> None:
+    # 70 partitions are merged on the executors first.
+    many = sw.data.from_arrays(spark, table.features, table.labels, partitions=70)
+    left, right = many.statistics(bins=0), data.statistics(bins=0)
+    for one, other in zip(left, right, strict=True):
+        assert (one.count, one.missing, one.quantiles) == (
+            other.count,
+            other.missing,
+            other.quantiles,
+        )
+        np.testing.assert_allclose(one.mean, other.mean, rtol=1e-12)
+        np.testing.assert_allclose(one.std, other.std, rtol=1e-12)
+        assert one.histogram is None
+
+
+def test_statistics_are_shown_and_written_down(data: Any) -> None:
+    statistics = data.statistics(bins=3)
+    assert "features/features" in repr(statistics)
+    assert "<table" in statistics._repr_html_()
+    content = json.loads(json.dumps(statistics.to_dict()))
+    assert len(content["columns"]) == 4
+    assert sum(content["columns"][0]["histogram"]["counts"]) == 500
+    with pytest.raises(KeyError, match="3 columns are called 'features/features'"):
+        statistics["features/features"]
+
+
+def test_labels_are_counted_by_class(spark: Any, data: Any, table: DataSet) -> None:
+    classes, counts = np.unique(table.labels["labels"], return_counts=True)
+    assert data.label_balance() == dict(zip(classes.tolist(), counts.tolist(), strict=True))
+    parts = data.label_balance(per_partition=True)
+    assert [sum(part.values()) for part in parts] == list(data.partition_counts())
+    one_hot = DataSet(table.features, np.eye(5, dtype=np.float32)[table.labels["labels"]])
+    named = sw.data.from_arrays(spark, one_hot.features, one_hot.labels)
+    named.class_names = {"labels": tuple("abcde")}
+    expected = np.bincount(table.labels["labels"], minlength=5).tolist()
+    assert named.label_balance() == dict(zip("abcde", expected, strict=True))
+
+
+def test_names_of_a_tables_columns_are_known(spark: Any, tmp_path: Any) -> None:
+    (tmp_path / "table.csv").write_text("age,income,bought\n30,1000,1\n40,3000,0\n")
+    data = sw.data.from_csv(spark, str(tmp_path / "table.csv"), labels="bought", classes=2)
+    assert data.statistics(bins=2)["income"].mean == 2000
+    assert data.statistics(bins=2)["bought"].mean == 0.5
