@@ -104,7 +104,7 @@ def inspect(content: bytes, form: CsvFormat, columns: CsvColumns) -> Inspected:
         quote=form.quote_byte,
         multiline=form.newlines_in_values,
     )
-    faults = _structural_faults(content, fields, starts, columns)
+    faults = _structural_faults(content, fields, starts, form, columns)
     ids = np.flatnonzero(fields == len(columns.names))
     whole = b"\n".join([content[starts[index] : ends[index]] for index in ids.tolist()])
     raw = None
@@ -136,7 +136,11 @@ def inspect(content: bytes, form: CsvFormat, columns: CsvColumns) -> Inspected:
 
 
 def _structural_faults(
-    content: bytes, fields: NDArray[np.int64], starts: NDArray[np.int64], columns: CsvColumns
+    content: bytes,
+    fields: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    form: CsvFormat,
+    columns: CsvColumns,
 ) -> list[Fault]:
     expected = len(columns.names)
     open_rows = np.flatnonzero(fields == 0)
@@ -147,14 +151,16 @@ def _structural_faults(
         return repr(_text_of(text[:40])) + (" …" if len(text) > 40 else "")
 
     faults: list[Fault] = []
+    where, remedy = " on its line", "Close it, or allow such values: `newlines_in_values=True`"
+    if form.newlines_in_values:
+        where, remedy = "", "Close it: all that follows is taken for its value"
     if open_rows.size:
         faults.append(
             Fault(
                 reason="quote that is not closed",
                 rows=open_rows,
                 message=lambda row: (
-                    f"a quoted value must end on its line. Received: {beginning(row)}. Close it, "
-                    "or allow such values: `newlines_in_values=True`."
+                    f"a quoted value must end{where}. Received: {beginning(row)}. {remedy}."
                 ),
             )
         )

@@ -82,10 +82,12 @@ def _well_formed(data: Array, quotes: NDArray[np.int64], delimiter: int, quote: 
 
 
 def _complete_end_by_records(block: bytes, delimiter: bytes, quote: bytes) -> int:
+    pattern = _record(delimiter, quote, multiline=True)
     end = 0
-    for match in _record(delimiter, quote, multiline=True).finditer(block):
-        # Without a line end the record may go on.
-        if match.end() == match.start() or block[match.end() - 1] not in (_LINE_FEED, _RETURN):
+    while end < len(block):
+        match = pattern.match(block, end)
+        # Without a line end the record may go on; a last `\r` may be half of a `\r\n`.
+        if match is None or match.end() == match.end(1):
             break
         if match.end() == len(block) and block[-1] == _RETURN:
             break

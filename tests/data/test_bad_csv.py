@@ -1,0 +1,477 @@
+"""CSV files with something wrong: an error names file and line, or what is wrong is counted."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkwright as sw
+from sparkwright.data import _csv_blocks as csv_blocks
+
+GOOD = "a,b,y\n1,2,0\n3,4,1\n"
+COUNTED = {"labels": "y", "classes": 2}
+NAMED = {"labels": "y", "classes": ["no", "yes"], "features": ["a"]}
+
+
+class Case:
+    """A file, what an error says of it, what is counted, what is left of column `a`."""
+
+    def __init__(
+        self,
+        name: str,
+        text: str | bytes,
+        error: str,
+        skipped: dict[str, int],
+        kept: list[float],
+        **options: Any,
+    ) -> None:
+        self.name, self.error, self.skipped, self.kept = name, error, skipped, kept
+        self.content = text.encode() if isinstance(text, str) else text
+        self.options: dict[str, Any] = options or COUNTED
+
+
+WRONG, TEXT = "wrong number of columns", "not a number"
+RANGE, OPEN = "class out of range", "quote that is not closed"
+CASES = [
+    Case(
+        "too few columns",
+        "a,b,y\n1,2,0\n3,4\n5,6,1\n",
+        r"line 3: each record must have 3 fields\. Received: 2 in '3,4'",
+        {WRONG: 1},
+        [1, 5],
+    ),
+    Case(
+        "too many columns",
+        "a,b,y\n1,2,0\n3,4,5,1\n",
+        r"line 3: .* Received: 4 in '3,4,5,1'",
+        {WRONG: 1},
+        [1],
+    ),
+    Case(
+        "a trailing delimiter", "a,b,y\n1,2,0,\n3,4,1\n", r"line 2: .* Received: 4", {WRONG: 1}, [3]
+    ),
+    Case(
+        "text in a number",
+        "a,b,y\n1,2,0\n\n3,four,1\n",
+        r"line 4: column 'b' must hold numbers\. Received: 'four'",
+        {TEXT: 1},
+        [1],
+    ),
+    Case(
+        "a decimal comma",
+        'a,b,y\n"1,5",2,0\n3,4,1\n',
+        r"line 2: column 'a' .* Received: '1,5'",
+        {TEXT: 1},
+        [3],
+    ),
+    Case(
+        "a hexadecimal number",
+        "a,b,y\n0x10,2,0\n3,4,1\n",
+        "line 2: column 'a' .* '0x10'",
+        {TEXT: 1},
+        [3],
+    ),
+    Case(
+        "a NUL byte", b"a,b,y\n1\0,2,0\n3,4,1\n", r"line 2: column 'a' .* '1\\x00'", {TEXT: 1}, [3]
+    ),
+    Case(
+        "invalid UTF-8 in a number",
+        b"a,b,y\n\xff1,2,0\n3,4,1\n",
+        r"line 2: column 'a' must hold numbers\. Received: '\\\\xff1'",
+        {TEXT: 1},
+        [3],
+    ),
+    Case(
+        "invalid UTF-8 in a class",
+        b"a,y\n1,no\n2,\xffno\n3,yes\n",
+        "line 3: column 'y' must be UTF-8",
+        {"not in the encoding": 1},
+        [1, 3],
+        **NAMED,
+    ),
+    Case(
+        "invalid UTF-8 beside a wrong count",
+        b"a,b,y\n1,2,0\n\xff,\n3,4,1\n",
+        r"line 3: .* Received: 2 in '\\\\xff,'",
+        {WRONG: 1},
+        [1, 3],
+    ),
+    Case(
+        "a class below the range",
+        "a,b,y\n1,2,-1\n3,4,1\n",
+        "line 2: column 'y' must hold integer classes from 0 to 1. Received: '-1'",
+        {RANGE: 1},
+        [3],
+    ),
+    Case(
+        "a class above the range",
+        "a,b,y\n1,2,0\n3,4,2\n",
+        "line 3: .* Received: '2'",
+        {RANGE: 1},
+        [1],
+    ),
+    Case(
+        "a class between two",
+        "a,b,y\n1,2,0.5\n3,4,1\n",
+        "line 2: .* Received: '0.5'",
+        {RANGE: 1},
+        [3],
+    ),
+    Case(
+        "a class beyond integers",
+        "a,b,y\n1,2,1e300\n3,4,1\n",
+        "line 2: .* Received: '1e300'",
+        {RANGE: 1},
+        [3],
+    ),
+    Case(
+        "an unknown class",
+        "a,y\n1,no\n2,maybe\n3,yes\n",
+        "line 3: column 'y' must hold one of 'no', 'yes'. Received: 'maybe'",
+        {"unknown class": 1},
+        [1, 3],
+        **NAMED,
+    ),
+    Case(
+        "an unknown category",
+        "a,c\n1,x\n2,z\n",
+        "line 3: column 'c' must hold one of 'x', 'y'. Received: 'z'. Add it to `categories`",
+        {"unknown category": 1},
+        [1],
+        categories={"c": ["x", "y"]},
+    ),
+    Case(
+        "a missing number",
+        "a,b,y\n1,2,0\n3,,1\n",
+        "line 3: column 'b' must hold a value",
+        {"missing value": 1},
+        [1],
+    ),
+    Case(
+        "a missing class",
+        "a,b,y\n1,2,\n3,4,1\n",
+        "line 2: column 'y' must hold a value",
+        {"missing value": 1},
+        [3],
+        missing=0.0,
+        **COUNTED,
+    ),
+    Case(
+        "a missing class that has names",
+        "a,y\n1,\n2,yes\n",
+        "line 2: column 'y' must hold a value",
+        {"missing value": 1},
+        [2],
+        **NAMED,
+    ),
+    Case(
+        "NaN",
+        "a,b,y\n1,nan,0\n3,4,1\n",
+        "line 2: column 'b' must hold a value. Received: 'nan'",
+        {"missing value": 1},
+        [3],
+    ),
+    Case(
+        "infinity",
+        "a,b,y\n1,-inf,0\n3,4,1\n",
+        "line 2: column 'b' must hold finite numbers .* Received: '-inf'",
+        {"not a finite number": 1},
+        [3],
+    ),
+    Case(
+        "a number beyond float32",
+        "a,b,y\n1,4e38,0\n3,4,1\n",
+        "line 2: .* within the range of float32. Received: '4e38'",
+        {"not a finite number": 1},
+        [3],
+    ),
+    Case(
+        "a negative weight",
+        "a,w\n1,-0.5\n2,1\n",
+        "line 2: column 'w' must hold weights of at least 0. Received: -0.5",
+        {"weight below 0": 1},
+        [2],
+        weights="w",
+    ),
+    Case(
+        "a quote that is not closed",
+        'a,b,y\n1,"2,0\n3,4,1\n5,6,1\n',
+        "line 2: a quoted value must end on its line",
+        {OPEN: 1},
+        [3, 5],
+    ),
+    Case(
+        "a line end in quotes",
+        'a,b,y\n1,"2\n",0\n3,4,1\n',
+        "line 2: .* `newlines_in_values=True`",
+        {OPEN: 2},
+        [3],
+    ),
+    Case(
+        "a quote that is not closed among values of several lines",
+        'a,b,y\n1,2,0\n3,"4,1\n5,6,1\n',
+        "line 3: a quoted value must end",
+        {OPEN: 1},
+        [1],
+        newlines_in_values=True,
+        **COUNTED,
+    ),
+    Case(
+        "a million columns",
+        "a,b,y\n1,2,0\n" + "7," * 1_000_000 + "7\n3,4,1\n",
+        r"line 3: .* Received: 1000001 in '7,7,",
+        {WRONG: 1},
+        [1, 3],
+    ),
+    Case(
+        "another file in the middle",
+        GOOD + GOOD,
+        "line 4: column 'a' must hold numbers. Received: 'a'",
+        {TEXT: 1},
+        [1, 3, 1, 3],
+    ),
+    Case(
+        "text before the table",
+        "a,b,y\nmade by us\n1,2,0\n",
+        "line 2: .* Received: 1 in 'made by us'",
+        {WRONG: 1},
+        [1],
+    ),
+    Case(
+        "CRLF and blank lines before the fault",
+        "a,b,y\r\n\r\n1,2,0\r\n  \r\n3,4\r\n",
+        "line 5: .* Received: 2",
+        {WRONG: 1},
+        [1],
+    ),
+    Case(
+        "everything is wrong in some way",
+        "a,b,y\n1,2,0\n,,\nx,x,x\n1,2\n",
+        "line 3: ",
+        {"missing value": 1, TEXT: 1, WRONG: 1},
+        [1],
+    ),
+]
+
+
+def file(folder: Path, content: bytes | str, name: str = "bad.csv") -> str:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_error_names_file_and_line(case: Case, tmp_path: Path) -> None:
+    path = file(tmp_path, case.content)
+    with pytest.raises(sw.DataError, match=case.error) as caught:
+        sw.data.read_csv(path, **case.options)
+    message = str(caught.value)
+    assert message.startswith(f"{path}, line ")
+    assert '`on_error="skip"`' in message
+    assert "\n" not in message
+    assert len(message) < 600
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_is_wrong_is_left_out_and_counted(case: Case, tmp_path: Path) -> None:
+    path = file(tmp_path, case.content)
+    found = sw.data.read_csv(path, on_error="skip", **case.options)
+    assert dict(found.skipped.counts) == case.skipped
+    assert found.data.features["features"][:, 0].tolist() == case.kept
+    assert all(message.startswith(f"{path}, line ") for message in found.skipped.first)
+
+
+WHOLE_FILES: list[Any] = [
+    ("empty file", b"", {}, "empty file"),
+    ("blank lines alone", b"\n\r\n  \n", {}, "empty file"),
+    ("another header", b"a,c,y\n1,2,0\n", {}, "unusable header"),
+    ("another order", b"b,a,y\n1,2,0\n", {}, "unusable header"),
+    ("no header", b"1,2,0\n", {}, "unusable header"),
+    ("a delimiter of its own", b"a;b;y\n1;2;0\n", {}, "unusable header"),
+    ("header not in UTF-8", b"\xe4,b,y\n1,2,0\n", {}, "not in the encoding"),
+    (
+        "damaged gzip",
+        gzip.compress(GOOD.encode() * 999)[:-40],
+        {"name": "bad.csv.gz"},
+        "unreadable file",
+    ),
+    ("not gzip", GOOD.encode(), {"name": "bad.csv.gz"}, "unreadable file"),
+]
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "reason"),
+    [pytest.param(*rest, id=name) for name, *rest in WHOLE_FILES],
+)
+def test_a_file_of_no_use_is_named_or_counted(
+    content: bytes, place: dict[str, str], reason: str, tmp_path: Path
+) -> None:
+    path = file(tmp_path, content, **place)
+    good = file(tmp_path, GOOD, "good.csv")
+    with pytest.raises(sw.DataError) as caught:
+        sw.data.read_csv([good, path], **COUNTED)
+    assert path in str(caught.value)
+    found = sw.data.read_csv([good, path], on_error="skip", **COUNTED)
+    assert found.skipped.counts == {reason: 1}
+    assert path in found.skipped.first[0]
+    assert found.data.features["features"][:2, 0].tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("place", ["first", "alone"])
+def test_a_first_file_of_no_use_does_not_decide_the_columns(place: str, tmp_path: Path) -> None:
+    bad = file(tmp_path, GOOD, "bad.csv.gz")
+    good = file(tmp_path, GOOD, "good.csv")
+    if place == "alone":
+        with pytest.raises(sw.DataError, match=r"bad\.csv\.gz could not be read"):
+            sw.data.read_csv(bad, on_error="skip")
+    else:
+        found = sw.data.read_csv([bad, good], on_error="skip", **COUNTED)
+        assert len(found.data) == 2
+        assert found.skipped.total == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"delimiter": ""}, "`delimiter` must be one ASCII character .* delimiter=''"),
+        ({"delimiter": ", "}, "`delimiter` must be one ASCII"),
+        ({"delimiter": "\n"}, "`delimiter` must be one ASCII"),
+        ({"delimiter": "€"}, "`delimiter` must be one ASCII"),
+        ({"delimiter": None}, "`delimiter` must be one ASCII"),
+        ({"quote": "''"}, "`quote` must be one ASCII"),
+        ({"quote": ","}, "`quote` and `delimiter` must differ"),
+        ({"header": "yes"}, "`header` must be True or False"),
+        ({"skip_lines": -1}, "`skip_lines` must be an integer of at least 0"),
+        ({"skip_lines": True}, "`skip_lines` must be an integer"),
+        ({"column_names": "abc"}, "`column_names` must be several texts"),
+        ({"column_names": [1, 2]}, "`column_names` must be several texts"),
+        ({"missing_values": "NA"}, "`missing_values` must be several texts"),
+        ({"encoding": "utf-9"}, "`encoding` must be one that Python knows"),
+        ({"encoding": None}, "`encoding` must be one that Python knows"),
+        ({"newlines_in_values": 1}, "`newlines_in_values` must be True or False"),
+        ({"on_error": "ignore"}, "`on_error` must be"),
+        ({"missing": "drop"}, "`missing` must be"),
+        ({"features": "z"}, "'z', of the columns 'a', 'b', 'y'"),
+        ({"labels": 3}, "Received: 3, of 3 columns"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(
+    options: Any, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(sw.ConfigurationError, match=message):
+        sw.data.read_csv(file(tmp_path, GOOD), **options)
+
+
+def test_urls_must_name_files(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv does not exist"):
+        sw.data.read_csv(str(tmp_path / "nowhere.csv"))
+    with pytest.raises(FileNotFoundError, match=r"\*\.csv does not exist"):
+        sw.data.read_csv(str(tmp_path / "*.csv"))
+    with pytest.raises(sw.DataError, match="must hold files that end in 'csv'"):
+        sw.data.read_csv(str(tmp_path))
+    with pytest.raises(sw.ConfigurationError, match="at least one file"):
+        sw.data.read_csv([])
+    with pytest.raises(sw.ConfigurationError, match="must be a path or URL"):
+        sw.data.read_csv(3)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_file_that_goes_away_is_named(tmp_path: Path) -> None:
+    from sparkwright.data._csv import CsvSource
+    from sparkwright.data._csv_format import CsvFormat
+    from sparkwright.data._pieces import SkipLog
+    from sparkwright.data._tables import distinct
+
+    paths = [file(tmp_path, GOOD, f"{name}.csv") for name in "ab"]
+    source = CsvSource(paths, CsvFormat())
+    Path(paths[1]).unlink()
+    reader = source.reader(["a"], ["a"], is_exact=True)
+    for on_error in ("raise", "skip"):
+        log = SkipLog(on_error)
+
+        def convert(table: Any, _shown: Any) -> Any:
+            return distinct(table, ["a"]), []
+
+        reading = reader.read(source.pieces(1 << 20)[1], log, convert, lambda made, _good: made)
+        if on_error == "raise":
+            with pytest.raises(sw.DataError, match=r"b\.csv does not exist"):
+                list(reading)
+        else:
+            assert list(reading) == []
+            assert log.skipped.counts == {"unreadable file": 1}
+
+
+@pytest.mark.parametrize("multiline", [False, True])
+def test_a_record_that_does_not_end_is_not_kept_in_memory(tmp_path: Path, multiline: bool) -> None:
+    endless = '"' + "x" * 50_000 if multiline else "x" * 50_000
+    path = file(tmp_path, f"a,b,y\n1,2,0\n{endless}\n3,4,1\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_blocks, "BLOCK_BYTES", 1000)
+        patch.setattr(csv_blocks, "_HEAD_BYTES", 1000)
+        patch.setattr(csv_blocks, "LONGEST_RECORD_BYTES", 5000)
+        with pytest.raises(sw.DataError, match="line 3: a record must end within 5000 bytes"):
+            sw.data.read_csv(path, newlines_in_values=multiline, **COUNTED)
+        found = sw.data.read_csv(path, newlines_in_values=multiline, on_error="skip", **COUNTED)
+    assert found.skipped.counts == {"record without an end": 1}
+    assert found.data.features["features"][:, 0].tolist() == ([1] if multiline else [1, 3])
+
+
+def test_a_first_line_that_does_not_end_is_no_header(tmp_path: Path) -> None:
+    path = file(tmp_path, bytes(20_000))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_blocks, "LONGEST_RECORD_BYTES", 5000)
+        with pytest.raises(sw.DataError, match="the first line must end within 5000 bytes"):
+            sw.data.read_csv(path)
+
+
+def test_a_header_with_a_name_twice_is_refused(tmp_path: Path) -> None:
+    path = file(tmp_path, "a,b,a\n1,2,3\n")
+    with pytest.raises(sw.DataError, match="the names in the header must differ"):
+        sw.data.read_csv(path)
+    found = sw.data.read_csv(path, column_names=["a", "b", "c"]).data
+    assert found.features["features"].tolist() == [[1, 2, 3]]
+
+
+def test_names_must_be_as_many_as_columns(tmp_path: Path) -> None:
+    for header in (True, False):
+        with pytest.raises(sw.DataError, match="2 names for 3 columns"):
+            sw.data.read_csv(file(tmp_path, GOOD), header=header, column_names=["a", "b"])
+
+
+def test_a_column_with_too_many_values_has_no_classes(tmp_path: Path) -> None:
+    text = "a,y\n" + "".join(f"1,{n}\n" for n in range(10_001))
+    with pytest.raises(sw.DataError, match=r"at most 10,000 different values.*'y'.*identifier"):
+        sw.data.read_csv(file(tmp_path, text), labels="y", classes="infer")
+    with pytest.raises(sw.DataError, match=r"must hold values\. Received: none in 'y'"):
+        sw.data.read_csv(file(tmp_path, "a,y\n1,\n"), labels="y", classes="infer", missing="skip")
+
+
+def test_a_schema_whose_columns_are_not_there_is_refused(tmp_path: Path) -> None:
+    schema = sw.data.read_csv(file(tmp_path, GOOD), **COUNTED).schema
+    bare = file(tmp_path, "a,b\n1,2\n", "bare.csv")
+    with pytest.raises(sw.DataError, match=r"no 'y' among .*`schema.without_labels\(\)`"):
+        sw.data.read_csv(bare, schema=schema)
+
+
+def test_nothing_left_is_an_error_that_says_why(tmp_path: Path) -> None:
+    path = file(tmp_path, "a,b,y\n1,2,7\n")
+    with pytest.raises(sw.DataError, match="1 skipped: 1 class out of range"):
+        sw.data.read_csv(path, on_error="skip", **COUNTED)
+
+
+def test_many_bad_lines_are_counted_and_the_first_named(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    bad = random.random(30_000) < 0.3
+    lines = [f"{'?' if wrong else n},{n % 2}" for n, wrong in enumerate(bad.tolist())]
+    path = file(tmp_path, "\n".join(["a,y", *lines]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_blocks, "BLOCK_BYTES", 20_000)
+        found = sw.data.read_csv(path, on_error="skip", **COUNTED)
+    kept = np.flatnonzero(~bad)
+    np.testing.assert_array_equal(found.data.features["features"][:, 0], kept.astype(np.float32))
+    np.testing.assert_array_equal(found.data.labels["labels"], kept % 2)
+    assert found.skipped.counts == {"not a number": int(bad.sum())}
+    assert len(found.skipped.first) == 20
+    wrong = np.flatnonzero(bad)[:20] + 2
+    assert [int(m.split("line ")[1].split(":")[0]) for m in found.skipped.first] == wrong.tolist()

@@ -1,0 +1,466 @@
+"""CSV files equal what pandas reads on one machine; cut anywhere, packed or not."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import sparkwright as sw
+from sparkwright.data import DataSet, TableSchema, _csv_blocks as csv_blocks
+from sparkwright.data._column_choice import ColumnChoice
+from sparkwright.data._csv import CsvSource
+from sparkwright.data._csv_format import CsvFormat
+from sparkwright.data._csv_records import complete_end, line_count, records
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._table_source import _datasets as datasets_of
+
+in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+RNG = np.random.default_rng(5)
+
+
+def written(folder: Path, text: str | bytes, name: str = "data.csv") -> str:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return str(path)
+
+
+def as_float32(frame: pd.DataFrame) -> Any:
+    return frame.to_numpy(np.float64).astype(np.float32)
+
+
+# -- what a file means ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b,c\n1,2,3\n4,5,6\n",
+        "a,b,c\n1,2,3\n4,5,6",
+        "a,b,c\r\n1,2,3\r\n4,5,6\r\n",
+        "a,b,c\r1,2,3\r4,5,6\r",
+        "\ufeffa,b,c\n1,2,3\n4,5,6\n",
+        "\n\na,b,c\n\n1,2,3\n\n\n4,5,6\n\n",
+        "a,b,c\n1,2,3\n   \n4,5,6\n \t \n",
+        '"a","b","c"\n"1","2","3"\n4,"5",6\n',
+        "a,b,c\n 1,2 ,\t3\n4,5,6\n",
+        "a,b,c\n+1,-2.5,.5\n1e3,1E-3,3.\n",
+        "a,b,c\n0.1,16777217,123456789012345678\n1e-40,3.4e38,-0.0\n",
+        '"a ""x""","b,c",c\n1,2,3\n',
+    ],
+)
+def test_a_file_of_numbers_equals_pandas(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path, text)
+    frame = pd.read_csv(path, float_precision="round_trip")
+    found = sw.data.read_csv(path)
+    np.testing.assert_array_equal(found.data.features["features"], as_float32(frame))
+    assert found.schema.columns == tuple(frame.columns)
+
+
+@in_one_folder
+@given(
+    st.lists(
+        st.lists(st.floats(width=64, min_value=-1e30, max_value=1e30), min_size=3, max_size=3),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_every_number_is_the_float32_that_pandas_and_numpy_make_of_it(
+    tmp_path: Path, rows: list[list[float]]
+) -> None:
+    frame = pd.DataFrame(rows, columns=["a", "b", "c"])
+    path = written(tmp_path, frame.to_csv(index=False))
+    read = pd.read_csv(path, float_precision="round_trip")
+    found = sw.data.read_csv(path).data
+    np.testing.assert_array_equal(found.features["features"], as_float32(read))
+
+
+names = st.text(st.sampled_from("ab ,\"'\né€x"), min_size=1, max_size=5).filter(
+    lambda text: text.strip() != ""
+)
+
+
+@in_one_folder
+@given(
+    st.lists(st.tuples(st.integers(-99, 99), names), min_size=1, max_size=30),
+    st.sampled_from(["\n", "\r\n"]),
+    st.integers(8, 60),
+)
+def test_quoted_texts_equal_pandas_however_blocks_fall(
+    tmp_path: Path, rows: list[tuple[int, str]], end: str, block: int
+) -> None:
+    out = io.StringIO()
+    csv.writer(out, lineterminator=end).writerows([("n", "s"), *rows])
+    path = written(tmp_path, out.getvalue())
+    frame = pd.read_csv(path, keep_default_na=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_blocks, "BLOCK_BYTES", block)
+        found = sw.data.read_csv(path, labels="s", classes="infer", newlines_in_values=True)
+    classes = found.schema.class_names["labels"]
+    # Python's universal newlines are not what is asked here: values keep theirs.
+    assert [classes[code] for code in found.data.labels["labels"]] == frame["s"].tolist()
+    assert found.data.features["features"][:, 0].tolist() == frame["n"].tolist()
+
+
+@in_one_folder
+@given(st.integers(1, 60), st.integers(1, 12), st.sampled_from(["\n", "\r\n"]), st.booleans())
+def test_pieces_hold_each_line_once_and_in_order_wherever_they_are_cut(
+    tmp_path: Path, rows: int, piece_bytes: int, end: str, closed: bool
+) -> None:
+    lines = [f"{n},{'x' * (n % 7)}" for n in range(rows)]
+    path = written(tmp_path, end.join(["n,s", *lines]) + (end if closed else ""))
+    source = CsvSource(path, CsvFormat())
+    schema = ColumnChoice(features="n").schema(source.columns, values={})
+    reader = source.reader(schema.used, schema.texts, is_exact=True)
+    log = SkipLog("raise")
+    pieces = source.pieces(piece_bytes)
+    parts = [d for piece in pieces for d in datasets_of(piece, log, reader, schema)]
+    found = DataSet.concatenate(parts).features["features"][:, 0]
+    assert found.tolist() == list(range(rows))
+    assert sum(piece.size_bytes for piece in pieces) == Path(path).stat().st_size
+
+
+@given(
+    st.text(st.sampled_from('ab,"\n\r'), max_size=40),
+    st.booleans(),
+)
+def test_records_and_their_fields_are_those_of_the_csv_module(text: str, multiline: bool) -> None:
+    block = text.encode()
+    starts, ends, fields = records(block, delimiter=b",", quote=b'"', multiline=multiline)
+    if not multiline and '"' in text:
+        lines = [line for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+        expected = [line for line in lines if line.strip()]
+        assert [block[a:b].decode() for a, b in zip(starts, ends, strict=True)] == expected
+        return
+    if 0 in fields.tolist():
+        assert fields.tolist().index(0) == len(fields) - 1  # what is not closed takes all the rest
+        starts, ends, fields = starts[:-1], ends[:-1], fields[:-1]
+        text = block[: ends[-1]].decode() if len(ends) else ""
+    rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    assert fields.tolist() == [len(row) for row in rows]
+
+
+@given(st.text(st.sampled_from('ab,"\n'), max_size=60))
+def test_the_last_complete_record_ends_where_records_say(text: str) -> None:
+    block = text.encode()
+    end = complete_end(block, delimiter=b",", quote=b'"', multiline=True)
+    whole = records(block, delimiter=b",", quote=b'"', multiline=True)
+    before = records(block[:end], delimiter=b",", quote=b'"', multiline=True)
+    count = len(before[0])
+    assert 0 not in before[2].tolist()
+    for some, all_ in zip(before, whole, strict=True):
+        assert some.tolist() == all_.tolist()[:count]
+    assert len(whole[0]) - count <= 1
+
+
+@given(st.text(st.sampled_from("a\n\r"), max_size=30))
+def test_line_ends_are_counted_as_python_does(text: str) -> None:
+    assert line_count(text.encode()) == len((text + "x").splitlines()) - 1
+
+
+# -- columns to arrays ----------------------------------------------------------------------
+
+FRUIT = "weight,colour,price,kind,share\n1,red,2.5,apple,1\n2,green,3.5,pear,2\n3,red,1.5,apple,1\n"
+
+
+def test_columns_become_inputs_outputs_and_weights(tmp_path: Path) -> None:
+    path = written(tmp_path, FRUIT)
+    found = sw.data.read_csv(
+        path,
+        features={"plain": ["weight"], "look": ["colour", 0]},
+        labels={"kind": "kind", "price": 2, "both": [2, "share"]},
+        classes={"kind": ["pear", "apple"]},
+        categories={"colour": ["green", "red", "blue"]},
+        weights="share",
+    )
+    data = found.data
+    np.testing.assert_array_equal(data.features["plain"], np.array([[1], [2], [3]], np.float32))
+    np.testing.assert_array_equal(
+        data.features["look"],
+        np.array([[0, 1, 0, 1], [1, 0, 0, 2], [0, 1, 0, 3]], np.float32),
+    )
+    np.testing.assert_array_equal(data.labels["kind"], np.array([1, 0, 1], np.int32))
+    np.testing.assert_array_equal(data.labels["price"], np.array([2.5, 3.5, 1.5], np.float32))
+    np.testing.assert_array_equal(
+        data.labels["both"], np.array([[2.5, 1], [3.5, 2], [1.5, 1]], np.float32)
+    )
+    assert data.weights is not None
+    assert data.weights.tolist() == [1, 2, 1]
+    assert {a.dtype.name for a in data.features.values()} == {"float32"}
+    assert data.labels["kind"].dtype == np.int32
+    assert data.weights.dtype == np.float32
+
+
+def test_classes_are_integers_names_or_found(tmp_path: Path) -> None:
+    path = written(tmp_path, FRUIT)
+    options: Any = {"features": "weight", "labels": "kind"}
+    inferred = sw.data.read_csv(path, classes="infer", **options)
+    assert inferred.schema.class_names == {"labels": ("apple", "pear")}
+    assert inferred.data.labels["labels"].tolist() == [0, 1, 0]
+    hot = sw.data.read_csv(path, classes=["pear", "apple"], one_hot=True, **options).data
+    np.testing.assert_array_equal(
+        hot.labels["labels"], np.array([[0, 1], [1, 0], [0, 1]], np.float32)
+    )
+    numbered = sw.data.read_csv(path, features="weight", labels="share", classes=4, one_hot=True)
+    np.testing.assert_array_equal(
+        numbered.data.labels["labels"], np.eye(4, dtype=np.float32)[[1, 2, 1]]
+    )
+    assert numbered.schema.class_names == {}
+
+
+def test_a_class_may_be_written_as_a_float(tmp_path: Path) -> None:
+    path = written(tmp_path, "x,y\n1,0.0\n2,2.0\n")
+    found = sw.data.read_csv(path, labels="y", classes=3).data
+    assert found.labels["labels"].tolist() == [0, 2]
+
+
+def test_found_values_equal_pandas_one_hot(tmp_path: Path) -> None:
+    path = written(tmp_path, FRUIT)
+    found = sw.data.read_csv(
+        path,
+        features=["weight", "colour", "kind"],
+        categories=dict.fromkeys(["colour", "kind"], "infer"),
+    )
+    frame = pd.get_dummies(
+        pd.read_csv(path)[["weight", "colour", "kind"]], prefix_sep="=", dtype=np.float32
+    )
+    assert found.schema.feature_names() == tuple(frame.columns)
+    np.testing.assert_array_equal(found.data.features["features"], as_float32(frame))
+
+
+def test_a_schema_reads_other_files_alike(tmp_path: Path) -> None:
+    train = sw.data.read_csv(
+        written(tmp_path, FRUIT, "train.csv"),
+        labels="kind",
+        classes="infer",
+        categories={"colour": "infer"},
+    )
+    # Other columns, another order; and no label.
+    test = written(tmp_path, "new,kind,colour,share,price,weight\n9,pear,red,4,5,6\n", "test.csv")
+    schema = TableSchema.from_dict(json.loads(json.dumps(train.schema.to_dict())))
+    found = sw.data.read_csv(test, schema=schema)
+    assert found.data.features["features"].tolist() == [[6, 0, 1, 5, 4]]
+    assert found.data.labels["labels"].tolist() == [1]
+    bare = written(tmp_path, "colour,share,price,weight\nred,4,5,6\n", "bare.csv")
+    assert not sw.data.read_csv(bare, schema=schema.without_labels()).data.labels
+
+
+# -- missing values -------------------------------------------------------------------------
+
+GAPS = "a,b,y\n1,NA,0\n,2,1\n3,nan,0\n4,5,\n6,7,1\n"
+
+
+def test_missing_numbers_are_replaced_as_pandas_does(tmp_path: Path) -> None:
+    path = written(tmp_path, GAPS.replace("4,5,\n", ""))
+    frame = pd.read_csv(path).fillna(-1)
+    found = sw.data.read_csv(path, labels="y", classes=2, missing=-1).data
+    np.testing.assert_array_equal(found.features["features"], as_float32(frame[["a", "b"]]))
+
+
+def test_missing_numbers_may_stay_nan(tmp_path: Path) -> None:
+    path = written(tmp_path, GAPS.replace("4,5,\n", ""))
+    found = sw.data.read_csv(path, labels="y", missing=float("nan")).data
+    expected = as_float32(pd.read_csv(path)[["a", "b"]])
+    np.testing.assert_array_equal(found.features["features"], expected)
+
+
+def test_rows_with_missing_values_are_left_out_on_request_and_counted(tmp_path: Path) -> None:
+    path = written(tmp_path, GAPS)
+    found = sw.data.read_csv(path, labels="y", classes=2, missing="skip")
+    expected = as_float32(pd.read_csv(path).dropna()[["a", "b"]])
+    np.testing.assert_array_equal(found.data.features["features"], expected)
+    assert found.skipped.counts == {"missing value": 4}
+    assert "data.csv, line 2: column 'b' must hold a value. Received: " in found.skipped.first[0]
+
+
+def test_missing_values_in_columns_that_are_not_used_do_not_matter(tmp_path: Path) -> None:
+    found = sw.data.read_csv(written(tmp_path, "a,b\n1,\n2,x\n"), features="a").data
+    assert found.features["features"].tolist() == [[1], [2]]
+
+
+def test_only_the_texts_given_stand_for_missing_values(tmp_path: Path) -> None:
+    path = written(tmp_path, "a,s\n1,NA\n?,x\n")
+    found = sw.data.read_csv(
+        path, labels="s", classes=["NA", "x"], missing_values=["?"], missing=0
+    ).data
+    assert found.features["features"].tolist() == [[1], [0]]
+    assert found.labels["labels"].tolist() == [0, 1]
+
+
+# -- how files are written ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"delimiter": ";"}, "a;b\n1;2\n3;4\n"),
+        ({"delimiter": "\t"}, "a\tb\n1\t2\n3\t4\n"),
+        ({"delimiter": "|", "quote": "'"}, "'a'|b\n'1'|2\n3|'4'\n"),
+        ({"quote": None}, "a,b\n1,2\n3,4\n"),
+        ({"skip_lines": 2}, "# by us\n\na,b\n1,2\n3,4\n"),
+        ({"header": False}, "1,2\n3,4\n"),
+        ({"header": False, "skip_lines": 1}, "# by us\r\n1,2\r\n3,4\r\n"),
+        ({"header": False, "column_names": ["a", "b"]}, "1,2\n3,4\n"),
+        ({"column_names": ["a", "b"]}, "x,x\n1,2\n3,4\n"),
+    ],
+)
+def test_a_file_may_be_written_in_many_ways(tmp_path: Path, options: Any, text: str) -> None:
+    found = sw.data.read_csv(written(tmp_path, text), **options)
+    assert found.data.features["features"].tolist() == [[1, 2], [3, 4]]
+    expected = ("column_0", "column_1") if options == {"header": False} else ("a", "b")
+    assert found.schema.columns == expected or "skip_lines" in options
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "cp1252", "utf-8-sig"])
+def test_other_encodings_equal_pandas(tmp_path: Path, encoding: str) -> None:
+    text = "größe,art\n" + "".join(f"{n},{'äöü'[n % 3]}\n" for n in range(50))
+    path = written(tmp_path, text.encode(encoding))
+    found = sw.data.read_csv(path, labels="art", classes="infer", encoding=encoding)
+    frame = pd.read_csv(path, encoding=encoding)
+    np.testing.assert_array_equal(
+        found.data.labels["labels"], pd.Categorical(frame["art"]).codes.astype(np.int32)
+    )
+    np.testing.assert_array_equal(
+        found.data.features["features"], as_float32(frame[[frame.columns[0]]])
+    )
+
+
+def zstd(content: bytes) -> bytes:
+    import pyarrow as pa
+
+    return pa.Codec("zstd").compress(content).to_pybytes()
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".zst", zstd)]
+)
+def test_packed_files_are_unpacked(
+    tmp_path: Path, ending: str, pack: Callable[[bytes], bytes]
+) -> None:
+    text = "a,b\n" + "".join(f"{n},{n * n}\n" for n in range(5000))
+    path = written(tmp_path, pack(text.encode()), "data.csv" + ending)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_blocks, "BLOCK_BYTES", 999)
+        found = sw.data.read_csv(path).data
+    frame = pd.read_csv(io.StringIO(text))
+    np.testing.assert_array_equal(found.features["features"], as_float32(frame))
+
+
+def test_folders_patterns_and_lists_name_files(tmp_path: Path) -> None:
+    for name, value in (("b.csv", 2), ("a.CSV", 1), ("sub/c.tsv", 3), (".d.csv", 4), ("e.md", 5)):
+        written(tmp_path, f"x\n{value}\n", name)
+
+    def values(urls: Any) -> list[float]:
+        return sw.data.read_csv(urls).data.features["features"][:, 0].tolist()
+
+    assert values(str(tmp_path)) == [1, 2, 3]
+    assert values(f"{tmp_path}/?.csv") == [2]
+    assert values([f"{tmp_path}/e.md", f"file://{tmp_path}/b.csv"]) == [5, 2]
+
+
+def test_files_may_lie_in_any_store() -> None:
+    import fsspec
+
+    with fsspec.open("memory://tables/a.csv", "wb") as file:
+        file.write(b"x\n1\n2\n")
+    found = sw.data.read_csv("memory://tables/*.csv").data
+    assert found.features["features"].tolist() == [[1], [2]]
+
+
+def test_a_file_with_a_header_alone_adds_no_examples(tmp_path: Path) -> None:
+    full = written(tmp_path, "a\n1\n", "full.csv")
+    bare = written(tmp_path, "a\n", "bare.csv")
+    assert len(sw.data.read_csv([bare, full]).data) == 1
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    """The largest thing that is ever held is a block, whatever the file's size."""
+    path = written(tmp_path, "a\n" + "1.25\n" * 100_000)
+    sizes: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_blocks, "BLOCK_BYTES", 4096)
+        with csv_blocks.opened(path, CsvFormat()) as (read, _):
+            head, rest = csv_blocks.read_head(read, CsvFormat())
+            found = csv_blocks.blocks(
+                read, b"", None, CsvFormat(), lines_before=int, url=path, log=SkipLog("raise")
+            )
+            sizes = [len(block.content) for block in found]
+    assert head.names == ("a",)
+    assert max(sizes) <= 2 * 4096
+    assert sum(sizes) + len(rest) == 500_000
+
+
+# -- on Spark -------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_spark_reads_what_one_process_reads_in_the_same_order(spark: Any, tmp_path: Path) -> None:
+    frame = pd.DataFrame(RNG.normal(size=(6000, 4)), columns=list("abcd"))
+    frame["kind"] = RNG.choice(["x", "y", "z"], 6000)
+    for part in range(3):
+        frame[part::3].to_csv(tmp_path / f"{part}.csv", index=False)
+    options: Any = {"labels": "kind", "classes": "infer"}
+    data = sw.data.from_csv(spark, str(tmp_path), partitions=7, **options)
+    local = sw.data.read_csv(str(tmp_path), **options)
+    found = data.collect()
+    for name, array in local.data.columns().items():
+        np.testing.assert_array_equal(found.columns()[name], array)
+    expected = pd.concat([pd.read_csv(tmp_path / f"{part}.csv") for part in range(3)])
+    np.testing.assert_array_equal(found.features["features"], as_float32(expected[list("abcd")]))
+    assert data.schema == local.schema
+    assert data.class_names == {"labels": ("x", "y", "z")}
+    assert data.rdd.getNumPartitions() == 7
+    assert data.random_split([1, 1])[0].schema == local.schema
+    assert data.skipped().total == 0
+
+
+@pytest.mark.spark
+def test_the_fingerprint_follows_files_and_options(spark: Any, tmp_path: Path) -> None:
+    path = written(tmp_path, "a,b\n1,2\n")
+
+    def fingerprint(**options: Any) -> str | None:
+        return sw.data.from_csv(spark, path, **options).fingerprint
+
+    first = fingerprint()
+    assert first is not None
+    assert fingerprint() == first
+    assert len({first, fingerprint(labels="b"), fingerprint(missing="skip")}) == 3
+    written(tmp_path, "a,b\n1,33\n")
+    assert fingerprint() != first
+
+
+@pytest.mark.spark
+def test_on_spark_lines_that_do_not_fit_are_named_or_counted(spark: Any, tmp_path: Path) -> None:
+    lines = [f"{n},{n % 3}" for n in range(20_000)]
+    lines[12_345] = "oops,1"
+    lines[19_999] = "1,3"
+    path = written(tmp_path, "\n".join(["a,y", *lines]))
+    options: Any = {"labels": "y", "classes": 3, "partitions": 4}
+    with pytest.raises(sw.DataError, match=r"data\.csv, line 12347: column 'a' must hold numbers"):
+        sw.data.from_csv(spark, path, **options).partition_counts()
+    data = sw.data.from_csv(spark, path, on_error="skip", **options)
+    assert data.count() == 19_998
+    assert data.skipped().counts == {"not a number": 1, "class out of range": 1}
+    assert "line 20001: column 'y' must hold integer classes from 0 to 2" in data.skipped().first[1]
+
+
+def test_a_schema_settles_the_other_options(tmp_path: Path) -> None:
+    path = written(tmp_path, "a,b\n1,2\n")
+    schema = sw.data.read_csv(path).schema
+    with pytest.raises(sw.ConfigurationError, match="`schema` settles `labels`, `missing`"):
+        sw.data.read_csv(path, schema=schema, labels="b", missing="skip")
+    with pytest.raises(sw.ConfigurationError, match="must be a TableSchema"):
+        sw.data.read_csv(path, schema=schema.to_dict())  # pyright: ignore[reportArgumentType]
+    assert sw.data.read_csv(path, schema=replace(schema, features={"x": ("b",)})).data.features[
+        "x"
+    ].tolist() == [[2]]
