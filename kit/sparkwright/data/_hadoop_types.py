@@ -15,6 +15,8 @@ from typing import Any
 
 from sparkwright.errors import DataError
 
+from ._wording import clipped
+
 _PACKAGE = "org.apache.hadoop.io."
 LONG = _PACKAGE + "LongWritable"
 TEXT = _PACKAGE + "Text"
@@ -106,11 +108,13 @@ def encode_text(value: Any) -> bytes:
         '036ec3a9'
     """
     if not isinstance(value, str):
-        raise DataError(f"a Text must be made of a str. Received: {value!r}.")
+        raise DataError(f"a Text must be made of a str. Received: {clipped(repr(value))}.")
     try:
         content = value.encode()
     except UnicodeEncodeError as error:
-        raise DataError(f"a Text must be valid Unicode. Received: {value!r} ({error}).") from None
+        raise DataError(
+            f"a Text must be valid Unicode. Received: {clipped(repr(value))} ({error})."
+        ) from None
     return encode_vint(len(content)) + content
 
 
@@ -130,7 +134,7 @@ def decode_text(content: bytes) -> str:
 def encode_bytes(value: Any) -> bytes:
     """BytesWritable: the length as int32 with the high byte first, then the bytes."""
     if not isinstance(value, bytes | bytearray | memoryview):
-        raise DataError(f"a BytesWritable must be made of bytes. Received: {value!r}.")
+        raise DataError(f"a BytesWritable must be made of bytes. Received: {clipped(repr(value))}.")
     content = bytes(value)
     if len(content) > _LARGEST_LENGTH:
         raise DataError(
@@ -221,7 +225,7 @@ def _number(name: str, layout: str, kind: type) -> HadoopType:
         except (struct.error, TypeError, OverflowError):
             raise DataError(
                 f"a {name} must be made of a number that fits into {packing.size} bytes. "
-                f"Received: {value!r}."
+                f"Received: {clipped(repr(value))}."
             ) from None
 
     def decode(content: bytes) -> Any:
@@ -233,7 +237,9 @@ def _number(name: str, layout: str, kind: type) -> HadoopType:
 
 def _encode_boolean(value: Any) -> bytes:
     if not isinstance(value, bool):
-        raise DataError(f"a BooleanWritable must be made of a bool. Received: {value!r}.")
+        raise DataError(
+            f"a BooleanWritable must be made of a bool. Received: {clipped(repr(value))}."
+        )
     return b"\x01" if value else b"\x00"
 
 
@@ -244,7 +250,7 @@ def _decode_boolean(content: bytes) -> bool:
 
 def _encode_null(value: Any) -> bytes:
     if value is not None:
-        raise DataError(f"a NullWritable must be made of None. Received: {value!r}.")
+        raise DataError(f"a NullWritable must be made of None. Received: {clipped(repr(value))}.")
     return b""
 
 
@@ -255,7 +261,9 @@ def _decode_null(content: bytes) -> None:
 def _variable(name: str, bits: int) -> HadoopType:
     def check(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value != _wrapped(value, bits):
-            raise DataError(f"a {name} must be a whole number of {bits} bits. Received: {value!r}.")
+            raise DataError(
+                f"a {name} must be a whole number of {bits} bits. Received: {clipped(repr(value))}."
+            )
         return value
 
     def decode(content: bytes) -> int:

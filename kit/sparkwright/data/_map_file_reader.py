@@ -17,6 +17,7 @@ from ._dataset import DataSet
 from ._map_files import MapFolder, MapIndex, map_folders, opened, read_index
 from ._record_conversion import Convert, Decoders, RecordConversion, check_functions, in_order
 from ._sequence_file_reader import Record, SequenceFileReader
+from ._wording import clipped
 
 _OPEN_PARTS = 32
 _BLOCKS_KEPT = 4
@@ -131,8 +132,8 @@ class MapFileReader:
                     return part.dataset(found)
             except TypeError:
                 raise DataError(
-                    f"a key must be what the file's keys are, as {part.first_key!r}. "
-                    f"Received: {key!r}."
+                    f"a key must be what the file's keys are, as {clipped(repr(part.first_key))}. "
+                    f"Received: {clipped(repr(key))}."
                 ) from None
         return None
 
@@ -259,8 +260,8 @@ class _Part:
             if expected is not None and keys and keys[0] != expected:
                 raise DataError(
                     "an index must be of the data beside it. "
-                    f"Received: key {keys[0]!r} at byte {position} of {reader.source}, where the "
-                    f"index has {expected!r}. Make it anew: `rebuild_map_index(url)`."
+                    f"Received: key {clipped(repr(keys[0]))} at byte {position} of {reader.source}, where the "
+                    f"index has {clipped(repr(expected))}. Make it anew: `rebuild_map_index(url)`."
                 )
             expected = None if keys else expected
             at = bisect_right(keys, key) - 1

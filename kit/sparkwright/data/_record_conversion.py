@@ -13,6 +13,7 @@ from ._example_records import NOTE, RecordLayout, decode_examples
 from ._hadoop_types import BYTES, decode_bytes, hadoop_type
 from ._sequence_file import SequenceHeader
 from ._sequence_file_reader import Record
+from ._wording import clipped
 
 Convert = Callable[[Any, Any], Any]
 # Gets a few words for the kind of fault, and the whole message; raises, or counts.
@@ -115,7 +116,7 @@ class RecordConversion:
 
     def _tell(self, skip: Skip, record: Record, why: str) -> None:
         try:
-            key = repr(self.key(record[1]))[:80]
+            key = clipped(repr(self.key(record[1])))
         except Exception:  # whatever a decoder of the user's raises
             key = f"of bytes {record[1][:20].hex()}"
         skip(
@@ -137,7 +138,7 @@ def example_of(made: Any) -> Example:
     if not (isinstance(made, tuple) and len(made) == 2):  # pyright: ignore[reportUnknownArgumentType]
         raise DataError(
             "`convert` must return a DataSet, or (features, label) of one example, with None for "
-            f"no label. Received: {str(made)[:80]!r}."
+            f"no label. Received: {clipped(repr(made))}."
         )
     features, labels = made
     return {**_columns("features", features), **_columns("labels", labels)}
@@ -206,8 +207,9 @@ def in_order(
 def out_of_order(key: Any, last: Any, position: int, source: str) -> str:
     """What is wrong with a key that is smaller than the one before."""
     return (
-        f"the keys of a MapFile must not fall. Received: {key!r} after {last!r} at byte {position} "
-        f"of {source}. Read it as a SequenceFile, or write it again."
+        "the keys of a MapFile must not fall. "
+        f"Received: {clipped(repr(key))} after {clipped(repr(last))} at byte {position} of "
+        f"{source}. Read it as a SequenceFile, or write it again."
     )
 
 
@@ -248,4 +250,4 @@ def told(error: Exception) -> str:
     """What a function of the user's raised, in words."""
     if isinstance(error, DataError):
         return str(error)
-    return f"`convert` must not fail. Received: {type(error).__name__}: {error}."
+    return f"`convert` must not fail. Received: {type(error).__name__}: {clipped(str(error), limit=200)}."

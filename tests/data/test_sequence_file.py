@@ -1,0 +1,544 @@
+"""SequenceFiles: round trips, ranges of bytes, and Hadoop's own classes on the other side."""
+
+import gzip
+import io
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import sparkwright as sw
+from sparkwright.data import DataSet, from_sequence_file, write_sequence_file
+from sparkwright.data._example_records import (
+    RecordLayout,
+    decode_examples,
+    encode_examples,
+)
+from sparkwright.data._hadoop_types import BYTES, LONG, TEXT, TYPES, encode_text
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._record_files import cut_files, read_records
+from sparkwright.data._sequence_file import SequenceFileWriter
+from sparkwright.data._sequence_file_reader import SequenceFileReader
+from sparkwright.storage._files import list_files
+
+Compression = Literal["record", "block"] | None
+COMPRESSIONS: list[Compression] = [None, "record", "block"]
+SYNC = bytes(range(16))
+Pairs = list[tuple[bytes, bytes]]
+
+
+def written(
+    pairs: Pairs, compression: Compression = None, notes: dict[str, str] | None = None
+) -> bytes:
+    file = io.BytesIO()
+    writer = SequenceFileWriter(
+        file, key_class=TEXT, value_class=BYTES, sync=SYNC, compression=compression, notes=notes
+    )
+    for key, value in pairs:
+        writer.append(key, value)
+    writer.finish()
+    return file.getvalue()
+
+
+def reader_of(content: bytes, read_ahead_bytes: int = 1 << 20) -> SequenceFileReader:
+    return SequenceFileReader(
+        io.BytesIO(content),
+        size_bytes=len(content),
+        source="a.seq",
+        read_ahead_bytes=read_ahead_bytes,
+    )
+
+
+def read(content: bytes, start: int = 0, end: int | None = None, ahead: int = 1 << 20) -> Pairs:
+    return [(key, value) for _, key, value in reader_of(content, ahead).records(start, end)]
+
+
+PAIRS = st.lists(st.tuples(st.binary(max_size=30), st.binary(max_size=300)), max_size=30)
+
+
+@given(PAIRS, st.sampled_from(COMPRESSIONS), st.dictionaries(st.text(), st.text(), max_size=3))
+def test_records_and_notes_are_read_back(
+    pairs: Pairs, compression: Compression, notes: dict[str, str]
+) -> None:
+    content = written(pairs, compression, notes)
+    assert read(content) == pairs
+    header = reader_of(content).header
+    assert header.notes == notes
+    assert (header.key_class, header.value_class) == (TEXT, BYTES)
+    assert (header.compression, header.sync) == (compression, SYNC)
+
+
+@given(PAIRS, st.sampled_from(COMPRESSIONS), st.integers(1, 100))
+def test_how_much_is_fetched_at_once_does_not_matter(
+    pairs: Pairs, compression: Compression, ahead: int
+) -> None:
+    assert read(written(pairs, compression), ahead=ahead) == pairs
+
+
+@pytest.fixture
+def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sync marks and blocks so often that small files have many."""
+    monkeypatch.setattr("sparkwright.data._sequence_file._SYNC_INTERVAL_BYTES", 100)
+    monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 200)
+
+
+@pytest.mark.usefixtures("short_intervals")
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_ranges_of_bytes_give_each_record_once(compression: Compression, data: Any) -> None:
+    pairs = [(b"%d" % i, bytes([i]) * data.draw(st.integers(0, 80))) for i in range(60)]
+    content = written(pairs, compression)
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(content) - 1), max_size=8)))
+    edges = [0, *cuts, len(content)]
+    found = [
+        record
+        for start, end in pairwise(edges)
+        for record in read(content, start, end, ahead=data.draw(st.sampled_from([1, 50, 4096])))
+    ]
+    assert found == pairs
+
+
+@pytest.mark.usefixtures("short_intervals")
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_reading_begins_at_any_record_whose_position_is_known(compression: Compression) -> None:
+    pairs = [(b"%d" % i, bytes(50)) for i in range(40)]
+    reader = reader_of(written(pairs, compression), 64)
+    for position, key, _ in list(reader.records()):
+        first = next(found for found in reader.records_at(position) if found)
+        keys = [found for _, found, _ in first]
+        assert key in keys
+        assert compression == "block" or keys == [key]
+
+
+@pytest.mark.usefixtures("short_intervals")
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_two_readings_of_one_reader_do_not_disturb_each_other(compression: Compression) -> None:
+    pairs = [(b"%d" % i, bytes(50)) for i in range(40)]
+    reader = reader_of(written(pairs, compression), 64)
+    both = zip(reader.records(), reader.records(), strict=True)
+    assert [(one[1:], other[1:]) for one, other in both] == [(pair, pair) for pair in pairs]
+
+
+def test_compressed_files_are_smaller() -> None:
+    pairs = [(b"key", bytes(1000))] * 100
+    sizes = [len(written(pairs, compression)) for compression in COMPRESSIONS]
+    assert sizes[0] > sizes[1] > sizes[2]
+
+
+def test_options_that_cannot_be_are_refused() -> None:
+    file: Any = io.BytesIO()
+    with pytest.raises(sw.ConfigurationError, match="compression='gzip'"):
+        SequenceFileWriter(file, key_class=TEXT, value_class=TEXT, sync=SYNC, compression="gzip")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(sw.ConfigurationError, match="`sync` must be 16 bytes"):
+        SequenceFileWriter(file, key_class=TEXT, value_class=TEXT, sync=b"")
+
+
+DTYPES = st.sampled_from(
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+)
+
+
+@st.composite
+def datasets(draw: Any) -> list[DataSet]:
+    """Several with the same columns, dtypes and numbers of axes, of different shapes."""
+    columns = draw(
+        st.dictionaries(
+            st.sampled_from(["features/a", "features/b", "labels/y", "labels_masks/y", "weights"]),
+            st.tuples(DTYPES, st.integers(0, 3)),
+        )
+    )
+    columns["features/x"] = draw(st.tuples(DTYPES, st.integers(0, 3)))
+    found: list[DataSet] = []
+    for seed in range(draw(st.integers(1, 4))):
+        random, count = np.random.default_rng(seed), draw(st.integers(1, 5))
+        found.append(
+            DataSet.from_columns(
+                {
+                    name: random.integers(
+                        0, 2, (count, *(draw(st.integers(1, 4)) for _ in range(axes)))
+                    ).astype(dtype)
+                    for name, (dtype, axes) in sorted(columns.items())
+                }
+            )
+        )
+    return found
+
+
+def assert_same(found: DataSet, expected: DataSet) -> None:
+    assert found.layout == expected.layout
+    for name, array in expected.columns().items():
+        np.testing.assert_array_equal(found.columns()[name], array)
+
+
+def one_by_one(found: list[DataSet]) -> list[DataSet]:
+    return [example for dataset in found for example in dataset.batches(1)]
+
+
+def no_bad(index: int, why: str) -> None:
+    raise AssertionError(index, why)
+
+
+@given(datasets())
+def test_examples_of_any_layout_are_read_back(expected: list[DataSet]) -> None:
+    layout = RecordLayout.of(expected[0])
+    assert RecordLayout.from_json(layout.to_json(), source="a") == layout
+    values = [value for dataset in expected for value in encode_examples(dataset, layout)]
+    found = one_by_one(list(decode_examples(values, layout, no_bad)))
+    assert len(values) == len(found) == sum(map(len, expected))
+    for one, other in zip(found, one_by_one(expected), strict=True):
+        assert_same(one, other)
+
+
+@given(datasets(), st.data())
+def test_a_value_that_lost_a_byte_is_told_and_left_out(expected: list[DataSet], data: Any) -> None:
+    layout = RecordLayout.of(expected[0])
+    values = [value for dataset in expected for value in encode_examples(dataset, layout)]
+    at = data.draw(st.integers(0, len(values) - 1))
+    values[at] = values[at][:-1]
+    told: list[int] = []
+    found = list(decode_examples(values, layout, lambda index, why: told.append(index)))
+    assert told == [at]
+    assert sum(map(len, found)) == len(values) - 1
+
+
+def test_examples_take_little_more_than_their_numbers() -> None:
+    images = DataSet(np.zeros((1, 28, 28), np.uint8), np.zeros(1, np.int32))
+    (value,) = encode_examples(images, RecordLayout.of(images))
+    assert len(value) == 28 * 28 + 4 + 2
+
+
+def digits(count: int = 100) -> DataSet:
+    random = np.random.default_rng(count)
+    return DataSet(
+        random.random((count, 4, 4), np.float32), random.integers(0, 9, count).astype(np.int32)
+    )
+
+
+def read_all(folder: Path, pieces: int = 3, **options: Any) -> DataSet:
+    log = SkipLog("raise")
+    found = [
+        part
+        for piece in cut_files(list_files(str(folder)), pieces)
+        for part in read_records(piece, log, **options)
+    ]
+    return DataSet.concatenate(found)
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("examples_per_part", [None, 1, 30, 100, 1000])
+def test_files_hold_the_examples_in_parts(
+    tmp_path: Path, compression: Compression, examples_per_part: int | None
+) -> None:
+    data, url = digits(), str(tmp_path / "out")
+    count = write_sequence_file(
+        data.batches(7), url, examples_per_part=examples_per_part, compression=compression
+    )
+    assert count == 100
+    names = [Path(file.url).name for file in list_files(url)]
+    assert names == [f"part-r-{i:05d}" for i in range(-(-100 // (examples_per_part or 100)))]
+    assert_same(read_all(tmp_path / "out"), data)
+    assert not [path for path in tmp_path.rglob("*.tmp")]
+
+
+def test_parts_begin_where_they_should(tmp_path: Path) -> None:
+    data = digits()
+    write_sequence_file(data.batches(7), str(tmp_path / "out"), examples_per_part=30)
+    keys = [
+        [TYPES[LONG].decode(key) for key, _ in read((tmp_path / "out" / name).read_bytes())]
+        for name in ("part-r-00000", "part-r-00003")
+    ]
+    assert keys == [list(range(30)), list(range(90, 100))]
+
+
+def test_a_large_file_is_cut_into_ranges(tmp_path: Path) -> None:
+    data = DataSet(np.random.default_rng(0).random((300, 1000)))
+    write_sequence_file(data, str(tmp_path / "out"))
+    pieces = cut_files(list_files(str(tmp_path / "out")), 8)
+    assert len(pieces) == 8
+    counts = [sum(map(len, read_records(piece, SkipLog("raise")))) for piece in pieces]
+    assert sum(counts) == 300
+    assert min(counts) > 0
+
+
+def test_a_folder_in_use_is_not_written_into(tmp_path: Path) -> None:
+    url = str(tmp_path / "out")
+    write_sequence_file(digits(3), url)
+    with pytest.raises(sw.ConfigurationError, match=r"part-r-00000.*overwrite=True"):
+        write_sequence_file(digits(5), url)
+    assert write_sequence_file(digits(5), url, overwrite=True) == 5
+    assert len(read_all(tmp_path / "out")) == 5
+
+
+def test_nothing_is_left_of_what_could_not_be_written(tmp_path: Path) -> None:
+    other = DataSet(np.zeros((2, 3)))
+    with pytest.raises(sw.DataError, match="same columns, dtypes and numbers of axes"):
+        write_sequence_file([digits(5), other], str(tmp_path / "out"), examples_per_part=7)
+    with pytest.raises(sw.DataError, match="at least one example to write"):
+        write_sequence_file([], str(tmp_path / "out"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "options", [{"examples_per_part": 0}, {"examples_per_part": 1.5}, {"max_files": 2}]
+)
+def test_options_of_writing_are_checked(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(sw.ConfigurationError, match=next(iter(options))):
+        write_sequence_file(digits(3), str(tmp_path / "out"), **options)
+
+
+def foreign(folder: Path, compression: Compression = None) -> Path:
+    """Texts by Text key, not Sparkwright's."""
+    pairs = [(encode_text(f"key{i}"), TYPES[BYTES].encode(b"%d,%d" % (i, i % 3))) for i in range(9)]
+    folder.mkdir(exist_ok=True)
+    (folder / "foreign").write_bytes(written(pairs, compression))
+    return folder
+
+
+def from_text(key: str, value: bytes) -> tuple[list[float], int]:
+    number, label = value.split(b",")
+    return [float(number), float(len(key))], int(label)
+
+
+def test_foreign_files_are_read_through_a_function(tmp_path: Path) -> None:
+    found = read_all(foreign(tmp_path), convert=from_text)
+    np.testing.assert_array_equal(
+        found.features["features"], [[i, 4] for i in range(9)], strict=False
+    )
+    np.testing.assert_array_equal(found.labels["labels"], np.arange(9) % 3)
+    assert found.features["features"].dtype == np.float32
+    assert found.labels["labels"].dtype == np.int32
+
+
+RESULTS: dict[str, Callable[[str, bytes], Any]] = {
+    "arrays": lambda k, v: (np.frombuffer(v, np.uint8)[:3], np.array([1, 0], np.float32)),
+    "no label": lambda k, v: (np.zeros(2), None),
+    "named": lambda k, v: ({"a": [1.0], "b": [[2.0]]}, {"y": 1}),
+    "a data set": lambda k, v: DataSet(np.zeros((1, 2)), np.zeros(1)),
+    "a data set of several": lambda k, v: DataSet(np.zeros((3, 2))),
+}
+
+
+@pytest.mark.parametrize("convert", RESULTS.values(), ids=RESULTS)
+def test_a_function_may_return(tmp_path: Path, convert: Callable[[str, bytes], Any]) -> None:
+    found = read_all(foreign(tmp_path), convert=convert)
+    one = convert("", b"123")
+    if isinstance(one, DataSet):
+        assert len(found) == 9 * len(one)
+        assert found.layout == one.layout
+    else:
+        assert len(found) == 9
+        assert sum(len(part) if isinstance(part, dict) else part is not None for part in one) == (
+            len(found.columns())
+        )
+
+
+def test_sequences_of_different_length_keep_apart(tmp_path: Path) -> None:
+    parts = [DataSet(np.ones((2, steps, 3), np.float32)) for steps in (4, 4, 9)]
+    write_sequence_file(parts, str(tmp_path / "out"))
+    (piece,) = cut_files(list_files(str(tmp_path / "out")), 1)
+    found = list(read_records(piece, SkipLog("raise")))
+    assert [part.features["features"].shape for part in found] == [(4, 4, 3), (2, 9, 3)]
+
+
+def test_a_map_file_among_sequence_files_is_read_once(tmp_path: Path, monkeypatch: Any) -> None:
+    sw.data.write_map_file(digits(5), str(tmp_path / "map"))
+    seen: list[str] = []
+    monkeypatch.setattr(
+        "sparkwright.data._record_files.from_pieces",
+        lambda spark, pieces, read, **options: seen.extend(Path(p.url).name for p in pieces),
+    )
+
+    class Context:
+        defaultParallelism = 2
+
+    class Spark:
+        sparkContext = Context
+
+    spark: Any = Spark
+    from_sequence_file(spark, str(tmp_path / "map"))
+    assert seen == ["data"]
+
+
+# Hadoop's own classes, in the JVM of the test session.
+
+
+@pytest.fixture(scope="module")
+def hadoop(spark: Any) -> Any:
+    return Hadoop(spark)
+
+
+class Hadoop:
+    """Hadoop's readers and writers through py4j."""
+
+    def __init__(self, spark: Any) -> None:
+        self.context = spark.sparkContext
+        self.jvm = self.context._jvm
+        self.io = self.jvm.org.apache.hadoop.io
+        self.conf = self.context._jsc.hadoopConfiguration()
+
+    def path(self, path: Path) -> Any:
+        return self.jvm.org.apache.hadoop.fs.Path(path.as_uri())
+
+    def options(self, *options: Any) -> Any:
+        # py4j shows nested classes of an interface-like name only through reflection.
+        kind = self.jvm.java.lang.Class.forName(
+            "org.apache.hadoop.io.SequenceFile$Writer$Option"
+            if "Writer" in str(options[0].getClass().getName())
+            else "org.apache.hadoop.io.SequenceFile$Reader$Option"
+        )
+        array = self.jvm.java.lang.reflect.Array.newInstance(kind, len(options))
+        for index, option in enumerate(options):
+            self.jvm.java.lang.reflect.Array.set(array, index, option)
+        return array
+
+    def write(
+        self, path: Path, keys: list[Any], values: list[Any], compression: str, codec: str
+    ) -> None:
+        writer_class = self.io.SequenceFile.Writer
+        kinds = self.io.SequenceFile.CompressionType
+        codec_class = getattr(self.jvm.org.apache.hadoop.io.compress, codec)()
+        codec_class.setConf(self.conf)
+        writer = self.io.SequenceFile.createWriter(
+            self.conf,
+            self.options(
+                writer_class.file(self.path(path)),
+                writer_class.keyClass(keys[0].getClass()),
+                writer_class.valueClass(values[0].getClass()),
+                writer_class.compression(getattr(kinds, compression), codec_class),
+            ),
+        )
+        for key, value in zip(keys, values, strict=True):
+            writer.append(key, value)
+        writer.close()
+
+    def read(self, path: Path, key: Any, value: Any) -> list[tuple[str, str]]:
+        reader = self.io.SequenceFile.Reader(
+            self.conf, self.options(self.io.SequenceFile.Reader.file(self.path(path)))
+        )
+        found: list[tuple[str, str]] = []
+        while reader.next(key, value):
+            found.append((key.toString(), value.toString()))
+        reader.close()
+        return found
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("codec", ["DefaultCodec", "GzipCodec", "BZip2Codec"])
+@pytest.mark.parametrize("compression", ["NONE", "RECORD", "BLOCK"])
+def test_what_hadoop_writes_is_read(
+    hadoop: Hadoop, tmp_path: Path, compression: str, codec: str
+) -> None:
+    texts = ["", "a", "né€😀", "x" * 300]
+    hadoop.write(
+        tmp_path / "a",
+        [hadoop.io.Text(text) for text in texts],
+        [hadoop.io.DoubleWritable(float(i)) for i in range(4)],
+        compression,
+        codec,
+    )
+    found = reader_of((tmp_path / "a").read_bytes())
+    decoded = [
+        (TYPES[found.header.key_class].decode(key), TYPES[found.header.value_class].decode(value))
+        for _, key, value in found.records()
+    ]
+    assert decoded == list(zip(texts, [0.0, 1.0, 2.0, 3.0], strict=True))
+
+
+@pytest.mark.spark
+def test_every_type_that_hadoop_writes_is_read(hadoop: Hadoop, tmp_path: Path) -> None:
+    values: dict[str, list[Any]] = {
+        "IntWritable": [-5, 2**31 - 1],
+        "LongWritable": [-(2**63), 7],
+        "VIntWritable": [-113, 128],
+        "VLongWritable": [-(2**63), 2**40],
+        "FloatWritable": [0.5, -1.25],
+        "DoubleWritable": [0.1, -1e300],
+        "BooleanWritable": [True, False],
+        "ByteWritable": [-128, 5],
+        "ShortWritable": [-300, 300],
+        "BytesWritable": [b"", bytes(range(200))],
+    }
+    for name, ours in values.items():
+        made: list[Any] = []
+        for value in ours:
+            theirs = getattr(hadoop.io, name)()
+            if isinstance(value, bytes):
+                theirs.set(bytearray(value), 0, len(value))
+            else:
+                # py4j cannot choose between `set(byte)` and others: read from Hadoop's own form.
+                data = hadoop.jvm.java.io.DataInputStream(
+                    hadoop.jvm.java.io.ByteArrayInputStream(
+                        bytearray(TYPES[f"org.apache.hadoop.io.{name}"].encode(value))
+                    )
+                )
+                theirs.readFields(data)
+                shown = {True: "true", False: "false"}.get(value, str(value))  # pyright: ignore[reportArgumentType]
+                assert (
+                    float(theirs.toString()) == value
+                    if name[0] in "DF"
+                    else (theirs.toString() == shown)
+                )
+            made.append(theirs)
+        null = [hadoop.io.NullWritable.get()] * 2
+        hadoop.write(tmp_path / name, null, made, "BLOCK", "DefaultCodec")
+        found = reader_of((tmp_path / name).read_bytes())
+        assert [TYPES[found.header.value_class].decode(v) for _, _, v in found.records()] == ours
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_hadoop_reads_what_is_written(
+    hadoop: Hadoop, tmp_path: Path, compression: Compression
+) -> None:
+    texts = [("kéy" + str(i), b"\x00\xff" * (i % 5)) for i in range(3000)]
+    pairs = [(encode_text(key), TYPES[BYTES].encode(value)) for key, value in texts]
+    (tmp_path / "a").write_bytes(written(pairs, compression, {"note": "né"}))
+    found = hadoop.read(tmp_path / "a", hadoop.io.Text(), hadoop.io.BytesWritable())
+    assert found == [(key, value.hex(" ")) for key, value in texts]
+
+
+@pytest.mark.spark
+def test_spark_reads_examples_and_their_keys_differ(spark: Any, tmp_path: Path) -> None:
+    data = sw.data.from_arrays(spark, np.arange(50.0).reshape(25, 2), partitions=4)
+    write_sequence_file(data, str(tmp_path / "out"), compression="block")
+    found = spark.sparkContext.sequenceFile((tmp_path / "out").as_uri()).collect()
+    assert len({key for key, _ in found}) == 25
+    assert {len(value) for _, value in found} == {1 + 2 * 8}
+
+
+@pytest.mark.spark
+def test_what_spark_writes_is_read(spark: Any, tmp_path: Path) -> None:
+    pairs = [(f"k{i}", bytearray(b"%d,%d" % (i, i % 3))) for i in range(40)]
+    spark.sparkContext.parallelize(pairs, 3).saveAsSequenceFile(
+        (tmp_path / "out").as_uri(), "org.apache.hadoop.io.compress.GzipCodec"
+    )
+    found = from_sequence_file(spark, str(tmp_path / "out"), convert=from_text).collect()
+    np.testing.assert_array_equal(found.features["features"][:, 0], np.arange(40))
+
+
+@pytest.mark.spark
+def test_distributed_data_is_written_and_read_in_order(spark: Any, tmp_path: Path) -> None:
+    local = digits(500)
+    data = sw.data.from_arrays(spark, local.features, local.labels, partitions=3)
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({}, 3),
+        ({"max_files": 2}, 2),
+        ({"examples_per_part": 100}, 5),
+    ]
+    for options, files in cases:
+        url = str(tmp_path / str(files))
+        assert write_sequence_file(data, url, **options) == 500
+        assert len(list_files(url)) == files
+        again = from_sequence_file(spark, url)
+        assert_same(again.collect(), local)
+        assert again.fingerprint is not None
+
+
+def test_a_gzip_of_a_sequence_file_is_no_sequence_file(tmp_path: Path) -> None:
+    with pytest.raises(sw.DataError, match="must start with b'SEQ'"):
+        reader_of(gzip.compress(written([])))
