@@ -108,12 +108,12 @@ def encode_text(value: Any) -> bytes:
         '036ec3a9'
     """
     if not isinstance(value, str):
-        raise DataError(f"a Text must be made of a str. Received: {clipped(repr(value))}.")
+        raise DataError(f"a Text must be made of a str. Received: {_shown(value)}.")
     try:
         content = value.encode()
     except UnicodeEncodeError as error:
         raise DataError(
-            f"a Text must be valid Unicode. Received: {clipped(repr(value))} ({error})."
+            f"a Text must be valid Unicode. Received: {_shown(value)} ({error})."
         ) from None
     return encode_vint(len(content)) + content
 
@@ -134,7 +134,7 @@ def decode_text(content: bytes) -> str:
 def encode_bytes(value: Any) -> bytes:
     """BytesWritable: the length as int32 with the high byte first, then the bytes."""
     if not isinstance(value, bytes | bytearray | memoryview):
-        raise DataError(f"a BytesWritable must be made of bytes. Received: {clipped(repr(value))}.")
+        raise DataError(f"a BytesWritable must be made of bytes. Received: {_shown(value)}.")
     content = bytes(value)
     if len(content) > _LARGEST_LENGTH:
         raise DataError(
@@ -205,6 +205,10 @@ def decode_lengths(content: bytes, count: int) -> list[int]:
     )
 
 
+def _shown(value: Any) -> str:
+    return clipped(repr(value))
+
+
 def _check_length(kind: str, announced: int, found: int) -> None:
     if announced != found:
         raise DataError(
@@ -225,7 +229,7 @@ def _number(name: str, layout: str, kind: type) -> HadoopType:
         except (struct.error, TypeError, OverflowError):
             raise DataError(
                 f"a {name} must be made of a number that fits into {packing.size} bytes. "
-                f"Received: {clipped(repr(value))}."
+                f"Received: {_shown(value)}."
             ) from None
 
     def decode(content: bytes) -> Any:
@@ -237,9 +241,7 @@ def _number(name: str, layout: str, kind: type) -> HadoopType:
 
 def _encode_boolean(value: Any) -> bytes:
     if not isinstance(value, bool):
-        raise DataError(
-            f"a BooleanWritable must be made of a bool. Received: {clipped(repr(value))}."
-        )
+        raise DataError(f"a BooleanWritable must be made of a bool. Received: {_shown(value)}.")
     return b"\x01" if value else b"\x00"
 
 
@@ -250,7 +252,7 @@ def _decode_boolean(content: bytes) -> bool:
 
 def _encode_null(value: Any) -> bytes:
     if value is not None:
-        raise DataError(f"a NullWritable must be made of None. Received: {clipped(repr(value))}.")
+        raise DataError(f"a NullWritable must be made of None. Received: {_shown(value)}.")
     return b""
 
 
@@ -262,7 +264,7 @@ def _variable(name: str, bits: int) -> HadoopType:
     def check(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value != _wrapped(value, bits):
             raise DataError(
-                f"a {name} must be a whole number of {bits} bits. Received: {clipped(repr(value))}."
+                f"a {name} must be a whole number of {bits} bits. Received: {_shown(value)}."
             )
         return value
 

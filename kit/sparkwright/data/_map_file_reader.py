@@ -260,8 +260,8 @@ class _Part:
             if expected is not None and keys and keys[0] != expected:
                 raise DataError(
                     "an index must be of the data beside it. "
-                    f"Received: key {clipped(repr(keys[0]))} at byte {position} of {reader.source}, where the "
-                    f"index has {clipped(repr(expected))}. Make it anew: `rebuild_map_index(url)`."
+                    f"Received: key {clipped(repr(keys[0]))} at byte {position} of "
+                    f"{reader.source}, where the index has {clipped(repr(expected))}. Make it anew: `rebuild_map_index(url)`."
                 )
             expected = None if keys else expected
             at = bisect_right(keys, key) - 1

@@ -250,4 +250,5 @@ def told(error: Exception) -> str:
     """What a function of the user's raised, in words."""
     if isinstance(error, DataError):
         return str(error)
-    return f"`convert` must not fail. Received: {type(error).__name__}: {clipped(str(error), limit=200)}."
+    said = clipped(str(error), limit=200)
+    return f"`convert` must not fail. Received: {type(error).__name__}: {said}."
