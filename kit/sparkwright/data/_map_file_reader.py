@@ -1,6 +1,6 @@
 """Single examples of MapFiles by number, over several parts, without reading what lies between."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -255,21 +255,26 @@ class _Part:
             return None
         reader, conversion = self._ready()
         position = self.index.positions[entry]
-        expected = self.index.keys[entry]
-        for keys, records in self._from(reader, conversion, position):
-            if expected is not None and keys and keys[0] != expected:
-                raise DataError(
-                    "an index must be of the data beside it. "
-                    f"Received: key {clipped(repr(keys[0]))} at byte {position} of "
-                    f"{reader.source}, where the index has {clipped(repr(expected))}. Make it anew: `rebuild_map_index(url)`."
-                )
-            expected = None if keys else expected
+        for number, (keys, records) in enumerate(self._from(reader, conversion, position)):
+            if number == 0:
+                self._check_indexed(self.index.keys[entry], keys, position)
             at = bisect_right(keys, key) - 1
             if at >= 0 and keys[at] == key:
                 return records[at]
             if at + 1 < len(keys):
                 return None  # larger keys follow
         return None
+
+    def _check_indexed(self, key: Any, keys: list[Any], position: int) -> None:
+        """See that what begins at `position` holds `key`: in a block it need not be the first."""
+        at = bisect_left(keys, key)
+        if at == len(keys) or keys[at] != key:
+            raise DataError(
+                "an index must be of the data beside it. "
+                f"Received: no key {clipped(repr(key))} at byte {position} of "
+                f"{self.folder.data.url}, where its index has it. "
+                "Make it anew: `rebuild_map_index(url)`."
+            )
 
     def _from(
         self, reader: SequenceFileReader, conversion: RecordConversion, position: int
@@ -279,7 +284,8 @@ class _Part:
         if known is not None:
             self._blocks.move_to_end(position)
             yield known
-        for number, block in enumerate(reader.records_at(position)):
+        blocks = filter(None, reader.records_at(position))  # without sync marks by themselves
+        for number, block in enumerate(blocks):
             if known is not None and number == 0:
                 continue
             found = [conversion.key(record[1]) for record in block], block

@@ -1,0 +1,413 @@
+"""MapFiles: single examples by number, parts, indexes, and Hadoop's own classes."""
+
+import shutil
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import sparkwright as sw
+from sparkwright.data import (
+    DataSet,
+    MapFileReader,
+    from_map_file,
+    rebuild_map_index,
+    write_map_file,
+)
+from sparkwright.data._hadoop_types import TYPES
+from sparkwright.data._map_files import MapFileWriter, map_folders, read_index
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._record_files import cut_files, read_records
+
+Compression = Literal["record", "block"] | None
+COMPRESSIONS: list[Compression] = [None, "record", "block"]
+PACKAGE = "org.apache.hadoop.io."
+
+
+def numbers(count: int = 100, width: int = 20) -> DataSet:
+    random = np.random.default_rng(count)
+    return DataSet(random.random((count, width), np.float32), np.arange(count, dtype=np.int32))
+
+
+def assert_same(found: DataSet, expected: DataSet) -> None:
+    assert found.layout == expected.layout
+    for name, array in expected.columns().items():
+        np.testing.assert_array_equal(found.columns()[name], array)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkwright.data._sequence_file._SYNC_INTERVAL_BYTES", 300)
+    monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 500)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("index_interval", [1, 3, 1000])
+@pytest.mark.parametrize("examples_per_part", [None, 1, 33])
+def test_any_example_is_found_by_its_number(
+    tmp_path: Path, compression: Compression, index_interval: int, examples_per_part: int | None
+) -> None:
+    data, url = numbers(), str(tmp_path / "out")
+    count = write_map_file(
+        data.batches(7),
+        url,
+        compression=compression,
+        index_interval=index_interval,
+        examples_per_part=examples_per_part,
+    )
+    assert count == 100
+    random = np.random.default_rng(0)
+    with MapFileReader(url) as reader:
+        assert len(reader) == 100
+        for index in [0, 99, -1, -100, *random.integers(0, 100, 20).tolist()]:
+            assert_same(reader[index], data.take([index]))  # pyright: ignore[reportArgumentType]
+        order = random.integers(-100, 100, 200)  # shuffled, and many of them twice
+        assert_same(reader.take(order), data.take(order))
+        assert_same(DataSet.concatenate(list(reader)), data)
+        batches = list(reader.batches(32))
+        assert [len(batch) for batch in batches] == [32, 32, 32, 4]
+        assert_same(DataSet.concatenate(batches), data)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    sizes=st.lists(st.integers(0, 9), min_size=1, max_size=8).filter(any),
+    part=st.integers(1, 12) | st.none(),
+    compression=st.sampled_from(COMPRESSIONS),
+    interval=st.integers(1, 7),
+)
+def test_parts_and_batches_of_any_size_lose_and_double_nothing(
+    tmp_path: Path, sizes: list[int], part: int | None, compression: Compression, interval: int
+) -> None:
+    data, url = numbers(sum(sizes)), str(tmp_path / "out")
+    ends = np.cumsum(sizes)
+    pieces = (
+        data.take(slice(end - size, end)) for size, end in zip(sizes, ends.tolist(), strict=True)
+    )
+    write_map_file(
+        pieces,
+        url,
+        examples_per_part=part,
+        compression=compression,
+        index_interval=interval,
+        overwrite=True,
+    )
+    with MapFileReader(url) as reader:
+        assert_same(reader.take(np.arange(len(data))), data)
+        assert_same(reader.take(np.arange(len(data))[::-1]), data.take(slice(None, None, -1)))
+    wanted = [part] * (len(data) // part) if part else [len(data)]
+    rest = len(data) - sum(wanted)
+    counts = [len(read_index(folder).keys) for folder in map_folders(url)]
+    if interval == 1 and compression != "block":
+        assert counts == [*wanted, *([rest] if rest else [])]
+
+
+def test_indexes_name_every_so_many_records(tmp_path: Path) -> None:
+    write_map_file(numbers(), str(tmp_path), index_interval=30)
+    (folder,) = map_folders(str(tmp_path))
+    assert list(read_index(folder).keys) == [0, 30, 60, 90]
+
+
+@pytest.mark.parametrize("index_interval", [0, -1, 1.5, True, "1"])
+def test_an_interval_is_a_whole_number_above_0(tmp_path: Path, index_interval: Any) -> None:
+    with pytest.raises(sw.ConfigurationError, match="index_interval="):
+        write_map_file(numbers(3), str(tmp_path / "out"), index_interval=index_interval)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_read_meanwhile_does_not_disturb_an_iteration(tmp_path: Path) -> None:
+    data = numbers(50)
+    write_map_file(data, str(tmp_path), examples_per_part=20)
+    with MapFileReader(str(tmp_path)) as reader:
+        for index, example in enumerate(reader):
+            assert_same(example, data.take([index]))  # pyright: ignore[reportArgumentType]
+            assert_same(reader[-index], data.take([-index]))  # pyright: ignore[reportArgumentType]
+
+
+def test_more_parts_than_may_be_open_at_once(tmp_path: Path) -> None:
+    data = numbers(80)
+    write_map_file(data, str(tmp_path), examples_per_part=1)
+    with MapFileReader(str(tmp_path)) as reader:
+        order = np.random.default_rng(0).permutation(80)
+        for _ in range(2):
+            assert_same(reader.take(order), data.take(order))
+        assert len(reader._open) == 32  # pyright: ignore[reportPrivateUsage]
+    assert not reader._open  # pyright: ignore[reportPrivateUsage]
+    assert_same(reader[3], data.take([3]))  # pyright: ignore[reportArgumentType]
+    reader.close()
+
+
+def test_only_what_is_asked_for_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_map_file(numbers(2000, 1000), str(tmp_path))
+    fetched: list[int] = []
+    with MapFileReader(str(tmp_path)) as reader:
+        len(reader)
+        fill = sw.data._byte_window.ByteWindow._fill  # pyright: ignore
+
+        def counted(self: Any, count: int) -> None:
+            fill(self, count)
+            fetched.append(len(self._buffer))
+
+        monkeypatch.setattr("sparkwright.data._byte_window.ByteWindow._fill", counted)
+        reader.take([1500, 3, 1999, 700])
+    assert 0 < sum(fetched) < 8 * (16 << 10)  # of 8 MB
+
+
+def test_an_index_is_made_anew(tmp_path: Path) -> None:
+    data, folder = numbers(), tmp_path / "part-r-00000"
+    write_map_file(data, str(tmp_path))
+    before = read_index(map_folders(str(tmp_path))[0])
+    (folder / "index").unlink()
+    with pytest.raises(sw.DataError, match=r"must have a file `index`.*rebuild_map_index"):
+        MapFileReader(str(tmp_path))
+    assert rebuild_map_index(str(tmp_path)) == 100
+    after = read_index(map_folders(str(tmp_path))[0])
+    assert after.keys == before.keys
+    with MapFileReader(str(tmp_path)) as reader:
+        assert_same(reader.take(np.arange(100)), data)
+    assert rebuild_map_index(str(tmp_path), index_interval=40) == 100
+    assert list(read_index(map_folders(str(tmp_path))[0]).keys) == [0, 40, 80]
+
+
+@pytest.mark.parametrize("index", [100, -101, 10**12])
+def test_numbers_outside_are_refused(tmp_path: Path, index: int) -> None:
+    write_map_file(numbers(), str(tmp_path))
+    with (
+        MapFileReader(str(tmp_path)) as reader,
+        pytest.raises(IndexError, match=rf"from -100 to 99 .*Received: {index}\."),
+    ):
+        reader[index]
+
+
+@pytest.mark.parametrize("indices", [[], [1.5], [[1]], [True], "1"], ids=str)
+def test_indices_are_whole_numbers(tmp_path: Path, indices: Any) -> None:
+    write_map_file(numbers(3), str(tmp_path))
+    with (
+        MapFileReader(str(tmp_path)) as reader,
+        pytest.raises(sw.ConfigurationError, match="`indices` must be"),
+    ):
+        reader.take(indices)
+
+
+def written(folder: Path, kind: str, pairs: list[tuple[Any, str]], **options: Any) -> Path:
+    """A MapFile of any keys and Text values."""
+    folder.mkdir(parents=True, exist_ok=True)
+    key, text = TYPES[PACKAGE + kind], TYPES[PACKAGE + "Text"]
+    with (folder / "data").open("wb") as data, (folder / "index").open("wb") as index:
+        writer = MapFileWriter(
+            data, index, key_class=key.class_name, value_class=text.class_name, **options
+        )
+        for one, value in pairs:
+            writer.append(key.encode(one), text.encode(value))
+        writer.finish()
+    return folder
+
+
+def length(key: Any, value: str) -> tuple[list[float], int]:
+    return [float(len(str(key)))], len(value)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("index_interval", [1, 7])
+def test_texts_are_found_by_key(
+    tmp_path: Path, compression: Compression, index_interval: int
+) -> None:
+    pairs = [(f"key{i:04d}", "x" * i) for i in range(0, 200, 2)]
+    for part in range(2):
+        written(
+            tmp_path / f"part-r-{part:05d}",
+            "Text",
+            pairs[part::2],  # as Hadoop's jobs do: each part holds keys from everywhere
+            compression=compression,
+            index_interval=index_interval,
+        )
+    with MapFileReader(str(tmp_path), convert=length) as reader:
+        for key, value in pairs:
+            found = reader.find(key)
+            assert found is not None
+            assert found.labels["labels"] == [len(value)]
+        for key in ("", "key0001", "key0199", "key9999", "zzz"):
+            assert reader.find(key) is None
+        assert sum(1 for _ in reader) == 100
+        with pytest.raises(sw.DataError, match=r"whole numbers.*Text.*find\(key\)"):
+            len(reader)
+        with pytest.raises(sw.DataError, match=r"a key must be.*'key0000'.*Received: 5"):
+            reader.find(5)
+
+
+def test_keys_may_begin_anywhere_if_they_have_no_gaps(tmp_path: Path) -> None:
+    written(tmp_path / "b", "IntWritable", [(i, "x" * i) for i in range(5, 9)])
+    written(tmp_path / "a", "IntWritable", [(i, "x" * i) for i in range(9, 12)])
+    with MapFileReader(str(tmp_path), convert=length) as reader:
+        assert len(reader) == 7
+        assert reader.take([0, 6, 3, 4]).labels["labels"].tolist() == [5, 11, 8, 9]
+
+
+def test_gaps_between_keys_are_told(tmp_path: Path) -> None:
+    written(tmp_path / "a", "LongWritable", [(0, ""), (1, ""), (3, "")])
+    written(tmp_path / "b", "LongWritable", [(5, ""), (6, "")])
+    with MapFileReader(str(tmp_path), convert=length) as reader:
+        with pytest.raises(sw.DataError, match=r"follow each other.*Received: 3 at .* 5 at"):
+            len(reader)
+        assert reader.find(6) is not None
+    with (
+        MapFileReader(str(tmp_path / "a"), convert=length) as reader,
+        pytest.raises(sw.DataError, match="no key 2 in"),
+    ):
+        reader[2]
+
+
+def test_parts_of_several_key_classes_are_refused(tmp_path: Path) -> None:
+    written(tmp_path / "a", "LongWritable", [(0, "")])
+    written(tmp_path / "b", "Text", [("0", "")])
+    with pytest.raises(sw.DataError, match="must be of one class"):
+        MapFileReader(str(tmp_path), convert=length)
+
+
+def test_own_classes_are_read_by_own_functions(tmp_path: Path) -> None:
+    class_name = PACKAGE + "Text"
+    written(tmp_path / "a", "LongWritable", [(0, "abc"), (1, "d")])
+
+    def size(key: int, value: int) -> tuple[list[float], int]:
+        return [float(key)], value
+
+    decoders = {class_name: len}
+    with MapFileReader(str(tmp_path), convert=size, decoders=decoders) as reader:
+        assert reader.take([0, 1]).labels["labels"].tolist() == [4, 2]
+
+
+def test_an_empty_part_does_not_matter(tmp_path: Path) -> None:
+    written(tmp_path / "a", "LongWritable", [])
+    written(tmp_path / "b", "LongWritable", [(0, "abc")])
+    with MapFileReader(str(tmp_path), convert=length) as reader:
+        assert len(reader) == 1
+    with MapFileReader(str(tmp_path / "a"), convert=length) as reader:
+        assert len(reader) == 0
+        assert list(reader) == []
+        with pytest.raises(IndexError):
+            reader[0]
+
+
+def test_ranges_of_map_files_are_read_in_order(tmp_path: Path) -> None:
+    data = numbers(3000, 100)
+    write_map_file(data, str(tmp_path), examples_per_part=2000)
+    files = [folder.data for folder in map_folders(str(tmp_path))]
+    pieces = cut_files(files, 5)
+    assert len(pieces) >= 4
+    log = SkipLog("raise")
+    found = [part for piece in pieces for part in read_records(piece, log, ordered=True)]
+    assert_same(DataSet.concatenate(found), data)
+
+
+# Hadoop's own classes, in the JVM of the test session.
+
+
+def hadoop_reader(spark: Any, folder: Path) -> Any:
+    jvm = spark.sparkContext._jvm
+    options = jvm.java.lang.reflect.Array.newInstance(
+        jvm.java.lang.Class.forName("org.apache.hadoop.io.SequenceFile$Reader$Option"), 0
+    )
+    return jvm.org.apache.hadoop.io.MapFile.Reader(
+        jvm.org.apache.hadoop.fs.Path(folder.as_uri()),
+        spark.sparkContext._jsc.hadoopConfiguration(),
+        options,
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("index_interval", [1, 9])
+def test_hadoop_finds_keys_in_what_is_written(
+    spark: Any, tmp_path: Path, compression: Compression, index_interval: int
+) -> None:
+    pairs = [(f"kéy{i:04d}", f"value {i}") for i in range(300)]
+    written(tmp_path / "a", "Text", pairs, compression=compression, index_interval=index_interval)
+    jvm = spark.sparkContext._jvm
+    reader, value = hadoop_reader(spark, tmp_path / "a"), jvm.org.apache.hadoop.io.Text()
+    for key, expected in [*pairs[::29], pairs[-1]]:
+        assert reader.get(jvm.org.apache.hadoop.io.Text(key), value).toString() == expected
+    assert reader.get(jvm.org.apache.hadoop.io.Text("kéy0000a"), value) is None
+    last = jvm.org.apache.hadoop.io.Text()
+    reader.finalKey(last)
+    assert last.toString() == pairs[-1][0]
+    reader.close()
+
+
+@pytest.mark.spark
+def test_hadoop_finds_examples_by_number(spark: Any, tmp_path: Path) -> None:
+    data = numbers(200, 3)
+    write_map_file(data, str(tmp_path), compression="block")
+    io = spark.sparkContext._jvm.org.apache.hadoop.io
+    reader, value = hadoop_reader(spark, tmp_path / "part-r-00000"), io.BytesWritable()
+    reader.get(io.LongWritable(123), value)
+    found = bytes.fromhex(value.toString())
+    np.testing.assert_array_equal(np.frombuffer(found[1:13], "<f4"), data.features["features"][123])
+    assert np.frombuffer(found[13:], "<i4").tolist() == [123]
+    reader.close()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("compression", ["NONE", "RECORD", "BLOCK"])
+def test_keys_are_found_in_what_hadoop_writes(spark: Any, tmp_path: Path, compression: str) -> None:
+    jvm = spark.sparkContext._jvm
+    io, conf = jvm.org.apache.hadoop.io, spark.sparkContext._jsc.hadoopConfiguration()
+    kind = jvm.java.lang.Class.forName("org.apache.hadoop.io.SequenceFile$Writer$Option")
+    kinds = (io.LongWritable(0).getClass(), io.Text("").getClass())
+    options = [
+        io.MapFile.Writer.keyClass(kinds[0]),
+        io.MapFile.Writer.valueClass(kinds[1]),
+        io.MapFile.Writer.compression(getattr(io.SequenceFile.CompressionType, compression)),
+    ]
+    array = jvm.java.lang.reflect.Array.newInstance(kind, 3)
+    for index, option in enumerate(options):
+        jvm.java.lang.reflect.Array.set(array, index, option)
+    path = jvm.org.apache.hadoop.fs.Path((tmp_path / "a").as_uri())
+    writer = io.MapFile.Writer(conf, path, array)
+    for key in range(300):  # more than Hadoop's interval of 128
+        writer.append(io.LongWritable(key), io.Text("x" * key))
+    writer.close()
+    with MapFileReader(str(tmp_path), convert=length) as reader:
+        assert len(reader) == 300
+        order = np.random.default_rng(0).permutation(300)
+        np.testing.assert_array_equal(reader.take(order).labels["labels"], order)
+
+
+@pytest.mark.spark
+def test_a_job_of_hadoop_writes_what_is_read(spark: Any, tmp_path: Path) -> None:
+    pairs = [(f"k{i:03d}", "x" * i) for i in range(60)]
+    spark.sparkContext.parallelize(pairs, 1).saveAsNewAPIHadoopFile(
+        (tmp_path / "out").as_uri(),
+        "org.apache.hadoop.mapreduce.lib.output.MapFileOutputFormat",
+        "org.apache.hadoop.io.Text",
+        "org.apache.hadoop.io.Text",
+    )
+    found = from_map_file(spark, str(tmp_path / "out"), convert=length)
+    np.testing.assert_array_equal(found.collect().labels["labels"], np.arange(60))
+    with MapFileReader(str(tmp_path / "out"), convert=length) as reader:
+        found = reader.find("k042")
+        assert found is not None
+        assert found.labels["labels"] == [42]
+
+
+@pytest.mark.spark
+def test_distributed_data_has_numbers_without_gaps(spark: Any, tmp_path: Path) -> None:
+    local = numbers(500)
+    data = sw.data.from_arrays(spark, local.features, local.labels, partitions=4)
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({}, 4),
+        ({"max_files": 3, "compression": "block"}, 3),
+        ({"examples_per_part": 70}, 8),
+    ]
+    for options, parts in cases:
+        url = str(tmp_path / str(parts))
+        assert write_map_file(data, url, **options) == 500
+        assert len(map_folders(url)) == parts
+        with MapFileReader(url) as reader:
+            assert_same(reader.take(np.arange(500)), local)
+    assert_same(from_map_file(spark, str(tmp_path / "8")).collect(), local)
+    shutil.rmtree(tmp_path / "8")
