@@ -442,16 +442,18 @@ def test_the_fingerprint_follows_files_and_options(spark: Any, tmp_path: Path) -
 @pytest.mark.spark
 def test_on_spark_lines_that_do_not_fit_are_named_or_counted(spark: Any, tmp_path: Path) -> None:
     lines = [f"{n},{n % 3}" for n in range(20_000)]
-    lines[12_345] = "oops,1"
     lines[19_999] = "1,3"
     path = written(tmp_path, "\n".join(["a,y", *lines]))
     options: Any = {"labels": "y", "classes": 3, "partitions": 4}
-    with pytest.raises(sw.DataError, match=r"data\.csv, line 12347: column 'a' must hold numbers"):
+    with pytest.raises(sw.DataError, match=r"data\.csv, line 20001: column 'y' must hold integer"):
         sw.data.from_csv(spark, path, **options).partition_counts()
+    lines[12_345] = "oops,1"
+    path = written(tmp_path, "\n".join(["a,y", *lines]))
     data = sw.data.from_csv(spark, path, on_error="skip", **options)
     assert data.count() == 19_998
     assert data.skipped().counts == {"not a number": 1, "class out of range": 1}
-    assert "line 20001: column 'y' must hold integer classes from 0 to 2" in data.skipped().first[1]
+    assert "line 12347: column 'a' must hold numbers" in data.skipped().first[0]
+    assert "line 20001: column 'y' must hold integer" in data.skipped().first[1]
 
 
 def test_a_schema_settles_the_other_options(tmp_path: Path) -> None:

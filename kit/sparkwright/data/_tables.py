@@ -1,5 +1,6 @@
 """Arrow tables made DataSets by a schema, whole columns at a time; rows that do not fit, told."""
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -328,12 +329,19 @@ def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask,
 
     rows = len(column)
     missing = column.is_null().to_numpy(zero_copy_only=False)
-    if isinstance(column.type, pa.BaseExtensionType):
-        column = column.storage
     faulty = np.zeros(rows, np.bool_)
+    levels = shape
+    if isinstance(column.type, pa.FixedShapeTensorType):
+        if column.type.permutation not in (None, list(range(len(column.type.shape)))):
+            raise DataError(
+                f"column {name!r} must hold tensors in the order of their axes. Received: "
+                f"permutation={column.type.permutation}."
+            )
+        faulty[:] = tuple(column.type.shape) != shape
+        column, levels = column.storage, (math.prod(shape),)
     level = column
     owners = np.arange(rows)
-    for length in shape:
+    for length in levels:
         if pa.types.is_fixed_size_list(level.type):
             if level.type.list_size != length:
                 faulty[owners] = True

@@ -1,0 +1,290 @@
+"""Parquet and Arrow files equal what pandas reads; arrays in rows; damaged and unfit files."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+import sparkwright as sw
+from sparkwright.data import LocalTable
+
+ROWS = 500
+RNG = np.random.default_rng(11)
+FRAME = pd.DataFrame(
+    {
+        "a": RNG.normal(size=ROWS),
+        "b": RNG.integers(-5, 5, ROWS),
+        "flag": RNG.random(ROWS) < 0.5,
+        "colour": RNG.choice(["red", "green", "blue"], ROWS),
+        "vector": list(RNG.normal(size=(ROWS, 3)).astype(np.float32)),
+        "kind": RNG.integers(0, 4, ROWS),
+    }
+)
+
+
+def to_parquet(table: Any, path: Path) -> None:
+    pq.write_table(table, path, row_group_size=64)
+
+
+def to_file(table: Any, path: Path) -> None:
+    with pa.ipc.new_file(str(path), table.schema) as writer:
+        writer.write_table(table, max_chunksize=64)
+
+
+def to_stream(table: Any, path: Path) -> None:
+    with pa.ipc.new_stream(str(path), table.schema) as writer:
+        writer.write_table(table, max_chunksize=64)
+
+
+def to_feather(table: Any, path: Path) -> None:
+    feather.write_feather(table, str(path), compression="zstd", chunksize=64)
+
+
+Write = Callable[[Any, Path], None]
+FORMATS: list[Any] = [
+    pytest.param(to_parquet, "x.parquet", id="parquet"),
+    pytest.param(to_file, "x.arrow", id="file"),
+    pytest.param(to_stream, "x.arrows", id="stream"),
+    pytest.param(to_feather, "x.feather", id="feather"),
+]
+every_format = pytest.mark.parametrize(("write", "name"), FORMATS)
+
+
+def table(content: Any) -> Any:
+    if isinstance(content, pd.DataFrame):
+        return pa.Table.from_pandas(content, preserve_index=False)
+    return pa.table(content)
+
+
+def read(url: Any, **options: Any) -> LocalTable:
+    first = url if isinstance(url, str) else url[0]
+    reader = sw.data.read_parquet if first.endswith("parquet") else sw.data.read_arrow
+    return reader(url, **options)
+
+
+@every_format
+def test_columns_equal_pandas(write: Write, name: str, tmp_path: Path) -> None:
+    write(table(FRAME), tmp_path / name)
+    found = read(
+        str(tmp_path / name),
+        labels="kind",
+        classes=4,
+        categories={"colour": "infer"},
+    )
+    colours = pd.get_dummies(FRAME["colour"], dtype=np.float32)
+    expected = np.column_stack(
+        [FRAME[["a", "b", "flag"]].astype(np.float32), colours, np.stack(list(FRAME["vector"]))]
+    )
+    np.testing.assert_array_equal(found.data.features["features"], expected)
+    np.testing.assert_array_equal(found.data.labels["labels"], FRAME["kind"].astype(np.int32))
+    assert found.schema.categories == {"colour": ("blue", "green", "red")}
+    assert found.schema.feature_names()[-4:] == (
+        "colour=red",
+        *(f"vector[{index}]" for index in range(3)),
+    )
+
+
+@every_format
+def test_arrays_alone_in_an_input_keep_their_shape(write: Write, name: str, tmp_path: Path) -> None:
+    images = RNG.normal(size=(ROWS, 2, 3)).astype(np.float32)
+    flat = pa.FixedSizeListArray.from_arrays(pa.array(images.reshape(-1)), 6)
+    content = {
+        "nested": pa.array([[list(row) for row in image] for image in images.tolist()]),
+        "fixed": flat,
+        "tensor": pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.float32(), (2, 3)), flat),
+        "large": pa.array(images.reshape(ROWS, 6).tolist(), pa.large_list(pa.float64())),
+        "n": pa.array(range(ROWS)),
+    }
+    write(table(content), tmp_path / name)
+    found = read(
+        str(tmp_path / name),
+        features={"x": "nested", "y": "tensor", "z": ["n", "fixed"]},
+        labels={"sum": "n", "target": "large"},
+    ).data
+    np.testing.assert_array_equal(found.features["x"], images)
+    np.testing.assert_array_equal(found.features["y"], images)
+    np.testing.assert_array_equal(found.features["z"][:, 1:], images.reshape(ROWS, 6))
+    np.testing.assert_array_equal(found.labels["target"], images.reshape(ROWS, 6))
+
+
+@every_format
+def test_nulls_and_nan_are_missing(write: Write, name: str, tmp_path: Path) -> None:
+    content = {
+        "a": pa.array([1.0, None, 3.0, float("nan"), 5.0]),
+        "n": pa.array([1, 2, None, 4, 5]),
+        "s": pa.array(["x", "y", "x", "y", None]),
+    }
+    write(table(content), tmp_path / name)
+    url = str(tmp_path / name)
+    filled = read(url, features=["a", "n"], missing=-1).data.features["features"]
+    assert filled.tolist() == [[1, 1], [-1, 2], [3, -1], [-1, 4], [5, 5]]
+    kept = read(url, labels="s", classes="infer", missing="skip")
+    assert kept.data.features["features"].tolist() == [[1, 1]]
+    assert kept.skipped.counts == {"missing value": 4}
+    with pytest.raises(sw.DataError, match=rf"{name}, row 2: column 'a' must hold a value"):
+        read(url, features=["a", "n"])
+
+
+@every_format
+def test_numbers_of_every_width_become_float32(write: Write, name: str, tmp_path: Path) -> None:
+    kinds = ["int8", "uint8", "int16", "int32", "int64", "uint64", "float16", "float32", "float64"]
+    values = np.arange(5)
+    content = {kind: pa.array(values.astype(kind)) for kind in kinds}
+    content["decimal"] = pa.array([str(value) for value in values]).cast(pa.decimal128(5, 2))
+    if write is to_parquet:
+        content["float16"] = content["float16"].cast(pa.float32())
+    write(table(content), tmp_path / name)
+    found = read(str(tmp_path / name)).data.features["features"]
+    np.testing.assert_array_equal(found, np.repeat(values[:, None], 10, axis=1).astype(np.float32))
+    assert found.dtype == np.float32
+
+
+@every_format
+def test_a_dictionary_may_hold_values_that_no_row_has(
+    write: Write, name: str, tmp_path: Path
+) -> None:
+    kinds = pd.Categorical(["u", "w", "u"], categories=["zzz", "w", "u"])
+    write(table(pd.DataFrame({"x": [1, 2, 3], "kind": kinds})), tmp_path / name)
+    found = read(str(tmp_path / name), labels="kind", classes="infer")
+    assert found.schema.class_names == {"labels": ("u", "w")}
+    assert found.data.labels["labels"].tolist() == [0, 1, 0]
+
+
+@every_format
+def test_integers_may_have_names_of_classes(write: Write, name: str, tmp_path: Path) -> None:
+    write(table({"x": [1, 2, 3], "kind": [30, 5, 30]}), tmp_path / name)
+    found = read(str(tmp_path / name), labels="kind", classes="infer")
+    assert found.schema.class_names == {"labels": ("5", "30")}
+    assert found.data.labels["labels"].tolist() == [1, 0, 1]
+    named = read(str(tmp_path / name), labels="kind", classes=[30, 5]).data
+    assert named.labels["labels"].tolist() == [0, 1, 0]
+
+
+BAD: list[Any] = [
+    ("class out of range", {"labels": "kind", "classes": 3}, "row 3: .* from 0 to 2. Received: 7"),
+    ("unknown class", {"labels": "s", "classes": ["x"]}, "row 3: .* one of 'x'. Received: 'y'"),
+    ("not a finite number", {"features": "a"}, "row 3: column 'a' must hold finite .* inf"),
+    ("array of another shape", {"features": "v"}, r"row 3: .* shape \[2\]. Received: \[5.0\]"),
+]
+
+
+@every_format
+@pytest.mark.parametrize(("reason", "options", "message"), BAD, ids=[case[0] for case in BAD])
+def test_rows_that_do_not_fit_are_named_or_counted(
+    reason: str, options: Any, message: str, write: Write, name: str, tmp_path: Path
+) -> None:
+    content = {
+        "a": [1.0, 2.0, float("inf"), 4.0],
+        "kind": [0, 1, 7, 2],
+        "s": ["x", "x", "y", "x"],
+        "v": [[1.0, 2.0], [3.0, 4.0], [5.0], [6.0, 7.0]],
+    }
+    write(table(content), tmp_path / name)
+    options = {"features": "kind", **options}
+    with pytest.raises(sw.DataError, match=f"{name}, {message}"):
+        read(str(tmp_path / name), **options)
+    found = read(str(tmp_path / name), on_error="skip", **options)
+    assert len(found.data) == 3
+    assert found.skipped.counts == {reason: 1}
+
+
+FILES: list[Any] = [
+    ("cut short", lambda whole: whole[: len(whole) // 2], "unreadable file"),
+    ("empty", lambda _whole: b"", "unreadable file"),
+    ("text", lambda _whole: b"a,b\n1,2\n" * 99, "unreadable file"),
+]
+
+
+@every_format
+@pytest.mark.parametrize(("damage", "reason"), [f[1:] for f in FILES], ids=[f[0] for f in FILES])
+def test_a_damaged_file_is_named_or_counted(
+    damage: Callable[[bytes], bytes], reason: str, write: Write, name: str, tmp_path: Path
+) -> None:
+    good, bad = tmp_path / name, tmp_path / f"bad_{name}"
+    write(table(FRAME), good)
+    bad.write_bytes(damage(good.read_bytes()))
+    options: Any = {"features": ["a", "vector"]}
+    with pytest.raises(sw.DataError, match=f"bad_{name}"):
+        read([str(good), str(bad)], **options)
+    for urls in ([str(good), str(bad)], [str(bad), str(good)]):
+        found = read(urls, on_error="skip", **options)
+        assert found.skipped.counts == {reason: 1}
+        assert len(found.data) >= ROWS
+    with pytest.raises(sw.DataError, match=f"bad_{name}"):
+        read(str(bad), **options)
+
+
+@every_format
+def test_columns_of_another_kind_are_an_error_of_the_file(
+    write: Write, name: str, tmp_path: Path
+) -> None:
+    write(table(FRAME), tmp_path / name)
+    with pytest.raises(sw.DataError, match=f"{name}: column 'colour' must hold numbers.*string"):
+        read(str(tmp_path / name), features=["a", "colour"])
+    with pytest.raises(sw.DataError, match=f"{name}: column 'a' must hold text, integers"):
+        read(str(tmp_path / name), features="b", labels="a", classes=["x"])
+
+
+@every_format
+def test_files_with_other_columns_are_refused(write: Write, name: str, tmp_path: Path) -> None:
+    first, second = tmp_path / name, tmp_path / f"other_{name}"
+    write(table({"a": [1], "b": [2]}), first)
+    write(table({"a": [3], "c": [4]}), second)
+    with pytest.raises(sw.DataError, match=f"other_{name}: all files must have the columns"):
+        read([str(first), str(second)])
+    found = read([str(first), str(second)], on_error="skip")
+    assert found.skipped.counts == {"unfit file": 1}
+    schema = read(str(first), features="a").schema
+    again = read([str(first), str(second)], schema=schema).data
+    assert again.features["features"].tolist() == [[1], [3]]
+
+
+@every_format
+def test_parts_of_large_files_are_read_apart(write: Write, name: str, tmp_path: Path) -> None:
+    from sparkwright.data._arrow_files import open_arrow
+    from sparkwright.data._columnar import ColumnarSource
+    from sparkwright.data._parquet import open_parquet
+    from sparkwright.storage._files import list_files
+
+    path = tmp_path / name
+    write(table(FRAME), path)
+    opens = open_parquet if write is to_parquet else open_arrow
+    pieces = ColumnarSource("test", list_files(str(path)), opens).pieces(2000)
+    parts = [piece.parts for piece in pieces]
+    assert None not in parts
+    assert parts[0] is not None
+    assert parts[0][0] == 0
+    if write is to_stream:
+        assert len(parts) == 1
+    else:
+        assert len(parts) > 3
+        assert all(a and b and a[1] == b[0] for a, b in pairwise(parts))
+        assert parts[-1] is not None
+        assert parts[-1][1] == 8
+
+
+@pytest.mark.spark
+def test_spark_reads_what_one_process_reads(spark: Any, tmp_path: Path) -> None:
+    for part in range(2):
+        to_parquet(table(FRAME[part::2]), tmp_path / f"{part}.parquet")
+    to_stream(table(FRAME), tmp_path / "x.arrows")
+    options: Any = {"labels": "kind", "classes": "infer", "categories": {"colour": "infer"}}
+    folder = str(tmp_path)
+    parquet = sw.data.from_parquet(spark, folder, partitions=3, **options)
+    arrow = sw.data.from_arrow(spark, folder, **options)
+    for data, local in (
+        (parquet, sw.data.read_parquet(folder, **options).data),
+        (arrow, sw.data.read_arrow(folder, **options).data),
+    ):
+        found = data.collect().columns()
+        for name, array in local.columns().items():
+            np.testing.assert_array_equal(found[name], array)
+        assert data.class_names == {"labels": ("0", "1", "2", "3")}
+    assert parquet.schema == arrow.schema
