@@ -3,10 +3,11 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from sparkwright.data import DataSet
+from sparkwright.data import DataSet, MultiDataSet, batched
 from sparkwright.errors import DataError
 
 
@@ -160,3 +161,126 @@ def test_what_does_not_fit_is_refused_with_what_was_received(make: Any, text: st
 def test_only_equal_columns_and_dtypes_are_joined(other: DataSet) -> None:
     with pytest.raises(DataError, match="only when their columns, dtypes and shapes agree"):
         DataSet.concatenate([DataSet(np.zeros(1)), other])
+
+
+def sequences(*lengths: int, **columns: Any) -> DataSet:
+    """Examples of one length, each value telling example and step; see `test_merge...`."""
+    first = next(iter(lengths))
+    steps = 10 * np.arange(1, len(lengths) + 1)[:, None] + np.arange(first)
+    return DataSet(np.repeat(steps[:, :, None], 2, axis=2).astype(np.float32), **columns)
+
+
+def test_shapes_name_every_array() -> None:
+    assert example_set(3).shapes["features/image"] == (3, 2, 3)
+    assert example_set(3).shapes["weights"] == (3,)
+
+
+def test_one_class_serves_single_and_several_inputs() -> None:
+    assert MultiDataSet is DataSet
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(1, 8))
+def test_split_merge_and_batching_lose_and_double_nothing(sizes: list[int], size: int) -> None:
+    whole = example_set(sum(sizes))
+    edges = np.cumsum([0, *sizes]).tolist()
+    parts = [whole.take(slice(a, b)) for a, b in itertools.pairwise(edges)]
+    assert_same(DataSet.merge(parts), whole)
+    if sum(sizes):
+        assert_same(DataSet.merge(whole.split()), whole)
+        assert_same(DataSet.concatenate(list(batched(parts, size))), whole)
+    assert [len(one) for one in whole.split()] == [1] * len(whole)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=6))
+def test_merged_sequences_keep_their_steps_and_are_masked_behind_them(lengths: list[int]) -> None:
+    parts = [sequences(length) for length in lengths]
+    merged = DataSet.merge(parts)
+    array, longest = merged.features["features"], max(lengths)
+    assert array.shape == (len(lengths), longest, 2)
+    for row, part in enumerate(parts):
+        np.testing.assert_array_equal(array[row, : lengths[row]], part.features["features"][0])
+        assert (array[row, lengths[row] :] == 0).all()
+    if len(set(lengths)) == 1:
+        assert not merged.features_masks
+    else:
+        expected = np.arange(longest) < np.array(lengths)[:, None]
+        np.testing.assert_array_equal(merged.features_masks["features"], expected)
+        assert merged.features_masks["features"].dtype == np.bool_
+
+
+def test_masks_labels_and_weights_are_merged_with_their_sequences() -> None:
+    one = sequences(2, labels=np.zeros((1, 2), np.int32), labels_masks=np.array([[0, 1]]))
+    other = sequences(3, 3, labels=np.ones((2, 3), np.int32), weights=np.array([2.0, 3.0]))
+    merged = DataSet.merge([one, other])
+    assert merged.labels["labels"].tolist() == [[0, 0, 0], [1, 1, 1], [1, 1, 1]]
+    assert merged.labels_masks["labels"].tolist() == [[0, 1, 0], [1, 1, 1], [1, 1, 1]]
+    assert merged.weights is not None
+    assert merged.weights.tolist() == [1, 2, 3]
+
+
+def test_masks_of_whole_labels_stay_and_are_spread_over_steps_where_needed() -> None:
+    masked = DataSet(np.zeros((1, 2)), np.zeros(1), labels_masks=np.zeros(1))
+    assert DataSet.merge([masked, DataSet(np.zeros((1, 2)), np.ones(1))]).labels_masks[
+        "labels"
+    ].tolist() == [0, 1]
+    short = DataSet(np.zeros((1, 1)), np.zeros((1, 2, 1)), labels_masks=np.zeros(1))
+    long = DataSet(np.zeros((1, 1)), np.zeros((1, 3, 1)))
+    assert DataSet.merge([short, long]).labels_masks["labels"].tolist() == [[0, 0, 0], [1, 1, 1]]
+
+
+def test_token_numbers_and_masked_series_are_sequences() -> None:
+    tokens = DataSet.merge([DataSet(np.ones((1, 2), np.int32)), DataSet(np.ones((1, 3), np.int32))])
+    assert tokens.features["features"].tolist() == [[1, 1, 0], [1, 1, 1]]
+    series = [DataSet(np.ones((1, n)), features_masks=np.ones((1, n), bool)) for n in (2, 1)]
+    assert DataSet.merge(series).features_masks["features"].tolist() == [[True] * 2, [True, False]]
+
+
+def test_shuffling_follows_the_seed_and_keeps_examples_whole() -> None:
+    shuffled = example_set(50).shuffle(seed=3)
+    order = shuffled.features["age"].astype(int)
+    assert sorted(order) == list(range(50)) != order.tolist()
+    assert_same(shuffled, example_set(50).take(order))
+    assert shuffled.equals(example_set(50).shuffle(seed=3))
+    assert not shuffled.equals(example_set(50).shuffle(seed=4))
+
+
+def test_equals_looks_at_columns_dtypes_and_values() -> None:
+    nan = DataSet(np.array([1.0, np.nan]))
+    assert nan.equals(DataSet(np.array([1.0, np.nan])))
+    assert not nan.equals(DataSet(np.array([1.0, 2.0])))
+    assert not nan.equals(DataSet(np.array([1.0, np.nan], np.float32)))
+    assert not nan.equals(DataSet({"x": np.array([1.0, np.nan])}))
+    assert not nan.equals(DataSet(np.array([1.0])))
+
+
+@given(count=st.integers(0, 5))
+def test_arrow_gives_back_what_it_got(count: int) -> None:
+    dataset = DataSet(
+        {"x": np.ones((count, 2, 3), np.float32), "half": np.ones(count, np.float16)},
+        np.arange(count) % 2 == 0,
+        weights=np.arange(count),
+    )
+    assert_same(DataSet.from_arrow(dataset.to_arrow()), dataset)
+
+
+def test_arrow_shares_memory_both_ways() -> None:
+    dataset = DataSet(np.ones((4, 3)), np.arange(4), labels_masks=np.ones(4, bool))
+    again = DataSet.from_arrow(dataset.to_arrow())
+    for name, array in again.columns().items():
+        assert np.shares_memory(array, dataset.columns()[name]), name
+
+
+def test_a_table_may_be_cut_joined_and_sliced() -> None:
+    table = example_set(6).to_arrow()
+    joined = pa.concat_tables([table.slice(4, 2), table.slice(0, 3)])
+    assert_same(DataSet.from_arrow(joined), example_set(6).take(np.array([4, 5, 0, 1, 2])))
+    batch = table.slice(1, 2).to_batches()[0]
+    assert_same(DataSet.from_arrow(batch), example_set(6).take(slice(1, 3)))
+
+
+def test_tables_of_the_users_own_are_understood() -> None:
+    lists = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
+    table = pa.table({"features/x": lists, "labels/y": pa.array([True, False])})
+    found = DataSet.from_arrow(table)
+    assert found.features["x"].tolist() == [[1, 2], [3, 4]]
+    assert found.labels["y"].tolist() == [True, False]

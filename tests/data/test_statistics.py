@@ -61,9 +61,12 @@ def test_partitions_have_statistics_of_their_own(data: Any, table: DataSet) -> N
     assert len(statistics.to_frame()) == 3 * len(statistics)
 
 
-def test_statistics_do_not_depend_on_partitions(spark: Any, table: DataSet, data: Any) -> None:
-    # 70 partitions are merged on the executors first.
-    many = sw.data.from_arrays(spark, table.features, table.labels, partitions=70)
+def test_statistics_do_not_depend_on_partitions(
+    spark: Any, table: DataSet, data: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 7 partitions, merged on the executors in pairs, three times, before the driver sees them.
+    monkeypatch.setattr("sparkwright.data._reducing._FAN_IN", 2)
+    many = sw.data.from_arrays(spark, table.features, table.labels, partitions=7)
     left, right = many.statistics(bins=0), data.statistics(bins=0)
     for one, other in zip(left, right, strict=True):
         assert (one.count, one.missing, one.quantiles) == (

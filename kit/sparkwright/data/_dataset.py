@@ -156,8 +156,8 @@ class DataSet:
     def merge(cls, parts: "Sequence[DataSet]") -> "DataSet":
         """All examples of `parts`, in order; sequences of different length are padded.
 
-        Shorter sequences get zeros at their end and a mask, True where a step is real. A part without
-        a mask or weights gets ones where another part has them. `concatenate` pads nothing.
+        Shorter sequences get zeros at their end and a mask, True where a step is real. A part
+        without a mask or weights gets ones where another part has them. `concatenate` pads nothing.
 
         Raises:
             DataError: if `parts` is empty, or the parts differ in names, dtypes, or in shapes by
@@ -191,7 +191,15 @@ class DataSet:
         return list(self.batches(1))
 
     def shuffle(self, seed: int) -> "DataSet":
-        """The same examples in an order that follows from `seed`."""
+        """The same examples in an order that follows from `seed`.
+
+        Raises:
+            ConfigurationError: if `seed` is no integer of at least 0.
+        """
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise ConfigurationError(
+                f"`seed` must be an integer of at least 0. Received: seed={seed!r}."
+            )
         return self.take(np.random.default_rng(seed).permutation(len(self)))
 
     def equals(self, other: "DataSet") -> bool:

@@ -14,8 +14,8 @@ from ._dataset import Array, DataSet
 from ._folding import fold
 from ._moments import Moments, Per, column_values, mask_of, per_of, refuse_not_finite
 
-# Positions of the last axis, of every input or of the named ones; None: all positions.
-Columns = Sequence[int] | Mapping[str, Sequence[int] | None] | None
+# Positions of the last axis or names of columns, of every input or of the named ones; None: all.
+Columns = Sequence[int | str] | Mapping[str, Sequence[int | str] | None] | None
 Labels = bool | str | Sequence[str]
 
 
@@ -63,7 +63,8 @@ def fit_columns(
         DataError: if there are no examples or no such names, for class numbers as labels, and for
             NaN and infinite numbers, naming column and partition.
     """
-    summarise = partial(_summary, labels=_label_names(labels), columns=columns, per=per)
+    positions = _by_position(columns, getattr(data, "schema", None))
+    summarise = partial(_summary, labels=_label_names(labels), columns=positions, per=per)
     if isinstance(data, DataSet):
         found = fold([data], summarise, _merged)
     elif hasattr(data, "reduce_chunks"):
@@ -80,6 +81,39 @@ def fit_columns(
         group, _, name = flat.partition("/")
         groups[group][name] = fitted
     return groups["features"], groups["labels"]
+
+
+def _by_position(columns: Columns, schema: Any) -> Columns:
+    """`columns` with positions in place of names, which `schema` knows."""
+    if isinstance(columns, Mapping):
+        return {
+            name: chosen and _places(chosen, _names(schema, name))
+            for name, chosen in columns.items()
+        }
+    chosen = [columns] if isinstance(columns, str) else list(columns or ())
+    if not any(isinstance(column, str) for column in chosen):
+        return columns
+    names = {name: _names(schema, name) for name in getattr(schema, "features", ())}
+    _places(chosen, [column for known in names.values() for column in known])
+    found = {
+        name: [place for place, column in enumerate(known) if column in chosen]
+        for name, known in names.items()
+    }
+    return {name: places for name, places in found.items() if places}
+
+
+def _names(schema: Any, name: str) -> list[str]:
+    return list(schema.feature_names(name)) if name in getattr(schema, "features", ()) else []
+
+
+def _places(chosen: Sequence[int | str], names: Sequence[str]) -> list[int]:
+    unknown = [column for column in chosen if isinstance(column, str) and column not in names]
+    if unknown:
+        raise ConfigurationError(
+            f"`columns` must be positions on the last axis, or among {list(names)}, the names that "
+            f"are known. Received: {unknown}."
+        )
+    return [names.index(c) if isinstance(c, str) else c for c in chosen]
 
 
 def _label_names(labels: Labels) -> bool | tuple[str, ...]:
@@ -99,7 +133,7 @@ def _summary(
     start: int,
     *,
     labels: bool | tuple[str, ...],
-    columns: Columns,
+    columns: Any,
     per: str,
 ) -> dict[str, FittedColumns]:
     del partition, start

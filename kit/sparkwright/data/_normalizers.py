@@ -49,8 +49,9 @@ class Standardize(Normalizer):
         Args:
             data: a DataSet, or a DistributedDataSet: then one Spark job.
             labels: labels for regression too: True, or names of outputs. Default False.
-            columns: positions of the last axis to normalize; or input name -> positions (None: all
-                of them), and other inputs stay as they are. Default None: all of all inputs.
+            columns: what to normalize: positions on the last axis, or names of columns of a table;
+                or input name -> these (None: all of them), and other inputs stay as they are.
+                Default None: all of all inputs.
             per: "feature" (default): one mean for each position of the last axis: a column of a
                 table, a feature of a sequence, a channel of an image. "element": one for each
                 element of an example, such as a pixel.

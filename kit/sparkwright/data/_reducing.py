@@ -47,7 +47,7 @@ def reduce_all(
     count = data.rdd.getNumPartitions()
     while count > _FAN_IN:
         count = -(-count // _FAN_IN)
-        grouped: Any = pairs.map(_with_group).groupByKey(count, int)
+        grouped: Any = pairs.map(partial(_with_group, size=_FAN_IN)).groupByKey(count, int)
         pairs = grouped.map(partial(_merge_group, merge=merge))
     found = run_job(data.spark, pairs.collect, description=description)
     return merge_all((summary for _, summary in sorted(found, key=_index)), merge)
@@ -66,8 +66,8 @@ def _index(pair: tuple[int, Any]) -> int:
     return pair[0]
 
 
-def _with_group(pair: tuple[int, Any]) -> tuple[int, tuple[int, Any]]:
-    return pair[0] // _FAN_IN, pair
+def _with_group(pair: tuple[int, Any], *, size: int) -> tuple[int, tuple[int, Any]]:
+    return pair[0] // size, pair
 
 
 def _merge_group(

@@ -1,0 +1,374 @@
+"""Normalizers: fitted as NumPy would, applied and reverted, lazily, and kept as JSON."""
+
+import json
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from hypothesis.extra import numpy as hnp
+
+import sparkwright as sw
+from sparkwright.data import (
+    DataSet,
+    ImageScale,
+    MinMaxScale,
+    Normalizer,
+    NormalizerChain,
+    Standardize,
+    normalizer_from_dict,
+)
+from sparkwright.errors import ConfigurationError, DataError
+
+F = "features"
+columns = hnp.arrays(
+    np.float32,
+    st.tuples(st.integers(1, 30), st.integers(1, 4)),
+    elements=st.floats(-1000, 1000, width=32),
+)
+
+
+def table(rows: int = 300) -> DataSet:
+    random = np.random.default_rng(0)
+    features = random.normal(size=(rows, 4)) * [1, 50, 0.1, 3] + [0, 1000, -7, 5]
+    return DataSet(features.astype(np.float32), (features[:, :1] * 9 + 4).astype(np.float32))
+
+
+def of(normalizer: Normalizer, data: Any) -> Any:
+    return normalizer.transform(data).features[F]
+
+
+def test_standardized_columns_equal_numpys() -> None:
+    array = table().features[F]
+    wide = array.astype(np.float64)
+    expected = (wide - wide.mean(axis=0)) / wide.std(axis=0)
+    normalizer = Standardize.fit(table())
+    np.testing.assert_allclose(normalizer.features[F].mean, wide.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(normalizer.features[F].std, wide.std(axis=0), rtol=1e-12)
+    np.testing.assert_array_equal(of(normalizer, table()), expected.astype(np.float32))
+
+
+@given(columns, st.floats(-5, 0), st.floats(0.5, 5))
+def test_scaled_columns_lie_between_low_and_high(array: Any, low: float, high: float) -> None:
+    scaled = of(MinMaxScale.fit(DataSet(array), low=low, high=high), DataSet(array))
+    wide = array.astype(np.float64)
+    width = np.ptp(wide, axis=0)
+    expected = (wide - wide.min(axis=0)) / np.where(width > 0, width, 1) * (high - low) + low
+    np.testing.assert_array_equal(scaled, expected.astype(np.float32))
+
+
+@given(columns)
+def test_what_is_reverted_is_what_was_there(array: Any) -> None:
+    data = DataSet(array, array.copy())
+    for normalizer in (
+        Standardize.fit(data, labels=True),
+        MinMaxScale.fit(data, labels=True, low=-1),
+    ):
+        back = normalizer.revert_labels(normalizer.revert_features(normalizer.transform(data)))
+        tolerance = np.abs(array).max() * 1e-6
+        np.testing.assert_allclose(back.features[F], array, atol=tolerance)
+        np.testing.assert_allclose(back.labels["labels"], array, atol=tolerance)
+
+
+def test_equal_numbers_become_zero_or_low_and_come_back() -> None:
+    data = DataSet(np.full((7, 1), 0.1, np.float32))
+    assert set(of(Standardize.fit(data), data).ravel()) == {0}
+    scale = MinMaxScale.fit(data, low=2, high=3)
+    assert set(of(scale, data).ravel()) == {2}
+    assert scale.revert_features(scale.transform(data)).equals(data)
+
+
+def test_pixels_are_scaled_as_a_division_in_single_precision_would() -> None:
+    pixels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16)
+    np.testing.assert_array_equal(
+        of(ImageScale(), DataSet(pixels)), pixels.astype(np.float32) / np.float32(255)
+    )
+    assert of(ImageScale(low=-1), DataSet(pixels)).min() == -1
+    np.testing.assert_array_equal(
+        ImageScale().revert_features(ImageScale().transform(pixels)), pixels
+    )
+
+
+def test_images_are_fitted_by_channel_or_by_pixel() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (30, 4, 5, 3)).astype(np.uint8)
+    wide = images.astype(np.float64)
+    by_channel = Standardize.fit(DataSet(images))
+    by_pixel = Standardize.fit(DataSet(images), per="element")
+    np.testing.assert_allclose(by_channel.features[F].mean, wide.mean(axis=(0, 1, 2)), rtol=1e-12)
+    np.testing.assert_allclose(by_pixel.features[F].std, wide.std(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(of(by_pixel, DataSet(images)).mean(axis=0), 0, atol=1e-6)
+    assert of(by_channel, DataSet(images)).dtype == np.float32
+
+
+def test_padding_neither_counts_nor_changes() -> None:
+    array = np.random.default_rng(0).normal(5, 2, (6, 4, 2)).astype(np.float32)
+    mask = np.arange(4) < np.array([1, 2, 3, 4, 4, 4])[:, None]
+    array[~mask] = -99
+    data = DataSet(array, features_masks=mask)
+    normalizer = Standardize.fit(data)
+    np.testing.assert_allclose(normalizer.features[F].mean, array[mask].mean(0, np.float64), 1e-12)
+    changed = of(normalizer, data)
+    assert (changed[~mask] == -99).all()
+    np.testing.assert_allclose(changed[mask].mean(axis=0), 0, atol=1e-6)
+    np.testing.assert_allclose(
+        normalizer.revert_features(normalizer.transform(data)).features[F], array, 1e-5
+    )
+
+
+def test_masked_labels_neither_count_nor_change() -> None:
+    labels = np.array([1.0, 3.0, np.nan])
+    data = DataSet(np.zeros((3, 1)), labels, labels_masks=np.array([1, 1, 0]))
+    normalizer = Standardize.fit(data, labels=True)
+    np.testing.assert_array_equal(normalizer.transform(data).labels["labels"], [-1, 1, np.nan])
+
+
+def test_a_masked_series_of_single_numbers_is_one_column() -> None:
+    data = DataSet(np.array([[1.0, 2, 0], [4, 5, 0]]), features_masks=np.array([[1, 1, 0]] * 2))
+    assert Standardize.fit(data).features[F].mean.tolist() == [3.0]
+    assert of(Standardize.fit(data), data)[0, 2] == 0
+
+
+def test_only_chosen_columns_change() -> None:
+    data = table()
+    array = data.features[F].copy()
+    array[:, 3] = np.nan  # may hold anything
+    data = DataSet(array)
+    changed = of(MinMaxScale.fit(data, low=1, high=2, columns=[0, -2]), data)
+    np.testing.assert_array_equal(changed[:, [1, 3]], array[:, [1, 3]])
+    assert changed[:, [0, 2]].min() == 1
+    assert changed[:, [0, 2]].max() == 2
+
+
+def test_only_chosen_inputs_change() -> None:
+    data = DataSet({"a": np.arange(6.0).reshape(3, 2), "b": np.arange(3), "c": np.arange(3.0)})
+    normalizer = Standardize.fit(data, columns={"a": [1], "c": None})
+    changed = normalizer.transform(data)
+    assert changed.features["b"] is data.features["b"]
+    np.testing.assert_array_equal(changed.features["a"][:, 0], [0, 2, 4])
+    np.testing.assert_allclose(changed.features["a"][:, 1], [-1.2247449, 0, 1.2247449])
+    np.testing.assert_allclose(changed.features["c"], [-1.2247449, 0, 1.2247449])
+
+
+def test_predictions_come_back_in_the_units_of_the_labels() -> None:
+    data = DataSet(
+        np.zeros((3, 1)), {"y": np.array([10.0, 20, 30]), "z": np.array([[1.0], [2], [6]])}
+    )
+    normalizer = Standardize.fit(data, labels=True)
+    assert list(normalizer.labels) == ["y", "z"]
+    outputs = [np.zeros((2, 1), np.float32), np.zeros((2, 1), np.float32)]
+    assert [o.tolist() for o in normalizer.revert_labels(outputs)] == [[[20], [20]], [[3], [3]]]
+    named = normalizer.revert_labels({"z": outputs[0], "y": outputs[1]})
+    assert named["z"].tolist() == [[3], [3]]
+    one = Standardize.fit(data, labels="z")
+    assert one.revert_labels(outputs[0]).tolist() == [[3], [3]]
+    assert Standardize.fit(data).revert_labels(outputs[0]) is outputs[0]
+
+
+@pytest.fixture(
+    params=[
+        Standardize.fit(table(), labels=True, columns=[1, 2]),
+        MinMaxScale.fit(table(), low=-1, high=3, per="element"),
+        ImageScale(low=-1, max_value=15, inputs=("image", "mask")),
+        NormalizerChain((ImageScale(), Standardize.fit(table()))),
+    ],
+    ids=lambda normalizer: type(normalizer).__name__,
+)
+def any_normalizer(request: pytest.FixtureRequest) -> Normalizer:
+    return request.param
+
+
+def test_json_and_pickle_keep_every_digit(any_normalizer: Normalizer) -> None:
+    again = normalizer_from_dict(json.loads(json.dumps(any_normalizer.to_dict(), allow_nan=False)))
+    assert type(again) is type(any_normalizer)
+    assert again == any_normalizer
+    assert hash(again) == hash(any_normalizer)
+    assert pickle.loads(pickle.dumps(any_normalizer)) == any_normalizer
+
+
+def test_different_normalizers_are_not_equal() -> None:
+    assert Standardize.fit(table()) != Standardize.fit(table(10))
+    assert ImageScale() != ImageScale(low=-1)
+
+
+def test_a_chain_is_reverted_in_the_opposite_order() -> None:
+    data = table()
+    first = MinMaxScale.fit(data, labels=True)
+    second = Standardize.fit(first.transform(data), labels=True)
+    chain = NormalizerChain((first, second))
+    assert chain.transform(data).equals(second.transform(first.transform(data)))
+    back = chain.revert_labels(chain.revert_features(chain.transform(data)))
+    np.testing.assert_allclose(back.features[F], data.features[F], rtol=1e-4)
+    np.testing.assert_allclose(back.labels["labels"], data.labels["labels"], rtol=1e-4, atol=1e-4)
+
+
+def test_a_bare_array_is_the_only_input() -> None:
+    normalizer = Standardize.fit(table())
+    expected = of(normalizer, table())
+    np.testing.assert_array_equal(normalizer.transform(table().features[F]), expected)
+    np.testing.assert_array_equal(normalizer.transform({F: table().features[F]})[F], expected)
+
+
+@pytest.mark.parametrize(
+    ("fit", "error", "text"),
+    [
+        (lambda d: Standardize.fit([[1.0]]), DataError, "Received: list."),
+        (lambda d: Standardize.fit(d.take(slice(0, 0))), DataError, "at least one example"),
+        (lambda d: Standardize.fit(d, per="pixel"), ConfigurationError, "per='pixel'"),
+        (lambda d: Standardize.fit(d, labels="x"), DataError, "['labels']. Received: ['x']"),
+        (lambda d: Standardize.fit(d, labels=[1]), ConfigurationError, "labels=[1]"),
+        (lambda d: Standardize.fit(DataSet([1.0]), labels=True), DataError, "without any"),
+        (lambda d: Standardize.fit(d, columns=[4]), ConfigurationError, "has 4 for 'features/f"),
+        (lambda d: Standardize.fit(d, columns=[]), ConfigurationError, "Received: []"),
+        (lambda d: Standardize.fit(d, columns=[1.5]), ConfigurationError, "Received: [1.5]"),
+        (lambda d: Standardize.fit(d, columns=["age"]), ConfigurationError, "Received: ['age']"),
+        (lambda d: Standardize.fit(d, columns={"x": None}), DataError, "Received: ['x']"),
+        (
+            lambda d: Standardize.fit(DataSet([1.0], np.array([1])), labels=True),
+            DataError,
+            "Received: output 'labels' of dtype int64, which are class numbers",
+        ),
+        (
+            lambda d: Standardize.fit(DataSet([[1.0, np.nan], [2.0, np.inf]])),
+            DataError,
+            "1 NaN and 1 infinite of 2 numbers in features 'features', column 1",
+        ),
+        (
+            lambda d: Standardize.fit(
+                DataSet(np.ones((1, 2, 3)), features_masks=np.ones((1, 2))), per="element"
+            ),
+            ConfigurationError,
+            'Received: an array of shape (1, 2, 3) with a mask. Use `per="feature"`',
+        ),
+        (lambda d: MinMaxScale.fit(d, low=1, high=1), ConfigurationError, "low=1, high=1"),
+        (lambda d: ImageScale(max_value=0), ConfigurationError, "max_value=0"),
+        (lambda d: ImageScale(low=float("nan")), ConfigurationError, "low=nan"),
+        (lambda d: NormalizerChain(()), ConfigurationError, "Received: ()"),
+        (lambda d: NormalizerChain((3,)), ConfigurationError, "Received: ['int']"),
+        (
+            lambda d: Standardize.fit(d).transform(DataSet({"x": np.zeros((1, 4))})),
+            DataError,
+            "fitted to features ['features']. Received: ['x']",
+        ),
+        (
+            lambda d: Standardize.fit(d).transform(np.zeros((1, 3))),
+            DataError,
+            "features 'features' must have the shape that the normalizer was fitted to, 4 columns. "
+            "Received: shape (3,) an example",
+        ),
+        (
+            lambda d: Standardize.fit(d, per="element").transform(np.zeros((1, 3))),
+            DataError,
+            "fitted to, examples of shape (4,). Received: shape (3,)",
+        ),
+        (
+            lambda d: Standardize.fit(d, labels=True).transform(
+                DataSet(np.zeros((1, 4)), {"x": np.zeros(1)})
+            ),
+            DataError,
+            "fitted to labels ['labels']. Received: ['x']",
+        ),
+        (
+            lambda d: Standardize.fit(DataSet({"a": np.zeros(1), "b": np.zeros(1)})).transform(
+                np.zeros(1)
+            ),
+            DataError,
+            "must be a dict of names, or a list in this order. Received: ndarray",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(fit: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as refused:
+        fit(table())
+    assert text in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({}, "name=None"),
+        ({"name": "Scale"}, "name='Scale'"),
+        (3, "name=None"),
+        ({"name": "Standardize"}, "must be a dict by name. Received: None"),
+        ({"name": "Standardize", "features": {"x": 1}}, "settings of 'x' must be those of a Mean"),
+        ({"name": "Standardize", "features": {"x": {"per": "feature", "mean": [0]}}}, "'x'"),
+        (
+            {"name": "Standardize", "features": {"x": {"per": "value", "mean": [0], "std": [0]}}},
+            "other than 0",
+        ),
+        (
+            {"name": "Standardize", "features": {"x": {"per": "x", "mean": [0], "std": [1]}}},
+            "per='x'",
+        ),
+        (
+            {
+                "name": "Standardize",
+                "features": {"x": {"per": "value", "mean": [0, 1], "std": [1]}},
+            },
+            "arrays of shape (2,) and (1,)",
+        ),
+        (
+            {"name": "MinMaxScale", "features": {"x": {"per": "value", "minimum": ["a"]}}},
+            "settings of 'x' must be those of a Range",
+        ),
+        ({"name": "ImageScale", "maximum": 3}, "unknown options ['maximum'] for ImageScale"),
+        ({"name": "NormalizerChain", "normalizers": [{"name": "x"}]}, "name='x'"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        normalizer_from_dict(settings)
+    assert text in str(refused.value)
+
+
+# -- on Spark -------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_one_pass_over_partitions_finds_what_one_machine_finds(spark: Any) -> None:
+    data = table(1000)
+    spread = sw.data.from_arrays(spark, data.features, data.labels, partitions=3)
+    here, there = Standardize.fit(data, labels=True), Standardize.fit(spread, labels=True)
+    for name in ("mean", "std"):
+        np.testing.assert_allclose(
+            getattr(there.features[F], name), getattr(here.features[F], name), rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            getattr(there.labels["labels"], name), getattr(here.labels["labels"], name), rtol=1e-12
+        )
+    ranges = MinMaxScale.fit(spread)
+    assert ranges == MinMaxScale.fit(data)
+    lazy = there.transform(spread)
+    assert lazy.is_counted
+    assert lazy.collect().equals(there.transform(data))
+    assert there.revert_labels(lazy).collect().equals(there.revert_labels(there.transform(data)))
+
+
+@pytest.mark.spark
+def test_what_is_not_finite_is_named_with_its_partition(spark: Any) -> None:
+    array = np.zeros((8, 3))
+    array[7, 2] = np.nan
+    data = sw.data.from_arrays(spark, array, partitions=4)
+    with pytest.raises(DataError, match=r"in features 'features', column 2\..* in partition 3\."):
+        Standardize.fit(data)
+    assert Standardize.fit(data, columns=[0, 1]).features[F].columns == (0, 1)
+
+
+@pytest.mark.spark
+def test_columns_of_a_table_have_names(spark: Any, tmp_path: Any) -> None:
+    (tmp_path / "t.csv").write_text("age,income,label\n30,1000,1.5\n40,3000,2.5\n")
+    data = sw.data.from_csv(spark, str(tmp_path / "t.csv"), labels="label")
+    normalizer = Standardize.fit(data, columns=["income"])
+    assert normalizer.transform(data).collect().features[F].tolist() == [[30, -1], [40, 1]]
+    assert Standardize.fit(data, columns={F: ["income"]}) == normalizer
+    with pytest.raises(ConfigurationError, match=r"\['age', 'income'\].* Received: \['height'\]"):
+        Standardize.fit(data, columns=["height"])
+
+
+@pytest.mark.spark
+def test_a_normalizer_is_part_of_the_fingerprint(spark: Any) -> None:
+    data = sw.data.from_arrays(spark, table().features)
+    data.fingerprint = "known"
+    one, other = ImageScale(), ImageScale(low=-1)
+    assert one.transform(data).fingerprint == one.transform(data).fingerprint
+    assert one.transform(data).fingerprint != other.transform(data).fingerprint

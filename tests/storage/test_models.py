@@ -1,0 +1,61 @@
+"""Notes in a model's file, read without Keras; damaged ones are named."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sparkwright as sw
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.storage._models import read_notes
+
+
+def archive(path: Path, members: dict[str, str]) -> str:
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return str(path)
+
+
+def test_notes_are_read_and_a_file_without_them_has_none(tmp_path: Path) -> None:
+    url = archive(tmp_path / "a.keras", {"sparkwright.json": json.dumps({"a": [1, 2.5]})})
+    assert read_notes(url) == {"a": [1, 2.5]}
+    assert read_notes(archive(tmp_path / "b.keras", {"config.json": "{}"})) == {}
+    assert sw.load_normalizer(url) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "text"),
+    [
+        (None, FileNotFoundError, "does not exist"),
+        (b"", DataError, "must be whole, in Keras' own format"),
+        (b"no archive", DataError, "must be whole, in Keras' own format"),
+        ("{", DataError, "must be whole, in Keras' own format"),
+        ("[1]", DataError, "must hold a dict. Received: a list"),
+        ('{"normalizer": {"name": "X"}}', ConfigurationError, "name='X'"),
+        ('{"normalizer": {"name": "__import__"}}', ConfigurationError, "name='__import__'"),
+    ],
+    ids=["no file", "empty", "no archive", "no JSON", "no dict", "unknown class", "code"],
+)
+def test_damaged_notes_are_refused(
+    tmp_path: Path, content: Any, error: type[Exception], text: str
+) -> None:
+    path = tmp_path / "model.keras"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        archive(path, {"sparkwright.json": content})
+    with pytest.raises(error) as refused:
+        sw.load_normalizer(str(path))
+    assert text in str(refused.value)
+
+
+def test_notes_that_would_fill_the_memory_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkwright.storage._models._MAX_NOTES_BYTES", 10)
+    url = archive(tmp_path / "a.keras", {"sparkwright.json": json.dumps({"a": "x" * 20})})
+    with pytest.raises(DataError, match=r"may have 10 bytes at most\. Received: 29"):
+        read_notes(url)
