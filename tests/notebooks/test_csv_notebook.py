@@ -1,0 +1,111 @@
+"""The notebook about CSV files, executed from top to bottom."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from sparkwright.data import TableSchema
+from sparkwright_widgets._offline_html import outside_resources
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03_csv.ipynb"
+TUMOURS, TEST, PEOPLE = 569, 114, 442  # in scikit-learn's tables; a fifth is kept back
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """The folder with everything that executing the notebook leaves."""
+    folder = tmp_path_factory.mktemp("a place for reports")
+    completed = subprocess.run(
+        [
+            *(sys.executable, "-m", "sparkwright_widgets.report", NOTEBOOK),
+            *("--output", folder / "csv.html"),
+        ],
+        env={**os.environ, "SPARKWRIGHT_REPORTS": str(folder), "SPARKWRIGHT_DEMO_WORKERS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(reports):
+    return json.loads((reports / "csv.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def html(reports):
+    return (reports / "csv.html").read_text()
+
+
+@pytest.mark.spark
+def test_two_workers_learn_to_tell_tumours_apart(results):
+    assert results["workers"] == 2
+    assert results["examples"] == TUMOURS
+    assert results["classes"] == ["benign", "malignant"]
+    assert results["accuracy"] > 0.93
+
+
+@pytest.mark.spark
+def test_the_broken_line_is_named_and_counted(results):
+    assert results["skipped"] == {"wrong number of columns": 1}
+    # The header, 142 tumours, and then the one that was added.
+    assert results["message"].startswith("tumours/part-2.csv, line 144: each record must have 31")
+
+
+@pytest.mark.spark
+def test_the_course_of_diabetes_is_predicted_better_than_by_its_mean(results):
+    assert results["people"] == PEOPLE
+    assert results["error"] < 0.85 * results["mean_error"]
+    assert 0.3 < results["explained"] < 0.8
+    assert results["features"][:4] == ["age", "sex=1", "sex=2", "bmi"]
+
+
+@pytest.mark.spark
+def test_the_schema_in_the_results_is_one(results):
+    schema = TableSchema.from_dict(results["schema"])
+    assert schema.labels == {"labels": ("diagnosis",)}
+    assert len(schema.feature_names()) == 30
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("caption", "marks"),
+    [
+        (r"Each column as it comes, and on one scale\.", 500),  # dots outside of the boxes
+        (r"Left: a dot a person", 88),
+        (rf"\d+ of {TEST} right", 0),
+    ],
+)
+def test_the_report_shows_each_figure_with_its_caption(html, caption, marks):
+    figures = re.findall(r"<figure>(.*?)<figcaption>(.*?)</figcaption>", html, re.DOTALL)
+    found = [drawing for drawing, text in figures if re.match(caption, text)]
+    assert len(found) == 1
+    assert found[0].startswith("<svg")
+    assert found[0].count("<use") > marks
+
+
+@pytest.mark.spark
+def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
+    assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} tumours" in html
+    assert "1 broken line was left out" in html
+    assert outside_resources(html) == []
+    assert "import sparkwright" not in html
+
+
+def test_the_notebook_is_kept_without_outputs():
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.outputs for cell in code] == [[]] * len(code)
+    assert {cell.execution_count for cell in code} == {None}
+    assert "widgets" not in notebook.metadata
+    assert notebook.metadata.kernelspec.name == "python3"
