@@ -71,13 +71,13 @@ class ArraySummary:
             finite = np.isfinite(values)
             if not finite.all():
                 valid = finite
-                missing = np.count_nonzero(np.isnan(values), axis=0).astype(np.int64)
-                infinite = np.count_nonzero(np.isinf(values), axis=0).astype(np.int64)
+                missing = _counted(np.isnan(values))
+                infinite = _counted(np.isinf(values))
         return cls(
             rows=len(values),
             missing=missing,
             infinite=infinite,
-            zeros=np.count_nonzero(values == 0, axis=0).astype(np.int64),
+            zeros=_counted(values == 0),
             moments=Moments.of(values, valid),
             sample=sample,
         )
@@ -101,6 +101,11 @@ class ArraySummary:
             moments=self.moments.merge(other.moments),
             sample=self.sample.merge(other.sample),
         )
+
+
+def _counted(which: NDArray[np.bool_]) -> Integers:
+    """(columns,) True values of each column."""
+    return np.count_nonzero(np.ascontiguousarray(which.T), axis=1).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -231,11 +236,12 @@ def histogram_counts(
 ) -> Integers:
     """(columns, bins) numbers of a chunk in each bin."""
     array, mask = chunk.columns()[flat_name], mask_of(chunk, flat_name)
-    values = column_values(chunk, flat_name, per_of(array, mask, "feature")).astype(np.float64)
+    values = column_values(chunk, flat_name, per_of(array, mask, "feature"))
+    columns = np.ascontiguousarray(values.T, np.float64)
     return np.stack(
         [
             # By number of bins and range, which is faster than by edges, and gives the same.
             np.histogram(column[np.isfinite(column)], len(e) - 1, (e[0], e[-1]))[0]
-            for column, e in zip(values.T, edges, strict=True)
+            for column, e in zip(columns, edges, strict=True)
         ]
     ).astype(np.int64)

@@ -48,32 +48,33 @@ class Moments:
             >>> found.mean.tolist(), found.std.round(3).tolist(), found.maximum.tolist()
             ([3.0], [2.16], [6.0])
         """
-        wide = values.astype(np.float64)
-        rows, columns = wide.shape
-        if valid is None:
+        # A column's numbers side by side: several times faster to add up where columns are few.
+        wide = np.ascontiguousarray(values.T, np.float64)
+        columns, rows = wide.shape
+        kept = None if valid is None else np.ascontiguousarray(valid.T)
+        if kept is None:
             count = np.full(columns, rows, np.int64)
             low, high = wide, wide
         else:
-            count = np.count_nonzero(valid, axis=0).astype(np.int64)
-            low, high = np.where(valid, wide, np.inf), np.where(valid, wide, -np.inf)
-            wide = np.where(valid, wide, 0.0)
+            count = np.count_nonzero(kept, axis=1).astype(np.int64)
+            low, high = np.where(kept, wide, np.inf), np.where(kept, wide, -np.inf)
+            wide = np.where(kept, wide, 0.0)
         divisor = np.maximum(count, 1)
-        ones = np.ones(rows)
-        mean = ones @ wide / divisor
-        distance = wide - mean
-        if valid is not None:
-            distance[~valid] = 0.0
+        mean = wide.sum(axis=1) / divisor
+        distance = wide - mean[:, None]
+        if kept is not None:
+            distance[~kept] = 0.0
         # What rounding left of the mean, put right (the corrected two-pass algorithm of Chan,
         # Golub and LeVeque, The American Statistician 37, 1983).
-        rest = ones @ distance
-        squares = np.einsum("ij,ij->j", distance, distance) - rest * rest / divisor
+        rest = distance.sum(axis=1)
+        squares = np.einsum("ij,ij->i", distance, distance) - rest * rest / divisor
         mean, mean_rest = _sum(mean, rest / divisor)
         return cls(
             count,
             mean,
             np.maximum(squares, 0.0),
-            low.min(axis=0, initial=np.inf),
-            high.max(axis=0, initial=-np.inf),
+            low.min(axis=1, initial=np.inf),
+            high.max(axis=1, initial=-np.inf),
             mean_rest,
         )
 

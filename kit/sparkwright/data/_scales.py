@@ -1,8 +1,9 @@
 """Straight lines for columns: what a normalizer does to one array, and back."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,8 @@ from ._dataset import Array
 from ._moments import Per
 
 Direction = Literal["apply", "revert"]
-_BLOCK_BYTES = 1 << 20
+Numbers = NDArray[np.float64]
+_BLOCK_NUMBERS = 1 << 16  # computed at once: what fits into a processor's cache
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -71,43 +73,49 @@ class ColumnScale:
         Raises:
             DataError: if the array does not fit.
         """
-        return self._mapped(
-            array,
-            what,
-            mask,
-            lambda x, shift, divisor: (x - shift) / divisor * self.factor + self.offset,
-        )
+        self._check(array, what)
+        return self._mapped(array, mask, self._apply)
 
     def revert(self, array: Array, *, what: str, mask: Array | None = None) -> Array:
         """The inverse of `apply`."""
-        return self._mapped(
-            array,
-            what,
-            mask,
-            lambda y, shift, divisor: (y - self.offset) / self.factor * divisor + shift,
-        )
+        self._check(array, what)
+        return self._mapped(array, mask, self._revert)
+
+    def _apply(self, wide: Numbers, shift: Numbers, divisor: Numbers) -> None:
+        wide -= shift
+        wide /= divisor
+        wide *= self.factor
+        wide += self.offset
+
+    def _revert(self, wide: Numbers, shift: Numbers, divisor: Numbers) -> None:
+        wide -= self.offset
+        wide /= self.factor
+        wide *= divisor
+        wide += shift
 
     def _mapped(
-        self, array: Array, what: str, mask: Array | None, line: Callable[[Any, Any, Any], Any]
+        self, array: Array, mask: Array | None, line: Callable[[Numbers, Numbers, Numbers], None]
     ) -> Array:
-        self._check(array, what)
         result = np.empty(array.shape, array.dtype if array.dtype.kind == "f" else np.float32)
-        rows = max(1, _BLOCK_BYTES * len(array) // max(array.nbytes, 1))
+        example = array.shape[1:]
+        rows = max(1, _BLOCK_NUMBERS // math.prod(example))
+        # As long as a block: NumPy is slow where it has to repeat a few numbers very often.
+        block_shape = (min(rows, len(array)), *example)
+        shift = _repeated(self.shift, block_shape)
+        divisor = _repeated(self.divisor, block_shape)
+        chosen = None
+        if self.columns is not None:
+            chosen = np.isin(np.arange(self.shift.shape[-1]), self.columns)
         for start in range(0, len(array), rows):
             block = array[start : start + rows]
             wide = block.astype(np.float64)
-            if self.columns is None:
-                wide = line(wide, self.shift, self.divisor)
-            else:
-                chosen = list(self.columns)
-                wide[..., chosen] = line(
-                    wide[..., chosen], self.shift[..., chosen], self.divisor[..., chosen]
-                )
+            line(wide, shift[: len(block)], divisor[: len(block)])
+            if chosen is not None:
+                wide = np.where(chosen, wide, block)
             if mask is not None:
                 part = mask[start : start + rows] != 0
-                wide = np.where(
-                    part.reshape(part.shape + (1,) * (block.ndim - part.ndim)), wide, block
-                )
+                part = part.reshape(part.shape + (1,) * (block.ndim - part.ndim))
+                wide = np.where(part, wide, block)
             result[start : start + rows] = wide
         return result
 
@@ -126,6 +134,10 @@ class ColumnScale:
                 f"{what} must have the shape that the normalizer was fitted to, {fitted}. "
                 f"Received: shape {array.shape[1:]} an example."
             )
+
+
+def _repeated(numbers: Numbers, shape: tuple[int, ...]) -> Numbers:
+    return np.ascontiguousarray(np.broadcast_to(numbers, shape))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
