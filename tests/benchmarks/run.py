@@ -27,6 +27,8 @@ import numpy as np  # noqa: E402
 from tests.benchmarks._data import digits_arrays  # noqa: E402
 from tests.benchmarks.csv_files import csv_files  # noqa: E402
 from tests.benchmarks.encoding import encoding  # noqa: E402
+from tests.benchmarks.exported import exported  # noqa: E402
+from tests.benchmarks.images import images  # noqa: E402
 from tests.benchmarks.mesh_growth import mesh_growth  # noqa: E402
 from tests.benchmarks.sharing import sharing  # noqa: E402
 
@@ -368,8 +370,10 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "workers": workers,
     "panel": panel,
     "encoding": encoding,
+    "images": images,
     "mesh": mesh_growth,
     "sharing": sharing,
+    "exported": exported,
     "csv": csv_files,
 }
 

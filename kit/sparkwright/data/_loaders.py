@@ -18,9 +18,12 @@ from sparkwright.storage._files import open_to_read, read_bytes
 
 from ._arrow import from_bytes, row_count
 from ._dataset import DataSet
+from ._manifest import Columns, columns_of
 
 _SHORT_NAMES = {"x": "features", "y": "labels", "sample_weight": "weights"}
 _GROUPS = ("features", "labels", "features_masks", "labels_masks")
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+_KNOWN_HEADERS = 64
 # Deflate cannot shrink further, so a member that claims more is no honest one.
 _LARGEST_RATIO = 1032
 
@@ -97,6 +100,37 @@ def checked_dataset(content: bytes) -> DataSet:
     except Exception as error:  # PyArrow's own, and NumPy's, of many kinds
         raise DataError(f"it is no Arrow minibatch ({_short(error)})") from None
     return dataset
+
+
+class ArrowChecker:
+    """`checked_dataset` for many files of one layout, of which only the first is parsed.
+
+    All but the numbers themselves stands in a stream's header. Where header and length are those
+    of a file that has been checked, there is nothing left to find out.
+    """
+
+    def __init__(self) -> None:
+        """Nothing known yet."""
+        self._known: dict[int, tuple[bytes, tuple[int, Columns]]] = {}
+
+    def rows_and_columns(self, content: bytes) -> tuple[int, Columns]:
+        """How many examples of which columns; raises what `checked_dataset` raises."""
+        known = self._known.get(len(content))
+        if known is not None and content.startswith(known[0]) and content.endswith(_END):
+            return known[1]
+        dataset = checked_dataset(content)
+        found = len(dataset), columns_of(dataset.layout)
+        if len(self._known) < _KNOWN_HEADERS and content.endswith(_END):
+            self._known[len(content)] = content[: _header_bytes(content)], found
+        return found
+
+
+def _header_bytes(content: bytes) -> int:
+    """Length of schema and record batch header, which `checked_dataset` has found well formed."""
+    at = 0
+    for _ in range(2):
+        at += 8 + int.from_bytes(content[at + 4 : at + 8], "little")
+    return at
 
 
 def numpy_loader(source: MinibatchSource) -> DataSet:

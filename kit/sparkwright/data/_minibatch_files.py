@@ -2,19 +2,22 @@
 
 import hashlib
 import socket
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.storage._files import is_on_this_machine, will_read
 
 from ._arrow import to_bytes
 from ._chunks import joined_chunks
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
-from ._loaders import Loader, MinibatchSource, NoFeaturesError, checked_dataset, load, numpy_loader
-from ._manifest import Columns, columns_of, columns_text
+from ._loaders import ArrowChecker, Loader, MinibatchSource, NoFeaturesError, load, numpy_loader
+from ._manifest import Columns, columns_text
 from ._paths import FileToRead, find_files, is_rdd
 from ._pieces import OnError, SkipLog, SkipTracker, check_on_error, group_by_size
 from ._read_ahead import read_ahead
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PARTITION_BYTES = 128 << 20
+# A store answers late, but many at once: four files under way, eight at most in memory.
+_THREADS = 4
+_AHEAD = 8
+_AHEAD_BYTES = 64 << 20
 
 
 def from_minibatches(
@@ -137,23 +144,31 @@ class MinibatchReader:
 
     def read(self, files: Iterable[FileToRead], log: SkipLog) -> Iterator[bytes]:
         """The chunks of `files`, in order; what cannot be used goes to `log`."""
-        if self.loader is None:
-            yield from _usable(read_ahead(files, self._arrow), log)
-        else:
+        if self.loader is not None:
             loaded: Iterator[DataSet] = _usable(read_ahead(files, self._loaded), log)
             yield from map(to_bytes, joined_chunks(loaded))
+            return
+        load_arrow = partial(self._arrow, checker=ArrowChecker())
+        first, files = _peeked(files)
+        if first is None:
+            return
+        if is_on_this_machine(first.url):
+            # The system's own reading ahead: here a thread would cost more than it saves.
+            yield from _usable(map(load_arrow, _announced(files)), log)
+        else:
+            ahead = max(1, min(_AHEAD, _AHEAD_BYTES // (first.size_bytes or _AHEAD_BYTES // 4)))
+            yield from _usable(read_ahead(files, load_arrow, threads=_THREADS, ahead=ahead), log)
 
-    def _arrow(self, file: FileToRead) -> "bytes | Problem":
+    def _arrow(self, file: FileToRead, *, checker: ArrowChecker) -> "bytes | Problem":
         try:
             content = MinibatchSource(file.url).read()
-            dataset = checked_dataset(content)
+            rows, columns = checker.rows_and_columns(content)
         except Exception as error:
             return problem_of(file.url, error)
-        found = columns_of(dataset.layout)
-        if self.columns is not None and found != self.columns:
-            return _unlike(file.url, columns_text(found), columns_text(self.columns))
-        if file.examples is not None and file.examples != len(dataset):
-            return _unlike(file.url, f"{len(dataset)} examples", f"{file.examples}")
+        if self.columns is not None and columns != self.columns:
+            return _unlike(file.url, columns_text(columns), columns_text(self.columns))
+        if file.examples is not None and file.examples != rows:
+            return _unlike(file.url, f"{rows} examples", f"{file.examples}")
         return content
 
     def _loaded(self, file: FileToRead) -> "DataSet | Problem":
@@ -205,6 +220,23 @@ def _unlike(url: str, found: str, wanted: str) -> Problem:
         f"every file of an export must hold what its manifest says. Received: {url} with {found} "
         f"instead of {wanted}. Export again with `overwrite=True`.",
     )
+
+
+def _peeked(files: Iterable[FileToRead]) -> tuple[FileToRead | None, Iterable[FileToRead]]:
+    rest = iter(files)
+    first = next(rest, None)
+    return first, (rest if first is None else chain([first], rest))
+
+
+def _announced(files: Iterable[FileToRead]) -> Iterator[FileToRead]:
+    """`files`, the next few of which the system fetches meanwhile."""
+    waiting: deque[FileToRead] = deque()
+    for file in files:
+        will_read(file.url)
+        waiting.append(file)
+        if len(waiting) > _AHEAD:
+            yield waiting.popleft()
+    yield from waiting
 
 
 def _usable(found: Iterable[Any], log: SkipLog) -> Iterator[Any]:

@@ -9,25 +9,29 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Two files under way hide the latency of a store; four results wait for whoever uses them.
-_THREADS = 2
-_AHEAD = 4
 
-
-def read_ahead(items: Iterable[Item], function: Callable[[Item], Result]) -> Iterator[Result]:
-    """`map(function, items)` with up to four results computed ahead, in order.
+def read_ahead(
+    items: Iterable[Item], function: Callable[[Item], Result], *, threads: int = 2, ahead: int = 4
+) -> Iterator[Result]:
+    """`map(function, items)` with some results computed ahead, in order.
 
     An exception of `function` is raised at its place; the threads end with the iterator.
+
+    Args:
+        items: what to compute results of.
+        function: called on threads.
+        threads: how many; default 2.
+        ahead: at most so many results wait or are under way; default 4.
 
     Example:
         >>> list(read_ahead([3, 1, 2], str))
         ['3', '1', '2']
     """
     rest = iter(items)
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="sparkwright-read") as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="sparkwright-read") as pool:
         waiting: deque[Future[Result]] = deque()
         try:
-            waiting.extend(pool.submit(function, item) for item in islice(rest, _AHEAD))
+            waiting.extend(pool.submit(function, item) for item in islice(rest, ahead))
             while waiting:
                 result = waiting.popleft().result()
                 waiting.extend(pool.submit(function, item) for item in islice(rest, 1))

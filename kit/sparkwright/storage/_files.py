@@ -63,13 +63,30 @@ def read_bytes(url: str) -> bytes:
     Raises:
         OSError: whatever the store says, naming `url`.
     """
-    system, path = _system(url)
+    local = _local_path(url)
     try:
+        if local is not None:  # fsspec would take twice as long for a small file
+            with open(local, "rb", buffering=0) as file:
+                return file.readall()
+        system, path = _system(url)
         return system.cat_file(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{url} does not exist. Check the path and the host.") from None
     except OSError as error:
         raise type(error)(f"{url} could not be read: {error}") from error
+
+
+def will_read(url: str) -> None:
+    """Have the operating system fetch a file of this machine that is about to be read."""
+    local = _local_path(url)
+    if local is None or not hasattr(os, "posix_fadvise"):
+        return
+    with contextlib.suppress(OSError, ValueError):
+        descriptor = os.open(local, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
+        finally:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -288,6 +305,12 @@ def remove_empty_folder(url: str) -> None:
 def is_on_this_machine(url: str) -> bool:
     """Whether `url` is in this machine's file system."""
     return "://" not in url or url.startswith("file://")
+
+
+def _local_path(url: str) -> str | None:
+    """The path that fsspec would find for an absolute URL of this machine."""
+    path = url.removeprefix("file://")
+    return path if path.startswith("/") else None
 
 
 def _replace(system: Any, temporary: str, path: str) -> None:

@@ -1,0 +1,90 @@
+"""Exports in an S3-like store, which executors reach through fsspec's environment variables.
+
+Needs `s3fs` and `moto[server]`, which are no dependencies: skipped where they are not installed.
+"""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkwright as sw
+from sparkwright.data._exported import find_export
+
+pytest.importorskip("s3fs")
+pytest.importorskip("moto.server")
+pytestmark = [
+    pytest.mark.spark,
+    # The server's own libraries warn.
+    pytest.mark.filterwarnings("default"),
+]
+
+
+@pytest.fixture
+def bucket(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """URL of an empty bucket that this process and the executors see."""
+    import fsspec
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    options = {
+        "FSSPEC_S3_ENDPOINT_URL": f"http://{host}:{port}",
+        "FSSPEC_S3_KEY": "test",
+        "FSSPEC_S3_SECRET": "test",
+    }
+    conf = {name.removeprefix("FSSPEC_S3_").lower(): value for name, value in options.items()}
+    monkeypatch.setitem(fsspec.config.conf, "s3", conf)
+    environment = spark.sparkContext.environment
+    before = dict(environment)
+    environment.update(options)
+    try:
+        name = f"minibatches-{uuid.uuid4().hex[:8]}"  # all servers of a process share their state
+        fsspec.filesystem("s3").mkdir(name)
+        yield f"s3://{name}"
+    finally:
+        environment.clear()
+        environment.update(before)
+        server.stop()
+
+
+def test_executors_write_and_read_an_export(spark: Any, bucket: str) -> None:
+    url = f"{bucket}/a/export"
+    features = np.arange(46, dtype=np.float32).reshape(23, 2)
+    data = sw.data.from_arrays(spark, features, np.arange(23), partitions=3)
+    export = data.export(url, batch_size=5)
+    assert [file.examples for file in export.manifest.files] == [5, 5, 5, 5, 3]
+    assert all(path.startswith(f"{url}/_minibatches-") for path in export.paths)
+    assert sw.data.list_paths(url) == export.paths
+    read = sw.data.from_minibatches(spark, url).collect()
+    np.testing.assert_array_equal(np.sort(read.labels["labels"]), np.arange(23))
+    np.testing.assert_array_equal(read.features["features"][:, 0], 2 * read.labels["labels"])
+    with pytest.raises(sw.ConfigurationError, match="overwrite=True"):
+        data.export(url, batch_size=5)
+    second = data.export(url, batch_size=8, overwrite=True)
+    assert sw.data.list_paths(url) == second.paths
+    sw.data.validate(url, spark=spark)
+    assert sw.data.delete_export(url)
+    assert find_export(url) is None
+    import fsspec
+
+    assert fsspec.filesystem("s3").find(bucket) == []
+    assert fsspec.filesystem("s3").exists(bucket)
+
+
+def test_what_goes_wrong_leaves_nothing_visible(spark: Any, bucket: str) -> None:
+    def fail(chunk: Any) -> Any:
+        raise ValueError("no")
+
+    url = f"{bucket}/export"
+    data = sw.data.from_arrays(spark, np.zeros((9, 1)), partitions=2)
+    broken = data.derive(data.rdd.union(data.rdd.map(fail)), step="")
+    with pytest.raises(sw.WorkerError, match="no"):
+        broken.export(url, batch_size=2)
+    assert find_export(url) is None
+    import fsspec
+
+    assert fsspec.filesystem("s3").find(bucket) == []
