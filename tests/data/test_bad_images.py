@@ -278,7 +278,7 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
         "numbered from 0",
     ),
     "a number twice": (
-        lambda: archive_of({"originalUris.txt": b"a\nb", "file_0.png": PNG, "file_0.jpg": PNG}),
+        lambda: archive_of({"originalUris.txt": b"a", "file_0.png": PNG, "file_0.jpg": PNG}),
         "numbered from 0",
     ),
     "a huge number": (

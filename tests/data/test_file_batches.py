@@ -49,6 +49,9 @@ def test_the_layout_is_the_index_and_numbered_files() -> None:
         ]  # fmt: skip
         assert found.read("originalUris.txt").decode() == "\n".join(uris)
         assert found.read("file_1.PNG") == b"2"
+        # Java's streams take stored entries; and no time of day, so that equal files are equal.
+        assert {entry.compress_type for entry in found.infolist()} == {zipfile.ZIP_STORED}
+        assert {entry.date_time[0] for entry in found.infolist()} == {1980}
 
 
 @pytest.mark.parametrize("index", ["file:/a.png\nfile:/b.png\n", "file:/a.png\r\nfile:/b.png"])

@@ -237,17 +237,18 @@ def test_threads_read_a_bounded_number_of_items_ahead() -> None:
 def test_the_fingerprint_tells_files_and_options(tmp_path: Path) -> None:
     folder_of_classes(tmp_path)
 
-    def fingerprint(**options: Any) -> Any:
+    def fingerprint(seed: int = 0, **options: Any) -> Any:
         files = list_files(str(tmp_path))
         reader = image_reader(**{**OPTIONS, "size": (8, 8), **options})
-        return fingerprint_of(reader, files, 0, "raise")
+        return fingerprint_of(reader, files, seed, "raise")
 
     same = fingerprint()
     assert same == fingerprint()
     assert same == fingerprint(threads=7)  # which changes no example
     for options in (
-        {"size": (8, 9)}, {"scale": False}, {"resize": "box"}, {"classes": ["cat", "dog"]},
-        {"label": PatternLabel(pattern="_")}, {"augment": Augmentation(seed=1)},
+        {"seed": 1}, {"size": (8, 9)}, {"scale": False}, {"resize": "box"},
+        {"classes": ["cat", "dog"]}, {"label": PatternLabel(pattern="_")},
+        {"augment": Augmentation(seed=1)},
     ):  # fmt: skip
         assert fingerprint(**options) != same
     assert fingerprint(label=len) is None

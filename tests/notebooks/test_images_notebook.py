@@ -1,0 +1,99 @@
+"""The notebook about image files, executed from top to bottom."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from sparkwright_widgets._offline_html import outside_resources
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "05_images.ipynb"
+TRAIN, TEST = 1_437, 360  # of scikit-learn's 1,797 digits every fifth is kept back
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """The folder with everything that executing the notebook leaves."""
+    folder = tmp_path_factory.mktemp("a place for reports")
+    completed = subprocess.run(
+        [
+            *(sys.executable, "-m", "sparkwright_widgets.report", NOTEBOOK),
+            *("--output", folder / "images.html"),
+        ],
+        env={**os.environ, "SPARKWRIGHT_REPORTS": str(folder), "SPARKWRIGHT_DEMO_WORKERS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(reports):
+    return json.loads((reports / "images.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def html(reports):
+    return (reports / "images.html").read_text()
+
+
+@pytest.mark.spark
+def test_two_workers_learn_from_packed_image_files(results):
+    assert results["workers"] == 2
+    assert results["accuracy"] > 0.95
+    assert results["classes"] == [str(digit) for digit in range(10)]
+    assert results["files"] == -(-(TRAIN + 1) // 64) + -(-TEST // 64)
+
+
+@pytest.mark.spark
+def test_every_image_and_its_variant_is_read_and_the_broken_file_is_counted(results, html):
+    assert results["examples"] == 2 * TRAIN
+    assert results["skipped"] == {"damaged image": 1}
+    assert "7/broken.png" in re.sub(r"\s+", "", html)
+
+
+@pytest.mark.spark
+def test_what_is_read_wrongly_agrees_with_the_evaluation(results):
+    assert results["read_wrongly"] == round((1 - results["accuracy"]) * TEST)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("caption", "images"),
+    [
+        (r"Contact sheet of the first archive\.", 48),
+        (r"As read \(above\), and the variant", 24),
+        (r"The ten test images that were hardest to read\.", 10),
+    ],
+)
+def test_the_report_shows_the_images_themselves(html, caption, images):
+    figures = re.findall(r"<figure>(.*?)<figcaption>(.*?)</figcaption>", html, re.DOTALL)
+    found = [drawing for drawing, text in figures if re.match(caption, text)]
+    assert len(found) == 1
+    assert found[0].count("<image") == images
+
+
+@pytest.mark.spark
+def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
+    assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} images" in html
+    assert "1 broken file was skipped" in html
+    assert outside_resources(html) == []
+    assert "import sparkwright" not in html
+
+
+def test_the_notebook_is_kept_without_outputs():
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.outputs for cell in code] == [[]] * len(code)
+    assert {cell.execution_count for cell in code} == {None}
+    assert "widgets" not in notebook.metadata
+    assert notebook.metadata.kernelspec.name == "python3"
