@@ -1,4 +1,4 @@
-"""Exports written by Spark: exact sizes, failing tasks, re-use, what executors see."""
+"""Exports written by Spark: exact sizes, failing tasks, reuse, what executors see."""
 
 from collections.abc import Iterator
 from pathlib import Path
