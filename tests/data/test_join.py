@@ -1,11 +1,13 @@
 """Tables joined by key: the same as pandas does on one machine, exactly."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import sparkwright as sw
 from sparkwright.data import ClassIndex, OneHot, join, records, sequences
 
 SEGMENTS = ["basic", "gold", "silver"]
@@ -66,3 +68,128 @@ def test_records_and_sequences_join_as_with_pandas(spark: Any) -> None:
         assert found.features_masks["history"][row].sum() == len(steps)
     assert found.features["history"].shape[1] == visits.groupby("customer").size().max()
     assert not data.skipped().total
+
+
+@pytest.mark.spark
+def test_sources_in_csv_files_join_with_columns_by_index(spark: Any, tmp_path: Path) -> None:
+    customers, visits = tables(seed=1)
+    (tmp_path / "visits").mkdir()
+    customers.to_csv(tmp_path / "customers.csv", index=False)
+    for day, part in visits.groupby(visits.day % 3):
+        part.to_csv(tmp_path / "visits" / f"{day}.csv", index=False, sep=";")
+    data = join(
+        spark,
+        {
+            "customers": records(str(tmp_path / "customers.csv"), key="id"),
+            "visits": sequences(
+                str(tmp_path / "visits"), key="customer", order="day", delimiter=";"
+            ),
+        },
+        features={
+            "profile": ("customers", range(1, 3)),
+            "history": ("visits", [slice(2, 4)]),
+            "segment": ("customers", ClassIndex(3, SEGMENTS)),
+        },
+        labels={"items": ("visits", ["items"]), "income": ("customers", -3)},
+        length=4,
+        truncate=True,
+        align="end",
+        partitions=3,
+    )
+    found = data.collect()
+    expected = customers.sort_values("id")
+    np.testing.assert_array_equal(
+        found.features["profile"], expected[["age", "income"]].to_numpy(np.float32)
+    )
+    np.testing.assert_array_equal(
+        found.features["segment"][:, 0], expected.segment.map(SEGMENTS.index)
+    )
+    np.testing.assert_array_equal(found.labels["income"], expected.income.to_numpy(np.float32))
+    for row, (_, steps) in enumerate(visits.sort_values("day").groupby("customer")):
+        values = steps[["amount", "items"]].to_numpy(np.float32)[-4:]
+        padded = np.pad(values, [(4 - len(values), 0), (0, 0)])
+        np.testing.assert_array_equal(found.features["history"][row], padded)
+        np.testing.assert_array_equal(found.labels["items"][row], padded[:, 1:])
+        kept = np.arange(4) >= 4 - len(values)
+        np.testing.assert_array_equal(found.labels_masks["items"][row], kept)
+    assert data.rdd.getNumPartitions() == 3
+    assert data.fingerprint is not None
+
+
+@pytest.mark.spark
+def test_two_sources_of_records_join_and_what_is_missing_is_dropped(spark: Any) -> None:
+    random = np.random.default_rng(2)
+    left = pd.DataFrame({"k": [5, 1, 3, 2], "a": random.normal(size=4)})
+    right = pd.DataFrame({"k": [2, 9, 5, 3, 5], "b": random.normal(size=5)})
+    frames = {
+        "left": records(spark.createDataFrame(left), key="k"),
+        "right": records(spark.createDataFrame(right), key="k"),
+    }
+    wanted: dict[str, Any] = {"features": {"x": ("left", "a")}, "labels": {"y": ("right", "b")}}
+    data = join(spark, frames, **wanted, missing="drop", duplicates="last")
+    found = data.collect()
+    merged = left.merge(right.drop_duplicates("k", keep="last"), on="k").sort_values("k")
+    np.testing.assert_array_equal(found.features["x"][:, 0], merged.a.to_numpy(np.float32))
+    np.testing.assert_array_equal(found.labels["y"], merged.b.to_numpy(np.float32))
+    assert data.skipped().counts == {"missing key": 2}
+    assert data.skipped().first == ("key 1 is not in 'right'", "key 9 is not in 'left'")
+    first = join(spark, frames, **wanted, missing="drop", duplicates="first").collect()
+    merged = left.merge(right.drop_duplicates("k"), on="k").sort_values("k")
+    np.testing.assert_array_equal(first.labels["y"], merged.b.to_numpy(np.float32))
+    with pytest.raises(sw.DataError, match=r"1 not in 'left', 1 not in 'right'; the first: 1 \("):
+        join(spark, frames, **wanted, duplicates="last")
+    with pytest.raises(sw.DataError, match=r"1 more than once in 'right'; the first: 5"):
+        join(spark, frames, **wanted, missing="drop")
+
+
+@pytest.mark.spark
+def test_keys_of_several_columns_and_columns_of_arrays(spark: Any) -> None:
+    people = spark.createDataFrame(
+        [("b", 1, [1.0, 2.0]), ("a", 2, [3.0, 4.0]), ("a", 1, [5.0, 6.0])],
+        "city string, number int, vector array<double>",
+    )
+    prices = spark.createDataFrame(
+        [("a", 1, 7.0, True), ("b", 1, 8.0, False), ("a", 2, 9.0, True)],
+        "town string, house long, `price.in €` double, sold boolean",
+    )
+    found = join(
+        spark,
+        {
+            "people": records(people, key=["city", "number"]),
+            "prices": records(prices, key=["town", "house"]),
+        },
+        features={"x": ("people", "vector")},
+        labels={"y": ("prices", "price.in €"), "sold": ("prices", "sold")},
+    ).collect()
+    assert found.features["x"].tolist() == [[5, 6], [3, 4], [1, 2]]
+    assert found.labels["y"].tolist() == [7, 9, 8]
+    assert found.labels["sold"].tolist() == [1, 1, 0]
+
+
+@pytest.mark.spark
+def test_bad_sources_are_named(spark: Any, tmp_path: Path) -> None:
+    good, short, text = (tmp_path / f"{name}.csv" for name in ("good", "short", "text"))
+    good.write_text("id,a\n1,2\n2,3\n3,4\n")
+    short.write_text("id,a,b\n1,2,3\n2,7\n3,4,5\n")
+    text.write_text("id,a\n1,2\nzwei,3\n")
+
+    def joined(url: Any, **options: Any) -> Any:
+        sources = {"good": records(str(good), key="id"), "other": records(str(url), key="id")}
+        return join(spark, sources, features={"x": ("good", "a"), "y": ("other", "a")}, **options)
+
+    with pytest.raises(
+        sw.DataError, match=r"Received: 2,7 in file:.*short\.csv, of source 'other'"
+    ):
+        joined(short).collect()
+    left = joined(short, on_error="skip")
+    assert left.collect().features["y"].tolist() == [[2], [4]]
+    assert left.skipped().counts == {"wrong number of columns": 1}
+    with pytest.raises(sw.ConfigurationError, match=r"id of 'good': bigint; id of 'other': string"):
+        joined(text)
+    with pytest.raises(sw.DataError, match=r"nowhere\.csv"):
+        joined(tmp_path / "nowhere.csv")
+    with pytest.raises(sw.ConfigurationError, match=r"`key` of source 'a' .* id, a\. Received: no"):
+        join(spark, {"a": records(str(good), key="no")}, features={"x": ("a", "a")})
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(sw.DataError, match=r"empty\.csv"):
+        joined(tmp_path / "empty.csv")

@@ -21,6 +21,7 @@ from ._join_reader import JoinReader
 from ._join_sources import Source
 from ._join_survey import JoinSurvey, lacking_text, repeated_text
 from ._pieces import OnError, SkipLog, SkipTracker, check_on_error
+from ._sequences import check_partitions
 from ._wording import shortened
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def join(
     _check(sources, features, missing, duplicates)
     check_on_error(on_error)
     check_alignment(align, length)
+    check_partitions(partitions)
     frames = {name: opened(spark, name, source) for name, source in sources.items()}
     types = {name: column_types(frame) for name, frame in frames.items()}
     plan = planned(sources, types, features, labels or {})

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _CORRUPT = "sparkwright_corrupt_line"
+_QUOTE = '"'  # a quote in a field is doubled, as CSV has it; Spark would take a backslash
 
 
 def opened(spark: "SparkSession", name: str, source: Source) -> "DataFrame":
@@ -51,8 +52,8 @@ def _csv(spark: "SparkSession", url: str, source: Source) -> "DataFrame":
         if not found.fields:
             raise DataError(f"CSV files must have a column at least. Received: none at {url}.")
         schema = found.add(_CORRUPT, StringType())
-        reader = reader.option("columnNameOfCorruptRecord", _CORRUPT).option("escape", '"')
-        frame = reader.option("enforceSchema", False).csv(url, schema=schema)
+        reader = reader.option("columnNameOfCorruptRecord", _CORRUPT).option("columnPruning", False)
+        frame = reader.option("enforceSchema", False).csv(url, schema=schema, escape=_QUOTE)
         # Spark fills up short lines with nulls; whoever converts the key must see what was wrong.
         fault = F.concat(F.substring(F.col(_CORRUPT), 1, 80), F.lit(" in "), F.input_file_name())
         return frame.withColumn(_CORRUPT, F.when(F.col(_CORRUPT).isNotNull(), fault))

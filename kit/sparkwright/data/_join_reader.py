@@ -79,19 +79,19 @@ class JoinReader:
     def _complete(self, rows: Any, log: SkipLog) -> Any:
         """The rows that have a key and all of the sources, each once."""
         good = _readable(rows, self.plan, log)
-        lost: dict[tuple[str, ...], Array] = {
-            names: at[good[at]] for names, at in lacking_rows(rows, self.plan).items()
-        }
-        for names, at in lost.items():
+        lost: dict[int, tuple[str, ...]] = {}
+        for names, at in lacking_rows(rows, self.plan).items():
+            at = at[good[at]]
             if self.missing == "error" and len(at):
                 raise DataError(lacking_text({names: len(at)}, [key_text(rows, int(at[0]))]))
-            for number, row in enumerate(at[:_EACH].tolist(), start=1):
-                count = 1 + max(0, len(at) - _EACH) if number == _EACH else 1
-                where = " and ".join(map(repr, names))
-                message = f"key {key_text(rows, row)} is not in {where}"
-                # Asked for by `missing="drop"`, whatever `on_error` says.
-                log.skipped += Skipped.of("missing key", message, count=count)
+            lost.update(dict.fromkeys(at.tolist(), names))
             good[at] = False
+        for number, row in enumerate(sorted(lost)[:_EACH], start=1):
+            count = 1 + max(0, len(lost) - _EACH) if number == _EACH else 1
+            where = " and ".join(map(repr, lost[row]))
+            message = f"key {key_text(rows, row)} is not in {where}"
+            # Asked for by `missing="drop"`, whatever `on_error` says.
+            log.skipped += Skipped.of("missing key", message, count=count)
         if self.duplicates == "error":
             for name, at in repeated_rows(rows, self.plan).items():
                 if good[at].any():

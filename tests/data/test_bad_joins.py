@@ -1,0 +1,307 @@
+"""Rows and options that no joined example can be made of: each error says what and where."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparkwright.data import ClassIndex, DataSet, OneHot, join, records, sequences
+from sparkwright.data._join_plan import Plan, planned
+from sparkwright.data._join_reader import JoinReader
+from sparkwright.data._join_survey import JoinSurvey, lacking_text, repeated_text
+from sparkwright.data._pieces import SkipLog
+from sparkwright.errors import ConfigurationError, DataError
+
+
+class Frame:
+    """Stands for a DataFrame where nobody looks into it."""
+
+    mapInArrow = None
+
+
+TYPES = {
+    "people": {"id": "bigint", "age": "double", "name": "string", "zip": "int", "on": "date"},
+    "visits": {"person": "bigint", "day": "int", "amount": "double", "kind": "string"},
+}
+SOURCES = {
+    "people": records(Frame(), key="id"),
+    "visits": sequences(Frame(), key="person", order="day"),
+}
+ARRAYS = {
+    "people": {"id": "bigint", "vector": "array<double>"},
+    "visits": {"person": "bigint", "day": "int", "path": "array<float>"},
+}
+
+
+def plan_of(features: Mapping[str, Any], labels: Mapping[str, Any] | None = None) -> Plan:
+    return planned(SOURCES, TYPES, features, labels or {})
+
+
+def rows(**columns: Any) -> bytes:
+    """Three joined rows, keys 1, 2, 3, of a person each with two visits; `columns` differ."""
+    table = pa.table(
+        {
+            "k0": [1, 2, 3],
+            **{f"n{i}": pa.array(n, pa.int64()) for i, n in enumerate([[1, 1, 1], [2, 2, 2]])},
+            **{f"b{i}": pa.array([0, 0, 0], pa.int64()) for i in range(2)},
+            **{f"x{i}": pa.array([None] * 3, pa.string()) for i in range(2)},
+            **columns,
+        }
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def reader_of(plan: Plan, **options: Any) -> JoinReader:
+    given: dict[str, Any] = {"lengths": {1: 2}, **options}
+    for option, value in (("missing", "error"), ("duplicates", "error"), ("align", "equal_length")):
+        given.setdefault(option, value)
+    return JoinReader(plan=plan, **given)
+
+
+AGE = {"x": ("people", "age")}
+AMOUNT = {"x": ("visits", "amount")}
+STEPS = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+
+
+def floats(*values: Any) -> Any:
+    return pa.array(values, pa.float32())
+
+
+def lists(*values: Any, kind: Any = None) -> Any:
+    return pa.array(values, pa.list_(kind or pa.float32()))
+
+
+CASES: dict[str, tuple[Any, Any, dict[str, Any], str, str]] = {
+    # id: features, labels, columns (those of key 2 are bad), reason, what the error says
+    "no value": (
+        AGE, None, {"c0_0": floats(1, None, 3)}, "missing value",
+        r"'age' of source 'people' must hold numbers\. Received: None at key 2\.",
+    ),
+    "NaN": (
+        AGE, None, {"c0_0": floats(1, float("nan"), 3)}, "missing value", "nan at key 2",
+    ),
+    "text for a number": (
+        {"x": ("people", "name")}, None, {"c0_0": ["1.5", "tall", "3"]}, "bad value",
+        r"'name' of source 'people' must hold numbers\. Received: 'tall' at key 2\.",
+    ),
+    "text with an underscore": (
+        {"x": ("people", "name")}, None, {"c0_0": ["1.5", "1_0", "3"]}, "bad value", "'1_0' at",
+    ),
+    "long text": (
+        {"x": ("people", "name")}, None, {"c0_0": ["1", "y" * 10**6, "3"]}, "bad value", "'y{59}… ",
+    ),
+    "missing step": (
+        AMOUNT, None, {"c1_0": lists([1, 2], [3, None], [5, 6])}, "missing value",
+        r"'amount' of source 'visits' .*None at key 2\.",
+    ),
+    "class too large": (
+        AGE, {"y": ("people", ClassIndex("zip", 2))},
+        {"c0_0": floats(1, 2, 3), "c0_1": [0.0, 2.0, 1.0]}, "bad value",
+        r"'zip' .*an integer from 0 to 1\. Received: 2\.0 at key 2",
+    ),
+    "negative class": (
+        {"x": ("people", OneHot("zip", 2))}, None, {"c0_0": [0.0, -1.0, 1.0]}, "bad value",
+        r"Received: -1\.0 at key 2",
+    ),
+    "unknown class": (
+        {"x": ("people", OneHot("name", ["a", "b"]))}, None, {"c0_0": ["a", "c", "b"]}, "bad value",
+        r"one of 'a', 'b'\. Received: 'c' at key 2",
+    ),
+    "no class": (
+        {"x": ("people", OneHot("name", ["a", "b"]))}, None, {"c0_0": ["a", None, "b"]},
+        "missing value", r"Received: None at key 2",
+    ),
+    "unknown class of a step": (
+        {"x": ("visits", OneHot("kind", ["a", "b"]))}, None,
+        {"c1_0": lists(["a", "b"], ["a", "c"], ["b", "b"], kind=pa.string())}, "bad value",
+        r"'kind' of source 'visits' .*Received: 'c' at key 2",
+    ),
+    "a label beyond 32 bits": (
+        AGE, {"y": ("people", "zip")},
+        {"c0_0": floats(1, 2, 3), "c0_1": [0, 2**40, 1]}, "bad value",
+        r"32-bit integers\. Received: 1099511627776 at key 2",
+    ),
+    "no key": (
+        AGE, None, {"c0_0": floats(1, 2, 3), "k0": [1, None, 3]}, "no key",
+        r"Received: none in people, visits",
+    ),
+    "no order": (
+        AMOUNT, None, {"c1_0": lists(*STEPS), "b1": [0, 1, 0]}, "missing value",
+        r"source 'visits' must have a value in its `order`\..* at key 2",
+    ),
+    "a short line": (
+        AGE, None, {"c0_0": floats(1, 2, 3), "x0": [None, "2,7 in file:/a.csv", None]},
+        "wrong number of columns", r"Received: 2,7 in file:/a\.csv, of source 'people'",
+    ),
+    "too long": (
+        AMOUNT, None,
+        {"c1_0": lists([1, 2], [3, 4, 5], [5, 6]), "n1": [2, 3, 2]}, "too long",
+        r"at most 2 steps.*Received: 3 of source 'visits' at key 2",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "columns", "reason", "says"),
+    [pytest.param(*case, id=name) for name, case in CASES.items()],
+)
+def test_a_bad_row_is_an_error_with_its_key_or_skipped_and_counted(
+    features: Any, labels: Any, columns: Any, reason: str, says: str
+) -> None:
+    reader = reader_of(plan_of(features, labels))
+    with pytest.raises(DataError, match=says):
+        list(reader([rows(**columns)], SkipLog("raise")))
+    log = SkipLog("skip")
+    assert sum(map(len, reader([rows(**columns)], log))) == 2
+    assert log.skipped.counts == {reason: 1}
+
+
+def test_arrays_of_another_length_are_named() -> None:
+    plan = planned(SOURCES, ARRAYS, {"x": ("people", "vector")}, {})
+    log = SkipLog("skip")
+    good = list(reader_of(plan)([rows(c0_0=lists([1, 2], [3], [5, 6]))], log))
+    assert DataSet.concatenate(good).features["x"].tolist() == [[1, 2], [5, 6]]
+    assert "all of one length. Received: [3.0] at key 2" in log.skipped.first[0]
+
+
+def test_labels_of_another_length_than_features_are_named() -> None:
+    sources = {**SOURCES, "moods": sequences(Frame(), key="person", order="day")}
+    types = {**TYPES, "moods": {"person": "bigint", "day": "int", "mood": "double"}}
+    plan = planned(sources, types, AMOUNT, {"y": ("moods", "mood")})
+    more = {
+        "n2": pa.array([2, 1, 2], pa.int64()), "b2": pa.array([0, 0, 0], pa.int64()),
+        "x2": pa.array([None] * 3, pa.string()),
+    }  # fmt: skip
+    content = rows(c1_0=lists(*STEPS), c2_0=lists([1, 2], [3], [4, 5]), **more)
+    with pytest.raises(DataError, match=r"Received: 1 of 'moods', 2 of 'visits' at key 2\. Use"):
+        list(reader_of(plan, lengths={1: 2, 2: 2})([content], SkipLog("raise")))
+    for align, at in (("start", 0), ("end", 1)):
+        reader = reader_of(plan, lengths={1: 2, 2: 2}, align=align, masked=frozenset({1, 2}))
+        found = DataSet.concatenate(list(reader([content], SkipLog("raise"))))
+        assert np.flatnonzero(found.labels_masks["y"][1]).tolist() == [at]
+        assert found.labels["y"][1, at] == 3
+        assert found.features_masks["x"].all()
+
+
+def test_keys_that_are_missing_are_dropped_and_counted_or_listed() -> None:
+    plan = plan_of({"x": ("people", "age"), "z": ("visits", "amount")})
+    content = rows(
+        c0_0=floats(None, 2, 3), c1_0=lists(None, [3, 4], [5, 6]), n0=[None, 1, 1], n1=[None, 2, 2]
+    )
+    log = SkipLog("raise")
+    reader = reader_of(plan, missing="drop")
+    found = DataSet.concatenate(list(reader([content], log)))
+    assert found.features["x"].tolist() == [[2], [3]]
+    assert found.features["z"][:, :, 0].tolist() == [[3, 4], [5, 6]]
+    assert log.skipped.counts == {"missing key": 1}
+    assert log.skipped.first == ("key 1 is not in 'people' and 'visits'",)
+    with pytest.raises(DataError, match=r"1 not in 'people' and 'visits'; the first: 1"):
+        list(reader_of(plan)([content], SkipLog("skip")))
+
+
+def test_many_keys_that_are_missing_are_counted_in_full() -> None:
+    plan = plan_of(AGE)
+    keys = list(range(1000))
+    content = rows(
+        k0=keys, n0=pa.nulls(1000, pa.int64()), n1=[2] * 1000,
+        b0=pa.nulls(1000, pa.int64()), b1=[0] * 1000,
+        x0=pa.nulls(1000, pa.string()), x1=pa.nulls(1000, pa.string()), c0_0=floats(*[None] * 1000),
+    )  # fmt: skip
+    log = SkipLog("raise")
+    assert not list(reader_of(plan, missing="drop")([content], log))
+    assert log.skipped.counts == {"missing key": 1000}
+    assert len(log.skipped.first) == 20
+
+
+def test_a_survey_lists_the_first_keys_over_all_partitions() -> None:
+    plan = plan_of({"x": ("people", "age"), "y": ("visits", "amount")})
+    reader = reader_of(plan, lengths={})
+    first = rows(n0=[None, 2, 1], n1=[2, None, 4])
+    second = rows(k0=[7, 8, 9], n0=[1, None, 3], n1=[1, 2, 6])
+    found = sum((s for part in (first, second) for s in reader.survey([part])), JoinSurvey())
+    assert found.keys == 3
+    assert found.lacking == {("people",): 2, ("visits",): 1}
+    assert lacking_text(found.lacking, found.first_lacking) == (
+        "every key must be in every source. Received: 2 not in 'people', 1 not in 'visits'; the "
+        "first: 1 (not in 'people'), 2 (not in 'visits'), 8 (not in 'people'). "
+        'Use `missing="drop"` to leave such keys out.'
+    )
+    text = repeated_text(found.repeated, found.first_repeated)
+    assert "2 more than once in 'people'; the first: 2 (in 'people'), 9 (in 'people')" in text
+    assert (found.lengths[1].shortest, found.lengths[1].longest) == (1, 6)
+
+
+@pytest.mark.parametrize(
+    ("features", "says"),
+    [
+        ({"x": "age"}, r"features\['x'\]='age'"),
+        ({"x": ("people",)}, r"\('people',\)"),
+        ({"x": ("persons", "age")}, r"one of the sources people, visits\. Received: 'persons'"),
+        ({"x": ("people", "ages")}, r"'ages'"),
+        ({"x": ("people", 7)}, r"7, of 5 columns"),
+        ({"x": ("people", [])}, r"a column at least\. Received: \[\]"),
+        ({"x": ("people", slice(5, 9))}, r"a column at least"),
+        ({"x": ("people", "on")}, r"'on' of type date"),
+        ({"x": ("people", OneHot("on", 3))}, r"'on' of type date"),
+        ({"x": ("people", [1.5])}, r"1\.5"),
+    ],
+    ids=str,
+)
+def test_columns_that_are_not_there_or_hold_no_numbers_are_refused(
+    features: Any, says: str
+) -> None:
+    with pytest.raises((ConfigurationError, DataError), match=says):
+        plan_of(features)
+
+
+def test_arrays_are_no_steps() -> None:
+    with pytest.raises(DataError, match="a column of arrays of 'visits'"):
+        planned(SOURCES, ARRAYS, {"x": ("visits", "path")}, {})
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: records([1], key="id"), "a list"),
+        (lambda: records("a.csv", key=""), "key=''"),
+        (lambda: records("a.csv", key=[]), r"key=\[\]"),
+        (lambda: records("a.csv", key="id", delimiter="ab"), "delimiter='ab'"),
+        (lambda: records("a.csv", key="id", delimiter="3"), "delimiter='3'"),
+        (lambda: records("a.csv", key="id", header="no"), "header='no'"),  # pyright: ignore
+        (lambda: sequences("a.csv", key="id", order=()), r"order=\(\)"),
+        (lambda: OneHot("a", 1), "classes=1"),
+        (lambda: OneHot("a", []), r"classes=\[\]"),
+        (lambda: ClassIndex("a", ["x", "x"]), "classes="),
+        (lambda: ClassIndex(["a"]), r"column=\['a'\]"),  # pyright: ignore
+    ],
+)
+def test_a_source_or_class_that_cannot_be_is_refused(make: Any, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"missing": "fill"}, "missing='fill'"),
+        ({"duplicates": "all"}, "duplicates='all'"),
+        ({"features": {}}, "an input at least"),
+        ({"sources": {}}, r"Received: none"),
+        ({"sources": {"a": "a.csv"}}, r"Received: a\."),
+        ({"align": "left"}, "align='left'"),
+        ({"length": -1}, "length=-1"),
+        ({"on_error": "ignore"}, "on_error='ignore'"),
+        ({"partitions": 0}, "partitions=0"),
+    ],
+    ids=str,
+)
+def test_an_option_that_cannot_be_meant_so_is_refused(options: dict[str, Any], says: str) -> None:
+    spark: Any = None
+    given: dict[str, Any] = {"sources": SOURCES, "features": AGE, **options}
+    with pytest.raises(ConfigurationError, match=says):
+        join(spark, given.pop("sources"), **given)
