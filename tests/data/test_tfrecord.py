@@ -1,0 +1,410 @@
+"""TFRecord files: framing, Examples, and the same as TensorFlow reads and writes."""
+
+import gzip
+import io
+import json
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import sparkwright as sw
+from sparkwright.data import DataSet, from_tfrecord, write_tfrecord
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._tf_example import (
+    FeatureSpec,
+    columns_of,
+    feature_specs,
+    parse_example,
+    serialised_examples,
+    values_of,
+)
+from sparkwright.data._tfrecord import compression_of, framed, masked_crc, read_frames
+from sparkwright.data._tfrecord_files import _kept_specs, read_tfrecord  # pyright: ignore[reportPrivateUsage]
+from sparkwright.data._tfrecord_writing import Layout, layout_from_json, merged_layout
+from sparkwright.storage._files import list_files
+
+PACK: dict[str | None, Any] = {None: bytes, "gzip": gzip.compress, "zlib": zlib.compress}
+
+
+def frames(content: bytes, compression: Any = None, on_damage: Any = None) -> list[bytes]:
+    found = read_frames(
+        io.BytesIO(content),
+        size_bytes=len(content),
+        source="a.tfrecord",
+        compression=compression,
+        on_damage=on_damage,
+    )
+    return [content for _, content in found]
+
+
+@given(st.lists(st.binary(max_size=200), max_size=20), st.sampled_from([None, "gzip", "zlib"]))
+def test_records_are_read_back(records: list[bytes], compression: Any) -> None:
+    assert frames(PACK[compression](b"".join(map(framed, records))), compression) == records
+
+
+def test_a_gzip_file_may_have_several_members() -> None:
+    parts = [gzip.compress(framed(b"a") + framed(b"b")[:9]), gzip.compress(framed(b"b")[9:])]
+    assert frames(b"".join(parts), "gzip") == [b"a", b"b"]
+
+
+def test_the_framing_is_tensorflows() -> None:
+    # Computed from CRC-32C's published check value, 0xe3069283 for the digits 1 to 9.
+    rotated = (0xE3069283 >> 15 | 0xE3069283 << 17) & 0xFFFFFFFF
+    checksum = struct.pack("<I", (rotated + 0xA282EAD8) & 0xFFFFFFFF)
+    head = struct.pack("<Q", 9)
+    assert framed(b"123456789") == (
+        head + struct.pack("<I", masked_crc(head)) + b"123456789" + checksum
+    )
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=60), min_size=2, max_size=12),
+    st.data(),
+)
+def test_any_flipped_bit_is_noticed_and_only_its_record_lost(
+    records: list[bytes], data: Any
+) -> None:
+    content = bytearray(b"".join(map(framed, records)))
+    at = data.draw(st.integers(0, len(content) - 1))
+    content[at] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(sw.DataError, match=r"a\.tfrecord"):
+        frames(bytes(content))
+    told: list[sw.DataError] = []
+    found = frames(bytes(content), on_damage=told.append)
+    ends = np.cumsum([len(record) + 16 for record in records])
+    lost = int(np.searchsorted(ends, at, side="right"))
+    assert found == records[:lost] + records[lost + 1 :]
+    assert len(told) == 1
+
+
+@given(st.lists(st.binary(max_size=60), min_size=1, max_size=5), st.data())
+def test_a_file_that_breaks_off_is_noticed(records: list[bytes], data: Any) -> None:
+    content = b"".join(map(framed, records))
+    ends = {0, *np.cumsum([len(record) + 16 for record in records]).tolist()}
+    cut = data.draw(st.integers(0, len(content)).filter(lambda cut: cut not in ends))
+    with pytest.raises(sw.DataError, match=r"must lie within its file.*a\.tfrecord"):
+        frames(content[:cut])
+
+
+def test_endings_tell_the_compression() -> None:
+    assert compression_of("a.TFRecord.GZ", "auto") == "gzip"
+    assert compression_of("a.zlib", "auto") == "zlib"
+    assert compression_of("a.gz", None) is None
+    assert compression_of("a", "zlib") == "zlib"
+    with pytest.raises(sw.ConfigurationError, match="compression='GZIP'"):
+        compression_of("a", "GZIP")
+
+
+COLUMN = st.tuples(
+    st.sampled_from(
+        [
+            *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+            *("float16", "float32", "float64"),
+        ]
+    ),
+    st.lists(st.integers(1, 4), max_size=2),
+)
+
+
+def random_columns(kinds: dict[str, tuple[str, list[int]]], count: int) -> DataSet:
+    random = np.random.default_rng(count)
+    columns: dict[str, Any] = {}
+    for name, (dtype, shape) in kinds.items():
+        raw = random.integers(0, 256, (count, *shape, np.dtype(dtype).itemsize), np.uint8)
+        array = raw.view(dtype).reshape(count, *shape) if dtype != "bool" else raw[..., 0] > 127
+        columns[name] = np.nan_to_num(array) if array.dtype.kind == "f" else array
+    return DataSet.from_columns(columns)
+
+
+def assert_same(found: DataSet, expected: DataSet) -> None:
+    assert found.layout == expected.layout
+    for name, array in expected.columns().items():
+        np.testing.assert_array_equal(found.columns()[name], array)
+
+
+def read_all(folder: Path, specs: Any = (), **options: Any) -> DataSet:
+    files = list_files(str(folder))
+    log = SkipLog("raise")
+    if not specs and "convert" not in options:
+        specs = _kept_specs(files)
+    found = [part for file in files for part in read_tfrecord(file, log, specs=specs, **options)]
+    return DataSet.concatenate(found)
+
+
+NAMES = ["features/x", "labels/y", "features_masks/x", "labels_masks/y", "weights"]
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), COLUMN), COLUMN, st.integers(1, 5))
+def test_examples_of_any_dtype_are_read_back(kinds: Any, one: Any, count: int) -> None:
+    expected = random_columns({**kinds, "features/x": one}, count)
+    columns = expected.columns()
+    specs = [
+        FeatureSpec(key=name, column=name, shape=array.shape[1:], dtype=array.dtype.name)
+        for name, array in columns.items()
+    ]
+    rows = [columns_of(parse_example(e), specs) for e in serialised_examples(columns)]
+    found = {name: np.stack([row[name] for row in rows]) for name in columns}
+    assert_same(DataSet.from_columns(found), expected)
+
+
+def digits(count: int = 100) -> DataSet:
+    random = np.random.default_rng(count)
+    return DataSet(
+        {"image": random.random((count, 4, 4), np.float32)},
+        {"digit": random.integers(0, 9, count).astype(np.int32)},
+        weights=random.random(count),
+    )
+
+
+@pytest.mark.parametrize(
+    ("compression", "ending"), [(None, ""), ("gzip", ".gz"), ("zlib", ".zlib")]
+)
+@pytest.mark.parametrize("examples_per_part", [None, 30])
+def test_files_hold_the_examples_in_parts(
+    tmp_path: Path, compression: Any, ending: str, examples_per_part: int | None
+) -> None:
+    data, url = digits(), str(tmp_path / "out")
+    count = write_tfrecord(
+        data.batches(7), url, compression=compression, examples_per_part=examples_per_part
+    )
+    assert count == 100
+    names = [Path(file.url).name for file in list_files(url)]
+    parts = 4 if examples_per_part else 1
+    assert names == [f"part-r-{i:05d}.tfrecord{ending}" for i in range(parts)]
+    assert_same(read_all(tmp_path / "out"), data)
+
+
+def test_sequences_of_different_length_are_read_back(tmp_path: Path) -> None:
+    parts = [DataSet(np.ones((2, steps, 3), np.float32), [0, 1]) for steps in (4, 9)]
+    write_tfrecord(parts, str(tmp_path / "out"))
+    (file,) = list_files(str(tmp_path / "out"))
+    found = list(read_tfrecord(file, SkipLog("raise"), specs=_kept_specs([file])))
+    assert [part.features["features"].shape for part in found] == [(2, 4, 3), (2, 9, 3)]
+
+
+def test_layouts_merge_in_one_axis() -> None:
+    one: Layout = {"features/x": ("int8", (3, 2))}
+    assert merged_layout(one, one) == one
+    others: list[Layout] = [
+        {"features/x": ("int8", (4, 4))},
+        {"features/x": ("int16", (3, 2))},
+        {"features/x": ("int8", (3, 2, 1))},
+        {"features/y": ("int8", (3, 2))},
+        {"features/x": ("int8", (3, 2)), "labels/y": ("int8", ())},
+    ]
+    for other in others:
+        with pytest.raises(sw.DataError, match="same shapes but for one axis"):
+            merged_layout(one, other)
+    varying = merged_layout(one, {"features/x": ("int8", (9, 2))})
+    assert merged_layout(varying, {"features/x": ("int8", (7, 2))}) == varying
+
+
+def test_names_that_clash_are_refused(tmp_path: Path) -> None:
+    data = DataSet({"x": np.zeros((1, 2))}, {"x": np.zeros(1)})
+    with pytest.raises(sw.DataError, match="different names"):
+        write_tfrecord(data, str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_features_are_asked_for_by_name_or_shape(tmp_path: Path) -> None:
+    data = digits(5)
+    write_tfrecord(data, str(tmp_path / "out"))
+    by_shape = feature_specs("features", {"image": ((4, 4), "float32")})
+    labels = feature_specs("labels", "digit")
+    found = read_all(tmp_path / "out", by_shape + labels)
+    assert_same(found, DataSet(data.features, data.labels))
+    by_name = read_all(tmp_path / "out", feature_specs("features", ["image"]) + labels)
+    np.testing.assert_array_equal(by_name.features["image"], data.features["image"].reshape(5, 16))
+    free = read_all(tmp_path / "out", feature_specs("features", {"image": ((-1, 2), np.float64)}))
+    assert free.features["image"].shape == (5, 8, 2)
+    assert free.features["image"].dtype == np.float64
+    default = feature_specs("features", {"image": ((4, 4), "float32"), "more": ((), "int8", 7)})
+    assert read_all(tmp_path / "out", default).features["more"].tolist() == [7] * 5
+
+
+def test_a_function_gets_all_features(tmp_path: Path) -> None:
+    data = digits(5)
+    write_tfrecord(data, str(tmp_path / "out"))
+
+    def convert(example: dict[str, Any]) -> Any:
+        assert set(example) == {"image", "digit", "weights"}
+        (weight,) = example["weights"]
+        return np.append(example["image"], np.frombuffer(weight, "<f8")), int(example["digit"][0])
+
+    found = read_all(tmp_path / "out", convert=convert)
+    assert found.features["features"].shape == (5, 17)
+    np.testing.assert_array_equal(found.features["features"][:, 16], data.weights)
+    np.testing.assert_array_equal(found.labels["labels"], data.labels["digit"])
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *(5, [5], {"x": 5}, {"x": ((1,),)}, {"x": ((0,), "int8")}, {"x": ((-1, -1), "int8")}),
+        *({"x": ((1,), "text")}, {"x": ((-1,), "int8", 0)}, {"x": (("a",), "int8")}),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_asked_for_is_refused(asked: Any) -> None:
+    with pytest.raises(sw.ConfigurationError, match="Received: "):
+        feature_specs("features", asked)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"labels": "y"}, "there must be `features`"),
+        ({"features": "x", "convert": len}, "`convert` alone"),
+        ({"convert": 5}, "`convert` must be a function"),
+        ({"features": "x", "compression": "lzo"}, "compression='lzo'"),
+        ({"features": "x", "on_error": "ignore"}, "on_error='ignore'"),
+    ],
+    ids=str,
+)
+def test_options_are_checked(tmp_path: Path, options: dict[str, Any], match: str) -> None:
+    none: Any = None
+    with pytest.raises(sw.ConfigurationError, match=match):
+        from_tfrecord(none, str(tmp_path), **options)
+
+
+def test_files_of_others_need_a_description(tmp_path: Path) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(framed(b""))
+    none: Any = None
+    with pytest.raises(sw.DataError, match="`features=` and `labels=`"):
+        from_tfrecord(none, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"[]", b"{", b'{"format": 2, "columns": [["features/x", "int8", []]]}'),
+        *(json.dumps({"format": 1, "columns": one}).encode() for one in ([], [5], [["x"]])),
+    ],
+    ids=repr,
+)
+def test_a_damaged_note_is_refused(content: bytes) -> None:
+    with pytest.raises(sw.DataError, match=r"layout of format 1.*a\.json"):
+        layout_from_json(content, source="a.json")
+
+
+@pytest.mark.spark
+def test_distributed_data_is_written_and_read(spark: Any, tmp_path: Path) -> None:
+    local = digits(200)
+    data = sw.data.from_arrays(
+        spark, local.features, local.labels, weights=local.weights, partitions=3
+    )
+    assert write_tfrecord(data, str(tmp_path / "out"), compression="gzip") == 200
+    again = from_tfrecord(spark, str(tmp_path / "out"))
+    assert again.rdd.getNumPartitions() == 3
+    assert_same(again.collect(), local)
+    named = from_tfrecord(
+        spark, str(tmp_path / "out"), features={"image": ((16,), "float32")}, labels="digit"
+    )
+    np.testing.assert_array_equal(named.collect().labels["digit"], local.labels["digit"])
+    assert len({data.fingerprint for data in (again, named)}) == 2
+
+
+# TensorFlow on the other side.
+
+
+def tensorflow_example(features: dict[str, Any]) -> bytes:
+    import tensorflow as tf
+
+    return tf.train.Example(
+        features=tf.train.Features(
+            feature={
+                key: tf.train.Feature(**{kind: getattr(tf.train, name)(value=value)})
+                for key, (kind, name, value) in features.items()
+            }
+        )
+    ).SerializeToString()
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
+def test_what_tensorflow_writes_is_read_as_it_reads_it(tmp_path: Path, compression: Any) -> None:
+    import tensorflow as tf
+
+    random = np.random.default_rng(0)
+    path = tmp_path / "a.tfrecord"
+    options = tf.io.TFRecordOptions(compression_type=compression)
+    with tf.io.TFRecordWriter(str(path), options) as writer:
+        for i in range(50):
+            image = random.standard_normal(12).astype(np.float32)
+            features = {
+                "image": ("float_list", "FloatList", image.tolist()),
+                "count": ("int64_list", "Int64List", [i - 25, 2**62, -(2**63)]),
+                "raw": ("bytes_list", "BytesList", [image.astype("<f8").tobytes()]),
+                "text": ("bytes_list", "BytesList", [b"a", "né".encode()]),
+            }
+            if i % 2:
+                features["sometimes"] = ("float_list", "FloatList", [float(i)])
+            writer.write(tensorflow_example(features))
+    dataset = tf.data.TFRecordDataset([str(path)], compression_type=compression or None)
+    messages: list[Any] = list(dataset.as_numpy_iterator())
+    expected = tf.io.parse_example(
+        messages,
+        {
+            "image": tf.io.FixedLenFeature((3, 4), tf.float32),
+            "count": tf.io.FixedLenFeature((3,), tf.int64),
+            "raw": tf.io.FixedLenFeature((), tf.string),
+            "sometimes": tf.io.FixedLenFeature((), tf.float32, default_value=-1.0),
+        },
+    )
+    specs = feature_specs(
+        "features",
+        {
+            "image": ((3, 4), "float32"),
+            "count": ((3,), "int64"),
+            "raw": ((12,), "float64"),
+            "sometimes": ((), "float32", -1.0),
+        },
+    )
+    (file,) = list_files(str(path))
+    chosen = compression.lower() or None
+    (found,) = read_tfrecord(file, SkipLog("raise"), specs=specs, compression=chosen)
+    for name in ("image", "count", "sometimes"):
+        np.testing.assert_array_equal(found.features[name], expected[name].numpy(), strict=True)
+    raw = tf.io.decode_raw(expected["raw"], tf.float64).numpy()
+    np.testing.assert_array_equal(found.features["raw"], raw, strict=True)
+    assert values_of(parse_example(messages[0]))["text"] == [b"a", "né".encode()]
+    assert frames(path.read_bytes(), chosen) == messages
+
+
+def test_tensorflow_reads_what_is_written(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    data = digits(50)
+    for compression in (None, "gzip", "zlib"):
+        url = str(tmp_path / str(compression))
+        write_tfrecord(data, url, compression=compression)
+        files = [file.url for file in list_files(url)]
+        kind: Any = None if compression is None else compression.upper()
+        dataset = tf.data.TFRecordDataset(files, compression_type=kind)
+        found = tf.io.parse_example(
+            list(dataset.as_numpy_iterator()),
+            {
+                "image": tf.io.FixedLenFeature((4, 4), tf.float32),
+                "digit": tf.io.FixedLenFeature((), tf.int64),
+                "weights": tf.io.FixedLenFeature((), tf.string),
+            },
+        )
+        np.testing.assert_array_equal(found["image"].numpy(), data.features["image"])
+        np.testing.assert_array_equal(found["digit"].numpy(), data.labels["digit"])
+        weights = tf.io.decode_raw(found["weights"], tf.float64).numpy()
+        np.testing.assert_array_equal(weights[:, 0], data.weights)
+
+
+def test_floats_that_are_not_packed_are_read() -> None:
+    # float_list { value: 1.5 value: -2 }, each value with a tag of its own (wire type 5).
+    values = b"".join(b"\x0d" + struct.pack("<f", value) for value in (1.5, -2.0))
+    feature = b"\x12" + bytes([len(values)]) + values
+    entry = b"\x0a\x01x\x12" + bytes([len(feature)]) + feature
+    features = b"\x0a" + bytes([len(entry)]) + entry
+    message = b"\x0a" + bytes([len(features)]) + features
+    found = columns_of(parse_example(message), feature_specs("features", "x"))
+    assert found["features/x"].tolist() == [1.5, -2.0]
