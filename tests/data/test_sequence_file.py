@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import sparkwright as sw
-from sparkwright.data import DataSet, from_sequence_file, write_sequence_file
+from sparkwright.data import DataSet, TableSchema, from_sequence_file, write_sequence_file
+from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._example_records import (
     RecordLayout,
     decode_examples,
@@ -21,6 +22,7 @@ from sparkwright.data._example_records import (
 from sparkwright.data._hadoop_types import BYTES, LONG, TEXT, TYPES, encode_text
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._record_files import cut_files, read_records
+from sparkwright.data._record_lines import TextLines
 from sparkwright.data._sequence_file import SequenceFileWriter
 from sparkwright.data._sequence_file_reader import SequenceFileReader
 from sparkwright.storage._files import list_files
@@ -340,6 +342,87 @@ def test_a_function_may_return(tmp_path: Path, convert: Callable[[str, bytes], A
         )
 
 
+SCHEMA = TableSchema(
+    columns=("a", "b", "kind"),
+    features={"features": ("a", "b")},
+    labels={"labels": ("kind",)},
+    classes={"labels": ("cat", "dog")},
+)
+
+
+def of_lines(folder: Path, lines: list[str]) -> Path:
+    """A file of Text lines; mark by mark, as large ones are."""
+    file = io.BytesIO()
+    writer = SequenceFileWriter(file, key_class=LONG, value_class=TEXT, sync=SYNC)
+    for key, line in enumerate(lines):
+        writer.append(TYPES[LONG].encode(key), encode_text(line))
+    writer.finish()
+    folder.mkdir(exist_ok=True)
+    (folder / "lines").write_bytes(file.getvalue())
+    return folder
+
+
+def table_lines(delimiter: str = ",", quote: str | None = '"') -> TextLines:
+    form = CsvFormat(header=False, column_names=SCHEMA.columns, delimiter=delimiter, quote=quote)
+    return TextLines(schema=SCHEMA, form=form)
+
+
+def test_texts_are_read_as_lines_of_a_table_as_csv_is(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    lines = [
+        f'{a!r},"{b!r}",{"cat" if a < b else "dog"}' for a, b in random.random((500, 2)).tolist()
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    expected = sw.data.read_csv(str(tmp_path / "a.csv"), schema=SCHEMA, header=False).data
+    found = read_all(of_lines(tmp_path / "seq", lines), lines=table_lines())
+    assert_same(found, expected)
+    bars = [line.replace(",", "|").replace('"', "") for line in lines]
+    found = read_all(of_lines(tmp_path / "seq", bars), lines=table_lines("|", None))
+    assert_same(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("1,2", "wrong number of columns"),
+        ("1,2,cat,4", "wrong number of columns"),
+        ("1,two,cat", ""),
+        ("1,,cat", ""),
+        ("1,2,cow", ""),
+        ("", "unusable record"),
+        ("1,2,cat\n3,4,dog", "unusable record"),
+        ("1,2,cat\r", "unusable record"),
+        (",".join(["1"] * 1_000_000), "wrong number of columns"),
+    ],
+    ids=[
+        *("too few columns", "too many", "no number", "a missing number", "no class"),
+        *("an empty text", "two lines", "a line end", "a million columns"),
+    ],
+)
+def test_a_text_that_is_no_line_of_the_table_is_named(
+    tmp_path: Path, line: str, reason: str
+) -> None:
+    folder = of_lines(tmp_path / "seq", ["1,2,cat"] * 5 + [line] + ["3,4,dog"] * 4)
+    (piece,) = cut_files(list_files(str(folder)), 1)
+    with pytest.raises(sw.DataError, match=r"record with key 5 at byte \d+ of .*lines") as caught:
+        list(read_records(piece, SkipLog("raise"), lines=table_lines()))
+    assert len(str(caught.value)) < 700
+    log = SkipLog("skip")
+    found = DataSet.concatenate(list(read_records(piece, log, lines=table_lines())))
+    assert found.features["features"].tolist() == [[1, 2]] * 5 + [[3, 4]] * 4
+    assert found.labels["labels"].tolist() == [0] * 5 + [1] * 4
+    assert log.skipped.total == 1
+    assert reason in next(iter(log.skipped.counts))
+    assert "key 5" in log.skipped.first[0]
+
+
+@pytest.mark.parametrize("options", [{"schema": 5}, {"schema": SCHEMA, "convert": len}], ids=str)
+def test_a_schema_is_one_and_instead_of_a_function(tmp_path: Path, options: Any) -> None:
+    none: Any = None
+    with pytest.raises(sw.ConfigurationError, match="`schema` must be a TableSchema"):
+        from_sequence_file(none, str(of_lines(tmp_path / "seq", ["1,2,cat"])), **options)
+
+
 def test_sequences_of_different_length_keep_apart(tmp_path: Path) -> None:
     parts = [DataSet(np.ones((2, steps, 3), np.float32)) for steps in (4, 4, 9)]
     write_sequence_file(parts, str(tmp_path / "out"))
@@ -512,6 +595,15 @@ def test_spark_reads_examples_and_their_keys_differ(spark: Any, tmp_path: Path) 
     found = spark.sparkContext.sequenceFile((tmp_path / "out").as_uri()).collect()
     assert len({key for key, _ in found}) == 25
     assert {len(value) for _, value in found} == {1 + 2 * 8}
+
+
+@pytest.mark.spark
+def test_spark_reads_lines_of_a_table(spark: Any, tmp_path: Path) -> None:
+    folder = of_lines(tmp_path / "seq", ["1,2,cat", "3,4,dog"])
+    data = from_sequence_file(spark, str(folder), schema=SCHEMA)
+    assert data.collect().labels["labels"].tolist() == [0, 1]
+    assert data.class_names == {"labels": ("cat", "dog")}
+    assert data.schema == SCHEMA
 
 
 @pytest.mark.spark

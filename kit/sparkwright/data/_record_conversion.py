@@ -27,7 +27,9 @@ class RecordConversion:
     """How the records of one file become DataSets.
 
     Attributes:
+        source: the file, for errors.
         key: bytes of a key -> Python value.
+        value: bytes of a value -> Python value.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class RecordConversion:
         self._convert = convert
         own = decoders or {}
         self.key = decoder_of(header.key_class, own, "key", source)
-        self._value = decoder_of(header.value_class, own, "value", source)
+        self.value = decoder_of(header.value_class, own, "value", source)
         self._layout: RecordLayout | None = None
         if convert is None:
             text = header.notes.get(NOTE)
@@ -95,11 +97,11 @@ class RecordConversion:
             try:
                 values.append(decode_bytes(record[2]))
             except DataError as error:
-                self._tell(skip, record, str(error))
+                self.tell(skip, record, str(error))
             else:
                 kept.append(record)
         yield from decode_examples(
-            values, self._layout, lambda index, why: self._tell(skip, kept[index], why)
+            values, self._layout, lambda index, why: self.tell(skip, kept[index], why)
         )
 
     def _converted(
@@ -108,21 +110,23 @@ class RecordConversion:
         assert self._convert is not None
         for record in group:
             try:
-                found = example_of(self._convert(self.key(record[1]), self._value(record[2])))
+                found = example_of(self._convert(self.key(record[1]), self.value(record[2])))
             except Exception as error:  # whatever a function of the user's raises
-                self._tell(skip, record, told(error))
+                self.tell(skip, record, told(error))
             else:
                 yield found
 
-    def _tell(self, skip: Skip, record: Record, why: str) -> None:
+    def tell(self, skip: Skip, record: Record, why: str) -> None:
+        """Say why a record cannot be used, and which one it is."""
+        skip("unusable record", f"{why} It is {self.place(record)}.")
+
+    def place(self, record: Record) -> str:
+        """Which record it is, in words."""
         try:
             key = clipped(repr(self.key(record[1])))
         except Exception:  # whatever a decoder of the user's raises
             key = f"of bytes {record[1][:20].hex()}"
-        skip(
-            "unusable record",
-            f"{why} It is the record with key {key} at byte {record[0]} of {self.source}.",
-        )
+        return f"the record with key {key} at byte {record[0]} of {self.source}"
 
 
 def example_of(made: Any) -> Example:

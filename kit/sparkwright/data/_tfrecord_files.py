@@ -90,7 +90,8 @@ def from_tfrecord(
     if convert is None and not specs:
         specs = _kept_specs(files)
     read = partial(read_tfrecord, specs=specs, convert=convert, compression=compression)
-    fingerprint = None if convert is not None else _fingerprint(files, specs, compression, on_error)
+    options = [compression, on_error, partitions or spark.sparkContext.defaultParallelism]
+    fingerprint = None if convert is not None else _fingerprint(files, specs, options)
     return from_pieces(
         spark,
         files,
@@ -160,11 +161,7 @@ def _kept_specs(files: Sequence[StoredFile]) -> tuple[FeatureSpec, ...]:
 
 
 def _fingerprint(
-    files: Sequence[StoredFile],
-    specs: Sequence[FeatureSpec],
-    compression: str | None,
-    on_error: str,
+    files: Sequence[StoredFile], specs: Sequence[FeatureSpec], options: Sequence[Any]
 ) -> str:
     described = [[file.url, file.size_bytes, file.version] for file in files]
-    options = [repr(specs), compression, on_error]
-    return hashlib.sha256(json.dumps([described, options]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([described, repr(specs), *options]).encode()).hexdigest()
