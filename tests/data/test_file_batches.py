@@ -165,6 +165,22 @@ def test_images_of_batches_are_those_of_the_folder(spark: Any, tmp_path: Path) -
 
 
 @pytest.mark.spark
+def test_archives_are_minibatches_with_a_loader(spark: Any, tmp_path: Path) -> None:
+    folder = folder_of_classes(tmp_path / "in", each=5)
+    (folder / "cat/bad.png").write_bytes(b"hello")
+    written = write_file_batches(str(folder), str(tmp_path / "out"), batch_size=4)
+    classes = ["cat", "dog"]
+    loader = ImageBatchLoader(size=(6, 7), classes=classes, on_error="skip")
+    found = sw.data.from_minibatches(spark, written, loader=loader).collect()
+    expected = sw.data.from_image_batches(
+        spark, str(tmp_path / "out"), size=(6, 7), classes=classes, on_error="skip"
+    ).collect()
+    assert len(found) == 10
+    np.testing.assert_array_equal(found.features["features"], expected.features["features"])
+    np.testing.assert_array_equal(found.labels["labels"], expected.labels["labels"])
+
+
+@pytest.mark.spark
 def test_java_reads_what_is_written_and_the_other_way_round(spark: Any, tmp_path: Path) -> None:
     jvm = spark.sparkContext._jvm
     paths = [str(tmp_path / name) for name in ("a b.png", "100%.png", "dög+;,=@&.png")]

@@ -81,7 +81,8 @@ def from_images(
             None: sorted by URL.
         on_error: "raise" (default): the first file that cannot be used is an error that names it.
             "skip": such files are left out, and counted in `skipped()`.
-        partitions: default None: as many as `from_pieces` makes.
+        partitions: how many; default None: Spark's default parallelism, or more if a partition
+            would hold more than 128 MiB of files.
         threads: that decode at the same time in each task; default 4.
 
     Raises:
