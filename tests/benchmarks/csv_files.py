@@ -113,7 +113,8 @@ def _largest_python_worker_mib() -> float:
     largest = 0.0
     for process in psutil.Process().children(recursive=True):
         try:
-            if "pyspark" in " ".join(process.cmdline()):
+            # Not "pyspark" alone: that is in the class path of the executors' JVMs.
+            if "pyspark.daemon" in process.cmdline():
                 status = Path(f"/proc/{process.pid}/status").read_text()
                 peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
                 largest = max(largest, int(peak.split()[1]) / 1024)
