@@ -14,7 +14,7 @@ from sparkwright.data import DataSet, MinibatchSource, from_bytes, to_bytes
 from sparkwright.data._exported import find_export, new_export
 from sparkwright.data._loaders import arrow_loader
 from sparkwright.data._minibatch_files import MinibatchReader
-from sparkwright.data._paths import find_files
+from sparkwright.data._paths import FileToRead, equal_shares, find_files
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._read_ahead import read_ahead
 
@@ -296,6 +296,37 @@ def test_the_fingerprint_follows_the_files(tmp_path: Path) -> None:
     file.write_bytes(to_bytes(numbered(3)))
     assert find_files(tmp_path, ours=True).fingerprint != first
     assert find_files([str(file)], ours=True).fingerprint is None
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 12))
+def test_shares_of_files_are_equal_and_hold_every_example_once(
+    counts: list[int], wanted: int
+) -> None:
+    files = [FileToRead(str(number), 1, count) for number, count in enumerate(counts)]
+    shares = equal_shares(files, wanted)
+    assert len(shares) == min(wanted, len(files))
+    taken = [
+        [
+            (int(file.url), row)
+            for file in share
+            for row in range(file.start, counts[int(file.url)] if file.stop is None else file.stop)
+        ]
+        for share in shares
+    ]
+    sizes = [len(rows) for rows in taken]
+    assert max(sizes) - min(sizes) <= 1
+    assert [row for rows in taken for row in rows] == [
+        (number, row) for number, count in enumerate(counts) for row in range(count)
+    ]
+
+
+def test_a_share_of_a_file_is_read(tmp_path: Path) -> None:
+    export = sw.data.to_minibatch_files(numbered(10), tmp_path / "e", batch_size=4)
+    found = find_files(export, ours=True)
+    reader = MinibatchReader(columns=export.manifest.columns)
+    shares = equal_shares(found.files, 2)
+    parts = [[from_bytes(c) for c in reader.read(share, SkipLog("raise"))] for share in shares]
+    assert [labels(part) for part in parts] == [list(range(5)), list(range(5, 10))]
 
 
 # -- loaders --------------------------------------------------------------------------------

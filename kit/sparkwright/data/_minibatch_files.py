@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._files import is_on_this_machine, will_read
 
-from ._arrow import to_bytes
+from ._arrow import from_bytes, to_bytes
 from ._chunks import joined_chunks
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._loaders import ArrowChecker, Loader, MinibatchSource, NoFeaturesError, load, numpy_loader
 from ._manifest import Columns, columns_text
-from ._paths import FileToRead, find_files, is_rdd
+from ._paths import FileToRead, equal_shares, find_files, is_rdd
 from ._pieces import OnError, SkipLog, SkipTracker, check_on_error, group_by_size
 from ._read_ahead import read_ahead
 from ._visibility import check_visible
@@ -82,19 +82,20 @@ def from_minibatches(
     sizes = _sizes(found.files)
     context = spark.sparkContext
     wanted = partitions or max(context.defaultParallelism, -(-sum(sizes) // _PARTITION_BYTES))
-    indices = group_by_size(sizes, wanted)
     manifest = found.manifest
     # With "skip" nobody knows before how many examples are left.
     counted = manifest is not None and loader is None and on_error == "raise"
+    if counted:
+        groups = equal_shares(found.files, wanted)
+    else:
+        groups = [[found.files[i] for i in group] for group in group_by_size(sizes, wanted)]
     return _reading(
         spark,
-        context.parallelize([[found.files[i] for i in g] for g in indices], len(indices)),
+        context.parallelize(groups, len(groups)),
         loader=loader,
         on_error=on_error,
         columns=None if manifest is None else manifest.columns,
-        counts=tuple(sum(found.files[i].examples or 0 for i in g) for g in indices)
-        if counted
-        else None,
+        counts=tuple(sum(map(_examples, group)) for group in groups) if counted else None,
         fingerprint=_fingerprint(found.fingerprint, loader, on_error),
         class_names=None if manifest is None else manifest.class_names,
     )
@@ -169,6 +170,8 @@ class MinibatchReader:
             return _unlike(file.url, columns_text(columns), columns_text(self.columns))
         if file.examples is not None and file.examples != rows:
             return _unlike(file.url, f"{rows} examples", f"{file.examples}")
+        if file.start or file.stop is not None:
+            return to_bytes(from_bytes(content).take(slice(file.start, file.stop)))
         return content
 
     def _loaded(self, file: FileToRead) -> "DataSet | Problem":
@@ -245,6 +248,11 @@ def _usable(found: Iterable[Any], log: SkipLog) -> Iterator[Any]:
             log.skip(item.reason, item.message)
         else:
             yield item
+
+
+def _examples(file: FileToRead) -> int:
+    stop = file.examples if file.stop is None else file.stop
+    return (stop or 0) - file.start
 
 
 def _sizes(files: Sequence[FileToRead]) -> list[int]:

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from sparkwright.errors import ConfigurationError, DataError
@@ -36,11 +36,15 @@ class FileToRead:
         url: where it lies.
         size_bytes: its length; None if nobody knows.
         examples: how many it holds, by the export's manifest; None without one.
+        start: the first example to take.
+        stop: one past the last; None: to the end.
     """
 
     url: str
     size_bytes: int | None = None
     examples: int | None = None
+    start: int = 0
+    stop: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,6 +117,40 @@ def list_paths(
         return paths
     context = spark.sparkContext
     return context.parallelize(paths, max(1, min(len(paths), context.defaultParallelism)))
+
+
+def equal_shares(files: Sequence[FileToRead], shares: int) -> list[list[FileToRead]]:
+    """Consecutive shares of as many examples each, give or take one; files are cut where needed.
+
+    Equal partitions need no repartition before training, which costs more than to read the few
+    files twice that are cut.
+
+    Args:
+        files: with their numbers of examples.
+        shares: how many; at most one a file is made.
+
+    Example:
+        >>> two = equal_shares([FileToRead("a", 9, 3), FileToRead("b", 9, 3)], 2)
+        >>> [[(f.url, f.start, f.stop) for f in share] for share in two]
+        [[('a', 0, None)], [('b', 0, None)]]
+    """
+    total = sum(file.examples or 0 for file in files)
+    shares = max(1, min(shares, len(files)))
+    edges = [total * number // shares for number in range(shares + 1)]
+    found: list[list[FileToRead]] = [[] for _ in range(shares)]
+    first, share = 0, 0
+    for file in files:
+        last = first + (file.examples or 0)
+        while share < shares and edges[share] < last:
+            start, stop = max(edges[share], first), min(edges[share + 1], last)
+            whole = (start, stop) == (first, last)
+            piece = file if whole else replace(file, start=start - first, stop=stop - first)
+            found[share].append(piece)
+            if edges[share + 1] > last:
+                break
+            share += 1
+        first = last
+    return found
 
 
 def is_rdd(value: Any) -> bool:
