@@ -121,6 +121,17 @@ def test_damage_is_named_or_passed_over_to_the_next_mark(
     )
 
 
+def test_reading_goes_on_at_the_very_next_mark(tmp_path: Path) -> None:
+    content = example_file()
+    path = tmp_path / "bad file"
+    mark = content.index(ESCAPE + SYNC, 800)
+    at = content.rindex(struct.pack(">ii", 33, 8), 0, mark)
+    path.write_bytes(replaced(content, at, b"\x7f\xff\xff\xff"))
+    assert_reported(
+        path, "damaged part of a file", f"at byte {at + 16}", examples=range(COUNT - 1, COUNT)
+    )
+
+
 def block_start(content: bytes, number: int) -> int:
     at = -1
     for _ in range(number):

@@ -140,6 +140,16 @@ def test_more_parts_than_may_be_open_at_once(tmp_path: Path) -> None:
     reader.close()
 
 
+@pytest.mark.usefixtures("small_blocks")
+def test_few_blocks_are_remembered(tmp_path: Path) -> None:
+    data = numbers()
+    write_map_file(data, str(tmp_path), compression="block")
+    with MapFileReader(str(tmp_path)) as reader:
+        assert_same(reader.take(np.arange(100)), data)
+        (part,) = reader._parts  # pyright: ignore[reportPrivateUsage]
+        assert len(part._blocks) == 4  # pyright: ignore[reportPrivateUsage]
+
+
 def test_only_what_is_asked_for_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_map_file(numbers(2000, 1000), str(tmp_path))
     fetched: list[int] = []

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +24,7 @@ from sparkwright.data._hadoop_types import BYTES, LONG, TEXT, TYPES, encode_text
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._record_files import cut_files, read_records
 from sparkwright.data._record_lines import TextLines
-from sparkwright.data._sequence_file import SequenceFileWriter
+from sparkwright.data._sequence_file import ESCAPE, SequenceFileWriter
 from sparkwright.data._sequence_file_reader import SequenceFileReader
 from sparkwright.storage._files import list_files
 
@@ -95,7 +96,9 @@ def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ranges_of_bytes_give_each_record_once(compression: Compression, data: Any) -> None:
     pairs = [(b"%d" % i, bytes([i]) * data.draw(st.integers(0, 80))) for i in range(60)]
     content = written(pairs, compression)
-    cuts = sorted(data.draw(st.sets(st.integers(1, len(content) - 1), max_size=8)))
+    marks = [found.start() for found in re.finditer(re.escape(ESCAPE + SYNC), content)]
+    places = st.sampled_from(marks) | st.integers(1, len(content) - 1)
+    cuts = sorted(data.draw(st.sets(places, max_size=8)))
     edges = [0, *cuts, len(content)]
     found = [
         record
@@ -182,6 +185,15 @@ def assert_same(found: DataSet, expected: DataSet) -> None:
 
 def one_by_one(found: list[DataSet]) -> list[DataSet]:
     return [example for dataset in found for example in dataset.batches(1)]
+
+
+def test_neighbours_of_equal_length_but_other_shape_keep_apart() -> None:
+    parts = [DataSet(np.arange(6.0).reshape(1, *shape)) for shape in ((2, 3), (3, 2), (3, 2))]
+    layout = RecordLayout.of(parts[0])
+    values = [value for part in parts for value in encode_examples(part, layout)]
+    assert [len(value) for value in values] == [50] * 3
+    shapes = [d.features["features"].shape for d in decode_examples(values, layout, no_bad)]
+    assert shapes == [(1, 2, 3), (2, 3, 2)]
 
 
 def no_bad(index: int, why: str) -> None:

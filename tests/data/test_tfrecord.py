@@ -187,6 +187,24 @@ def test_sequences_of_different_length_are_read_back(tmp_path: Path) -> None:
     assert [part.features["features"].shape for part in found] == [(2, 4, 3), (2, 9, 3)]
 
 
+def test_a_large_file_is_read_in_chunks(tmp_path: Path) -> None:
+    data = DataSet(np.zeros((40, 25_000), np.float32))
+    write_tfrecord(data, str(tmp_path / "out"))
+    (file,) = list_files(str(tmp_path / "out"))
+    found = list(read_tfrecord(file, SkipLog("raise"), specs=_kept_specs([file])))
+    assert len(found) == 4
+    assert sum(map(len, found)) == 40
+
+
+def test_reading_goes_on_only_where_a_whole_record_is_intact() -> None:
+    content = bytearray(b"".join(framed(bytes([i]) * 50) for i in range(4)))
+    content[66] ^= 1  # the length of the second record
+    content[132 + 30] ^= 1  # what the third holds
+    told: list[sw.DataError] = []
+    assert frames(bytes(content), on_damage=told.append) == [bytes(50), b"\x03" * 50]
+    assert len(told) == 1
+
+
 def test_layouts_merge_in_one_axis() -> None:
     one: Layout = {"features/x": ("int8", (3, 2))}
     assert merged_layout(one, one) == one
