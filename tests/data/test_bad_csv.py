@@ -475,3 +475,28 @@ def test_many_bad_lines_are_counted_and_the_first_named(tmp_path: Path) -> None:
     assert len(found.skipped.first) == 20
     wrong = np.flatnonzero(bad)[:20] + 2
     assert [int(m.split("line ")[1].split(":")[0]) for m in found.skipped.first] == wrong.tolist()
+
+
+@pytest.mark.parametrize("multiline", [False, True])
+@pytest.mark.parametrize("options", [{"features": "a"}, {"labels": "s", "classes": "infer"}])
+def test_an_open_quote_never_swallows_lines_unnoticed(
+    options: Any, multiline: bool, tmp_path: Path
+) -> None:
+    """Neither in a column that is not used, nor where any text would do."""
+    path = file(tmp_path, 'a,s\n1,x\n2,"y\n3,x\n4,z\n')
+    with pytest.raises(sw.DataError, match="line 3: a quoted value must end"):
+        sw.data.read_csv(path, newlines_in_values=multiline, **options)
+    found = sw.data.read_csv(path, newlines_in_values=multiline, on_error="skip", **options)
+    assert found.data.features["features"][:, 0].tolist() == ([1] if multiline else [1, 3, 4])
+    assert found.skipped.counts == {"quote that is not closed": 1}
+
+
+def test_a_row_that_is_left_out_on_request_is_no_error_whatever_else_is_wrong(
+    tmp_path: Path,
+) -> None:
+    path = file(tmp_path, "a,b,y\n1,2,0\n3,,7\n")
+    found = sw.data.read_csv(path, missing="skip", **COUNTED)
+    assert found.skipped.counts == {"missing value": 1}
+    assert len(found.data) == 1
+    with pytest.raises(sw.DataError, match="line 4: column 'y' must hold integer classes"):
+        sw.data.read_csv(file(tmp_path, "a,b,y\n1,2,0\n3,,1\n5,6,7"), missing="skip", **COUNTED)

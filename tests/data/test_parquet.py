@@ -14,6 +14,12 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import LocalTable
+from sparkwright.data._arrow_files import open_arrow
+from sparkwright.data._columnar import ColumnarSource
+from sparkwright.data._parquet import open_parquet
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._table_source import _datasets as datasets_of
+from sparkwright.storage._files import list_files
 
 ROWS = 500
 RNG = np.random.default_rng(11)
@@ -167,6 +173,10 @@ def test_integers_may_have_names_of_classes(write: Write, name: str, tmp_path: P
     assert named.labels["labels"].tolist() == [0, 1, 0]
 
 
+def opened_by(write: Write) -> Any:
+    return open_parquet if write is to_parquet else open_arrow
+
+
 BAD: list[Any] = [
     ("class out of range", {"labels": "kind", "classes": 3}, "row 3: .* from 0 to 2. Received: 7"),
     ("unknown class", {"labels": "s", "classes": ["x"]}, "row 3: .* one of 'x'. Received: 'y'"),
@@ -248,15 +258,9 @@ def test_files_with_other_columns_are_refused(write: Write, name: str, tmp_path:
 
 @every_format
 def test_parts_of_large_files_are_read_apart(write: Write, name: str, tmp_path: Path) -> None:
-    from sparkwright.data._arrow_files import open_arrow
-    from sparkwright.data._columnar import ColumnarSource
-    from sparkwright.data._parquet import open_parquet
-    from sparkwright.storage._files import list_files
-
     path = tmp_path / name
     write(table(FRAME), path)
-    opens = open_parquet if write is to_parquet else open_arrow
-    pieces = ColumnarSource("test", list_files(str(path)), opens).pieces(2000)
+    pieces = ColumnarSource("test", list_files(str(path)), opened_by(write)).pieces(2000)
     parts = [piece.parts for piece in pieces]
     assert None not in parts
     assert parts[0] is not None
@@ -268,6 +272,23 @@ def test_parts_of_large_files_are_read_apart(write: Write, name: str, tmp_path: 
         assert all(a and b and a[1] == b[0] for a, b in pairwise(parts))
         assert parts[-1] is not None
         assert parts[-1][1] == 8
+
+
+@every_format
+def test_a_row_in_a_part_of_a_large_file_is_named(write: Write, name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    kinds = np.zeros(ROWS, np.int64)
+    kinds[330] = 9  # the eleventh row of the sixth part
+    write(table({"x": np.arange(ROWS), "kind": kinds}), path)
+    schema = read(str(path), on_error="skip", labels="kind", classes=2).schema
+    source = ColumnarSource("test", list_files(str(path)), opened_by(write))
+    reader = source.reader(schema.used, schema.texts, is_exact=True)
+    log = SkipLog("skip")
+    parts = [d for p in source.pieces(2000) for d in datasets_of(p, log, reader, schema)]
+    assert sum(len(part) for part in parts) == ROWS - 1
+    batches = write in (to_file, to_feather)
+    place = "record batch 6, row 11" if batches else "row 331"
+    assert log.skipped.first[0].startswith(f"{path}, {place}: column 'kind'")
 
 
 @pytest.mark.spark
