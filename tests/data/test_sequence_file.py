@@ -191,7 +191,7 @@ def test_neighbours_of_equal_length_but_other_shape_keep_apart() -> None:
     parts = [DataSet(np.arange(6.0).reshape(1, *shape)) for shape in ((2, 3), (3, 2), (3, 2))]
     layout = RecordLayout.of(parts[0])
     values = [value for part in parts for value in encode_examples(part, layout)]
-    assert [len(value) for value in values] == [50] * 3
+    assert [len(value) for value in values] == [54] * 3
     shapes = [d.features["features"].shape for d in decode_examples(values, layout, no_bad)]
     assert shapes == [(1, 2, 3), (2, 3, 2)]
 
@@ -226,7 +226,7 @@ def test_a_value_that_lost_a_byte_is_told_and_left_out(expected: list[DataSet], 
 def test_examples_take_little_more_than_their_numbers() -> None:
     images = DataSet(np.zeros((1, 28, 28), np.uint8), np.zeros(1, np.int32))
     (value,) = encode_examples(images, RecordLayout.of(images))
-    assert len(value) == 28 * 28 + 4 + 2
+    assert len(value) == 28 * 28 + 4 + 2 + 4
 
 
 def digits(count: int = 100) -> DataSet:

@@ -245,6 +245,28 @@ def test_features_are_asked_for_by_name_or_shape(tmp_path: Path) -> None:
     assert read_all(tmp_path / "out", default).features["more"].tolist() == [7] * 5
 
 
+@pytest.mark.parametrize(
+    ("dtype", "good", "bad"),
+    [
+        ("bool", [0, 1], [2, -1]),
+        ("uint8", [0, 255], [256, -1]),
+        ("int32", [-(2**31), 2**31 - 1], [2**31, -(2**31) - 1]),
+        ("uint64", [0, 2**63 - 1], [-1]),
+    ],
+)
+def test_whole_numbers_are_never_cut(dtype: str, good: list[int], bad: list[int]) -> None:
+    specs = feature_specs("features", {"x": ((-1,), dtype)})
+
+    def read(numbers: list[int]) -> list[int]:
+        (content,) = serialised_examples({"x": np.array([numbers], np.int64)})
+        return columns_of(parse_example(content), specs)["features/x"].astype(object).tolist()
+
+    assert read(good) == good
+    for number in bad:
+        with pytest.raises(sw.DataError, match=f"fit into {dtype}"):
+            read([*good, number])
+
+
 def test_a_function_gets_all_features(tmp_path: Path) -> None:
     data = digits(5)
     write_tfrecord(data, str(tmp_path / "out"))

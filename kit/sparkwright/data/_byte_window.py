@@ -63,6 +63,11 @@ class ByteWindow:
             offset = 0
         return self._buffer[offset : offset + count]
 
+    def fetched(self) -> tuple[bytes, int]:
+        """What has been fetched, and where in it the next byte is; maybe at its end."""
+        offset = self.position - self._start
+        return (self._buffer, offset) if 0 <= offset <= len(self._buffer) else (b"", 0)
+
     def vint(self, what: str) -> int:
         """The VInt that comes next.
 

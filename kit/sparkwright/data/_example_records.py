@@ -1,9 +1,11 @@
 """Examples as record values: a layout once in the file's header, then only numbers.
 
-    value = every axis of every column, VInt | every column's bytes, low byte first
+    value = length of what follows, int32 | every axis of every column, VInt
+            | every column's bytes, low byte first
 
-Axes are in each value, because sequences differ in length; columns, dtypes and the number of axes
-are the layout's. An image of 28 x 28 bytes with a label takes 790 bytes, 788 of them data.
+The length makes it a BytesWritable. Axes are in each value, because sequences differ in length;
+columns, dtypes and the number of axes are the layout's. An image of 28 x 28 bytes with a label takes
+794 bytes, 788 of them data.
 """
 
 import json
@@ -17,7 +19,7 @@ import numpy as np
 from sparkwright.errors import DataError
 
 from ._dataset import Array, DataSet
-from ._hadoop_types import decode_vint, encode_vint
+from ._hadoop_types import decode_bytes, decode_vint, encode_vint
 
 NOTE = "sparkwright.examples"
 _FORMAT = 1
@@ -117,7 +119,9 @@ def encode_examples(dataset: DataSet, layout: RecordLayout) -> Iterator[bytes]:
         )
     columns = dataset.columns()
     axes = b"".join(encode_vint(size) for a in columns.values() for size in a.shape[1:])
-    parts = [np.frombuffer(axes, np.uint8)[None].repeat(len(dataset), axis=0)]
+    numbers = sum(array.nbytes for array in columns.values()) // len(dataset) if len(dataset) else 0
+    prefix = (len(axes) + numbers).to_bytes(4, "big") + axes
+    parts = [np.frombuffer(prefix, np.uint8)[None].repeat(len(dataset), axis=0)]
     for array in columns.values():
         little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         parts.append(little.reshape(len(dataset), -1).view(np.uint8))
@@ -141,7 +145,7 @@ def decode_examples(
     shapes: list[tuple[int, ...]] = []
     prefix = b""
     for index, value in enumerate(values):
-        # The axes say how long the rest is, so equal axes and length need no second look.
+        # Length and axes are at the start: where they are equal, the rest needs no second look.
         if group and len(value) == len(group[0]) and value.startswith(prefix):
             group.append(value)
             continue
@@ -159,8 +163,9 @@ def decode_examples(
 
 def _shapes(value: bytes, layout: RecordLayout) -> tuple[list[tuple[int, ...]], int]:
     """Each column's shape, and where the numbers begin."""
+    decode_bytes(value)  # as long as it says
     shapes: list[tuple[int, ...]] = []
-    start = 0
+    start = 4
     for column in layout.columns:
         axes: list[int] = []
         for _ in range(column.axes):
@@ -173,7 +178,7 @@ def _shapes(value: bytes, layout: RecordLayout) -> tuple[list[tuple[int, ...]], 
     if wanted != len(value):
         raise DataError(
             "an example's value must be as long as its axes say. "
-            f"Received: {len(value)} bytes, not {wanted}, for axes {shapes}."
+            f"Received: {len(value) - 4} bytes, not {wanted - 4}, for axes {shapes}."
         )
     return shapes, start
 

@@ -10,7 +10,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from ._chunks import CHUNK_BYTES
 from ._dataset import Array, DataSet
 from ._example_records import NOTE, RecordLayout, decode_examples
-from ._hadoop_types import BYTES, decode_bytes, hadoop_type
+from ._hadoop_types import BYTES, hadoop_type
 from ._sequence_file import SequenceHeader
 from ._sequence_file_reader import Record
 from ._wording import clipped
@@ -91,17 +91,10 @@ class RecordConversion:
         if self._layout is None:
             yield from stacked(self._converted(group, skip))
             return
-        values: list[bytes] = []
-        kept: list[Record] = []
-        for record in group:
-            try:
-                values.append(decode_bytes(record[2]))
-            except DataError as error:
-                self.tell(skip, record, str(error))
-            else:
-                kept.append(record)
         yield from decode_examples(
-            values, self._layout, lambda index, why: self.tell(skip, kept[index], why)
+            [record[2] for record in group],
+            self._layout,
+            lambda index, why: self.tell(skip, group[index], why),
         )
 
     def _converted(

@@ -68,7 +68,7 @@ def write_part(
                 writer = _writer(url, options, layout, files)
             for value in encode_examples(dataset, layout):
                 key = first_key + count * key_step
-                writer.append(key.to_bytes(8, "big"), len(value).to_bytes(4, "big") + value)
+                writer.append(key.to_bytes(8, "big"), value)
                 count += 1
         if writer is not None:
             writer.finish()

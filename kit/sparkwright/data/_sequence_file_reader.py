@@ -77,7 +77,7 @@ class SequenceFileReader:
         at = self.first if start <= self.first else window.find(self._sync, start, end)
         while at is not None and at < end:
             try:
-                for found in self._until(at, end):
+                for found in self._until(at, end, many=True):
                     yield from found
             except DataError as error:
                 if on_damage is None:
@@ -99,10 +99,16 @@ class SequenceFileReader:
                 f"to {self._window.size_bytes} of {self.source}. Received: {position}. "
                 "The index belongs to another file, or is damaged."
             )
-        return self._until(position, self._window.size_bytes)
+        return self._until(position, self._window.size_bytes, many=False)
 
-    def _until(self, position: int, end: int) -> Iterator[list[Record]]:
-        """From `position` to the first sync mark at `end` or behind it."""
+    def _until(self, position: int, end: int, *, many: bool) -> Iterator[list[Record]]:
+        """From `position` to the first sync mark at `end` or behind it.
+
+        Args:
+            position: where a record, block or sync mark begins.
+            end: where to look out for a sync mark.
+            many: whether records come as many together as have been fetched, or one by one.
+        """
         window, blocks = self._window, self.header.compression == "block"
         while position < window.size_bytes:
             window.seek(position)  # somebody else may have read elsewhere since
@@ -118,9 +124,32 @@ class SequenceFileReader:
             elif blocks:
                 raise self._damage("a block must begin with a sync mark", "none", at)
             else:
-                found = [self._record(at)]
+                found = (self._fetched(at) if many else []) or [self._record(at)]
             position = window.position
             yield found
+
+    def _fetched(self, at: int) -> list[Record]:
+        """The records that lie whole in what has been fetched, up to a sync mark or damage.
+
+        Most of the time of reading goes into this loop.
+        """
+        if self.header.codec is not None:
+            return []  # one that cannot be unpacked must not take others with it
+        content, start = self._window.fetched()
+        found: list[Record] = []
+        shift, last = at - start, len(content) - 8
+        unpack_from = _LENGTHS.unpack_from
+        while start <= last:
+            size, key_size = unpack_from(content, start)
+            key_start = start + 8
+            end = key_start + size
+            if not 0 <= key_size <= size or end > len(content):
+                break
+            value_start = key_start + key_size
+            found.append((shift + start, content[key_start:value_start], content[value_start:end]))
+            start = end
+        self._window.seek(shift + start)
+        return found
 
     def _record(self, at: int) -> Record:
         window = self._window

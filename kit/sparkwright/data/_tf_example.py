@@ -202,15 +202,20 @@ def _whole_numbers(values: Any, spec: FeatureSpec) -> Array:
     label = spec.column.startswith("labels/")
     dtype = np.dtype(spec.dtype or ("int32" if label else "float32"))
     numbers = np.array(values, np.int64)
-    if dtype.kind in "biu":
-        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        if int(numbers.min()) < low or int(numbers.max()) > high:
-            raise DataError(
-                f"the feature {spec.key!r} must have numbers that fit into {dtype}. "
-                f"Received: numbers from {numbers.min()} to {numbers.max()}. "
-                f"Ask for another dtype: `{{{spec.key!r}: (shape, dtype)}}`."
-            )
-    return numbers.astype(dtype, copy=False)
+    found = numbers.astype(dtype, copy=False)
+    if dtype.kind in "biu" and dtype.itemsize < 8 and not np.array_equal(found, numbers):
+        raise _unfit(spec, numbers, dtype)
+    if dtype == np.uint64 and int(numbers.min()) < 0:
+        raise _unfit(spec, numbers, dtype)
+    return found
+
+
+def _unfit(spec: FeatureSpec, numbers: Array, dtype: np.dtype[Any]) -> DataError:
+    return DataError(
+        f"the feature {spec.key!r} must have numbers that fit into {dtype}. "
+        f"Received: numbers from {numbers.min()} to {numbers.max()}. "
+        f"Ask for another dtype: `{{{spec.key!r}: (shape, dtype)}}`."
+    )
 
 
 def _from_bytes(values: Any, spec: FeatureSpec) -> Array:
