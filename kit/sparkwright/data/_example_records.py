@@ -4,8 +4,8 @@
             | every column's bytes, low byte first
 
 The length makes it a BytesWritable. Axes are in each value, because sequences differ in length;
-columns, dtypes and the number of axes are the layout's. An image of 28 x 28 bytes with a label takes
-794 bytes, 788 of them data.
+columns, dtypes and the number of axes are the layout's. An image of 28 x 28 bytes with a label
+takes 794 bytes, 788 of them data.
 """
 
 import json
