@@ -110,12 +110,19 @@ def joined_batches(
     from pyspark.sql import functions as F
 
     types = key_types(frames, sources)
-    grouped = [
-        _grouped(frames[name], sources[name], plan, index, types, last=last)
-        for index, name in enumerate(plan.sources)
-    ]
     keys = [f"k{k}" for k in range(len(types))]
-    whole = reduce(lambda left, right: left.join(right, on=keys, how="full_outer"), grouped)
+    # One shuffle of all sources together: joins of grouped sources would be one more for each.
+    rows = reduce(
+        lambda above, below: above.unionByName(below, allowMissingColumns=True),
+        (
+            _rows(frames[name], sources[name], plan, index, types)
+            for index, name in enumerate(plan.sources)
+        ),
+    )
+    whole = rows.groupBy(*keys).agg(
+        *(c for i in range(len(plan.sources)) for c in _grouped(plan, i, last=last))
+    )
+    whole = whole.select(*keys, *(c for i in range(len(plan.sources)) for c in _picked(plan, i)))
     order = [F.col(key) for key in keys]
     if partitions is None:
         whole = whole.orderBy(*order)
@@ -124,44 +131,62 @@ def joined_batches(
     return whole.mapInArrow(_streams, "batch binary").rdd.map(lambda row: bytes(row.batch))
 
 
-def _grouped(
-    frame: "DataFrame", source: Source, plan: Plan, index: int, types: list[str], *, last: bool
+def _rows(
+    frame: "DataFrame", source: Source, plan: Plan, index: int, types: list[str]
 ) -> "DataFrame":
+    """The source's rows: key, a struct `s{i}` that sorts as its steps do, and what is wrong."""
     from pyspark.sql import functions as F
 
-    fields = plan.fields[index]
     keys = [
         F.col(_quoted(c)).cast(t).alias(f"k{k}")
         for k, (c, t) in enumerate(zip(source.key, types, strict=True))
     ]
+    order = [F.col(_quoted(name)) for name in source.order]
     values = [
-        F.col(_quoted(field.column)).cast(field.spark_type).alias(f"c{index}_{j}")
-        for j, field in enumerate(fields)
+        F.col(_quoted(field.column)).cast(field.spark_type).alias(f"c{j}")
+        for j, field in enumerate(plan.fields[index])
     ]
-    order = [F.col(_quoted(name)).alias(f"o{i}") for i, name in enumerate(source.order)]
-    row = F.monotonically_increasing_id().alias("row")
+    number = F.monotonically_increasing_id().alias("row")
+    named = [column.alias(f"o{i}") for i, column in enumerate(order)]
+    unordered: Column = F.lit(False)
+    for column in order:
+        unordered = unordered | column.isNull()
     broken = F.col(_CORRUPT) if _CORRUPT in frame.columns else F.lit(None).cast("string")
-    rows = frame.select(*keys, *values, *order, broken.alias("x"), row)
-    names = [f"k{k}" for k in range(len(types))]
-    held = [f"c{index}_{j}" for j in range(len(fields))]
-    unordered: Column = F.lit(0)
-    for i in range(len(order)):
-        unordered = unordered + F.col(f"o{i}").isNull().cast("int")
-    counts = [
-        F.count(F.lit(1)).alias(f"n{index}"),
-        F.sum(unordered).alias(f"b{index}"),
-        F.min("x").alias(f"x{index}"),
-    ]
-    if source.is_sequence:
-        step = F.struct(*(f"o{i}" for i in range(len(order))), "row", *held)
-        steps = F.sort_array(F.collect_list(step)).alias("steps")
-        whole = rows.groupBy(*names).agg(*counts, steps)
-        picked = [F.col("steps")[name].alias(name) for name in held]
+    return frame.select(
+        *keys,
+        F.struct(*named, number, *values).alias(f"s{index}"),
+        unordered.cast("int").alias(f"b{index}"),
+        broken.alias(f"x{index}"),
+    )
+
+
+def _grouped(plan: Plan, index: int, *, last: bool) -> "list[Column]":
+    """What is kept of all rows of a key."""
+    from pyspark.sql import functions as F
+
+    row = F.col(f"s{index}")
+    if plan.sequential[index]:
+        kept = F.sort_array(F.collect_list(row))
     else:
-        one = (F.max_by if last else F.min_by)(F.struct("row", *held), F.col("row")).alias("one")
-        whole = rows.groupBy(*names).agg(*counts, one)
-        picked = [F.col("one")[name].alias(name) for name in held]
-    return whole.select(*names, f"n{index}", f"b{index}", f"x{index}", *picked)
+        kept = (F.max_by if last else F.min_by)(row, row["row"])
+    return [
+        F.count(row).alias(f"n{index}"),
+        F.sum(f"b{index}").alias(f"b{index}"),
+        F.min(f"x{index}").alias(f"x{index}"),
+        kept.alias(f"s{index}"),
+    ]
+
+
+def _picked(plan: Plan, index: int) -> "list[Column]":
+    """The columns of a source, as `joined_batches` names them."""
+    from pyspark.sql import functions as F
+
+    count = F.col(f"n{index}")
+    values = [
+        F.col(f"s{index}")[f"c{j}"].alias(f"c{index}_{j}") for j in range(len(plan.fields[index]))
+    ]
+    lacked = F.when(count > 0, count).alias(f"n{index}")
+    return [lacked, F.col(f"b{index}"), F.col(f"x{index}"), *values]
 
 
 def _quoted(name: str) -> str:

@@ -1,0 +1,82 @@
+"""The notebook of joins, executed from top to bottom."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from sparkwright_widgets._offline_html import outside_resources
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "06_joins.ipynb"
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """The folder with everything that executing the notebook leaves."""
+    folder = tmp_path_factory.mktemp("a place for reports")
+    completed = subprocess.run(
+        [
+            *(sys.executable, "-m", "sparkwright_widgets.report", NOTEBOOK),
+            *("--output", folder / "joins.html"),
+        ],
+        env={**os.environ, "SPARKWRIGHT_REPORTS": str(folder), "SPARKWRIGHT_DEMO_WORKERS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(reports):
+    return json.loads((reports / "joins.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def html(reports):
+    return (reports / "joins.html").read_text()
+
+
+@pytest.mark.spark
+def test_a_network_of_joined_tables_judges_better_than_of_either(results):
+    assert results["workers"] == 2
+    assert results["accuracy"]["both tables"] > 0.93
+    assert results["accuracy"]["readings alone"] < 0.87
+    assert results["accuracy"]["machines alone"] < 0.8
+
+
+@pytest.mark.spark
+def test_keys_that_a_table_lacks_are_listed_and_counted(results, html):
+    assert results["dropped"] == 12
+    assert "Received: 12 not in 'readings'; the first: 1000 (not in 'readings')" in unescape(html)
+    assert "12 skipped: 12 missing key" in html
+
+
+@pytest.mark.spark
+def test_the_report_shows_figures_results_and_needs_no_network(html, results):
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
+    for caption in ("by epoch and by tables used", "right ("):
+        assert any(caption in found for found in captions), caption
+    shown = f"with both tables {results['accuracy']['both tables']:.1%} of {results['examples']}"
+    assert shown in html
+    assert "features/machine: float32[5], features/history: float32[40, 2]" in html
+    assert outside_resources(html) == []
+    assert "import sparkwright" not in html
+
+
+def test_the_notebook_is_kept_without_outputs():
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.outputs for cell in code] == [[]] * len(code)
+    assert {cell.execution_count for cell in code} == {None}
+    assert "widgets" not in notebook.metadata
+    assert notebook.metadata.kernelspec.name == "python3"

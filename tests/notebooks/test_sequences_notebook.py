@@ -1,0 +1,80 @@
+"""The notebook of sequences, executed from top to bottom."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from sparkwright_widgets._offline_html import outside_resources
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "04_sequences.ipynb"
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """The folder with everything that executing the notebook leaves."""
+    folder = tmp_path_factory.mktemp("a place for reports")
+    completed = subprocess.run(
+        [
+            *(sys.executable, "-m", "sparkwright_widgets.report", NOTEBOOK),
+            *("--output", folder / "sequences.html"),
+        ],
+        env={**os.environ, "SPARKWRIGHT_REPORTS": str(folder), "SPARKWRIGHT_DEMO_WORKERS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(reports):
+    return json.loads((reports / "sequences.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def html(reports):
+    return (reports / "sequences.html").read_text()
+
+
+@pytest.mark.spark
+def test_two_workers_tell_charts_apart(results):
+    assert results["workers"] == 2
+    assert results["examples"] == 120
+    assert results["accuracy"] >= 0.95
+
+
+@pytest.mark.spark
+def test_the_more_steps_a_mask_lets_through_the_better(results):
+    share = {int(steps): found for steps, found in results["accuracy_by_steps"].items()}
+    assert list(share) == [10, 20, 30, 40, 50, 60]
+    assert share[10] < 0.7 < 0.85 < share[50]
+    assert share[60] == results["accuracy"]
+
+
+@pytest.mark.spark
+def test_the_report_shows_figures_results_and_needs_no_network(html, results):
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
+    for caption in ("A chart of each kind", "Loss, and share", "right (", "by the steps seen"):
+        assert any(caption in found for found in captions), caption
+    assert f"<strong>Result: {results['accuracy']:.1%} of 120 test charts" in html
+    assert "train/kinds/0.csv, lines=1: " in html
+    assert outside_resources(html) == []
+    assert "import sparkwright" not in html
+
+
+def test_the_notebook_is_kept_without_outputs():
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.outputs for cell in code] == [[]] * len(code)
+    assert {cell.execution_count for cell in code} == {None}
+    assert "widgets" not in notebook.metadata
+    assert notebook.metadata.kernelspec.name == "python3"
