@@ -219,7 +219,7 @@ def _header(window: ByteWindow) -> SequenceHeader:
         )
     if start[3] != VERSION:
         raise DataError(
-            f"a SequenceFile must have version {VERSION}, which Hadoop has written since 2008. "
+            f"a SequenceFile must have version {VERSION}, the one that Hadoop writes. "
             f"Received: version {start[3]} in {window.source}. Write it again with a newer Hadoop."
         )
     key_class, value_class = _text(window), _text(window)
