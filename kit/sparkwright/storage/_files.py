@@ -251,8 +251,8 @@ def absolute(url: str) -> str:
     """`url` as other processes of this machine understand it: a relative path made whole.
 
     Example:
-        >>> absolute("/data/../a"), absolute("memory://runs/a")
-        ('/a', 'memory:///runs/a')
+        >>> absolute("/data/a/"), absolute("memory://runs/a")
+        ('/data/a', 'memory:///runs/a')
     """
     system, path = _system(url)
     return _as_asked(system, url, path)
