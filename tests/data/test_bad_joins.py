@@ -221,18 +221,18 @@ def test_many_keys_that_are_missing_are_counted_in_full() -> None:
 def test_a_survey_lists_the_first_keys_over_all_partitions() -> None:
     plan = plan_of({"x": ("people", "age"), "y": ("visits", "amount")})
     reader = reader_of(plan, lengths={})
-    first = rows(n0=[None, 2, 1], n1=[2, None, 4])
+    first = rows(n0=[2, None, 1], n1=[None, 2, 4])
     second = rows(k0=[7, 8, 9], n0=[1, None, 3], n1=[1, 2, 6])
     found = sum((s for part in (first, second) for s in reader.survey([part])), JoinSurvey())
     assert found.keys == 3
     assert found.lacking == {("people",): 2, ("visits",): 1}
     assert lacking_text(found.lacking, found.first_lacking) == (
         "every key must be in every source. Received: 2 not in 'people', 1 not in 'visits'; the "
-        "first: 1 (not in 'people'), 2 (not in 'visits'), 8 (not in 'people'). "
+        "first: 1 (not in 'visits'), 2 (not in 'people'), 8 (not in 'people'). "
         'Use `missing="drop"` to leave such keys out.'
     )
     text = repeated_text(found.repeated, found.first_repeated)
-    assert "2 more than once in 'people'; the first: 2 (in 'people'), 9 (in 'people')" in text
+    assert "2 more than once in 'people'; the first: 1 (in 'people'), 9 (in 'people')" in text
     assert (found.lengths[1].shortest, found.lengths[1].longest) == (1, 6)
 
 
