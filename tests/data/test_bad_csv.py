@@ -378,10 +378,10 @@ def test_urls_must_name_files(tmp_path: Path) -> None:
 
 
 def test_a_file_that_goes_away_is_named(tmp_path: Path) -> None:
-    from sparkwright.data._csv import CsvSource
-    from sparkwright.data._csv_format import CsvFormat
     from sparkwright.data._pieces import SkipLog
-    from sparkwright.data._tables import distinct
+    from sparkwright.data._tables._csv import CsvSource
+    from sparkwright.data._tables._csv_format import CsvFormat
+    from sparkwright.data._tables._tables import distinct
 
     paths = [file(tmp_path, GOOD, f"{name}.csv") for name in "ab"]
     source = CsvSource(paths, CsvFormat())

@@ -22,8 +22,8 @@ from sparkwright.data import (
     read_file_batch,
     write_file_batches,
 )
-from sparkwright.data._image_batches import _images_of  # pyright: ignore[reportPrivateUsage]
-from sparkwright.data._images import image_reader
+from sparkwright.data._images._image_batches import _images_of  # pyright: ignore[reportPrivateUsage]
+from sparkwright.data._images._images import image_reader
 from sparkwright.data._pieces import SkipLog
 
 OPTIONS: dict[str, Any] = {

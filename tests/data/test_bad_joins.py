@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from sparkwright.data import ClassIndex, DataSet, OneHot, join, records, sequences
-from sparkwright.data._join_plan import Plan, planned
-from sparkwright.data._join_reader import JoinReader
-from sparkwright.data._join_survey import JoinSurvey, lacking_text, repeated_text
+from sparkwright.data._joins._join_plan import Plan, planned
+from sparkwright.data._joins._join_reader import JoinReader
+from sparkwright.data._joins._join_survey import JoinSurvey, lacking_text, repeated_text
 from sparkwright.data._pieces import SkipLog
 from sparkwright.errors import ConfigurationError, DataError
 

@@ -14,9 +14,9 @@ from hypothesis import given, settings, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet, MinibatchSource, numpy_loader, to_bytes
-from sparkwright.data._loaders import checked_dataset
-from sparkwright.data._minibatch_files import MinibatchReader
-from sparkwright.data._paths import find_files
+from sparkwright.data._minibatches._loaders import checked_dataset
+from sparkwright.data._minibatches._minibatch_files import MinibatchReader
+from sparkwright.data._minibatches._paths import find_files
 from sparkwright.data._pieces import SkipLog
 
 GOOD = DataSet(np.arange(20, dtype=np.float32).reshape(10, 2), np.arange(10))

@@ -21,14 +21,21 @@ from sparkwright.data import (
     write_sequence_file,
     write_tfrecord,
 )
-from sparkwright.data._example_records import NOTE, RecordLayout
-from sparkwright.data._hadoop_types import BYTES, LONG, TEXT, TYPES, encode_text, encode_vint
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._record_files import cut_files, read_records
-from sparkwright.data._sequence_file import ESCAPE, SequenceFileWriter
-from sparkwright.data._tf_example import FeatureSpec, feature_specs
-from sparkwright.data._tfrecord import framed
-from sparkwright.data._tfrecord_files import read_tfrecord
+from sparkwright.data._records._example_records import NOTE, RecordLayout
+from sparkwright.data._records._hadoop_types import (
+    BYTES,
+    LONG,
+    TEXT,
+    TYPES,
+    encode_text,
+    encode_vint,
+)
+from sparkwright.data._records._record_files import cut_files, read_records
+from sparkwright.data._records._sequence_file import ESCAPE, SequenceFileWriter
+from sparkwright.data._records._tf_example import FeatureSpec, feature_specs
+from sparkwright.data._records._tfrecord import framed
+from sparkwright.data._records._tfrecord_files import read_tfrecord
 from sparkwright.storage._files import StoredFile, list_files
 
 SYNC = bytes(range(100, 116))
@@ -624,7 +631,7 @@ TF_FILES: dict[str, tuple[Change, str, range]] = {
 
 
 def head_of(length: int) -> bytes:
-    from sparkwright.data._tfrecord import masked_crc
+    from sparkwright.data._records._tfrecord import masked_crc
 
     head = struct.pack("<Q", length)
     return head + struct.pack("<I", masked_crc(head))
@@ -656,7 +663,7 @@ def test_damaged_compressed_files_are_named(tmp_path: Path, case: str) -> None:
 
 
 def with_features(**features: Any) -> bytes:
-    from sparkwright.data._tf_example import serialised_examples
+    from sparkwright.data._records._tf_example import serialised_examples
 
     (content,) = serialised_examples({k: np.asarray(v)[None] for k, v in features.items()})
     return content

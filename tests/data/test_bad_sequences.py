@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from sparkwright.data import Skipped
-from sparkwright.data._csv_steps import CsvFormat
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._sequence_options import completed, prepared
+from sparkwright.data._sequences._csv_steps import CsvFormat
+from sparkwright.data._sequences._sequence_options import completed, prepared
 from sparkwright.errors import ConfigurationError, DataError
 
 GOOD = b"1,2\n3,4\n"

@@ -10,15 +10,15 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sparkwright.data import DataSet
-from sparkwright.data._column_statistics import (
+from sparkwright.data._statistics._column_statistics import (
     QUANTILES,
     ArraySummary,
     bin_edges,
     column_statistics,
     histogram_counts,
 )
-from sparkwright.data._moments import Moments
-from sparkwright.data._row_sample import RowSample, priorities_of
+from sparkwright.data._statistics._moments import Moments
+from sparkwright.data._statistics._row_sample import RowSample, priorities_of
 
 numbers = hnp.arrays(
     np.float64,

@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet, TableSchema, _csv_blocks as csv_blocks
-from sparkwright.data._column_choice import ColumnChoice
-from sparkwright.data._csv import CsvSource
-from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._csv_records import complete_end, line_count, records
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._table_source import _datasets as datasets_of
+from sparkwright.data._tables._column_choice import ColumnChoice
+from sparkwright.data._tables._csv import CsvSource
+from sparkwright.data._tables._csv_format import CsvFormat
+from sparkwright.data._tables._csv_records import complete_end, line_count, records
+from sparkwright.data._tables._table_source import _datasets as datasets_of
 
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 RNG = np.random.default_rng(5)

@@ -9,8 +9,8 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import DataSet, DistributedDataSet, from_bytes, to_bytes
-from sparkwright.data._exported import find_export
-from sparkwright.data._visibility import ask_executors, check_visible, digest_of
+from sparkwright.data._minibatches._exported import find_export
+from sparkwright.data._minibatches._visibility import ask_executors, check_visible, digest_of
 
 pytestmark = pytest.mark.spark
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 import sparkwright as sw
-from sparkwright.data._hadoop_codecs import DEFAULT_CODEC, MAX_UNPACKED_BYTES, pack, unpack
-from sparkwright.data._hadoop_types import (
+from sparkwright.data._records._hadoop_codecs import DEFAULT_CODEC, MAX_UNPACKED_BYTES, pack, unpack
+from sparkwright.data._records._hadoop_types import (
     TYPES,
     decode_bytes,
     decode_lengths,

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import MaskFile, PatternLabel
-from sparkwright.data._image_labels import (
+from sparkwright.data._images._image_labels import (
     LabelEncoder,
     UnusableItem,
     check_classes,

@@ -12,9 +12,9 @@ from tests.data.pictures import by_pillow, encoded, folder_of_classes, pixels, w
 
 import sparkwright as sw
 from sparkwright.data import Augmentation, DataSet, MaskFile, PatternLabel
-from sparkwright.data._image_decoding import ImageOptions, decode, decode_mask
-from sparkwright.data._images import fingerprint_of, image_reader
-from sparkwright.data._on_threads import on_threads
+from sparkwright.data._images._image_decoding import ImageOptions, decode, decode_mask
+from sparkwright.data._images._images import fingerprint_of, image_reader
+from sparkwright.data._images._on_threads import on_threads
 from sparkwright.data._pieces import SkipLog
 from sparkwright.storage._files import list_files
 

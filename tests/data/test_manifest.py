@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from sparkwright.data._leftovers import join_leftovers
-from sparkwright.data._manifest import Manifest, MinibatchFile
+from sparkwright.data._minibatches._leftovers import join_leftovers
+from sparkwright.data._minibatches._manifest import Manifest, MinibatchFile
 from sparkwright.data._skipped import Skipped
 from sparkwright.errors import DataError
 

@@ -16,10 +16,10 @@ from sparkwright.data import (
     rebuild_map_index,
     write_map_file,
 )
-from sparkwright.data._hadoop_types import TYPES
-from sparkwright.data._map_files import MapFileWriter, map_folders, read_index
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._record_files import cut_files, read_records
+from sparkwright.data._records._hadoop_types import TYPES
+from sparkwright.data._records._map_files import MapFileWriter, map_folders, read_index
+from sparkwright.data._records._record_files import cut_files, read_records
 
 Compression = Literal["record", "block"] | None
 COMPRESSIONS: list[Compression] = [None, "record", "block"]

@@ -11,12 +11,12 @@ from hypothesis import given, settings, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet, MinibatchSource, from_bytes, to_bytes
-from sparkwright.data._exported import find_export, new_export
-from sparkwright.data._loaders import arrow_loader
-from sparkwright.data._minibatch_files import MinibatchReader
-from sparkwright.data._paths import FileToRead, equal_shares, find_files
+from sparkwright.data._minibatches._exported import find_export, new_export
+from sparkwright.data._minibatches._loaders import arrow_loader
+from sparkwright.data._minibatches._minibatch_files import MinibatchReader
+from sparkwright.data._minibatches._paths import FileToRead, equal_shares, find_files
+from sparkwright.data._minibatches._read_ahead import read_ahead
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._read_ahead import read_ahead
 
 
 def numbered(rows: int, *, start: int = 0) -> DataSet:

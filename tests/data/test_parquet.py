@@ -14,11 +14,11 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import LocalTable
-from sparkwright.data._arrow_files import open_arrow
-from sparkwright.data._columnar import ColumnarSource
-from sparkwright.data._parquet import open_parquet
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._table_source import _datasets as datasets_of
+from sparkwright.data._tables._arrow_files import open_arrow
+from sparkwright.data._tables._columnar import ColumnarSource
+from sparkwright.data._tables._parquet import open_parquet
+from sparkwright.data._tables._table_source import _datasets as datasets_of
 from sparkwright.storage._files import list_files
 
 ROWS = 500

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.data._exported import find_export
+from sparkwright.data._minibatches._exported import find_export
 
 pytest.importorskip("s3fs")
 pytest.importorskip("moto.server")

@@ -14,18 +14,18 @@ from hypothesis import given, settings, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet, TableSchema, from_sequence_file, write_sequence_file
-from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._example_records import (
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._records._example_records import (
     RecordLayout,
     decode_examples,
     encode_examples,
 )
-from sparkwright.data._hadoop_types import BYTES, LONG, TEXT, TYPES, encode_text
-from sparkwright.data._pieces import SkipLog
-from sparkwright.data._record_files import cut_files, read_records
-from sparkwright.data._record_lines import TextLines
-from sparkwright.data._sequence_file import ESCAPE, SequenceFileWriter
-from sparkwright.data._sequence_file_reader import SequenceFileReader
+from sparkwright.data._records._hadoop_types import BYTES, LONG, TEXT, TYPES, encode_text
+from sparkwright.data._records._record_files import cut_files, read_records
+from sparkwright.data._records._record_lines import TextLines
+from sparkwright.data._records._sequence_file import ESCAPE, SequenceFileWriter
+from sparkwright.data._records._sequence_file_reader import SequenceFileReader
+from sparkwright.data._tables._csv_format import CsvFormat
 from sparkwright.storage._files import list_files
 
 Compression = Literal["record", "block"] | None

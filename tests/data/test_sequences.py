@@ -11,10 +11,10 @@ from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.data._csv_steps import CsvFormat
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._sequence_options import completed, prepared
-from sparkwright.data._sequence_pairs import natural_key
+from sparkwright.data._sequences._csv_steps import CsvFormat
+from sparkwright.data._sequences._sequence_options import completed, prepared
+from sparkwright.data._sequences._sequence_pairs import natural_key
 
 LENGTHS = (3, 5, 2, 4)
 

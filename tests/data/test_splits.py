@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.data._random_blocks import RandomBlocks
-from sparkwright.data._splits import (
+from sparkwright.data._splits._random_blocks import RandomBlocks
+from sparkwright.data._splits._splits import (
     Assignment,
     apportion,
     assigned,

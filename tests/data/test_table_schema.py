@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.data import TableSchema
-from sparkwright.data._column_choice import ColumnChoice, in_order, select_columns
-from sparkwright.data._table_schema import listed
+from sparkwright.data._tables._column_choice import ColumnChoice, in_order, select_columns
+from sparkwright.data._tables._table_schema import listed
 from sparkwright.errors import ConfigurationError
 
 COLUMNS = ("a", "b", "c", "d", "e")

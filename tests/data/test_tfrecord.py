@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 import sparkwright as sw
 from sparkwright.data import DataSet, from_tfrecord, write_tfrecord
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._tf_example import (
+from sparkwright.data._records._tf_example import (
     FeatureSpec,
     columns_of,
     feature_specs,
@@ -23,9 +23,9 @@ from sparkwright.data._tf_example import (
     serialised_examples,
     values_of,
 )
-from sparkwright.data._tfrecord import compression_of, framed, masked_crc, read_frames
-from sparkwright.data._tfrecord_files import _kept_specs, read_tfrecord  # pyright: ignore[reportPrivateUsage]
-from sparkwright.data._tfrecord_writing import Layout, layout_from_json, merged_layout
+from sparkwright.data._records._tfrecord import compression_of, framed, masked_crc, read_frames
+from sparkwright.data._records._tfrecord_files import _kept_specs, read_tfrecord  # pyright: ignore[reportPrivateUsage]
+from sparkwright.data._records._tfrecord_writing import Layout, layout_from_json, merged_layout
 from sparkwright.storage._files import list_files
 
 PACK: dict[str | None, Any] = {None: bytes, "gzip": gzip.compress, "zlib": zlib.compress}

@@ -9,7 +9,7 @@ from ._dataset import DataSet
 from ._folding import Merge, Summarise, Summary
 from ._reducing import reduce_all
 from ._skipped import Skipped
-from ._splitting import (
+from ._splits._splitting import (
     sample,
     shuffle,
     split_by_chance,
@@ -17,16 +17,16 @@ from ._splitting import (
     split_stratified,
     split_to_equal_sizes,
 )
-from ._statistics import DataStatistics, label_balance_of, statistics_of
+from ._statistics._statistics import DataStatistics, label_balance_of, statistics_of
 
 if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
 
     from ._alignment import Alignment
-    from ._exported import ExportedDataSet
+    from ._minibatches._exported import ExportedDataSet
     from ._pieces import SkipTracker
-    from ._table_schema import TableSchema
+    from ._tables._table_schema import TableSchema
 
 
 class DistributedDataSet:
@@ -162,7 +162,7 @@ class DistributedDataSet:
             DataError: if there are no examples, or not all of one shape.
             OSError: whatever the store says, naming the URL.
         """
-        from ._export import export
+        from ._minibatches._export import export
 
         return export(
             self,

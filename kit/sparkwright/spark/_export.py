@@ -10,8 +10,8 @@ import tempfile
 import uuid
 from typing import TYPE_CHECKING
 
-from sparkwright.data._export import write_partitions
-from sparkwright.data._visibility import check_visible
+from sparkwright.data._minibatches._export import write_partitions
+from sparkwright.data._minibatches._visibility import check_visible
 from sparkwright.storage._files import absolute, join, remove, remove_tree, write_bytes
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from sparkwright.data import (
     load_normalizer,
 )
 from sparkwright.data._from_spark import from_features_and_label
-from sparkwright.data._loaders import Loader
+from sparkwright.data._minibatches._loaders import Loader
 from sparkwright.data._pieces import OnError
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import Evaluation

@@ -1,0 +1,1 @@
+"""Images from folders and from archives of files, their labels, and augmentation."""

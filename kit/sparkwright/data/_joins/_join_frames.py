@@ -1,0 +1,205 @@
+"""Sources grouped by key and joined by Spark SQL, in the order of the keys, as Arrow batches."""
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from sparkwright.data._wording import shortened
+from sparkwright.errors import ConfigurationError, DataError
+
+from ._join_plan import Plan
+from ._join_sources import Source
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_CORRUPT = "sparkwright_corrupt_line"
+_QUOTE = '"'  # a quote in a field is doubled, as CSV has it; Spark would take a backslash
+
+
+def opened(spark: "SparkSession", name: str, source: Source) -> "DataFrame":
+    """The source's DataFrame.
+
+    Raises:
+        ConfigurationError: if a column of its key or order is not there.
+        DataError: if CSV files cannot be read.
+    """
+    frame = source.where
+    if isinstance(source.where, str):
+        frame = _csv(spark, source.where, source)
+    for option, names in (("key", source.key), ("order", source.order)):
+        missing = sorted(set(names) - set(frame.columns))
+        if missing:
+            raise ConfigurationError(
+                f"`{option}` of source {name!r} must name its columns, "
+                f"{shortened(column_types(frame))}. Received: {shortened(missing)}."
+            )
+    return frame
+
+
+def _csv(spark: "SparkSession", url: str, source: Source) -> "DataFrame":
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType
+
+    from sparkwright.spark._jobs import run_job
+
+    def read() -> "DataFrame":
+        reader = spark.read.option("header", source.header).option("sep", source.delimiter)
+        found = reader.csv(url, inferSchema=True).schema
+        if not found.fields:
+            raise DataError(f"CSV files must have a column at least. Received: none at {url}.")
+        schema = found.add(_CORRUPT, StringType())
+        reader = reader.option("columnNameOfCorruptRecord", _CORRUPT).option("columnPruning", False)
+        frame = reader.option("enforceSchema", False).csv(url, schema=schema, escape=_QUOTE)
+        # Spark fills up short lines with nulls; whoever converts the key must see what was wrong.
+        fault = F.concat(F.substring(F.col(_CORRUPT), 1, 80), F.lit(" in "), F.input_file_name())
+        return frame.withColumn(_CORRUPT, F.when(F.col(_CORRUPT).isNotNull(), fault))
+
+    try:
+        return run_job(spark, read, description=f"look into {url}")
+    except PySparkException as error:
+        text = str(error).split("SQLSTATE")[0].splitlines()[0]
+        raise DataError(f"CSV files must be readable. Received: {text} for {url}.") from None
+
+
+def column_types(frame: "DataFrame") -> dict[str, str]:
+    """Column -> Spark's name of its type, of the columns that are the user's."""
+    return {name: kind for name, kind in frame.dtypes if name != _CORRUPT}
+
+
+def key_types(frames: Mapping[str, "DataFrame"], sources: Mapping[str, Source]) -> list[str]:
+    """Spark's types of the key's columns, integers of any width being one.
+
+    Raises:
+        ConfigurationError: if the sources differ.
+    """
+    found: dict[str, list[str]] = {}
+    for name, source in sources.items():
+        types = dict(frames[name].dtypes)
+        found[name] = ["bigint" if types[k] in _INTEGERS else types[k] for k in source.key]
+    first = next(iter(found.values()))
+    if any(types != first for types in found.values()):
+        raise ConfigurationError(
+            "the keys of all sources must be of the same types. Received: "
+            + "; ".join(
+                f"{', '.join(sources[name].key)} of {name!r}: {', '.join(types)}"
+                for name, types in found.items()
+            )
+            + ". Cast them first. A key of CSV files is text if one of its values is no number."
+        )
+    return first
+
+
+def joined_batches(
+    frames: Mapping[str, "DataFrame"],
+    sources: Mapping[str, Source],
+    plan: Plan,
+    *,
+    last: bool,
+    partitions: int | None,
+) -> "RDD[bytes]":
+    """RDD of Arrow IPC streams: a row for each key that any source has, sorted by key.
+
+    Columns are `k0`, … of the key. Of source i, `n{i}`: its rows, null where it lacks the key;
+    `b{i}`: how many of these have no order; `x{i}`: a line that is no CSV; and `c{i}_{j}`, field j:
+    a value, or a list of steps.
+    """
+    from pyspark.sql import functions as F
+
+    types = key_types(frames, sources)
+    keys = [f"k{k}" for k in range(len(types))]
+    # One shuffle of all sources together: joins of grouped sources would be one more for each.
+    rows = reduce(
+        lambda above, below: above.unionByName(below, allowMissingColumns=True),
+        (
+            _rows(frames[name], sources[name], plan, index, types)
+            for index, name in enumerate(plan.sources)
+        ),
+    )
+    whole = rows.groupBy(*keys).agg(
+        *(c for i in range(len(plan.sources)) for c in _grouped(plan, i, last=last))
+    )
+    whole = whole.select(*keys, *(c for i in range(len(plan.sources)) for c in _picked(plan, i)))
+    order = [F.col(key) for key in keys]
+    if partitions is None:
+        whole = whole.orderBy(*order)
+    else:
+        whole = whole.repartitionByRange(partitions, *order).sortWithinPartitions(*order)
+    return whole.mapInArrow(_streams, "batch binary").rdd.map(lambda row: bytes(row.batch))
+
+
+def _rows(
+    frame: "DataFrame", source: Source, plan: Plan, index: int, types: list[str]
+) -> "DataFrame":
+    """The source's rows: key, a struct `s{i}` that sorts as its steps do, and what is wrong."""
+    from pyspark.sql import functions as F
+
+    keys = [
+        F.col(_quoted(c)).cast(t).alias(f"k{k}")
+        for k, (c, t) in enumerate(zip(source.key, types, strict=True))
+    ]
+    order = [F.col(_quoted(name)) for name in source.order]
+    values = [
+        F.col(_quoted(field.column)).cast(field.spark_type).alias(f"c{j}")
+        for j, field in enumerate(plan.fields[index])
+    ]
+    number = F.monotonically_increasing_id().alias("row")
+    named = [column.alias(f"o{i}") for i, column in enumerate(order)]
+    unordered: Column = F.lit(False)
+    for column in order:
+        unordered = unordered | column.isNull()
+    broken = F.col(_CORRUPT) if _CORRUPT in frame.columns else F.lit(None).cast("string")
+    return frame.select(
+        *keys,
+        F.struct(*named, number, *values).alias(f"s{index}"),
+        unordered.cast("int").alias(f"b{index}"),
+        broken.alias(f"x{index}"),
+    )
+
+
+def _grouped(plan: Plan, index: int, *, last: bool) -> "list[Column]":
+    """What is kept of all rows of a key."""
+    from pyspark.sql import functions as F
+
+    row = F.col(f"s{index}")
+    if plan.sequential[index]:
+        kept = F.sort_array(F.collect_list(row))
+    else:
+        kept = (F.max_by if last else F.min_by)(row, row["row"])
+    return [
+        F.count(row).alias(f"n{index}"),
+        F.sum(f"b{index}").alias(f"b{index}"),
+        F.min(f"x{index}").alias(f"x{index}"),
+        kept.alias(f"s{index}"),
+    ]
+
+
+def _picked(plan: Plan, index: int) -> "list[Column]":
+    """The columns of a source, as `joined_batches` names them."""
+    from pyspark.sql import functions as F
+
+    count = F.col(f"n{index}")
+    values = [
+        F.col(f"s{index}")[f"c{j}"].alias(f"c{index}_{j}") for j in range(len(plan.fields[index]))
+    ]
+    lacked = F.when(count > 0, count).alias(f"n{index}")
+    return [lacked, F.col(f"b{index}"), F.col(f"x{index}"), *values]
+
+
+def _quoted(name: str) -> str:
+    """A column's name as Spark takes it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _streams(batches: Iterator[Any]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        content = pa.array([sink.getvalue().to_pybytes()], pa.binary())
+        yield pa.RecordBatch.from_pydict({"batch": content})

@@ -1,0 +1,1 @@
+"""Minibatches in files: exported, written here, read back, validated."""

@@ -1,0 +1,229 @@
+"""How a file becomes a minibatch: our own Arrow files, NumPy archives, or a function of the user's.
+
+What is in a file is never trusted: nothing is unpickled, and nothing is allocated that the file's
+length does not bear out.
+"""
+
+import zipfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from sparkwright.data._arrow import from_bytes, row_count
+from sparkwright.data._dataset import DataSet
+from sparkwright.errors import DataError
+from sparkwright.storage._files import open_to_read, read_bytes
+
+from ._manifest import Columns, columns_of
+
+_SHORT_NAMES = {"x": "features", "y": "labels", "sample_weight": "weights"}
+_GROUPS = ("features", "labels", "features_masks", "labels_masks")
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+_KNOWN_HEADERS = 64
+# Deflate cannot shrink further, so a member that claims more is no honest one.
+_LARGEST_RATIO = 1032
+
+
+class NoFeaturesError(DataError):
+    """A file holds a data set without features, or without examples."""
+
+
+@dataclass(frozen=True, slots=True)
+class MinibatchSource:
+    """A file that a loader turns into a DataSet.
+
+    Attributes:
+        url: where it lies.
+    """
+
+    url: str
+
+    def read(self) -> bytes:
+        """The whole content.
+
+        Raises:
+            OSError: whatever the store says, naming the URL.
+        """
+        return read_bytes(self.url)
+
+    @contextmanager
+    def open(self) -> Generator[BinaryIO]:
+        """Open for reading piece by piece, with `seek`.
+
+        Raises:
+            OSError: whatever the store says, naming the URL.
+        """
+        with open_to_read(self.url) as file:
+            yield file
+
+
+Loader = Callable[[MinibatchSource], DataSet]
+
+
+def arrow_loader(source: MinibatchSource) -> DataSet:
+    """Load a file that `export` or `to_minibatch_files` wrote; the default.
+
+    Raises:
+        DataError: if it is none, or damaged.
+        OSError: whatever the store says.
+    """
+    return checked_dataset(source.read())
+
+
+def checked_dataset(content: bytes) -> DataSet:
+    """`from_bytes` for bytes that nobody vouches for; the arrays are views of them.
+
+    Raises:
+        DataError: if they are not what `to_bytes` writes.
+    """
+    import pyarrow as pa
+
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
+            if "weights" not in reader.schema.names and not any(
+                name.startswith("features/") for name in reader.schema.names
+            ):
+                raise NoFeaturesError(f"it has the columns {reader.schema.names}, no features")
+            batch = reader.read_next_batch()
+            batch.validate(full=True)
+        dataset = from_bytes(content)
+        if row_count(content) != len(dataset):
+            raise DataError("it does not hold the examples that its header says")
+        if not len(dataset):
+            raise NoFeaturesError("it holds no examples")
+    except DataError:
+        raise
+    except Exception as error:  # PyArrow's own, and NumPy's, of many kinds
+        raise DataError(f"it is no Arrow minibatch ({_short(error)})") from None
+    return dataset
+
+
+class ArrowChecker:
+    """`checked_dataset` for many files of one layout, of which only the first is parsed.
+
+    All but the numbers themselves stands in a stream's header. Where header and length are those
+    of a file that has been checked, there is nothing left to find out.
+    """
+
+    def __init__(self) -> None:
+        """Nothing known yet."""
+        self._known: dict[int, tuple[bytes, tuple[int, Columns]]] = {}
+
+    def rows_and_columns(self, content: bytes) -> tuple[int, Columns]:
+        """How many examples of which columns; raises what `checked_dataset` raises."""
+        known = self._known.get(len(content))
+        if known is not None and content.startswith(known[0]) and content.endswith(_END):
+            return known[1]
+        dataset = checked_dataset(content)
+        found = len(dataset), columns_of(dataset.layout)
+        if len(self._known) < _KNOWN_HEADERS and content.endswith(_END):
+            self._known[len(content)] = content[: _header_bytes(content)], found
+        return found
+
+
+def _header_bytes(content: bytes) -> int:
+    """Length of schema and record batch header, which `checked_dataset` has found well formed."""
+    at = 0
+    for _ in range(2):
+        at += 8 + int.from_bytes(content[at + 4 : at + 8], "little")
+    return at
+
+
+def numpy_loader(source: MinibatchSource) -> DataSet:
+    """Load an `.npz` archive, as `numpy.savez` writes it; object arrays are refused.
+
+    Arrays are named `features` and `labels` (or `x` and `y`), with `features_masks`,
+    `labels_masks` and `weights` (or `sample_weight`) if need be; with several inputs or outputs
+    `features/NAME`, `labels/NAME` and so on.
+
+    Example:
+        np.savez("part-0.npz", features=images, labels=classes)
+        data = sw.data.from_minibatches(spark, "parts/*.npz", loader=sw.data.numpy_loader)
+
+    Raises:
+        DataError: if it is no such archive.
+        OSError: whatever the store says.
+    """
+    content = source.read()
+    try:
+        arrays = _npz_arrays(content)
+    except DataError:
+        raise
+    except Exception as error:  # NumPy's, zipfile's and zlib's, of many kinds
+        raise DataError(f"it is no .npz archive of numbers ({_short(error)})") from None
+    groups: dict[str, Any] = {group: {} for group in _GROUPS}
+    weights = None
+    for key, array in arrays.items():
+        group, _, name = _SHORT_NAMES.get(key, key).partition("/")
+        if group == "weights":
+            weights = array
+        elif group in groups:
+            groups[group][name or group] = array
+        else:
+            raise DataError(f"its arrays must be named features, labels, …; there is {key!r}")
+    if not groups["features"]:
+        raise NoFeaturesError(f"it has the arrays {sorted(arrays)}, no features")
+    for masks, masked in (("features_masks", "features"), ("labels_masks", "labels")):
+        # A mask without a name belongs to the only array that it can belong to.
+        if set(groups[masks]) == {masks} and len(groups[masked]) == 1:
+            groups[masks] = groups[masks][masks]
+    return DataSet(
+        groups["features"],
+        groups["labels"],
+        features_masks=groups["features_masks"],
+        labels_masks=groups["labels_masks"],
+        weights=weights,
+    )
+
+
+def load(loader: Loader, source: MinibatchSource) -> DataSet:
+    """What `loader` makes of a file, checked to be a DataSet of at least one example.
+
+    Raises:
+        Whatever the loader raises; DataError and NoFeaturesError about its result.
+    """
+    found: Any = loader(source)
+    if not isinstance(found, DataSet):
+        raise DataError(f"the loader must return a DataSet, it returned {type(found).__name__}")
+    if not len(found):
+        raise NoFeaturesError("it holds no examples")
+    return found
+
+
+def _npz_arrays(content: bytes) -> dict[str, np.ndarray[Any, Any]]:
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        for info in archive.infolist():
+            if info.file_size > info.compress_size * _LARGEST_RATIO + 1024:
+                raise DataError(f"its member {info.filename} claims more than it can hold")
+            if not info.filename.endswith(".npy"):
+                raise DataError(f"its member {info.filename} is no array")
+            with archive.open(info) as file:
+                raw = file.read()
+            arrays[info.filename.removesuffix(".npy")] = _npy_array(info.filename, raw)
+    return arrays
+
+
+def _npy_array(name: str, raw: bytes) -> np.ndarray[Any, Any]:
+    file = BytesIO(raw)
+    version = np.lib.format.read_magic(file)
+    read_header = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
+    shape, fortran, dtype = read_header(file)
+    if dtype.kind not in "biuf":
+        raise DataError(f"its array {name.removesuffix('.npy')} is of {dtype}, not of numbers")
+    if min(shape, default=0) < 0:
+        raise DataError(f"its array {name.removesuffix('.npy')} has the shape {shape}")
+    values = np.frombuffer(raw, np.uint8, offset=file.tell()).view(dtype)
+    return values.reshape(shape, order="F" if fortran else "C")
+
+
+def _short(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:300]

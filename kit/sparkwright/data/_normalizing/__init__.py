@@ -1,0 +1,1 @@
+"""Normalizers: fitted on data, applied, reverted, kept with a model."""

@@ -1,0 +1,1 @@
+"""Hadoop's SequenceFile and MapFile, and TFRecord."""

@@ -1,0 +1,1 @@
+"""Sequences from CSV files, one each."""

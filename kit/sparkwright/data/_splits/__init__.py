@@ -1,0 +1,1 @@
+"""Splits, samples and shuffles: who goes where, and doing it."""

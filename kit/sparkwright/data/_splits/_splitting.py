@@ -1,0 +1,253 @@
+"""Splitting and shuffling distributed data by chance, every example exactly once."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.data._arrow import from_bytes, row_count, to_bytes
+from sparkwright.data._chunks import joined_chunks
+from sparkwright.data._classes import added, class_of_each_example, class_output, counted
+from sparkwright.data._dataset import DataSet
+from sparkwright.data._reducing import reduce_partitions
+from sparkwright.errors import ConfigurationError, DataError
+
+from ._random_blocks import RandomBlocks, order_of, partition_of
+from ._splits import (
+    Assignment,
+    Counts,
+    apportion,
+    check_seed,
+    check_weights,
+    draw_quotas,
+    equal_sizes,
+    stratified_sizes,
+)
+
+if TYPE_CHECKING:
+    from sparkwright.data._distributed import DistributedDataSet
+
+Data = TypeVar("Data", bound="DistributedDataSet")
+_BLOCK_BYTES = 8 << 20  # of a shuffle: what is permuted in memory at once
+_MAX_QUOTAS = 4_000_000  # numbers that travel with a shuffle's tasks
+Quotas = list[dict[int, Counts]]  # of each partition: class -> (parts,) examples for each part
+
+
+def split_by_chance(data: Data, weights: Sequence[float], *, seed: int) -> list[Data]:
+    """Parts of about the shares `weights`, without counting anything."""
+    check_seed(seed)
+    edges = np.concatenate([[0.0], np.cumsum(check_weights(weights))])
+    edges[-1] = np.inf
+    return [
+        data.derive(
+            data.rdd.mapPartitionsWithIndex(partial(_within, seed=seed, low=low, high=high)),
+            step=f"random_split {low} {high} {seed}",
+        )
+        for low, high in pairwise(edges.tolist())
+    ]
+
+
+def split_exactly(data: Data, weights: Sequence[float], *, seed: int) -> list[Data]:
+    """Parts of exactly the shares `weights`, rounded to whole examples."""
+    check_seed(seed)
+    check_weights(weights)
+    return _split_to_sizes(data, apportion(data.count(), weights), seed=seed)
+
+
+def split_to_equal_sizes(data: Data, examples_per_part: int, *, seed: int) -> list[Data]:
+    """Parts of equal size, `examples_per_part` at most."""
+    check_seed(seed)
+    _check_count("examples_per_part", examples_per_part)
+    return _split_to_sizes(data, equal_sizes(data.count(), examples_per_part), seed=seed)
+
+
+def sample(data: Data, size: int | None, fraction: float | None, *, seed: int) -> Data:
+    """Examples drawn by chance without putting any back."""
+    check_seed(seed)
+    if (size is None) == (fraction is None):
+        raise ConfigurationError(
+            f"give either `size` or `fraction`. Received: size={size!r}, fraction={fraction!r}."
+        )
+    if fraction is not None and not (
+        isinstance(fraction, int | float) and not isinstance(fraction, bool) and 0 <= fraction <= 1
+    ):
+        raise ConfigurationError(
+            f"`fraction` must be a number from 0 to 1. Received: fraction={fraction!r}."
+        )
+    if size is not None:
+        _check_count("size", size, minimum=0)
+    count = data.count()
+    drawn = round(count * fraction) if fraction is not None else int(size or 0)
+    if drawn > count:
+        raise DataError(
+            f"a sample can have as many examples as there are, {count}, at most. "
+            f"Received: size={size}."
+        )
+    return _split_to_sizes(data, np.array([drawn, count - drawn]), seed=seed)[0]
+
+
+def split_stratified(
+    data: Data, weights: Sequence[float], *, label: str | None, seed: int
+) -> list[Data]:
+    """Parts that each have every class's share of its examples."""
+    check_seed(seed)
+    check_weights(weights)
+    found = reduce_partitions(
+        data, partial(_class_counts, label=label), added, description="count classes"
+    )
+    counts = [known or {} for known in found]
+    classes = sorted({number for known in counts for number in known})
+    totals = [sum(known.get(number, 0) for known in counts) for number in classes]
+    quotas: Quotas = [{} for _ in counts]
+    for index, (number, sizes) in enumerate(
+        zip(classes, stratified_sizes(totals, weights), strict=True)
+    ):
+        drawn = draw_quotas([c.get(number, 0) for c in counts], sizes, [seed, index])
+        for partition, row in enumerate(drawn):
+            if row.any():
+                quotas[partition][number] = row
+    step = f"stratified_split {check_weights(weights).tolist()} {label} {seed}"
+    classes_of = partial(_labels, label=label)
+    return _parts(data, quotas, len(weights), classes_of=classes_of, seed=seed, step=step)
+
+
+def shuffle(data: Data, *, partitions: int | None, seed: int) -> Data:
+    """All examples in a uniformly random order, in partitions of equal size."""
+    from sparkwright.partitions._execute import place
+
+    check_seed(seed)
+    if partitions is not None:
+        _check_count("partitions", partitions)
+    counts = data.partition_counts()
+    wanted = partitions or max(1, len(counts))
+    total_bytes = sum(counts) * _example_bytes(data) if sum(counts) else 0
+    blocks = min(
+        max(1, -(-total_bytes // (wanted * _BLOCK_BYTES))),
+        max(1, _MAX_QUOTAS // max(1, wanted * len(counts))),
+    )
+    placement = RandomBlocks(counts, partitions=wanted, blocks=blocks, seed=seed)
+    placed = place(
+        data.rdd,
+        placement,
+        source_counts=counts,
+        partitions=wanted,
+        partition_of=partial(partition_of, blocks=blocks),
+        join=partial(_permuted, seed=seed),
+    )
+    step = f"shuffle {wanted} {blocks} {seed}"
+    return data.derive(placed, step=step, counts=placement.target_counts)
+
+
+def _split_to_sizes(data: Data, sizes: Counts, *, seed: int) -> list[Data]:
+    drawn = draw_quotas(data.partition_counts(), sizes, [seed, 0])
+    step = f"split to sizes {sizes.tolist()} {seed}"
+    quotas = [{0: row} for row in drawn]
+    return _parts(data, quotas, len(sizes), classes_of=_one_class, seed=seed, step=step)
+
+
+def _parts(
+    data: Data,
+    quotas: Quotas,
+    parts: int,
+    *,
+    classes_of: Callable[[bytes], NDArray[np.int64]],
+    seed: int,
+    step: str,
+) -> list[Data]:
+    return [
+        data.derive(
+            data.rdd.mapPartitionsWithIndex(
+                partial(_part, part=part, quotas=quotas, classes_of=classes_of, seed=seed)
+            ),
+            step=f"{step} part {part}",
+            counts=tuple(sum(int(row[part]) for row in rows.values()) for rows in quotas),
+        )
+        for part in range(parts)
+    ]
+
+
+def _part(
+    index: int,
+    chunks: Iterable[bytes],
+    *,
+    part: int,
+    quotas: Quotas,
+    classes_of: Callable[[bytes], NDArray[np.int64]],
+    seed: int,
+) -> Iterator[bytes]:
+    assignment = Assignment(quotas[index], [seed, index], partition=index)
+    for chunk in chunks:
+        rows = np.flatnonzero(assignment.take(classes_of(chunk)) == part)
+        yield from _selected(chunk, rows)
+    assignment.finish()
+
+
+def _within(
+    index: int, chunks: Iterable[bytes], *, seed: int, low: float, high: float
+) -> Iterator[bytes]:
+    random = np.random.default_rng([seed, index])
+    for chunk in chunks:
+        draws = random.random(row_count(chunk))
+        yield from _selected(chunk, np.flatnonzero((draws >= low) & (draws < high)))
+
+
+def _selected(chunk: bytes, rows: NDArray[np.intp]) -> Iterator[bytes]:
+    if rows.size == row_count(chunk):
+        yield chunk
+    elif rows.size:
+        yield to_bytes(from_bytes(chunk).take(rows))
+
+
+def _one_class(chunk: bytes) -> NDArray[np.int64]:
+    return np.zeros(row_count(chunk), np.int64)
+
+
+def _labels(chunk: bytes, *, label: str | None) -> NDArray[np.int64]:
+    dataset = from_bytes(chunk)
+    return class_of_each_example(dataset, class_output(dataset, label))
+
+
+def _class_counts(
+    chunk: DataSet, partition: int, start: int, *, label: str | None
+) -> dict[int, int]:
+    del partition, start
+    return counted(class_of_each_example(chunk, class_output(chunk, label)))
+
+
+def _example_bytes(data: "DistributedDataSet") -> int:
+    from sparkwright.spark._jobs import run_job
+
+    chunks = run_job(data.spark, lambda: data.rdd.take(1), description="look at one chunk")
+    return max(1, len(chunks[0]) // max(1, row_count(chunks[0])))
+
+
+def _permuted(
+    placed: Iterable[tuple[tuple[int, int, int], bytes]], *, seed: int
+) -> Iterator[bytes]:
+    for block, pieces in groupby(placed, key=_block):
+        datasets = [from_bytes(piece) for _, piece in pieces]
+        order = order_of(block, sum(map(len, datasets)), seed=seed)
+        if all(dataset.layout == datasets[0].layout for dataset in datasets):
+            joined = DataSet.concatenate(datasets)
+            # In pieces, so that no second copy of the block is made.
+            row_bytes = max(1, joined.size_bytes // max(1, len(joined)))
+            rows = max(1, (1 << 20) // row_bytes)
+            for start in range(0, len(order), rows):
+                yield to_bytes(joined.take(order[start : start + rows]))
+        else:
+            singles = [one for dataset in datasets for one in dataset.split()]
+            yield from map(to_bytes, joined_chunks(singles[number] for number in order))
+
+
+def _block(element: tuple[tuple[int, int, int], bytes]) -> int:
+    return element[0][0]
+
+
+def _check_count(name: str, value: Any, *, minimum: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+        raise ConfigurationError(
+            f"`{name}` must be an integer of at least {minimum}. Received: {name}={value!r}."
+        )

@@ -1,0 +1,291 @@
+"""What Parquet and Arrow files share: columns that have types, arrays in rows, places of rows."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sparkwright.data._pieces import SkipLog
+from sparkwright.errors import DataError
+from sparkwright.storage._files import StoredFile
+
+from ._table_schema import listed
+from ._tables import Fault, Mask, report
+
+# Rows converted at a time are about so many bytes.
+_SLICE_BYTES = 4 << 20
+_FIRST_ROWS = 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnarPiece:
+    """A file, or a part of it.
+
+    Attributes:
+        url: the file.
+        parts: first row group or record batch, and the one after the last; None: all.
+        rows_before: rows of the file before them, or None if nobody knows.
+        size_bytes: about how many.
+    """
+
+    url: str
+    parts: tuple[int, int] | None = None
+    rows_before: int | None = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenTable:
+    """A file, opened.
+
+    Attributes:
+        names: of its columns.
+        types: of its columns.
+        parts: bytes and rows of each of its parts; rows -1 if unknown.
+        tables: used columns, parts -> number of the part, rows of it before, table.
+    """
+
+    names: tuple[str, ...]
+    types: tuple[Any, ...]
+    parts: Sequence[tuple[int, int]]
+    tables: Callable[[Sequence[str], tuple[int, int] | None], Iterator[tuple[int, int, Any]]]
+
+
+class Open(Protocol):
+    """How files of a format are opened."""
+
+    def __call__(self, url: str, /) -> AbstractContextManager[OpenTable]:
+        """Open one.
+
+        Raises:
+            OSError: naming `url`, or an error of PyArrow: it is damaged, or no such file.
+        """
+        ...
+
+
+class _UnfitFileError(Exception):
+    """A file with columns that do not fit the schema."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnarReader:
+    """Reads pieces of files that know their columns.
+
+    Attributes:
+        open_table: opens a file.
+        columns: all columns of the files.
+        used: those to take.
+        is_exact: whether every file must have just `columns`.
+    """
+
+    open_table: Open
+    columns: tuple[str, ...]
+    used: tuple[str, ...]
+    is_exact: bool
+
+    def read(
+        self,
+        piece: ColumnarPiece,
+        log: SkipLog,
+        convert: Callable[[Any, None], tuple[Any, list[Fault]]],
+        take: Callable[[Any, Mask], Any],
+    ) -> Iterator[Any]:
+        """What `convert` makes of the tables of a piece.
+
+        Raises:
+            DataError: naming file and row, with `on_error="raise"`.
+        """
+        trouble = None
+        try:
+            with self.open_table(piece.url) as opened:
+                self._check(opened.names)
+                for part, before, table in opened.tables(self.used, piece.parts):
+                    for at, rows in _slices(table):
+                        made, faults = _fitting(convert, rows)
+                        place = _place(piece, part, before + at)
+                        good = report(faults, rows.num_rows, place, log)
+                        if good is None or good.all():
+                            yield made
+                        elif good.any():
+                            yield take(made, good)
+        except _UnfitFileError as error:
+            trouble = "unfit file", f"{piece.url}: {error}"
+        except Exception as error:
+            if not _is_damage(error):
+                raise
+            trouble = "unreadable file", damage(piece.url, error)
+        if trouble is not None and (piece.parts is None or piece.parts[0] == 0 or log.raises):
+            log.skip(*trouble)
+
+    def _check(self, found: tuple[str, ...]) -> None:
+        if self.is_exact and found != self.columns:
+            raise _UnfitFileError(
+                f"all files must have the columns of the first, {listed(self.columns)}. "
+                f"Received: {listed(found)}."
+            )
+        absent = [name for name in self.used if found.count(name) != 1]
+        if absent:
+            raise _UnfitFileError(
+                f"the file must have each of the columns {listed(self.used)} once. "
+                f"Received: {listed(found)}."
+            )
+
+
+class ColumnarSource:
+    """Files of one format; their columns are those of the first."""
+
+    def __init__(self, kind: str, files: Sequence[StoredFile], open_table: Open) -> None:
+        """Look into the first file.
+
+        Args:
+            kind: of the format, for the fingerprint.
+            files: which.
+            open_table: opens one.
+
+        Raises:
+            DataError: if it cannot be read.
+        """
+        self.files = files
+        self.options: Mapping[str, Any] = {"kind": kind}
+        self._open = open_table
+        self.shapes: Mapping[str, tuple[int, ...]] = {}
+        self.columns: tuple[str, ...] = ()
+        trouble = ""
+        for file in files:
+            try:
+                with open_table(file.url) as opened:
+                    self.columns = self.columns or opened.names
+                    types = zip(opened.names, opened.types, strict=True)
+                    nested = [name for name, kind in types if _is_nested(kind)]
+                    # Lists have a length only where there are rows.
+                    self.shapes = _shapes(opened, nested)
+            except Exception as error:
+                if not _is_damage(error):
+                    raise
+                # Its reader reports it, unless there is no other file.
+                trouble = trouble or damage(file.url, error)
+                continue
+            if len(self.shapes) == len(nested):
+                break
+        if not self.columns:
+            raise DataError(trouble or f"{files[0].url} must have columns. Received: none.")
+
+    def pieces(self, piece_bytes: int) -> list[ColumnarPiece]:
+        """Files, and parts of large ones."""
+        found: list[ColumnarPiece] = []
+        for file in self.files:
+            if file.size_bytes <= piece_bytes:
+                found.append(ColumnarPiece(url=file.url, size_bytes=file.size_bytes))
+                continue
+            try:
+                with self._open(file.url) as opened:
+                    found += _parts(file, opened.parts, piece_bytes)
+            except Exception as error:
+                if not _is_damage(error):
+                    raise
+                # The executor that reads it reports it.
+                found.append(ColumnarPiece(url=file.url, size_bytes=file.size_bytes))
+        return found
+
+    def reader(
+        self, used: Sequence[str], texts: Iterable[str], *, is_exact: bool
+    ) -> ColumnarReader:
+        """A reader of some columns; types are in the files."""
+        del texts
+        return ColumnarReader(
+            open_table=self._open, columns=self.columns, used=tuple(used), is_exact=is_exact
+        )
+
+
+def damage(url: str, error: Exception) -> str:
+    """What PyArrow or the store says of a file that cannot be read, in one line."""
+    said = " ".join(str(error).split())[:300]
+    said = said if url in said else f"{url} could not be read: {said}"
+    return f"{said.rstrip('.')}. Is it whole, and of this format?"
+
+
+def _is_damage(error: Exception) -> bool:
+    # PyArrow tells of damaged files by errors of many kinds, OSError and ValueError among them.
+    return isinstance(error, OSError | EOFError) or type(error).__module__.startswith("pyarrow")
+
+
+def _parts(
+    file: StoredFile, parts: Sequence[tuple[int, int]], piece_bytes: int
+) -> Iterator[ColumnarPiece]:
+    begin = rows = rows_before = size = 0
+    known = all(count >= 0 for _, count in parts)
+    for index, (part_bytes, part_rows) in enumerate(parts):
+        size, rows = size + part_bytes, rows + part_rows
+        if size >= piece_bytes or index == len(parts) - 1:
+            yield ColumnarPiece(
+                url=file.url,
+                parts=(begin, index + 1),
+                rows_before=rows_before if known else None,
+                size_bytes=size,
+            )
+            begin, rows_before, size = index + 1, rows, 0
+
+
+def _slices(table: Any) -> Iterator[tuple[int, Any]]:
+    rows = int(table.num_rows)
+    count = max(1, int(_SLICE_BYTES / max(1.0, table.nbytes / max(1, rows))))
+    for at in range(0, rows, count):
+        yield at, table.slice(at, count)
+
+
+def _fitting(convert: Callable[[Any, None], Any], rows: Any) -> Any:
+    try:
+        return convert(rows, None)
+    except DataError as error:
+        raise _UnfitFileError(str(error)) from None
+
+
+def _place(piece: ColumnarPiece, part: int, before: int) -> Callable[[int], str]:
+    def place(row: int) -> str:
+        if piece.rows_before is None:
+            return f"{piece.url}, record batch {part + 1}, row {before + row + 1}"
+        return f"{piece.url}, row {piece.rows_before + before + row + 1}"
+
+    return place
+
+
+def _is_nested(kind: Any) -> bool:
+    import pyarrow as pa
+
+    if isinstance(kind, pa.FixedShapeTensorType):
+        return True
+    return (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
+
+
+def _shapes(opened: OpenTable, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Shape of the first array of each column; columns without any are left out."""
+    found: dict[str, tuple[int, ...]] = {}
+    if not names:
+        return found
+    for _, _, table in opened.tables(names, None):
+        for name in names:
+            for value in table.column(name).slice(0, _FIRST_ROWS):
+                shape = _shape(value)
+                if shape is not None:
+                    found[name] = shape
+                    break
+        if table.num_rows:
+            break
+    return found
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    import pyarrow as pa
+
+    if not value.is_valid:
+        return None
+    if isinstance(value.type, pa.FixedShapeTensorType):
+        return tuple(value.type.shape)
+    shape: list[int] = []
+    level: Any = value.as_py()
+    while isinstance(level, list):
+        shape.append(len(level))  # pyright: ignore[reportUnknownArgumentType]
+        level = level[0] if level else None  # pyright: ignore[reportUnknownVariableType]
+    return tuple(shape)

@@ -1,0 +1,266 @@
+"""CSV files as blocks of whole records: parts of files, unpacked, in UTF-8, one block in memory."""
+
+import codecs
+import contextlib
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from sparkwright.data._pieces import SkipLog
+from sparkwright.errors import DataError
+from sparkwright.storage._files import open_to_read
+
+from ._csv_format import CsvFormat, compression_of
+from ._csv_records import complete_end, line_count, records
+
+# Parsing is as fast with blocks from 1 to 4 MiB; smaller ones need less memory.
+BLOCK_BYTES = 2 << 20
+# A record that does not end within this is none: a binary file, a quote that is never closed.
+LONGEST_RECORD_BYTES = 64 << 20
+_HEAD_BYTES = 64 << 10
+
+Read = Callable[[int], bytes]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CsvPiece:
+    """A file, or the records of it that begin between two bytes.
+
+    Attributes:
+        url: the file.
+        begin: first byte.
+        end: byte after the last, or None for the whole file, which may then be packed.
+        size_bytes: of this piece, as stored.
+    """
+
+    url: str
+    begin: int = 0
+    end: int | None = None
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """What stands before the records of a file.
+
+    Attributes:
+        names: the header's, or None without one.
+        first: the first record's fields, without a header; empty if there is none.
+        size_bytes: bytes before the first record.
+        lines: lines before it.
+    """
+
+    names: tuple[str, ...] | None
+    first: tuple[str, ...]
+    size_bytes: int
+    lines: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """Whole records of a file.
+
+    Attributes:
+        content: their text in UTF-8.
+        lines_before: lines of the file before them; counts them if nobody has yet.
+    """
+
+    content: bytes
+    lines_before: Callable[[], int]
+
+
+class EmptyFileError(Exception):
+    """A file without header or records."""
+
+
+@contextlib.contextmanager
+def opened(url: str, form: CsvFormat) -> Generator[tuple[Read, BinaryIO]]:
+    """Open a file; the first is for UTF-8 text, the second for its bytes as stored.
+
+    Raises:
+        OSError: naming `url`.
+    """
+    with open_to_read(url) as file:
+        codec = compression_of(url)
+        if codec is None:
+            read: Read = file.read
+        else:
+            import pyarrow as pa
+
+            stored: Any = file
+            stream: Any = pa.CompressedInputStream(pa.PythonFile(stored, mode="r"), codec)
+            read = stream.read
+        yield (read if form.is_utf8 else _transcoded(read, form.encoding)), file
+
+
+def _transcoded(read: Read, encoding: str) -> Read:
+    decoder: Any = codecs.getincrementaldecoder(encoding)()
+
+    def reader(size: int) -> bytes:
+        while True:
+            raw = read(size)
+            text: str = decoder.decode(raw, final=not raw)
+            if text or not raw:
+                return text.encode()
+
+    return reader
+
+
+def read_head(read: Read, form: CsvFormat) -> tuple[Head, bytes]:
+    """The beginning of a file, and what was read beyond it.
+
+    Raises:
+        EmptyFileError: if there is no header, or no record where there is no header.
+        DataError: if the header does not end; without the name of the file.
+        UnicodeDecodeError: if the header is not in the encoding.
+    """
+    text, over = b"", False
+    while True:
+        more = read(max(_HEAD_BYTES, len(text)))
+        over = not more
+        text += more
+        found = _head_of(text, form, over=over)
+        if found is not None:
+            return found, text[found.size_bytes :]
+        if over:
+            raise EmptyFileError
+        if len(text) > LONGEST_RECORD_BYTES:
+            raise DataError(
+                f"the first line must end within {LONGEST_RECORD_BYTES} bytes. Received: a line "
+                f"that begins with {text[:40]!r}. Is this a CSV file?"
+            )
+
+
+def _head_of(text: bytes, form: CsvFormat, *, over: bool) -> Head | None:
+    """None if it is not all there, or there is none."""
+    at = len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
+    lines = 0
+    for _ in range(form.skip_lines):
+        end = text.find(b"\n", at) + 1
+        if not end:
+            return None
+        at, lines = end, lines + 1
+    options: Any = {
+        "delimiter": form.delimiter_byte,
+        "quote": form.quote_byte,
+        "multiline": form.newlines_in_values,
+    }
+    begun = text[at:]
+    end = len(begun) if over else complete_end(begun, **options)
+    starts, ends, _ = records(begun[:end], **options)
+    if not len(starts):
+        return None
+    start, stop = int(starts[0]), int(ends[0])
+    first = tuple(form.fields(begun[start:stop].decode()))
+    if not form.header:
+        return Head(names=None, first=first, size_bytes=at, lines=lines)
+    # The line end of the header goes with it, and blank lines before it.
+    after = stop + (2 if begun[stop : stop + 2] == b"\r\n" else 1 if stop < len(begun) else 0)
+    return Head(
+        names=first,
+        first=(),
+        size_bytes=at + after,
+        lines=lines + line_count(begun[:after]),
+    )
+
+
+def blocks(
+    read: Read,
+    carried: bytes,
+    left: int | None,
+    form: CsvFormat,
+    *,
+    lines_before: Callable[[], int],
+    url: str,
+    log: SkipLog,
+) -> Iterator[Block]:
+    """Cut what follows in a file into blocks of whole records.
+
+    Args:
+        read: gives the next bytes.
+        carried: what has been read already.
+        left: how many bytes still to read; None: to the end.
+        form: how the file is written.
+        lines_before: lines of the file before `carried`.
+        url: for messages.
+        log: where a record that does not end is reported.
+    """
+    buffer, lines = carried, 0
+    while True:
+        wanted = BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)
+        more = read(wanted) if wanted else b""
+        if left is not None:
+            left -= len(more)
+        buffer = buffer + more if buffer else more
+        end = len(buffer) if not more else _complete_end(buffer, form)
+        if end:
+            content = buffer[:end]
+            before = lines
+            yield Block(content=content, lines_before=lambda n=before: lines_before() + n)
+            lines += line_count(content)
+            buffer = buffer[end:]
+        if not more:
+            return
+        if len(buffer) > LONGEST_RECORD_BYTES:
+            _report_endless(lines_before() + lines + 1, url, log)
+            if form.newlines_in_values:
+                return  # nobody knows where the next record begins
+            buffer, left = _after_line_end(read, left)
+            lines += 1
+
+
+def _complete_end(buffer: bytes, form: CsvFormat) -> int:
+    return complete_end(
+        buffer,
+        delimiter=form.delimiter_byte,
+        quote=form.quote_byte,
+        multiline=form.newlines_in_values,
+    )
+
+
+def _report_endless(line: int, url: str, log: SkipLog) -> None:
+    log.skip(
+        "record without an end",
+        f"{url}, line {line}: a record must end within {LONGEST_RECORD_BYTES} bytes. Received: "
+        "one that does not. Look for a quote that is not closed; or this is no CSV file.",
+    )
+
+
+def _after_line_end(read: Read, left: int | None) -> tuple[bytes, int | None]:
+    while True:
+        wanted = BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)
+        more = read(wanted) if wanted else b""
+        if left is not None:
+            left -= len(more)
+        end = more.find(b"\n") + 1
+        if end or not more:
+            return more[end:], left
+
+
+def line_begin(file: BinaryIO, at: int) -> int:
+    """The first byte from `at` on with which a line begins; the end of the file if none does."""
+    if at == 0:
+        return 0
+    position = file.seek(at - 1)
+    while True:
+        more = file.read(_HEAD_BYTES)
+        end = more.find(b"\n") + 1
+        if end or not more:
+            return position + end
+        position += len(more)
+
+
+def count_lines(url: str, until: int) -> int:
+    """Line ends in the first `until` bytes of a file.
+
+    Raises:
+        OSError: naming `url`.
+    """
+    lines = 0
+    with open_to_read(url) as file:
+        while until > 0:
+            more = file.read(min(BLOCK_BYTES, until))
+            if not more:
+                break
+            lines, until = lines + line_count(more), until - len(more)
+    return lines
