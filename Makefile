@@ -8,7 +8,7 @@ SHARING = notebooks/02_gradient_sharing.ipynb
 # JupyterLab refuses to run as root unless told that this is meant.
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
-.PHONY: help setup demo sharing report lab test faults check bench clean
+.PHONY: help setup demo sharing report lab test notebooks faults check bench clean
 
 help:
 	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
@@ -16,6 +16,7 @@ help:
 	@echo 'make report NOTEBOOK=notebooks/03_csv.ipynb   the same for any of the notebooks'
 	@echo 'make lab     open the same notebook in JupyterLab'
 	@echo 'make test    run all tests; ARGS="..." goes to pytest, as in make test ARGS="tests/data -x"'
+	@echo 'make notebooks   test the notebooks about data, which make test leaves out; about 5 minutes'
 	@echo 'make faults  kill workers in 20 runs of each training master; takes about 15 minutes'
 	@echo 'make check   check format, lint, types and spelling'
 	@echo 'make bench   measure, and write reports/benchmarks.json'
@@ -40,6 +41,10 @@ lab: setup
 test:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest $(ARGS)
+
+notebooks:
+	@bash .ci/setup test
+	@$(RUN) .venv/bin/python -m pytest tests/notebooks -m notebook $(ARGS)
 
 faults:
 	@bash .ci/setup test

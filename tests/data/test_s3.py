@@ -1,7 +1,4 @@
-"""Exports in an S3-like store, which executors reach through fsspec's environment variables.
-
-Needs `s3fs` and `moto[server]`, which are no dependencies: skipped where they are not installed.
-"""
+"""Exports in an S3-like store, which executors reach through fsspec's environment variables."""
 
 import uuid
 from collections.abc import Iterator
@@ -13,8 +10,6 @@ import pytest
 import sparkwright as sw
 from sparkwright.data._minibatches._exported import find_export
 
-pytest.importorskip("s3fs")
-pytest.importorskip("moto.server")
 pytestmark = [
     pytest.mark.spark,
     # The server's own libraries warn.

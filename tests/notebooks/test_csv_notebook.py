@@ -13,6 +13,7 @@ import pytest
 from sparkwright.data import TableSchema
 from sparkwright_widgets._offline_html import outside_resources
 
+pytestmark = pytest.mark.notebook
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03_csv.ipynb"
 TUMOURS, TEST, PEOPLE = 569, 114, 442  # in scikit-learn's tables; a fifth is kept back
 

@@ -12,6 +12,7 @@ import pytest
 
 from sparkwright_widgets._offline_html import outside_resources
 
+pytestmark = pytest.mark.notebook
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "05_images.ipynb"
 TRAIN, TEST = 1_437, 360  # of scikit-learn's 1,797 digits every fifth is kept back
 

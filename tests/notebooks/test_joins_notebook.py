@@ -13,6 +13,7 @@ import pytest
 
 from sparkwright_widgets._offline_html import outside_resources
 
+pytestmark = pytest.mark.notebook
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "06_joins.ipynb"
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from sparkwright_widgets._offline_html import outside_resources
 
+pytestmark = pytest.mark.notebook
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "04_sequences.ipynb"
 
 
