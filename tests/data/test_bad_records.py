@@ -36,7 +36,7 @@ from sparkwright.data._records._sequence_file import ESCAPE, SequenceFileWriter
 from sparkwright.data._records._tf_example import FeatureSpec, feature_specs
 from sparkwright.data._records._tfrecord import framed
 from sparkwright.data._records._tfrecord_files import read_tfrecord
-from sparkwright.storage._files import StoredFile, list_files
+from sparkwright.storage._listing import StoredFile, list_files
 
 SYNC = bytes(range(100, 116))
 DATA = DataSet(np.arange(200, dtype=np.float32).reshape(50, 4), np.arange(50, dtype=np.int32))

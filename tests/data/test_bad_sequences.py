@@ -7,7 +7,7 @@ import pytest
 
 from sparkwright.data import Skipped
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._sequences._csv_steps import CsvFormat
+from sparkwright.data._sequences._csv_steps import StepFormat
 from sparkwright.data._sequences._sequence_options import completed, prepared
 from sparkwright.errors import ConfigurationError, DataError
 
@@ -16,7 +16,7 @@ GOOD = b"1,2\n3,4\n"
 
 def read(url: str, log: SkipLog, on_error: Any, **options: Any) -> list[Any]:
     formats = ("delimiter", "quote", "skip_lines", "header")
-    layout = CsvFormat(**{name: options.pop(name) for name in formats if name in options})
+    layout = StepFormat(**{name: options.pop(name) for name in formats if name in options})
     reader, pairs = prepared(url, layout=layout, on_error=on_error, **options)
     urls = [(file.url, None if other is None else other.url) for file, other in pairs]
     if not reader.length or reader.classes == "infer":
@@ -102,7 +102,7 @@ def test_a_bad_file_is_an_error_with_its_line_or_skipped_and_counted(
 def test_a_file_that_vanishes_is_named(tmp_path: Path) -> None:
     for name in "01":
         (tmp_path / f"{name}.csv").write_bytes(GOOD)
-    reader, pairs = prepared(str(tmp_path), layout=CsvFormat(), length=2)
+    reader, pairs = prepared(str(tmp_path), layout=StepFormat(), length=2)
     (tmp_path / "1.csv").unlink()
     urls = [(file.url, None) for file, _ in pairs]
     with pytest.raises(DataError, match=r"1\.csv does not exist"):
@@ -177,7 +177,7 @@ def test_files_that_do_not_pair_are_named(
     tmp_path: Path, features: list[str], labels: list[str], pair_by: Any, says: str
 ) -> None:
     with pytest.raises(DataError, match=says):
-        prepared(**pairs_of(tmp_path, features, labels), layout=CsvFormat(), pair_by=pair_by)
+        prepared(**pairs_of(tmp_path, features, labels), layout=StepFormat(), pair_by=pair_by)
 
 
 @pytest.mark.parametrize(
@@ -223,13 +223,13 @@ def test_values_that_are_all_the_same_are_no_classes(tmp_path: Path) -> None:
 
 def test_nothing_at_a_url_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        prepared(str(tmp_path / "nowhere"), layout=CsvFormat())
+        prepared(str(tmp_path / "nowhere"), layout=StepFormat())
     (tmp_path / "hollow").mkdir()
     with pytest.raises(DataError, match=r"none at .*hollow"):
-        prepared(str(tmp_path / "hollow"), layout=CsvFormat())
+        prepared(str(tmp_path / "hollow"), layout=StepFormat())
 
 
 def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "0.csv").write_bytes(b"a,b,a\n1,2,3\n")
     with pytest.raises(DataError, match=r"Received: a more than once"):
-        prepared(str(tmp_path), layout=CsvFormat(header=True))
+        prepared(str(tmp_path), layout=StepFormat(header=True))

@@ -14,7 +14,8 @@ import sparkwright as sw
 from sparkwright.data import FileBatch, ImageBatchLoader, read_file_batch, write_file_batches
 from sparkwright.data._images._file_batches import uri_of, uris_in, url_of
 from sparkwright.data._minibatches._loaders import MinibatchSource
-from sparkwright.storage._files import list_files, write_atomically
+from sparkwright.storage._files import write_atomically
+from sparkwright.storage._listing import list_files
 
 paths = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1).map(
     lambda text: f"/{text}"

@@ -16,7 +16,7 @@ from sparkwright.data._images._image_decoding import ImageOptions, decode, decod
 from sparkwright.data._images._images import fingerprint_of, image_reader
 from sparkwright.data._images._on_threads import on_threads
 from sparkwright.data._pieces import SkipLog
-from sparkwright.storage._files import list_files
+from sparkwright.storage._listing import list_files
 
 FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 OPTIONS: dict[str, Any] = {

@@ -19,7 +19,7 @@ from sparkwright.data._tables._arrow_files import open_arrow
 from sparkwright.data._tables._columnar import ColumnarSource
 from sparkwright.data._tables._parquet import open_parquet
 from sparkwright.data._tables._table_source import _datasets as datasets_of
-from sparkwright.storage._files import list_files
+from sparkwright.storage._listing import list_files
 
 ROWS = 500
 RNG = np.random.default_rng(11)

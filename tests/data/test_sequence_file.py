@@ -26,7 +26,7 @@ from sparkwright.data._records._record_lines import TextLines
 from sparkwright.data._records._sequence_file import ESCAPE, SequenceFileWriter
 from sparkwright.data._records._sequence_file_reader import SequenceFileReader
 from sparkwright.data._tables._csv_format import CsvFormat
-from sparkwright.storage._files import list_files
+from sparkwright.storage._listing import list_files
 
 Compression = Literal["record", "block"] | None
 COMPRESSIONS: list[Compression] = [None, "record", "block"]

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._sequences._csv_steps import CsvFormat
+from sparkwright.data._sequences._csv_steps import StepFormat
 from sparkwright.data._sequences._sequence_options import completed, prepared
 from sparkwright.data._sequences._sequence_pairs import natural_key
 
@@ -41,7 +41,7 @@ def texts(folder: Path, name: str, *contents: str) -> str:
 def read(url: str, **options: Any) -> DataSet:
     """What `from_csv_sequences` does, on this machine alone."""
     given = {o: options.pop(o) for o in ("delimiter", "skip_lines", "header") if o in options}
-    reader, pairs = prepared(url, layout=CsvFormat(**given), **options)
+    reader, pairs = prepared(url, layout=StepFormat(**given), **options)
     urls = [(file.url, None if other is None else other.url) for file, other in pairs]
     if not reader.length or reader.classes == "infer":
         reader = completed(reader, reader.survey(urls, "raise"), url)

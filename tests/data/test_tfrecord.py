@@ -26,7 +26,7 @@ from sparkwright.data._records._tf_example import (
 from sparkwright.data._records._tfrecord import compression_of, framed, masked_crc, read_frames
 from sparkwright.data._records._tfrecord_files import _kept_specs, read_tfrecord  # pyright: ignore[reportPrivateUsage]
 from sparkwright.data._records._tfrecord_writing import Layout, layout_from_json, merged_layout
-from sparkwright.storage._files import list_files
+from sparkwright.storage._listing import list_files
 
 PACK: dict[str | None, Any] = {None: bytes, "gzip": gzip.compress, "zlib": zlib.compress}
 

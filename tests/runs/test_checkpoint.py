@@ -31,7 +31,8 @@ from sparkwright.runs._checkpoint import (
 from sparkwright.runs._history import History
 from sparkwright.runs._protocol import Progress
 from sparkwright.storage._archive import read_archive, write_archive
-from sparkwright.storage._files import join, list_folder, open_to_read, read_bytes, write_atomically
+from sparkwright.storage._files import join, open_to_read, read_bytes, write_atomically
+from sparkwright.storage._listing import list_folder
 
 _NUMBERS = itertools.count()
 NAME_0 = "checkpoint-00000000.swc"

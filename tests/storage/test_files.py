@@ -9,18 +9,20 @@ import fsspec
 import pytest
 
 from sparkwright.storage._files import (
-    StoredFile,
+    absolute,
+    as_asked,
     exists,
     is_folder,
     join,
-    list_files,
-    list_folder,
+    move,
     open_to_read,
     read_bytes,
     remove,
     remove_tree,
     write_atomically,
+    write_bytes,
 )
+from sparkwright.storage._listing import StoredFile, list_files, list_folder
 
 _NUMBERS = itertools.count()
 
@@ -137,3 +139,74 @@ def test_files_are_listed_sorted_with_sizes_and_without_hidden_ones(folder: str)
         list_files(f"{folder}/nothing")
     with pytest.raises(FileNotFoundError, match=r"\*\.png"):
         list_files(f"{folder}/*.png")
+
+
+def test_a_pattern_leaves_hidden_files_out_unless_it_asks_for_them(folder: str) -> None:
+    for name in ("part-0.csv", "_SUCCESS", ".part-0.csv.crc", "_old/a.csv"):
+        put(f"{folder}/{name}")
+    assert below(list_files(f"{folder}/*")) == ["/part-0.csv"]
+    assert below(list_files(f"{folder}/_S*")) == ["/_SUCCESS"]
+    assert below(list_files(f"{folder}/**/*.csv")) == ["/part-0.csv"]
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_that_file(folder: str) -> None:
+    write_bytes(f"{folder}/data[1].csv", b"content")
+    assert below(list_files(f"{folder}/data[1].csv")) == ["/data[1].csv"]
+
+
+def test_files_are_named_in_the_form_of_the_url(folder: str) -> None:
+    put(f"{folder}/a.csv")
+    assert [file.url for file in list_files(folder)] == [f"{folder}/a.csv"]
+    assert absolute(f"{folder}/") == folder
+
+
+@pytest.mark.parametrize("url", ["hdfs://namenode:8020/data/a", "webhdfs://namenode:9870/data/a"])
+def test_a_host_stays_in_the_url(url: str) -> None:
+    class Cut:
+        """What Hadoop's file systems do: paths without scheme and host."""
+
+        protocol = "hdfs"
+
+        def unstrip_protocol(self, name: str) -> str:
+            return f"hdfs://{name}"
+
+    system: Any = Cut()
+    assert as_asked(system, url, "/data/a", "/data/a/b.csv") == f"{url}/b.csv"
+    assert as_asked(system, f"{url}/", "/data/a", "/data/a/b.csv") == f"{url}/b.csv"
+
+
+def test_a_file_moved_onto_itself_is_refused_and_stays(folder: str) -> None:
+    url = put(f"{folder}/a")
+    with pytest.raises(FileExistsError, match="another place"):
+        move(url, f"{folder}/../a folder/a" if "://" not in url else url)
+    assert read_bytes(url) == b"content"
+    move(url, f"{folder}/b")
+    assert not exists(url)
+    assert read_bytes(f"{folder}/b") == b"content"
+
+
+def test_a_move_names_the_file_that_is_at_fault(tmp_path: Path) -> None:
+    url = put(str(tmp_path / "a"))
+    put(str(tmp_path / "file"))
+    with pytest.raises(OSError, match=r"file/b could not be written"):
+        move(url, str(tmp_path / "file" / "b"))
+    with pytest.raises(FileNotFoundError, match=r"missing does not exist"):
+        move(str(tmp_path / "missing"), str(tmp_path / "c"))
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_store_that_cannot_rename_over_a_file_keeps_the_old_one_until_the_new_one_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = put(f"memory://files {next(_NUMBERS)}/file", b"old")
+    moved = fsspec.filesystem("memory").mv
+
+    def refuse_new(path1: str, path2: str, **options: Any) -> None:
+        if path1.endswith(".tmp"):
+            raise PermissionError("full")
+        moved(path1, path2, **options)
+
+    monkeypatch.setattr(fsspec.filesystem("memory"), "mv", refuse_new)
+    with pytest.raises(PermissionError, match="full"):
+        put(url, b"new")
+    assert read_bytes(url) == b"old"

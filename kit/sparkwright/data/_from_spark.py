@@ -156,8 +156,14 @@ def _column_array(batch: Any, name: str) -> Any:
                 f"arrays of column {name!r} must have one length. Received: from {lengths.min()} "
                 f"to {lengths.max()}."
             )
-        values = column.flatten().to_numpy(zero_copy_only=False)
-        array = values.reshape(len(column), -1)
+        values = column.flatten()
+        if values.null_count:
+            raise DataError(
+                f"arrays of column {name!r} must have no missing values. Received: "
+                f"{values.null_count} of them in {len(column)} rows. Fill them first "
+                "(`pyspark.sql.functions.transform` with `coalesce`)."
+            )
+        array = values.to_numpy(zero_copy_only=False).reshape(len(column), -1)
     else:
         array = column.to_numpy(zero_copy_only=False)
     return array.astype(np.float32) if array.dtype == np.float64 else array

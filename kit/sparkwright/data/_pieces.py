@@ -114,11 +114,15 @@ def from_pieces(
 def group_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
     """Consecutive indices in at most `groups` groups of about the same total size, none empty.
 
+    Where no size is above 0, groups are of about the same number.
+
     Example:
         >>> group_by_size([4, 1, 1, 2], 2)
         [[0], [1, 2, 3]]
     """
     found: list[list[int]] = []
+    if not any(sizes):
+        sizes = [1] * len(sizes)
     left, total = len(sizes), sum(sizes)
     done = 0
     for index, size in enumerate(sizes):

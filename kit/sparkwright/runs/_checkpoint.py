@@ -12,14 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkwright.errors import ConfigurationError, DataError, SparkwrightError
-from sparkwright.storage._files import (
-    is_folder,
-    join,
-    list_folder,
-    open_to_read,
-    remove,
-    write_atomically,
-)
+from sparkwright.storage._files import is_folder, join, open_to_read, remove, write_atomically
+from sparkwright.storage._listing import list_folder
 
 from ._checkpoint_format import Checkpoint as Checkpoint, decode, encode
 

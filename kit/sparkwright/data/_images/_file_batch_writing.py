@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import (
-    join,
-    list_files,
-    list_folder,
-    read_bytes,
-    remove,
-    write_atomically,
-)
+from sparkwright.storage._files import join, read_bytes, remove, write_atomically
+from sparkwright.storage._listing import list_files, list_folder
 
 from ._file_batches import ENTRIES, FileBatch, check_sizes, uri_of
 

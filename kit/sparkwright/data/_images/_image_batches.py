@@ -8,7 +8,8 @@ from sparkwright.data._dataset import DataSet
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError, SkipLog, check_on_error, from_pieces, group_by_size
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import list_files, open_to_read, read_bytes
+from sparkwright.storage._files import open_to_read, read_bytes
+from sparkwright.storage._listing import list_files
 
 from ._augmentation import Augmentation
 from ._file_batches import iterate, uris_in, url_of

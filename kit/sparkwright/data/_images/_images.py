@@ -10,7 +10,7 @@ import numpy as np
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError, check_on_error, from_pieces, group_by_size
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import StoredFile, list_files
+from sparkwright.storage._listing import StoredFile, list_files
 
 from ._augmentation import Augmentation
 from ._image_decoding import IMAGE_EXTENSIONS, ImageOptions

@@ -16,7 +16,7 @@ from sparkwright.data._sequences._sequences import check_partitions
 from sparkwright.data._tables._column_choice import in_order
 from sparkwright.data._wording import shortened
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import list_files
+from sparkwright.storage._listing import list_files
 
 from ._join_frames import column_types, joined_batches, opened
 from ._join_plan import Plan, planned

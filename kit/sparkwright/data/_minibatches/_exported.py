@@ -18,14 +18,13 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._files import (
     absolute,
     join,
-    list_entries,
-    list_files,
     read_bytes,
     remove,
     remove_empty_folder,
     remove_tree,
     write_bytes,
 )
+from sparkwright.storage._listing import list_entries, list_files
 
 from ._manifest import MANIFEST_NAME, Manifest
 

@@ -9,14 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import (
-    StoredFile,
-    absolute,
-    is_folder,
-    list_entries,
-    list_files,
-    read_bytes,
-)
+from sparkwright.storage._files import absolute, is_folder, read_bytes
+from sparkwright.storage._listing import StoredFile, list_entries, list_files
 
 from ._exported import ExportedDataSet, find_export
 from ._manifest import MANIFEST_NAME, Manifest

@@ -18,7 +18,8 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import StoredFile, join, list_files, open_to_read, write_atomically
+from sparkwright.storage._files import join, open_to_read, write_atomically
+from sparkwright.storage._listing import StoredFile, list_files
 
 from ._hadoop_types import LONG, hadoop_type
 from ._record_conversion import Decoders, decoder_of, out_of_order

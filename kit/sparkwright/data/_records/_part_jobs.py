@@ -12,14 +12,8 @@ from sparkwright.data._arrow import from_bytes, to_bytes
 from sparkwright.data._dataset import DataSet
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import (
-    absolute,
-    exists,
-    join,
-    list_entries,
-    remove_tree,
-    write_atomically,
-)
+from sparkwright.storage._files import absolute, exists, join, remove_tree, write_atomically
+from sparkwright.storage._listing import list_entries
 
 _DONE = "_SUCCESS"  # as Hadoop's jobs leave it; readers pass over names that start so
 

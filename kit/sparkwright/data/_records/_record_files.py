@@ -13,7 +13,8 @@ from sparkwright.data._pieces import OnError, SkipLog, check_on_error, from_piec
 from sparkwright.data._tables._csv_format import CsvFormat
 from sparkwright.data._tables._table_schema import TableSchema
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import StoredFile, list_files, open_to_read
+from sparkwright.storage._files import open_to_read
+from sparkwright.storage._listing import StoredFile, list_files
 
 from ._map_files import DATA, INDEX
 from ._record_conversion import Convert, Decoders, RecordConversion, check_functions, in_order

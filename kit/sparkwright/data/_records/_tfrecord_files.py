@@ -10,14 +10,8 @@ from sparkwright.data._dataset import DataSet
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError, SkipLog, check_on_error, from_pieces
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import (
-    StoredFile,
-    exists,
-    join,
-    list_files,
-    open_to_read,
-    read_bytes,
-)
+from sparkwright.storage._files import exists, join, open_to_read, read_bytes
+from sparkwright.storage._listing import StoredFile, list_files
 
 from ._record_conversion import Example, example_of, stacked, told
 from ._tf_example import (

@@ -26,7 +26,7 @@ class UnusableFile(Exception):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CsvFormat:
+class StepFormat:
     """How lines become columns.
 
     Attributes:
@@ -69,7 +69,7 @@ class CsvFormat:
                 f"`header` must be True or False. Received: header={self.header!r}."
             )
 
-    def of_file(self, url: str) -> "CsvFormat":
+    def of_file(self, url: str) -> "StepFormat":
         """This format with the names of the columns of `url`.
 
         Raises:
@@ -97,7 +97,7 @@ def _bad_option(option: str, value: Any) -> ConfigurationError:
     )
 
 
-def read_columns(url: str, layout: CsvFormat) -> dict[str, Array]:
+def read_columns(url: str, layout: StepFormat) -> dict[str, Array]:
     """The columns that `layout` wants from one file.
 
     Args:
@@ -151,7 +151,7 @@ def read_columns(url: str, layout: CsvFormat) -> dict[str, Array]:
     return {name: column.to_numpy() for name, column in columns.items()}
 
 
-def line_of(url: str, layout: CsvFormat, step: int) -> int:
+def line_of(url: str, layout: StepFormat, step: int) -> int:
     """The line, from 1, of a step of a file that has been read before."""
     rows = _rows(url, _content(url), layout)
     return next(line for number, (line, _) in enumerate(rows) if number == step)
@@ -169,7 +169,7 @@ def _nothing_in(url: str) -> UnusableFile:
     return UnusableFile("empty", f"a sequence must have a step at least. Received: none in {url}.")
 
 
-def _rows(url: str, content: bytes, layout: CsvFormat) -> Iterator[tuple[int, list[str]]]:
+def _rows(url: str, content: bytes, layout: StepFormat) -> Iterator[tuple[int, list[str]]]:
     """(line from 1, fields) of each line with something in it, below the header: the slow way."""
     try:
         text = content.decode("utf-8-sig")
@@ -202,7 +202,7 @@ def _rows(url: str, content: bytes, layout: CsvFormat) -> Iterator[tuple[int, li
         ) from None
 
 
-def _explained(url: str, content: bytes, layout: CsvFormat, otherwise: str) -> UnusableFile:
+def _explained(url: str, content: bytes, layout: StepFormat, otherwise: str) -> UnusableFile:
     """What is wrong in a file that Arrow refuses; `otherwise` where the slow way finds nothing."""
     try:
         return _first_fault(url, content, layout) or UnusableFile(
@@ -212,7 +212,7 @@ def _explained(url: str, content: bytes, layout: CsvFormat, otherwise: str) -> U
         return found
 
 
-def _first_fault(url: str, content: bytes, layout: CsvFormat) -> UnusableFile | None:
+def _first_fault(url: str, content: bytes, layout: StepFormat) -> UnusableFile | None:
     if layout.header:
         _, names = next(_rows(url, content, replace(layout, header=False)), (0, []))
         if names and tuple(names) != layout.names:
@@ -237,7 +237,7 @@ def _first_fault(url: str, content: bytes, layout: CsvFormat) -> UnusableFile | 
 
 
 def _faulty_field(
-    url: str, line: int, fields: dict[str, str], layout: CsvFormat
+    url: str, line: int, fields: dict[str, str], layout: StepFormat
 ) -> UnusableFile | None:
     for name in (*layout.numbers, *layout.texts):
         if fields[name] in _MISSING:

@@ -10,9 +10,9 @@ from sparkwright.data._pieces import OnError, check_on_error
 from sparkwright.data._tables._column_choice import in_order, select_columns
 from sparkwright.data._wording import shortened
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import StoredFile, list_files
+from sparkwright.storage._listing import StoredFile, list_files
 
-from ._csv_steps import CsvFormat, UnusableFile
+from ._csv_steps import StepFormat, UnusableFile
 from ._sequence_pairs import in_natural_order, paired
 from ._sequence_reader import SequenceReader, Survey
 
@@ -22,7 +22,7 @@ Pairs = list[tuple[StoredFile, StoredFile | None]]
 def prepared(
     url: str,
     *,
-    layout: CsvFormat,
+    layout: StepFormat,
     labels: Any = None,
     labels_url: str | None = None,
     pair_by: str = "name",
@@ -111,7 +111,7 @@ def _check_options(
 
 
 def _reader(
-    layout: CsvFormat,
+    layout: StepFormat,
     pairs: Sequence[tuple[StoredFile, StoredFile | None]],
     *,
     features: Any,
@@ -175,7 +175,7 @@ def _reader(
     )
 
 
-def _first_format(layout: CsvFormat, files: Sequence[StoredFile], on_error: OnError) -> CsvFormat:
+def _first_format(layout: StepFormat, files: Sequence[StoredFile], on_error: OnError) -> StepFormat:
     for file in files:
         try:
             return layout.of_file(file.url)

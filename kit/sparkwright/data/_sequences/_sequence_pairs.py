@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from sparkwright.errors import DataError
-from sparkwright.storage._files import StoredFile
+from sparkwright.storage._listing import StoredFile
 
 
 def in_natural_order(files: Iterable[StoredFile]) -> list[StoredFile]:

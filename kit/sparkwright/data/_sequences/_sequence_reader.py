@@ -12,7 +12,7 @@ from sparkwright.data._class_values import class_numbers, classes_text, one_hot 
 from sparkwright.data._dataset import Array, DataSet
 from sparkwright.data._pieces import OnError, SkipLog
 
-from ._csv_steps import CsvFormat, UnusableFile, line_of, matrix, read_columns
+from ._csv_steps import StepFormat, UnusableFile, line_of, matrix, read_columns
 
 Pair = tuple[str, str | None]  # URL of the features, and of the labels if they are elsewhere
 
@@ -36,8 +36,8 @@ class SequenceReader:
         masked: whether there are masks.
     """
 
-    features: CsvFormat
-    labels: CsvFormat | None
+    features: StepFormat
+    labels: StepFormat | None
     feature_names: tuple[str, ...]
     label_names: tuple[str, ...]
     flat: bool
@@ -123,7 +123,7 @@ class SequenceReader:
                 f"{steps} in {url}. Use a larger `length`, or `truncate=True`.",
             )
 
-    def _encoded(self, columns: dict[str, Array], url: str, layout: CsvFormat) -> Array:
+    def _encoded(self, columns: dict[str, Array], url: str, layout: StepFormat) -> Array:
         """Labels of all lines: numbers, class numbers, or texts while classes are collected."""
         if self.classes is None:
             values = matrix(columns, self.label_names)

@@ -10,9 +10,9 @@ from sparkwright.data._class_values import Classes
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError, from_pieces, group_by_size
 from sparkwright.errors import ConfigurationError
-from sparkwright.storage._files import StoredFile
+from sparkwright.storage._listing import StoredFile
 
-from ._csv_steps import CsvFormat
+from ._csv_steps import StepFormat
 from ._sequence_options import completed, prepared
 from ._sequence_reader import Pair, SequenceReader, Survey
 
@@ -88,7 +88,7 @@ def from_csv_sequences(
         url, labels=labels, labels_url=labels_url, pair_by=pair_by, label_per=label_per,
         classes=classes, one_hot=one_hot, features=features, align=align, length=length,
         truncate=truncate, on_error=on_error,
-        layout=CsvFormat(delimiter=delimiter, quote=quote, skip_lines=skip_lines, header=header),
+        layout=StepFormat(delimiter=delimiter, quote=quote, skip_lines=skip_lines, header=header),
     )  # fmt: skip
     check_partitions(partitions)
     sizes = [f.size_bytes + (0 if g is None else g.size_bytes) + 1024 for f, g in pairs]

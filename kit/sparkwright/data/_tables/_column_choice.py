@@ -1,5 +1,6 @@
 """What users say of columns (names, positions, ranges, classes to be found), made a schema."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -224,16 +225,20 @@ class ColumnChoice:
 
 
 def in_order(values: set[str]) -> tuple[str, ...]:
-    """Sorted as numbers if all are numbers, otherwise as text.
+    """Sorted as numbers if all are finite numbers, otherwise as text.
 
     Example:
         >>> in_order({"10", "9"}), in_order({"10", "9", "x"})
         (('9', '10'), ('10', '9', 'x'))
     """
     try:
-        return tuple(sorted(values, key=lambda value: (float(value), value)))
+        numbers = {value: float(value) for value in values}
     except ValueError:
         return tuple(sorted(values))
+    # NaN has no place in an order.
+    if not all(map(math.isfinite, numbers.values())):
+        return tuple(sorted(values))
+    return tuple(sorted(values, key=lambda value: (numbers[value], value)))
 
 
 def _is_infer(values: Any) -> bool:

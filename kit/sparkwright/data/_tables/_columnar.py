@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from sparkwright.data._pieces import SkipLog
 from sparkwright.errors import DataError
-from sparkwright.storage._files import StoredFile
+from sparkwright.storage._listing import StoredFile
 
 from ._table_schema import listed
 from ._tables import Fault, Mask, report

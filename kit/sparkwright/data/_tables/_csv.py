@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import StoredFile
+from sparkwright.storage._listing import StoredFile
 
 from ._column_choice import Classes, ColumnChoice, Columns
 from ._csv_blocks import CsvPiece, EmptyFileError, Head, opened, read_head
@@ -15,7 +15,7 @@ from ._csv_format import MISSING_VALUES, CsvFormat
 from ._csv_parse import CsvColumns
 from ._csv_read import CsvReader
 from ._table_schema import Missing, TableSchema, listed
-from ._table_source import LocalTable, check_no_choice, distribute, files_of, gather
+from ._table_source import LocalTable, Urls, check_no_choice, distribute, files_of, gather
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ _ENDINGS = tuple(f"{kind}{packed}" for kind in ("csv", "tsv", "txt") for packed 
 
 def from_csv(
     spark: "SparkSession",
-    urls: str | Sequence[str],
+    urls: Urls,
     *,
     features: Columns | Mapping[str, Columns] | None = None,
     labels: Columns | Mapping[str, Columns] | None = None,
@@ -116,7 +116,7 @@ def from_csv(
 
 
 def read_csv(
-    urls: str | Sequence[str],
+    urls: Urls,
     *,
     features: Columns | Mapping[str, Columns] | None = None,
     labels: Columns | Mapping[str, Columns] | None = None,
@@ -174,9 +174,7 @@ def read_csv(
 class CsvSource:
     """CSV files; their columns are those of the first that is not empty."""
 
-    def __init__(
-        self, urls: str | Sequence[str], form: CsvFormat, schema: TableSchema | None = None
-    ) -> None:
+    def __init__(self, urls: Urls, form: CsvFormat, schema: TableSchema | None = None) -> None:
         """List the files and read a first line.
 
         Args:

@@ -115,7 +115,9 @@ def records(
     blank = starts == ends
     spaced = np.flatnonzero(~blank & np.isin(data[np.minimum(starts, len(data) - 1)], _SPACES))
     for index in spaced.tolist():
-        blank[index] = not block[starts[index] : ends[index]].strip()
+        text = block[starts[index] : ends[index]]
+        # With tabs or spaces between fields, a line of them is a record of empty fields.
+        blank[index] = not text.strip() and delimiter not in text
     starts, ends = starts[~blank], ends[~blank]
     delimiters = np.flatnonzero(data == delimiter[0])
     fields = np.searchsorted(delimiters, ends) - np.searchsorted(delimiters, starts) + 1

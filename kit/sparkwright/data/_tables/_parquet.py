@@ -11,7 +11,7 @@ from sparkwright.storage._files import open_to_read
 from ._column_choice import Classes, ColumnChoice, Columns
 from ._columnar import ColumnarSource, OpenTable
 from ._table_schema import Missing, TableSchema
-from ._table_source import LocalTable, check_no_choice, distribute, files_of, gather
+from ._table_source import LocalTable, Urls, check_no_choice, distribute, files_of, gather
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ _BATCH_BYTES = 8 << 20
 
 def from_parquet(
     spark: "SparkSession",
-    urls: str | Sequence[str],
+    urls: Urls,
     *,
     features: Columns | Mapping[str, Columns] | None = None,
     labels: Columns | Mapping[str, Columns] | None = None,
@@ -79,7 +79,7 @@ def from_parquet(
 
 
 def read_parquet(
-    urls: str | Sequence[str],
+    urls: Urls,
     *,
     features: Columns | Mapping[str, Columns] | None = None,
     labels: Columns | Mapping[str, Columns] | None = None,

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,8 @@ from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError, SkipLog, check_on_error, from_pieces, group_by_size
 from sparkwright.data._skipped import Skipped
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import StoredFile, is_folder, list_files
+from sparkwright.storage._files import is_folder
+from sparkwright.storage._listing import StoredFile, list_files
 
 from ._column_choice import ColumnChoice
 from ._table_schema import TableSchema, listed
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 _MOST_VALUES = 10_000
 _PIECE_BYTES = 32 << 20
 _SMALLEST_PIECE_BYTES = 64 << 10
+
+
+# A file, a folder, a pattern, or several of these.
+Urls = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 class TableReader(Protocol):
@@ -75,21 +81,23 @@ class LocalTable:
     skipped: Skipped
 
 
-def files_of(urls: str | Sequence[str], extensions: Sequence[str]) -> list[StoredFile]:
+def files_of(urls: Urls, extensions: Sequence[str]) -> list[StoredFile]:
     """The files at some URLs, in their order; in folders, those with the endings only.
 
     Raises:
-        ConfigurationError: if `urls` is neither text nor several.
+        ConfigurationError: if `urls` is neither a path or URL nor several.
         FileNotFoundError: if there is nothing at one of them.
         DataError: if there is nothing of the kind.
     """
-    several: Any = [urls] if isinstance(urls, str) else urls
-    if not isinstance(several, list | tuple) or not all(isinstance(u, str) for u in several):  # pyright: ignore[reportUnknownVariableType]
+    given: Any = urls
+    several: list[Any] = list(given) if isinstance(given, list | tuple) else [given]  # pyright: ignore[reportUnknownArgumentType]
+    paths = [os.fspath(url) if isinstance(url, os.PathLike) else url for url in several]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if not all(isinstance(path, str) for path in paths):
         raise ConfigurationError(
             f"`urls` must be a path or URL, or a list of them. Received: urls={urls!r}."
         )
     found: list[StoredFile] = []
-    for url in list[str](several):
+    for url in paths:
         endings = extensions if is_folder(url) else None
         files = list_files(url, extensions=endings)
         if not files:
@@ -142,8 +150,6 @@ def distribute(
                 "schema": fixed.to_dict(),
                 "exact": is_exact,
                 "on_error": on_error,
-                "pieces": len(pieces),
-                "partitions": parallelism,
             },
         ),
         class_names=fixed.class_names,
@@ -199,12 +205,17 @@ def check_no_choice(choice: ColumnChoice, schema: TableSchema | None) -> None:
         )
     default = ColumnChoice()
     names = ("features", "labels", "classes", "one_hot", "categories", "weights", "missing")
-    given = [name for name in names if getattr(choice, name) is not getattr(default, name)]
+    given = [n for n in names if not _is_default(getattr(choice, n), getattr(default, n))]
     if given:
         raise ConfigurationError(
             f"`schema` settles {', '.join(f'`{name}`' for name in given)}. Received: both. Leave "
             "one out."
         )
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    # Arrays of positions do not compare as one.
+    return value is default or (isinstance(value, str) and value == default)
 
 
 def _fixed_schema(

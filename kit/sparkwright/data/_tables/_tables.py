@@ -71,7 +71,7 @@ class _Columns:
     def input(self, names: tuple[str, ...]) -> Array:
         schema = self._schema
         if len(names) == 1 and len(schema.shapes.get(names[0], ())) > 1:
-            return self._arrays(names[0])
+            return self._arrays(names[0], fill=True)
         widths = [schema.width(name) for name in names]
         matrix = np.empty((self._rows, sum(widths)), np.float32)
         at = 0
@@ -79,7 +79,8 @@ class _Columns:
             if name in schema.categories:
                 self._one_hot(name, matrix[:, at : at + width])
             elif name in schema.shapes:
-                matrix[:, at : at + width] = self._arrays(name).reshape(self._rows, width)
+                arrays_of = self._arrays(name, fill=True)
+                matrix[:, at : at + width] = arrays_of.reshape(self._rows, width)
             else:
                 self._fill_numbers(name, matrix[:, at], fill=True)
             at += width
@@ -91,7 +92,7 @@ class _Columns:
         names = schema.labels[output]
         if output not in schema.classes:
             if len(names) == 1 and names[0] in schema.shapes:
-                return self._arrays(names[0])
+                return self._arrays(names[0], fill=False)
             matrix = np.empty((self._rows, len(names)), np.float32)
             for index, name in enumerate(names):
                 self._fill_numbers(name, matrix[:, index], fill=False)
@@ -208,12 +209,18 @@ class _Columns:
             self._numbers[name] = numbers(self._column(name), name)
         return self._numbers[name]
 
-    def _arrays(self, name: str) -> Array:
-        """A column of arrays as (n, …) float32."""
+    def _arrays(self, name: str, *, fill: bool) -> Array:
+        """A column of arrays as (n, …) float32; missing values as `_fill_numbers` has them."""
         column, shape = self._column(name), self._schema.shapes[name]
-        values, faulty, missing = arrays(column, shape, name)
+        values, faulty, missing, absent = arrays(column, shape, name)
         with np.errstate(over="ignore", invalid="ignore"):
             found = values.astype(np.float32)
+        stand_in = self._schema.missing
+        if fill and not isinstance(stand_in, str):
+            found[absent] = stand_in
+            missing[:] = False
+        else:
+            faulty &= ~missing
         self._fault(
             "array of another shape",
             faulty,
@@ -319,8 +326,12 @@ def texts(column: Any, name: str) -> Any:
     return column.cast(pa.string()).dictionary_encode()
 
 
-def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask, Mask]:
-    """A column of lists or tensors as (n, …) numbers; which rows have another shape or nothing.
+def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask, Mask, Mask]:
+    """A column of lists or tensors as (n, …) numbers.
+
+    Returns:
+        The numbers, which rows have another shape, which rows lack some or all of their values,
+        and (n, …) which values are missing where the shape is right.
 
     Raises:
         DataError: if the innermost values are no numbers.
@@ -328,7 +339,8 @@ def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask,
     import pyarrow as pa
 
     rows = len(column)
-    missing = column.is_null().to_numpy(zero_copy_only=False)
+    nothing = column.is_null().to_numpy(zero_copy_only=False)
+    missing = nothing.copy()
     faulty = np.zeros(rows, np.bool_)
     levels = shape
     if isinstance(column.type, pa.FixedShapeTensorType):
@@ -357,16 +369,20 @@ def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask,
             lengths = np.where(level.is_null().to_numpy(zero_copy_only=False), 0, lengths)
         owners = np.repeat(owners, lengths)
         level = inner
+    faulty &= ~nothing
     values, absent = numbers(level, name)
     if absent is not None:
         missing[owners[absent]] = True
-    faulty &= ~missing
-    good = ~(faulty | missing)
-    found = np.zeros((rows, *shape), values.dtype if values.dtype.kind == "f" else np.float32)
+    good = ~(faulty | nothing)
+    gaps = np.zeros((rows, *shape), np.bool_)
+    gaps[nothing] = True
+    if absent is not None:
+        gaps[good] = absent[good[owners]].reshape(-1, *shape)
     if good.all():
-        return values.reshape(found.shape), faulty, missing
+        return values.reshape(gaps.shape), faulty, missing, gaps
+    found = np.zeros(gaps.shape, values.dtype if values.dtype.kind == "f" else np.float32)
     found[good] = values[good[owners]].reshape(-1, *shape)
-    return found, faulty, missing
+    return found, faulty, missing, gaps
 
 
 def report(
