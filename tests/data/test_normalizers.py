@@ -366,6 +366,17 @@ def test_columns_of_a_table_have_names(spark: Any, tmp_path: Any) -> None:
 
 
 @pytest.mark.spark
+def test_names_and_positions_of_columns_may_be_mixed(spark: Any, tmp_path: Any) -> None:
+    (tmp_path / "t.csv").write_text("age,income,size\n30,1000,1\n40,3000,2\n")
+    data = sw.data.from_csv(spark, str(tmp_path / "t.csv"))
+    normalizer = Standardize.fit(data, columns=["age", 2])
+    assert normalizer == Standardize.fit(data, columns=[0, 2])
+    assert normalizer == Standardize.fit(data, columns={F: ["age", -1]})
+    with pytest.raises(ConfigurationError, match=r"has 3 for 'features/features'"):
+        Standardize.fit(data, columns=["age", 3])
+
+
+@pytest.mark.spark
 def test_a_normalizer_is_part_of_the_fingerprint(spark: Any) -> None:
     data = sw.data.from_arrays(spark, table().features)
     data.fingerprint = "known"

@@ -101,8 +101,10 @@ def _by_position(columns: Columns, schema: Any) -> Columns:
         return columns
     names = {name: _names(schema, name) for name in getattr(schema, "features", ())}
     _places(chosen, [column for known in names.values() for column in known])
+    # A position is one of each input, as it is where no names are given.
+    numbers = [column for column in chosen if not isinstance(column, str)]
     found = {
-        name: [place for place, column in enumerate(known) if column in chosen]
+        name: [place for place, column in enumerate(known) if column in chosen] + numbers
         for name, known in names.items()
     }
     return {name: places for name, places in found.items() if places}
