@@ -34,7 +34,7 @@ def images() -> Iterator[Row]:
             ),
         }
         found: dict[str, list[float]] = {name: [] for name in ways}
-        _drained(sw.data.from_images(spark, f"{files}/class_0", size=SIZE), COUNT // 10)
+        _drained(sw.data.from_images(spark, f"{files}/class_0", size=SIZE, label=None), COUNT // 10)
         of_a_tenth_mib = _largest_python_worker_mib()
         for way in ways.values():
             way()  # starts TensorFlow

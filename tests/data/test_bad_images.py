@@ -15,13 +15,8 @@ from PIL import Image
 from tests.data.pictures import encoded, folder_of_classes, pixels, write
 
 import sparkwright as sw
-from sparkwright.data import (
-    MaskFile,
-    PatternLabel,
-    _file_batches as format_of_batches,
-    read_file_batch,
-    write_file_batches,
-)
+from sparkwright.data import MaskFile, PatternLabel, read_file_batch, write_file_batches
+from sparkwright.data._images import _file_batches as format_of_batches
 from sparkwright.data._images._image_batches import _images_of  # pyright: ignore[reportPrivateUsage]
 from sparkwright.data._images._images import image_reader
 from sparkwright.data._pieces import SkipLog
@@ -171,7 +166,11 @@ LABELS: dict[str, tuple[dict[str, Any], str, str]] = {
         "no label", "group",
     ),
     "a name that is no class": (
-        {"label": PatternLabel(pattern="_"), "classes": ["good"]}, "unknown class", "'bad'",
+        {"label": PatternLabel(pattern=r"\w+", group=0), "classes": ["good"]},
+        "unknown class", "'bad'",
+    ),
+    "name that the pattern does not split": (
+        {"label": PatternLabel(pattern="oo"), "classes": ["g"]}, "no label", "is not in the name",
     ),
     "a function that fails": ({"label": fails}, "no label", "KeyError: 'bad'"),
     "a function that returns nothing": ({"label": nothing}, "no label", "None for"),
@@ -350,6 +349,16 @@ def test_nothing_to_read_or_to_pack_is_an_error(tmp_path: Path) -> None:
     for call in (sw.data.from_images, sw.data.from_image_batches):
         with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
             call(none, str(tmp_path / "nowhere"), size=(8, 8))
+
+
+def test_a_flat_folder_is_refused_with_a_hint_at_the_pattern(tmp_path: Path) -> None:
+    none: Any = None
+    for name in ("cat_0.png", "dog_0.png"):
+        write(tmp_path / name, pixels(0))
+    with pytest.raises(sw.DataError, match=r"only .*PatternLabel\(pattern=\"_\"\)"):
+        sw.data.from_images(none, str(tmp_path), size=(8, 8))
+    with pytest.raises(sw.DataError, match="the pattern is not in the name"):
+        sw.data.from_images(none, str(tmp_path), size=(8, 8), label=PatternLabel(pattern="-"))
 
 
 def test_batches_hold_no_masks() -> None:

@@ -13,10 +13,10 @@ from sparkwright.data._images._image_labels import (
     UnusableItem,
     check_classes,
     check_label,
-    collect_classes,
     found_label,
     stem,
 )
+from sparkwright.data._images._path_classes import check_found_classes, collect_classes
 
 names = st.text(st.characters(exclude_characters="/", codec="utf-8"), min_size=1, max_size=12)
 
@@ -61,6 +61,23 @@ def test_a_name_without_the_label_is_named(label: PatternLabel) -> None:
     with pytest.raises(UnusableItem, match=r"/d/cat_17\.jpg") as caught:
         label.of("/d/cat_17.jpg")
     assert caught.value.reason == "no label"
+
+
+@pytest.mark.parametrize("position", [0, -1])
+def test_a_name_without_the_pattern_is_no_class_of_its_own(position: int) -> None:
+    label = PatternLabel(pattern="-", position=position)
+    with pytest.raises(UnusableItem, match="the pattern is not in the name") as caught:
+        label.of("/d/cat_0.jpg")
+    assert caught.value.reason == "no label"
+    assert collect_classes(label, ["/d/cat_0.jpg", "/d/dog_0.jpg"]) == ()
+
+
+def test_paths_that_tell_fewer_than_two_classes_are_refused_with_a_hint() -> None:
+    with pytest.raises(sw.DataError, match=r"only 'd'.*PatternLabel\(pattern=\"_\"\)"):
+        check_found_classes(("d",), "parent", "/d", "/d/cat_0.jpg")
+    with pytest.raises(sw.DataError, match=r"not in the name.*`classes=\[…\]`"):
+        check_found_classes((), PatternLabel(pattern="-"), "/d", "/d/cat_0.jpg")
+    check_found_classes(("cat", "dog"), "parent", "/d", "/d/cat/0.jpg")
 
 
 @pytest.mark.parametrize(
@@ -172,9 +189,9 @@ def test_labels_come_from_what_can_tell_them(label: Any) -> None:
         check_label(label)
 
 
-@pytest.mark.parametrize("classes", ["cat", [], ["cat", "cat"], [1, 2], [""]])
+@pytest.mark.parametrize("classes", ["cat", [], ["cat", "cat"], [1, 2], [""], 2, True])
 def test_classes_are_different_names(classes: Any) -> None:
-    with pytest.raises(sw.ConfigurationError, match="list of different names"):
+    with pytest.raises(sw.ConfigurationError, match=r"list of (different|the) names"):
         check_classes(classes, label="parent", one_hot=False)
 
 

@@ -13,9 +13,10 @@ from sparkwright.storage._listing import list_files
 
 from ._augmentation import Augmentation
 from ._file_batches import iterate, uris_in, url_of
-from ._image_labels import Label, MaskFile, collect_classes, is_in_path
+from ._image_labels import Label, MaskFile, is_in_path
 from ._image_reader import EncodedImage, ImageReader
 from ._images import class_names_of, fingerprint_of, image_reader, partition_count
+from ._path_classes import check_found_classes, collect_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +67,8 @@ def from_image_batches(
 
     Raises:
         ConfigurationError: if an option cannot be meant.
-        DataError: if there is no archive; later, on executors, if a file cannot be used.
+        DataError: if there is no archive, or if URLs are to tell the classes and there are fewer
+            than two; later, on executors, if a file cannot be used.
         FileNotFoundError: if there is nothing at `url`.
     """
     reader = _batch_reader(
@@ -94,7 +96,10 @@ def from_image_batches(
     groups = group_by_size(sizes, wanted)
     pieces = [[files[i].url for i in group] for group in groups]
     if reader.encoder.classes is None and is_in_path(label):
-        reader = reader.with_classes(_classes_in(spark, pieces, label))
+        found, example = _classes_in(spark, pieces, label)
+        if example:  # otherwise no archive can be read: its reader says why
+            check_found_classes(found, label, url, example)
+        reader = reader.with_classes(found)
     return from_pieces(
         spark,
         pieces,
@@ -207,21 +212,25 @@ def _batch_reader(*, label: Label, **options: Any) -> ImageReader:
 
 def _classes_in(
     spark: "SparkSession", pieces: Sequence[Sequence[str]], label: Label
-) -> tuple[str, ...]:
-    """All labels of all archives, told by their indices."""
+) -> tuple[tuple[str, ...], str]:
+    """All labels of all archives, told by their indices; and the URL of an image, if any."""
     from sparkwright.spark._jobs import run_job
 
-    def labels_of(urls: Sequence[str]) -> set[str]:
+    def labels_of(urls: Sequence[str]) -> tuple[set[str], str]:
         found: set[str] = set()
+        example = ""
         for url in urls:
             try:
                 with open_to_read(url) as file:
                     uris = uris_in(file, url)
             except (OSError, DataError):
                 continue  # reported when the images are read
-            found.update(collect_classes(label, map(url_of, uris)))
-        return found
+            originals = [url_of(uri) for uri in uris]
+            found.update(collect_classes(label, originals))
+            example = example or next(iter(originals), "")
+        return found, example
 
     rdd = spark.sparkContext.parallelize(list(pieces), len(pieces)).map(labels_of)
     found = run_job(spark, rdd.collect, description="collect classes")
-    return tuple(sorted(set[str]().union(*found)))
+    names = set[str]().union(*(names for names, _ in found))
+    return tuple(sorted(names)), next((example for _, example in found if example), "")

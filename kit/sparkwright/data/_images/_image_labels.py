@@ -79,13 +79,16 @@ class PatternLabel:
             found = match[self.group] if match else None
         else:
             parts = re.split(self.pattern, name)
-            here = -len(parts) <= self.position < len(parts)
+            # One part: the pattern is not in the name, and the whole name is nobody's class.
+            here = len(parts) > 1 and -len(parts) <= self.position < len(parts)
             found = parts[self.position] if here else None
         if not found:
+            there = re.search(self.pattern, name) is not None
+            why = "it has no such part" if there else "the pattern is not in the name"
             raise UnusableItem(
                 "no label",
-                f"the name of each image must hold its label. Received: {url} with {self}. Rename "
-                "the file, or change the pattern.",
+                f"the name of each image must hold its label. Received: {url} with {self}; {why}. "
+                "Rename the file, or change the pattern.",
             )
         return found
 
@@ -182,22 +185,6 @@ def found_label(label: Label, url: str) -> Any:
     return found
 
 
-def collect_classes(label: Label, urls: Iterable[str]) -> tuple[str, ...]:
-    """All labels that the URLs name, sorted; URLs without one are left for the reader to report.
-
-    Example:
-        >>> collect_classes("parent", ["/a/dog/1.png", "/a/cat/1.png", "/a/cat/2.png"])
-        ('cat', 'dog')
-    """
-    found: set[str] = set()
-    for url in urls:
-        try:
-            found.add(found_label(label, url))
-        except UnusableItem:
-            continue
-    return tuple(sorted(found))
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabelEncoder:
     """Makes numbers of labels.
@@ -282,6 +269,11 @@ def check_classes(
     """
     known = None
     if classes is not None:
+        if not isinstance(classes, Iterable):
+            raise ConfigurationError(
+                '`classes` must be a list of the names, as ["cat", "dog"], or None: those that '
+                f"the paths tell. Received: classes={classes!r}."
+            )
         known = (classes,) if isinstance(classes, str) else tuple(classes)
         texts = all(isinstance(name, str) and name for name in known)
         if isinstance(classes, str) or not known or not texts or len(set(known)) < len(known):

@@ -21,10 +21,10 @@ from ._image_labels import (
     PatternLabel,
     check_classes,
     check_label,
-    collect_classes,
     is_in_path,
 )
 from ._image_reader import ImageReader
+from ._path_classes import check_found_classes, collect_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,7 +87,8 @@ def from_images(
 
     Raises:
         ConfigurationError: if an option cannot be meant.
-        DataError: if there is no image; later, on executors, if a file cannot be used.
+        DataError: if there is no image, or if paths are to tell the classes and there are fewer
+            than two; later, on executors, if a file cannot be used.
         FileNotFoundError: if there is nothing at `url`.
     """
     reader = image_reader(
@@ -112,7 +113,9 @@ def from_images(
             f"the extensions {', '.join(extensions)}."
         )
     if reader.encoder.classes is None and is_in_path(label):
-        reader = reader.with_classes(collect_classes(label, (file.url for file in files)))
+        found = collect_classes(label, (file.url for file in files))
+        check_found_classes(found, label, url, files[0].url)
+        reader = reader.with_classes(found)
     if seed is not None:
         files = [files[i] for i in np.random.default_rng(seed).permutation(len(files))]
     sizes = [file.size_bytes for file in files]
