@@ -1,12 +1,13 @@
 """Files and options that no sequence can be made of: each error says what and where."""
 
+import gzip
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sparkwright.data import Skipped
-from sparkwright.data._pieces import SkipLog
+from sparkwright.data import Skipped, from_csv_sequences
+from sparkwright.data._pieces import SkipLog, from_pieces
 from sparkwright.data._sequences._csv_steps import StepFormat
 from sparkwright.data._sequences._sequence_options import completed, prepared
 from sparkwright.errors import ConfigurationError, DataError
@@ -33,6 +34,16 @@ CASES: dict[str, tuple[bytes, dict[str, Any], str, str]] = {
     "a megabyte": (b"1," + b"x" * 10**6 + b"\n", {}, "not CSV", r"field larger than .*line 1"),
     "missing": (b"1,2\n3,\n", {}, "missing value", r"'' in column 'f1' of .*1\.csv, line 2"),
     "NaN": (b"1,NaN\n", {}, "missing value", r"'NaN' in column 'f1' .*line 1"),
+    **{
+        f"{text} for a number": (
+            f"1,2\n3,{text}\n".encode(), {}, reason, rf"'{text}' in .*1\.csv, line 2",
+        )
+        for text, reason in (
+            ("NAN", "missing value"), ("Nan", "missing value"), ("-nan", "missing value"),
+            ("1e400", "not finite"), ("1e39", "not finite"), ("-inf", "not finite"),
+            ("Infinity", "not finite"),
+        )
+    },
     "null": (b"null,1\n", {}, "missing value", r"'null' in column 'f0' .*line 1"),
     "too few": (b"1,2\n3\n", {}, "wrong number of columns", r"Received: 1 in .*1\.csv, line 2"),
     "too many": (b"1,2,3\n", {}, "wrong number of columns", r"Received: 3 in .*1\.csv, line 1"),
@@ -57,7 +68,7 @@ CASES: dict[str, tuple[bytes, dict[str, Any], str, str]] = {
     ),
     "negative class": (b"1,-1\n", {"labels": 1, "classes": 9}, "no such class", r"-1\.0 .*line 1"),
     "half a class": (b"1,1.5\n", {"labels": 1, "classes": 9}, "no such class", r"1\.5 .*line 1"),
-    "infinite class": (b"1,inf\n", {"labels": 1, "classes": 9}, "no such class", r"inf .*line 1"),
+    "infinite class": (b"1,inf\n", {"labels": 1, "classes": 9}, "not finite", r"'inf' in .*line 1"),
     "unknown class": (
         b"1,2\n1,z\n", {"labels": 1, "classes": ["2", "4", "6"]}, "no such class",
         r"one of '2', '4', '6'\. Received: z in .*1\.csv, line 2",
@@ -157,19 +168,20 @@ def test_an_option_that_cannot_be_meant_so_is_refused(
 def pairs_of(folder: Path, features: list[str], labels: list[str]) -> dict[str, Any]:
     for name, files in (("x", features), ("y", labels)):
         for file in files:
-            (folder / name / file).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name / file).write_bytes(b"1\n2\n")
+            path = folder / name / f"{file}.csv"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"1\n2\n")
     return {"url": str(folder / "x"), "labels_url": str(folder / "y")}
 
 
 @pytest.mark.parametrize(
     ("features", "labels", "pair_by", "says"),
     [
-        (["a", "b", "c"], ["a", "c"], "name", r"no labels for .*x/b"),
-        (["a"], ["a", "b"], "name", r"no features for .*y/b"),
-        (["1/a", "2/a"], ["a"], "name", r"x/1/a and .*x/2/a"),
-        (["a", "b", "c"], ["d", "e"], "order", r"3 with features, 2 with labels.*x/c\."),
-        (["a"], ["d", "e"], "order", r"1 with features, 2 with labels.*y/e\."),
+        (["a", "b", "c"], ["a", "c"], "name", r"no labels for .*x/b\.csv"),
+        (["a"], ["a", "b"], "name", r"no features for .*y/b\.csv"),
+        (["1/a", "2/a"], ["a"], "name", r"x/1/a\.csv and .*x/2/a\.csv"),
+        (["a", "b", "c"], ["d", "e"], "order", r"3 with features, 2 with labels.*x/c\.csv"),
+        (["a"], ["d", "e"], "order", r"1 with features, 2 with labels.*y/e\.csv"),
     ],
     ids=["no label", "no features", "a name twice", "order: too few", "order: too many"],
 )
@@ -194,7 +206,7 @@ def test_files_that_do_not_pair_are_named(
 def test_bad_labels_in_files_of_their_own_are_named(
     tmp_path: Path, content: bytes, options: dict[str, Any], reason: str, says: str
 ) -> None:
-    urls = pairs_of(tmp_path, ["0.csv", "a.csv"], ["0.csv", "a.csv"])
+    urls = pairs_of(tmp_path, ["0", "a"], ["0", "a"])
     (tmp_path / "y" / "a.csv").write_bytes(content)
     if options.get("label_per"):
         (tmp_path / "y" / "0.csv").write_bytes(b"1\n")
@@ -225,8 +237,45 @@ def test_nothing_at_a_url_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         prepared(str(tmp_path / "nowhere"), layout=StepFormat())
     (tmp_path / "hollow").mkdir()
-    with pytest.raises(DataError, match=r"none at .*hollow"):
+    with pytest.raises(DataError, match=r"end in .*csv.*\. Received: .*hollow"):
         prepared(str(tmp_path / "hollow"), layout=StepFormat())
+
+
+@pytest.mark.parametrize(
+    ("ending", "content", "reason"),
+    [
+        ("gz", GOOD, "unreadable"),
+        ("gz", gzip.compress(GOOD * 99)[:-12], "unreadable"),
+        ("bz2", GOOD, "unreadable"),
+        ("zst", GOOD, "unreadable"),
+        ("gz", gzip.compress(b"\n" * 2000), "too large"),
+        ("gz", gzip.compress(b"1,2\n3,x\n"), "not a number"),
+        ("gz", gzip.compress(b""), "empty"),
+        ("gz", b"", "empty"),
+    ],
+    ids=["gz", "cut", "bz2", "zst", "too large", "line", "nothing packed", "nothing"],
+)
+def test_a_packed_file_that_cannot_be_used_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, content: bytes, reason: str
+) -> None:
+    monkeypatch.setattr("sparkwright.data._sequences._csv_steps.LONGEST_BYTES", 1000)
+    (tmp_path / "0.csv").write_bytes(GOOD)
+    (tmp_path / f"1.csv.{ending}").write_bytes(content)
+    with pytest.raises(DataError, match=rf"1\.csv\.{ending}"):
+        read(str(tmp_path), SkipLog("raise"), "raise")
+    log = SkipLog("skip")
+    assert sum(map(len, read(str(tmp_path), log, "skip"))) == 1
+    assert log.skipped.counts == {reason: 1}
+
+
+@pytest.mark.parametrize("partitions", [0, -1, 2.5, "2", True], ids=repr)
+def test_partitions_that_are_no_count_are_refused(tmp_path: Path, partitions: Any) -> None:
+    spark: Any = None
+    (tmp_path / "0.csv").write_bytes(GOOD)
+    with pytest.raises(ConfigurationError, match=f"partitions={partitions!r}"):
+        from_csv_sequences(spark, str(tmp_path), partitions=partitions)
+    with pytest.raises(ConfigurationError, match=f"partitions={partitions!r}"):
+        from_pieces(spark, [1], lambda *_: [], sizes=[1], partitions=partitions)
 
 
 def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:

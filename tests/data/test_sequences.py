@@ -1,20 +1,25 @@
 """One CSV file a sequence: what becomes of it equals pandas and NumPy, exactly."""
 
+import bz2
+import gzip
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet
+from sparkwright.data._class_values import found_text
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._sequences._csv_steps import StepFormat
 from sparkwright.data._sequences._sequence_options import completed, prepared
 from sparkwright.data._sequences._sequence_pairs import natural_key
+from sparkwright.data._sequences._sequence_reader import Survey
 
 LENGTHS = (3, 5, 2, 4)
 
@@ -247,6 +252,40 @@ def test_files_pair_by_name_in_natural_order(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.features["features"], padded(arrays, 5))
 
 
+def test_packed_files_are_unpacked_and_pair_with_files_that_are_not(tmp_path: Path) -> None:
+    url, arrays = written(tmp_path, "x")
+    labels_url, labels = written(tmp_path, "y", columns=1, seed=1)
+    for name, pack in ((8, gzip.compress), (9, bz2.compress)):
+        path = Path(url, f"{name}.csv")
+        path.with_suffix(".csv.gz" if name == 8 else ".csv.bz2").write_bytes(
+            pack(path.read_bytes())
+        )
+        path.unlink()
+    path = Path(url, "10.csv")
+    with pa.CompressedOutputStream(str(path) + ".zst", "zstd") as stream:
+        stream.write(path.read_bytes())
+    path.unlink()
+    found = read(url, labels_url=labels_url)
+    np.testing.assert_array_equal(found.features["features"], padded(arrays, 5))
+    np.testing.assert_array_equal(found.labels["labels"], padded([a[:, 0] for a in labels], 5))
+
+
+def test_other_files_of_a_folder_are_left_alone(tmp_path: Path) -> None:
+    url, arrays = written(tmp_path, "x")
+    Path(url, "README.md").write_text("All of these are charts.")
+    np.testing.assert_array_equal(read(url).features["features"], padded(arrays, 5))
+
+
+def test_a_survey_of_classes_stops_where_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sparkwright.data._class_values.MOST_CLASSES", 5)
+    parts = [Survey(classes=frozenset(f"{i}{j}" for j in range(4))) for i in range(9)]
+    assert len(sum(parts, Survey()).classes) == 6
+    assert len((parts[0] + Survey()).classes) == 4
+    assert found_text([str(i) for i in range(6)]) == "more than 5, 0, 1, 2, 3, 4, 5"
+
+
 @given(st.lists(st.integers(0, 10**12), unique=True))
 def test_natural_order_counts(numbers: list[int]) -> None:
     names = [f"part{number}.csv" for number in numbers]
@@ -264,6 +303,6 @@ def test_however_many_go_at_once_the_examples_are_the_same(
 ) -> None:
     url, arrays = written(tmp_path_factory.mktemp("some"), "x", lengths, columns=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sparkwright.data._sequence_reader.CHUNK_BYTES", at_once)
+        patch.setattr("sparkwright.data._sequences._sequence_reader.CHUNK_BYTES", at_once)
         found = read(url)
     np.testing.assert_array_equal(found.features["features"], padded(arrays, max(lengths)))

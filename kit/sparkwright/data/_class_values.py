@@ -1,6 +1,7 @@
 """Values that mean classes: to class numbers and one-hot vectors, or told what is wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from heapq import nsmallest
 from typing import Any, Literal
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from sparkwright.errors import ConfigurationError
 
 from ._dataset import Array
+from ._wording import clipped
 
 Classes = int | Sequence[str] | Literal["infer"]
 MOST_CLASSES = 100_000
@@ -64,6 +66,24 @@ def one_hot(numbers: Array, classes: int) -> Array:
     hot = np.zeros((*numbers.shape, classes), np.float32)
     np.put_along_axis(hot, numbers[..., None].astype(np.int64), 1, axis=-1)
     return hot
+
+
+def together(found: Iterable[Iterable[str]]) -> frozenset[str]:
+    """All values of `found`; of more than `MOST_CLASSES`, one more than these: enough to tell."""
+    values: set[str] = set()
+    for some in found:
+        for value in some:
+            if len(values) > MOST_CLASSES:
+                return frozenset(values)
+            values.add(value)
+    return frozenset(values)
+
+
+def found_text(values: Collection[str]) -> str:
+    """How many values there are and the first few, for a message; `values` as of `together`."""
+    count = f"{len(values)}" if len(values) <= MOST_CLASSES else f"more than {MOST_CLASSES:,}"
+    names = ", ".join(clipped(value) for value in nsmallest(10, values))
+    return f"{count}, {names}{', …' if len(values) > 10 else ''}"
 
 
 def classes_text(classes: int | Sequence[str]) -> str:

@@ -69,6 +69,21 @@ def check_on_error(on_error: str) -> None:
         )
 
 
+def check_partitions(partitions: Any) -> None:
+    """Refuse anything but a count, or None.
+
+    Raises:
+        ConfigurationError: naming the option.
+    """
+    if partitions is None:
+        return
+    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
+        raise ConfigurationError(
+            "`partitions` must be an integer of at least 1, or None. "
+            f"Received: partitions={partitions!r}."
+        )
+
+
 def from_pieces(
     spark: "SparkSession",
     pieces: Sequence[Any],
@@ -94,10 +109,7 @@ def from_pieces(
         class_names: output name -> names of its classes.
     """
     check_on_error(on_error)
-    if partitions is not None and partitions < 1:
-        raise ConfigurationError(
-            f"`partitions` must be at least 1. Received: partitions={partitions}."
-        )
+    check_partitions(partitions)
     context = spark.sparkContext
     wanted = partitions or max(context.defaultParallelism, -(-sum(sizes) // _PARTITION_BYTES))
     groups = [[pieces[i] for i in group] for group in group_by_size(sizes, wanted)]
@@ -144,6 +156,11 @@ class SkipTracker:
         self.done: Any = context.accumulator({}, _by_partition())
         self.rdd: RDD[bytes] | None = None
 
+    def so_far(self) -> Skipped:
+        """The sum over the partitions that have been read to their end."""
+        found: dict[int, Skipped] = self.done.value
+        return sum((found[index] for index in sorted(found)), Skipped())
+
     def total(self, spark: "SparkSession") -> Skipped:
         """The sum over all partitions; a Spark job if some have not been read to their end yet."""
         from sparkwright.spark._jobs import run_job
@@ -154,8 +171,7 @@ class SkipTracker:
             run_job(
                 spark, lambda: rdd.foreachPartition(_drain), description="count what is skipped"
             )
-        found: dict[int, Skipped] = self.done.value
-        return sum((found[index] for index in sorted(found)), Skipped())
+        return self.so_far()
 
 
 def _by_partition() -> Any:

@@ -11,8 +11,13 @@ from sparkwright.data._arrow import to_bytes
 from sparkwright.data._chunks import joined_chunks
 from sparkwright.data._class_values import MOST_CLASSES
 from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._pieces import OnError, SkipLog, SkipTracker, check_on_error
-from sparkwright.data._sequences._sequences import check_partitions
+from sparkwright.data._pieces import (
+    OnError,
+    SkipLog,
+    SkipTracker,
+    check_on_error,
+    check_partitions,
+)
 from sparkwright.data._tables._column_choice import in_order
 from sparkwright.data._wording import shortened
 from sparkwright.errors import ConfigurationError, DataError

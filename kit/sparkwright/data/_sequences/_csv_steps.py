@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from sparkwright.data._dataset import Array
+from sparkwright.data._tables._csv_format import compression_of
 from sparkwright.data._wording import clipped, shortened
 from sparkwright.errors import ConfigurationError
 from sparkwright.storage._files import read_bytes
 
+LONGEST_BYTES = 1 << 30  # of the text of a packed file
+_UNPACKED_BYTES = 4 << 20
 _MISSING = ("", "NA", "NaN", "nan", "null", "NULL", "None")
 
 
@@ -148,7 +151,11 @@ def read_columns(url: str, layout: StepFormat) -> dict[str, Array]:
     columns = {name: table.column(name) for name in wanted}
     if any(column.null_count for column in columns.values()):
         raise _explained(url, content, layout, "a value is missing")
-    return {name: column.to_numpy() for name, column in columns.items()}
+    arrays: dict[str, Array] = {name: column.to_numpy() for name, column in columns.items()}
+    # Arrow takes "NAN", "Infinity" and "1e400" for numbers.
+    if not all(np.isfinite(arrays[name]).all() for name in layout.numbers):
+        raise _explained(url, content, layout, "a number is not finite")
+    return arrays
 
 
 def line_of(url: str, layout: StepFormat, step: int) -> int:
@@ -158,11 +165,40 @@ def line_of(url: str, layout: StepFormat, step: int) -> int:
 
 
 def _content(url: str) -> bytes:
+    """The text of a file, unpacked."""
     try:
-        return read_bytes(url)
+        content = read_bytes(url)
     except OSError as error:
         message = f"each sequence must be a file that can be read. Received: {error}"
         raise UnusableFile("unreadable", message) from None
+    codec = compression_of(url)
+    return content if codec is None or not content else _unpacked(content, codec, url)
+
+
+def _unpacked(content: bytes, codec: str, url: str) -> bytes:
+    import pyarrow as pa
+
+    blocks: list[bytes] = []
+    size_bytes = 0
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(content), codec) as stream:
+            while block := stream.read(_UNPACKED_BYTES):
+                blocks.append(block)
+                size_bytes += len(block)
+                # A few packed megabytes may hold a terabyte of zeros.
+                if size_bytes > LONGEST_BYTES:
+                    raise UnusableFile(
+                        "too large",
+                        f"a packed file must hold at most {LONGEST_BYTES:,} bytes. Received: more "
+                        f"in {url}.",
+                    )
+    except OSError as error:
+        raise UnusableFile(
+            "unreadable",
+            f"a file that ends in .{url.rpartition('.')[2]} must be packed so. Received: "
+            f"{clipped(str(error), limit=200)} of {url}.",
+        ) from None
+    return b"".join(blocks)
 
 
 def _nothing_in(url: str) -> UnusableFile:
@@ -246,22 +282,34 @@ def _faulty_field(
                 f"a sequence must have no missing values. Received: {fields[name]!r} in column "
                 f"{clipped(name)!r} of {url}, line {line}.",
             )
-        if name in layout.numbers and not _is_number(fields[name]):
+        if name not in layout.numbers:
+            continue
+        number = _number(fields[name])
+        if number is None:
             return UnusableFile(
                 "not a number",
                 f"column {clipped(name)!r} must hold numbers. Received: "
                 f"{clipped(fields[name])!r} in {url}, line {line}. Or leave it out of "
                 "`features` and `labels`.",
             )
+        if not np.isfinite(number):
+            return UnusableFile(
+                "missing value" if np.isnan(number) else "not finite",
+                f"column {clipped(name)!r} must hold finite numbers within float32. Received: "
+                f"{clipped(fields[name])!r} in {url}, line {line}.",
+            )
     return None
 
 
-def _is_number(text: str) -> bool:
+def _number(text: str) -> Any:
+    """As float32, infinite if it is too large; None if it is no number."""
+    if "_" in text:
+        return None
     try:
-        float(text)
+        with np.errstate(over="ignore"):
+            return np.float32(float(text))
     except ValueError:
-        return False
-    return "_" not in text
+        return None
 
 
 def matrix(columns: dict[str, Array], names: Sequence[str]) -> Array:

@@ -5,16 +5,20 @@ from dataclasses import replace
 from typing import Any
 
 from sparkwright.data._alignment import Alignment, check_alignment
-from sparkwright.data._class_values import MOST_CLASSES, Classes, check_classes
+from sparkwright.data._class_values import MOST_CLASSES, Classes, check_classes, found_text
 from sparkwright.data._pieces import OnError, check_on_error
 from sparkwright.data._tables._column_choice import in_order, select_columns
+from sparkwright.data._tables._table_source import files_of
 from sparkwright.data._wording import shortened
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._listing import StoredFile, list_files
+from sparkwright.storage._listing import StoredFile
 
 from ._csv_steps import StepFormat, UnusableFile
 from ._sequence_pairs import in_natural_order, paired
 from ._sequence_reader import SequenceReader, Survey
+
+_PACKED = ("", ".gz", ".bz2", ".zst")
+_ENDINGS = tuple(f"{kind}{packed}" for kind in ("csv", "tsv", "txt") for packed in _PACKED)
 
 Pairs = list[tuple[StoredFile, StoredFile | None]]
 
@@ -45,10 +49,8 @@ def prepared(
     check_on_error(on_error)
     check_alignment(align, length)
     _check_options(label_per, pair_by, classes, one_hot, labels, labels_url)
-    files = in_natural_order(list_files(url))
-    label_files = None if labels_url is None else in_natural_order(list_files(labels_url))
-    if not files:
-        raise DataError(f"there must be a file at least. Received: none at {url}.")
+    files = in_natural_order(files_of(url, _ENDINGS))
+    label_files = None if labels_url is None else in_natural_order(files_of(labels_url, _ENDINGS))
     pairs = paired(files, label_files, pair_by)
     reader = _reader(
         layout, pairs, features=features, labels=labels, classes=classes, on_error=on_error,
@@ -75,7 +77,7 @@ def completed(reader: SequenceReader, found: Survey, url: str) -> SequenceReader
         if not 2 <= len(found.classes) <= MOST_CLASSES:
             raise DataError(
                 f"labels must have from 2 to {MOST_CLASSES:,} different values to be classes. "
-                f"Received: {len(found.classes)}, {shortened(sorted(found.classes))}, at {url}."
+                f"Received: {found_text(found.classes)}, at {url}."
             )
         reader = replace(reader, classes=in_order(set(found.classes)))
     if reader.length:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from sparkwright.data._tables._csv_format import compression_of
 from sparkwright.errors import DataError
 from sparkwright.storage._listing import StoredFile
 
@@ -68,4 +69,6 @@ def _by_stem(files: Iterable[StoredFile]) -> dict[str, StoredFile]:
 
 def _stem(url: str) -> str:
     name = url.rpartition("/")[2]
+    if compression_of(name) is not None:
+        name = name.rpartition(".")[0]
     return name.rpartition(".")[0] or name

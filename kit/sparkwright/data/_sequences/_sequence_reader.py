@@ -8,7 +8,13 @@ import numpy as np
 
 from sparkwright.data._alignment import Alignment, LengthRange, pad
 from sparkwright.data._chunks import CHUNK_BYTES
-from sparkwright.data._class_values import class_numbers, classes_text, one_hot as one_hot_vectors
+from sparkwright.data._class_values import (
+    MOST_CLASSES,
+    class_numbers,
+    classes_text,
+    one_hot as one_hot_vectors,
+    together,
+)
 from sparkwright.data._dataset import Array, DataSet
 from sparkwright.data._pieces import OnError, SkipLog
 
@@ -70,9 +76,9 @@ class SequenceReader:
             steps.append(len(features))
             if labels is not None and self.per_step:
                 steps.append(len(labels))
-            if labels is not None and self.classes == "infer":
+            if labels is not None and self.classes == "infer" and len(values) <= MOST_CLASSES:
                 values.update(np.atleast_1d(labels).tolist())
-        return Survey(lengths=LengthRange.of(steps), classes=frozenset(values))
+        return Survey(lengths=LengthRange.of(steps), classes=together([values]))
 
     def sequences(
         self, pairs: Iterable[Pair], log: SkipLog
@@ -183,4 +189,6 @@ class Survey:
     classes: frozenset[str] = frozenset()
 
     def __add__(self, other: "Survey") -> "Survey":
-        return Survey(lengths=self.lengths + other.lengths, classes=self.classes | other.classes)
+        return Survey(
+            lengths=self.lengths + other.lengths, classes=together([self.classes, other.classes])
+        )

@@ -1,15 +1,14 @@
 """One CSV file a sequence: features, labels and masks, of one length over the whole data set."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright.data._alignment import Alignment
 from sparkwright.data._class_values import Classes
 from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._pieces import OnError, from_pieces, group_by_size
-from sparkwright.errors import ConfigurationError
+from sparkwright.data._pieces import OnError, check_partitions, from_pieces, group_by_size
 from sparkwright.storage._listing import StoredFile
 
 from ._csv_steps import StepFormat
@@ -52,7 +51,8 @@ def from_csv_sequences(
 
     Args:
         spark: the session.
-        url: a folder, a file, or a pattern, of the files with features.
+        url: a folder (its files ending in csv, tsv or txt, packed or not), a file, or a pattern, of
+            the files with features.
         labels: columns of the labels: names, indices, ranges. Default None: none, or all columns of
             the files at `labels_url`. One column by itself gives (n, time), or (n,) per sequence; a
             list of columns has an axis more.
@@ -84,13 +84,13 @@ def from_csv_sequences(
         DataError: naming file and line; a label file that is missing.
         FileNotFoundError: nothing is at a URL.
     """
+    check_partitions(partitions)
     reader, pairs = prepared(
         url, labels=labels, labels_url=labels_url, pair_by=pair_by, label_per=label_per,
         classes=classes, one_hot=one_hot, features=features, align=align, length=length,
         truncate=truncate, on_error=on_error,
         layout=StepFormat(delimiter=delimiter, quote=quote, skip_lines=skip_lines, header=header),
     )  # fmt: skip
-    check_partitions(partitions)
     sizes = [f.size_bytes + (0 if g is None else g.size_bytes) + 1024 for f, g in pairs]
     pieces = _pieces(sizes, partitions or spark.sparkContext.defaultParallelism)
     grouped = [
@@ -112,18 +112,6 @@ def from_csv_sequences(
     )
 
 
-def check_partitions(partitions: int | None) -> None:
-    """Refuse anything but a count, or None.
-
-    Raises:
-        ConfigurationError: naming the option.
-    """
-    if partitions is not None and (isinstance(partitions, bool) or partitions < 1):
-        raise ConfigurationError(
-            f"`partitions` must be at least 1, or None. Received: partitions={partitions}."
-        )
-
-
 def _pieces(sizes: Sequence[int], partitions: int) -> list[list[int]]:
     """Little files many at a time: a Spark record for each would cost more than reading it."""
     most = max(-(-len(sizes) // _PIECE_FILES), sum(sizes) // _PIECE_BYTES, partitions * 4)
@@ -140,10 +128,19 @@ def _surveyed(
     from sparkwright.spark._jobs import run_job
 
     context = spark.sparkContext
-    survey = partial(reader.survey, on_error=on_error)
-    rdd = context.parallelize(pieces, min(len(pieces), context.defaultParallelism * 4)).map(survey)
+    slices = min(len(pieces), context.defaultParallelism * 4)
+    # Summed up on executors: classes of a thousand pieces would fill the driver.
+    rdd = context.parallelize(pieces, slices).mapPartitions(
+        partial(_survey, reader=reader, on_error=on_error)
+    )
     found = sum(run_job(spark, rdd.collect, description="find the longest sequence"), Survey())
     return completed(reader, found, url)
+
+
+def _survey(
+    pieces: Iterable[tuple[Pair, ...]], *, reader: SequenceReader, on_error: OnError
+) -> Iterator[Survey]:
+    yield sum((reader.survey(piece, on_error) for piece in pieces), Survey())
 
 
 def _fingerprint(
