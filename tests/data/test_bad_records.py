@@ -59,8 +59,8 @@ def example_file(compression: Any = None, **changed: Any) -> bytes:
 
 @pytest.fixture(autouse=True)
 def _short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.data._sequence_file._SYNC_INTERVAL_BYTES", 300)
-    monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 300)
+    monkeypatch.setattr("sparkwright.data._records._sequence_file._SYNC_INTERVAL_BYTES", 300)
+    monkeypatch.setattr("sparkwright.data._records._sequence_file._BLOCK_BYTES", 300)
 
 
 def read(path: Path, log: SkipLog, pieces: int = 1, **options: Any) -> list[DataSet]:

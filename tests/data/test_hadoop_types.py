@@ -200,7 +200,7 @@ def test_compressed_bytes_that_are_damaged_are_refused(content: bytes) -> None:
 
 def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_UNPACKED_BYTES == 1 << 30
-    monkeypatch.setattr("sparkwright.data._hadoop_codecs.MAX_UNPACKED_BYTES", 1000)
+    monkeypatch.setattr("sparkwright.data._records._hadoop_codecs.MAX_UNPACKED_BYTES", 1000)
     assert len(unpack(DEFAULT_CODEC, pack(bytes(1000)))) == 1000
     with pytest.raises(sw.DataError, match="1000 bytes at most"):
         unpack(DEFAULT_CODEC, pack(bytes(1001)))

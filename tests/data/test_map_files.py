@@ -17,6 +17,7 @@ from sparkwright.data import (
     write_map_file,
 )
 from sparkwright.data._pieces import SkipLog
+from sparkwright.data._records._byte_window import ByteWindow
 from sparkwright.data._records._hadoop_types import TYPES
 from sparkwright.data._records._map_files import MapFileWriter, map_folders, read_index
 from sparkwright.data._records._record_files import cut_files, read_records
@@ -39,8 +40,8 @@ def assert_same(found: DataSet, expected: DataSet) -> None:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.data._sequence_file._SYNC_INTERVAL_BYTES", 300)
-    monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 500)
+    monkeypatch.setattr("sparkwright.data._records._sequence_file._SYNC_INTERVAL_BYTES", 300)
+    monkeypatch.setattr("sparkwright.data._records._sequence_file._BLOCK_BYTES", 500)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -155,13 +156,13 @@ def test_only_what_is_asked_for_is_read(tmp_path: Path, monkeypatch: pytest.Monk
     fetched: list[int] = []
     with MapFileReader(str(tmp_path)) as reader:
         len(reader)
-        fill = sw.data._byte_window.ByteWindow._fill  # pyright: ignore
+        fill = ByteWindow._fill  # pyright: ignore
 
         def counted(self: Any, count: int) -> None:
             fill(self, count)
             fetched.append(len(self._buffer))
 
-        monkeypatch.setattr("sparkwright.data._byte_window.ByteWindow._fill", counted)
+        monkeypatch.setattr("sparkwright.data._records._byte_window.ByteWindow._fill", counted)
         reader.take([1500, 3, 1999, 700])
     assert 0 < sum(fetched) < 8 * (16 << 10)  # of 8 MB
 

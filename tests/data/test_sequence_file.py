@@ -3,7 +3,7 @@
 import gzip
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -21,8 +21,10 @@ from sparkwright.data._records._example_records import (
     encode_examples,
 )
 from sparkwright.data._records._hadoop_types import BYTES, LONG, TEXT, TYPES, encode_text
+from sparkwright.data._records._part_jobs import WrittenPart
 from sparkwright.data._records._record_files import cut_files, read_records
 from sparkwright.data._records._record_lines import TextLines
+from sparkwright.data._records._record_parts import write_part
 from sparkwright.data._records._sequence_file import ESCAPE, SequenceFileWriter
 from sparkwright.data._records._sequence_file_reader import SequenceFileReader
 from sparkwright.data._tables._csv_format import CsvFormat
@@ -85,8 +87,8 @@ def test_how_much_is_fetched_at_once_does_not_matter(
 @pytest.fixture
 def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sync marks and blocks so often that small files have many."""
-    monkeypatch.setattr("sparkwright.data._sequence_file._SYNC_INTERVAL_BYTES", 100)
-    monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 200)
+    monkeypatch.setattr("sparkwright.data._records._sequence_file._SYNC_INTERVAL_BYTES", 100)
+    monkeypatch.setattr("sparkwright.data._records._sequence_file._BLOCK_BYTES", 200)
 
 
 @pytest.mark.usefixtures("short_intervals")
@@ -300,6 +302,48 @@ def test_nothing_is_left_of_what_could_not_be_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_is_rewritten_from_itself(tmp_path: Path) -> None:
+    data, folder = digits(), tmp_path / "out"
+    write_sequence_file(data.batches(7), str(folder), examples_per_part=30)
+    from_itself = (
+        part
+        for piece in cut_files(list_files(str(folder)), 3)
+        for part in read_records(piece, SkipLog("raise"))
+    )
+    write_sequence_file(from_itself, str(folder), compression="block", overwrite=True)
+    assert sorted(path.name for path in folder.iterdir()) == ["_SUCCESS", "part-r-00000"]
+    assert_same(read_all(folder), data)
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_folder_is_kept_if_what_should_replace_it_fails(tmp_path: Path) -> None:
+    url, data = str(tmp_path / "out"), digits()
+    write_sequence_file(data, url)
+
+    def broken() -> Iterator[DataSet]:
+        yield digits(5)
+        # Nobody sees half of it meanwhile.
+        assert_same(read_all(tmp_path / "out"), data)
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        write_sequence_file(broken(), url, examples_per_part=1, overwrite=True)
+    assert_same(read_all(tmp_path / "out"), data)
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+
+
+def test_a_lost_part_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def elsewhere(*arguments: Any, **options: Any) -> WrittenPart:
+        written_part = write_part(*arguments, **options)
+        Path(arguments[1]).unlink()
+        return written_part
+
+    monkeypatch.setattr("sparkwright.data._records._record_writing.write_part", elsewhere)
+    with pytest.raises(sw.DataError, match=r"1 of 1 missing \['part-r-00000'\]"):
+        write_sequence_file(digits(5), str(tmp_path / "out"))
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "options", [{"examples_per_part": 0}, {"examples_per_part": 1.5}, {"max_files": 2}]
 )
@@ -447,7 +491,7 @@ def test_a_map_file_among_sequence_files_is_read_once(tmp_path: Path, monkeypatc
     sw.data.write_map_file(digits(5), str(tmp_path / "map"))
     seen: list[str] = []
     monkeypatch.setattr(
-        "sparkwright.data._record_files.from_pieces",
+        "sparkwright.data._records._record_files.from_pieces",
         lambda spark, pieces, read, **options: seen.extend(Path(p.url).name for p in pieces),
     )
 

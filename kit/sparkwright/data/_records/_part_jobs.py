@@ -11,8 +11,17 @@ from typing import Any
 from sparkwright.data._arrow import from_bytes, to_bytes
 from sparkwright.data._dataset import DataSet
 from sparkwright.data._distributed import DistributedDataSet
+from sparkwright.data._minibatches._visibility import check_visible
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import absolute, exists, join, remove_tree, write_atomically
+from sparkwright.storage._files import (
+    absolute,
+    exists,
+    join,
+    remove,
+    write_atomically,
+    write_bytes,
+)
+from sparkwright.storage._folders import write_folder
 from sparkwright.storage._listing import list_entries
 
 _DONE = "_SUCCESS"  # as Hadoop's jobs leave it; readers pass over names that start so
@@ -24,10 +33,12 @@ class WrittenPart:
 
     Attributes:
         count: examples.
+        entry: name of its file or folder; none without examples.
         layout: what they look like, for whoever finishes the folder.
     """
 
     count: int
+    entry: str = ""
     layout: Any = None
 
 
@@ -55,9 +66,9 @@ def write_parts(
         examples_per_part: part i holds the examples from `i * examples_per_part` on; None: one
             part, or one for each partition.
         max_files: at most so many parts, of distributed data; None: no limit.
-        overwrite: whether what is in the folder is removed first, or an error.
+        overwrite: whether what is in the folder is replaced once all is written, or an error.
         numbered: whether keys must be 0, 1, 2 and so on, or only different.
-        finish: gets the folder and what was written, before the folder counts as complete.
+        finish: gets a folder with what was written, before that becomes `url`.
 
     Returns:
         How many examples there are.
@@ -73,48 +84,73 @@ def write_parts(
                 f"`{name}` must be a whole number of at least 1, or None. "
                 f"Received: {name}={value!r}."
             )
-    distributed = isinstance(datasets, DistributedDataSet)
-    if max_files is not None and (not distributed or examples_per_part is not None):
+    here = not isinstance(datasets, DistributedDataSet)
+    if max_files is not None and (here or examples_per_part is not None):
         raise ConfigurationError(
             "`max_files` is for distributed data, and instead of `examples_per_part`. Received: "
             f"max_files={max_files}, examples_per_part={examples_per_part}, "
             f"datasets={type(datasets).__name__}."
         )
     url = absolute(url)  # executors may work in other folders
-    prepare_folder(url, overwrite=overwrite)
-    try:
-        if distributed:
-            parts = _distributed(datasets, url, write, examples_per_part, max_files, numbered)
+    if not overwrite:
+        check_free(url)
+    with write_folder(url) as new:
+        if isinstance(datasets, DistributedDataSet):
+            _check_reached(datasets, new)
+            parts = _distributed(datasets, new, write, examples_per_part, max_files, numbered)
         else:
             local = [datasets] if isinstance(datasets, DataSet) else datasets
-            parts = list(_local(local, url, write, examples_per_part))
+            parts = list(_local(local, new, write, examples_per_part))
         if not (count := sum(part.count for part in parts)):
             raise DataError(
                 "there must be at least one example to write. Received: none. "
                 "A file without examples would not say what they look like."
             )
+        _check_complete(new, parts)
         if finish is not None:
-            finish(url, [part for part in parts if part.count])
-        with write_atomically(join(url, _DONE)):
-            pass
-    except BaseException:
-        remove_tree(url)  # half of the data would pass for all of it
-        raise
+            finish(new, [part for part in parts if part.count])
+    # Only now: object stores have just copied part after part.
+    with write_atomically(join(url, _DONE)):
+        pass
     return count
 
 
-def prepare_folder(url: str, *, overwrite: bool) -> None:
+def check_free(url: str) -> None:
     """See to it that nothing is at `url`.
 
     Raises:
-        ConfigurationError: if something is and `overwrite` is False.
+        ConfigurationError: if something is.
     """
-    if overwrite:
-        remove_tree(url)
-    elif exists(url) and list_entries(url):
+    if exists(url) and list_entries(url):
         raise ConfigurationError(
             f"the folder to write into must be empty or missing. Received: {url} with "
             f"{', '.join(list_entries(url)[:5])}. Choose another, or `overwrite=True`."
+        )
+
+
+def _check_reached(data: DistributedDataSet, folder: str) -> None:
+    """Before hours of work: do executors see the driver's folder?"""
+    from sparkwright.spark._slots import is_local
+
+    if not is_local(data.spark):
+        probe = join(folder, "_probe")
+        write_bytes(probe, folder.encode())
+        check_visible(data.spark, probe)
+        remove(probe)
+
+
+def _check_complete(folder: str, parts: list[WrittenPart]) -> None:
+    """After it: does the driver see what executors have written, and nothing else?"""
+    reported = sorted(part.entry for part in parts if part.count)
+    found = [name.rstrip("/") for name in list_entries(folder) if not name.startswith((".", "_"))]
+    if sorted(found) != reported:
+        missing = [name for name in reported if name not in set(found)]
+        more = [name for name in found if name not in set(reported)]
+        raise DataError(
+            "the folder must hold the parts that the tasks have written. Received: "
+            f"{len(missing)} of {len(reported)} missing {missing[:3]}, {len(more)} more "
+            f"{more[:3]}, in {folder}. All executors must write into one store, and the data must "
+            "be the same each time it is computed."
         )
 
 

@@ -72,7 +72,7 @@ def write_part(
                 count += 1
         if writer is not None:
             writer.finish()
-    return WrittenPart(count=count)
+    return WrittenPart(count=count, entry=url.rpartition("/")[2] if count else "")
 
 
 def _writer(

@@ -33,7 +33,8 @@ def write_sequence_file(
             one part, or one for each partition.
         max_files: at most so many, of distributed data; default None: no limit.
         compression: None (default), "record": each example by itself, or "block": many together.
-        overwrite: whether what is in the folder is removed first; default False: an error.
+        overwrite: whether what is in the folder is replaced, once all is written; default False:
+            an error.
 
     Returns:
         How many examples there are.
@@ -78,7 +79,8 @@ def write_map_file(
         max_files: at most so many parts, of distributed data; default None: no limit.
         index_interval: every so many examples are in the index; default 1: the quickest to find.
         compression: None (default), "record" or "block"; reading one example unpacks its block.
-        overwrite: whether what is in the folder is removed first; default False: an error.
+        overwrite: whether what is in the folder is replaced, once all is written; default False:
+            an error.
 
     Returns:
         How many examples there are.

@@ -44,7 +44,8 @@ def write_tfrecord(
             one file, or one for each partition.
         max_files: at most so many, of distributed data; default None: no limit.
         compression: of each file: None (default), "gzip" or "zlib".
-        overwrite: whether what is in the folder is removed first; default False: an error.
+        overwrite: whether what is in the folder is replaced, once all is written; default False:
+            an error.
 
     Returns:
         How many examples there are.
@@ -88,7 +89,8 @@ def _write_part(
     if first is None:
         return WrittenPart(count=0)
     layout, count = _layout_of(first), 0
-    with write_atomically(f"{url}.tfrecord{_ENDING[compression]}") as file:
+    file_url = f"{url}.tfrecord{_ENDING[compression]}"
+    with write_atomically(file_url) as file:
         packer = zlib.compressobj(wbits=WINDOW_BITS[compression]) if compression else None
         waiting: list[bytes] = []
         size_bytes = 0
@@ -107,7 +109,7 @@ def _write_part(
             dataset = next(stream, None)
         content = b"".join(waiting)
         file.write(packer.compress(content) + packer.flush() if packer else content)
-    return WrittenPart(count=count, layout=layout)
+    return WrittenPart(count=count, entry=file_url.rpartition("/")[2], layout=layout)
 
 
 def _layout_of(dataset: DataSet) -> Layout:
