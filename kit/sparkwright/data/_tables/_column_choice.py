@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from sparkwright.errors import ConfigurationError
+from sparkwright.errors import ConfigurationError, DataError
 
 from ._table_schema import Missing, TableSchema, check_missing, listed
 
@@ -168,7 +168,7 @@ class ColumnChoice:
         classes: dict[str, Any] = {}
         for output, given in self._classes(labels).items():
             found = {value for name in labels[output] for value in values.get(name, ())}
-            fixed = in_order(found) if _is_infer(given) else _fixed(given)
+            fixed = _inferred(found, labels[output]) if _is_infer(given) else _fixed(given)
             if fixed is not None:
                 classes[output] = fixed
         weights = None
@@ -239,6 +239,26 @@ def in_order(values: set[str]) -> tuple[str, ...]:
     if not all(map(math.isfinite, numbers.values())):
         return tuple(sorted(values))
     return tuple(sorted(values, key=lambda value: (numbers[value], value)))
+
+
+def _inferred(found: set[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Classes in order.
+
+    Raises:
+        DataError: if they look like numbers to predict.
+    """
+    classes = in_order(found)
+    try:
+        fractions = [text for text in classes if not float(text).is_integer()]
+    except (ValueError, OverflowError):
+        return classes
+    if fractions:
+        raise DataError(
+            'labels with `classes="infer"` must be texts or whole numbers. Received: '
+            f"{fractions[0]} in {listed(names)}. To predict these numbers (regression), leave "
+            "`classes` out; if they are names of classes, list them: `classes=[…]`."
+        )
+    return classes
 
 
 def _is_infer(values: Any) -> bool:

@@ -227,6 +227,12 @@ class CsvSource:
                     f"{file.url}: the names in the header must differ. Received: "
                     f"{listed(head.names)}. Give others: `column_names`."
                 )
+            if all(map(_is_number, head.names)):
+                raise DataError(
+                    f"{file.url}: the first line must name the columns. Received: numbers alone, "
+                    f"{listed(head.names)}. For a file without a header: `header=False`; if these "
+                    "are names, give them as `column_names`."
+                )
             return head.names
         if schema is not None and len(schema.columns) == len(head.first):
             return schema.columns
@@ -263,3 +269,11 @@ def _texts(name: str, value: Any) -> tuple[str, ...] | None:
     if isinstance(value, str) or not isinstance(value, list | tuple):
         raise ConfigurationError(f"`{name}` must be several texts. Received: {name}={value!r}.")
     return tuple(value)  # pyright: ignore[reportUnknownVariableType]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return not text.strip().isalpha()  # "nan" may be a name
