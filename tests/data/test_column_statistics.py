@@ -16,6 +16,7 @@ from sparkwright.data._statistics._column_statistics import (
     bin_edges,
     column_statistics,
     histogram_counts,
+    summaries_of,
 )
 from sparkwright.data._statistics._moments import Moments
 from sparkwright.data._statistics._row_sample import RowSample, priorities_of
@@ -32,7 +33,8 @@ F = "features/features"
 
 
 def summary_of(array: Any, start: int = 0, *, size: int = 1000, **masks: Any) -> ArraySummary:
-    return ArraySummary.of(DataSet(array, **masks), F, partition=2, start=start, size=size, seed=1)
+    found = summaries_of(DataSet(array, **masks), F, partition=2, start=start, size=size, seed=1)
+    return next(iter(found.values()))
 
 
 def grouped(array: Any, cuts: list[int], *, backwards: bool, size: int = 1000) -> ArraySummary:
@@ -113,7 +115,7 @@ def test_histograms_of_parts_add_up_to_that_of_numpy(
     limits = bin_edges(summary_of(array), bins)
     places = [0, *sorted(min(cut, len(array)) for cut in cuts), len(array)]
     parts = [array[a:b] for a, b in pairwise(places) if b > a]
-    found = sum(histogram_counts(DataSet(part), F, limits) for part in parts)
+    found = sum(histogram_counts(DataSet(part), F, limits, per="feature") for part in parts)
     for counts, edge, column in zip(found, limits, array.T, strict=True):
         finite = column[np.isfinite(column)]
         if finite.size:
@@ -151,6 +153,15 @@ def test_masked_steps_do_not_count() -> None:
 def test_a_masked_sequence_of_single_numbers_is_one_column() -> None:
     summary = summary_of(np.array([[1.0, 2], [3, 9]]), features_masks=np.array([[1, 1], [1, 0]]))
     assert [column.mean for column in column_statistics(F, summary)] == [2.0]
+
+
+def test_numbers_of_steps_are_one_column_without_masks_too() -> None:
+    chunk = DataSet(np.zeros((2, 3, 4)), np.arange(6.0).reshape(2, 3))
+    found = summaries_of(chunk, "labels/labels", partition=0, start=0, size=10, seed=0)
+    assert list(found) == ["value", "feature"]
+    (column,) = column_statistics("labels/labels", found["value"])
+    assert (column.count, column.mean) == (6, 2.5)
+    assert list(summaries_of(chunk, F, partition=0, start=0, size=10, seed=0)) == ["feature"]
 
 
 def test_channels_are_the_columns_of_images() -> None:

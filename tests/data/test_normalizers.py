@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from sparkwright.data import (
     Standardize,
     normalizer_from_dict,
 )
+from sparkwright.data._folding import fold
+from sparkwright.data._normalizing._fitted import MeanAndStd
+from sparkwright.data._normalizing._fitting import _merged, _summary
 from sparkwright.errors import ConfigurationError, DataError
 
 F = "features"
@@ -127,6 +131,70 @@ def test_a_masked_series_of_single_numbers_is_one_column() -> None:
     data = DataSet(np.array([[1.0, 2, 0], [4, 5, 0]]), features_masks=np.array([[1, 1, 0]] * 2))
     assert Standardize.fit(data).features[F].mean.tolist() == [3.0]
     assert of(Standardize.fit(data), data)[0, 2] == 0
+
+
+def steps_of(*lengths: int, masked: bool = False) -> list[DataSet]:
+    """Sequences of three features, with a number to predict for each step."""
+    random = np.random.default_rng(0)
+    return [
+        DataSet(
+            random.normal(size=(2, time, 3)),
+            random.normal(5, 3, (2, time)),
+            labels_masks=np.ones((2, time)) if masked else None,
+        )
+        for time in lengths
+    ]
+
+
+def fitted_to(chunks: list[DataSet], **options: Any) -> Standardize:
+    """As a pass over partitions would."""
+    summarise = partial(_summary, labels=True, columns=None, per="feature", **options)
+    found = fold(chunks, summarise, _merged)
+    assert found is not None
+    labels, features = (next(iter(found[name].values())) for name in ("labels/labels", f"{F}/{F}"))
+    return Standardize(
+        features={F: MeanAndStd.of(features)}, labels={"labels": MeanAndStd.of(labels)}
+    )
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("lengths", [(4,), (4, 4), (4, 6), (3, 4)])
+def test_a_number_for_each_step_is_one_column_with_masks_and_without(
+    lengths: tuple[int, ...], masked: bool
+) -> None:
+    chunks = steps_of(*lengths, masked=masked)
+    normalizer = fitted_to(chunks)
+    numbers = np.concatenate([chunk.labels["labels"].ravel() for chunk in chunks])
+    assert normalizer.labels["labels"].per == "value"
+    np.testing.assert_allclose(normalizer.labels["labels"].mean, [numbers.mean()], rtol=1e-12)
+    np.testing.assert_allclose(normalizer.labels["labels"].std, [numbers.std()], rtol=1e-12)
+    assert normalizer.features[F].per == "feature"
+    if len(set(lengths)) == 1:
+        assert Standardize.fit(DataSet.concatenate(chunks), labels=True).labels["labels"].per == (
+            "value"
+        )
+
+
+@pytest.mark.parametrize("lengths", [(3, 5), (5, 3), (3, 5, 3)])
+def test_a_vector_as_long_as_some_of_the_sequences_keeps_its_columns(
+    lengths: tuple[int, ...],
+) -> None:
+    random = np.random.default_rng(0)
+    chunks = [
+        DataSet({F: random.normal(size=(2, time, 3))}, random.normal(size=(2, 3)))
+        for time in lengths
+    ]
+    found = fitted_to(chunks).labels["labels"]
+    assert found.per == "feature"
+    expected = np.concatenate([chunk.labels["labels"] for chunk in chunks])
+    np.testing.assert_allclose(found.mean, expected.mean(axis=0), rtol=1e-12)
+
+
+def test_a_vector_as_long_as_all_sequences_keeps_its_columns_if_they_are_chosen() -> None:
+    data = DataSet({"series": np.zeros((4, 2, 3)), "facts": np.array([[0.0, 10]] * 4)})
+    assert Standardize.fit(data).features["facts"].mean.tolist() == [5]
+    chosen = Standardize.fit(data, columns={"facts": [0, 1]})
+    assert chosen.features["facts"].mean.tolist() == [0, 10]
 
 
 def test_only_chosen_columns_change() -> None:

@@ -107,3 +107,25 @@ def test_names_of_a_tables_columns_are_known(spark: Any, tmp_path: Any) -> None:
     data = sw.data.from_csv(spark, str(tmp_path / "table.csv"), labels="bought", classes=2)
     assert data.statistics(bins=2)["income"].mean == 2000
     assert data.statistics(bins=2)["bought"].mean == 0.5
+
+
+def test_numbers_of_steps_are_one_column_however_long_the_sequences_are(spark: Any) -> None:
+    parts = [
+        DataSet(np.zeros((2, time, 3)), np.arange(2.0 * time).reshape(2, time)) for time in (3, 5)
+    ]
+    data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, 2))
+    numbers = np.concatenate([part.labels["labels"].ravel() for part in parts])
+    statistics = data.statistics(bins=4, per_partition=True)
+    column = statistics["labels/labels"]
+    assert (column.count, column.mean) == (16, numbers.mean())
+    assert column.histogram is not None
+    assert column.histogram.counts == tuple(np.histogram(numbers, 4)[0].tolist())
+    assert [p["labels/labels"].count for p in statistics.partitions] == [6, 10]
+    assert sw.data.Standardize.fit(data, labels=True).labels["labels"].mean == [numbers.mean()]
+
+
+def test_vectors_of_different_length_have_no_statistics(spark: Any) -> None:
+    parts = [DataSet(np.zeros((2, columns))) for columns in (3, 5)]
+    data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, 2))
+    with pytest.raises(sw.DataError, match=r"3 and 5 columns in 'features/features'"):
+        data.statistics()

@@ -13,9 +13,9 @@ from sparkwright.data._folding import fold
 from sparkwright.data._statistics._moments import (
     Moments,
     Per,
+    agreed,
     column_values,
-    mask_of,
-    per_of,
+    readings_of,
     refuse_not_finite,
 )
 from sparkwright.errors import ConfigurationError, DataError
@@ -23,6 +23,7 @@ from sparkwright.errors import ConfigurationError, DataError
 # Positions of the last axis or names of columns, of every input or of the named ones; None: all.
 Columns = Sequence[int | str] | Mapping[str, Sequence[int | str] | None] | None
 Labels = bool | str | Sequence[str]
+Readings = dict[Per, "FittedColumns"]  # of one array, the best first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,9 +84,9 @@ def fit_columns(
     if not found:
         raise DataError("a normalizer needs at least one example to be fitted to. Received: none.")
     groups: dict[str, dict[str, FittedColumns]] = {"features": {}, "labels": {}}
-    for flat, fitted in found.items():
+    for flat, readings in found.items():
         group, _, name = flat.partition("/")
-        groups[group][name] = fitted
+        groups[group][name] = next(iter(readings.values()))
     return groups["features"], groups["labels"]
 
 
@@ -143,9 +144,9 @@ def _summary(
     labels: bool | tuple[str, ...],
     columns: Any,
     per: str,
-) -> dict[str, FittedColumns]:
+) -> dict[str, Readings]:
     del partition, start
-    found: dict[str, FittedColumns] = {}
+    found: dict[str, Readings] = {}
     named = (
         dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(chunk.features, columns)
     )
@@ -167,11 +168,15 @@ def _summary(
     return found
 
 
-def _of_array(
-    chunk: DataSet, flat: str, chosen: Sequence[int] | None, wanted: str
-) -> FittedColumns:
+def _of_array(chunk: DataSet, flat: str, chosen: Sequence[int] | None, wanted: str) -> Readings:
+    readings = readings_of(chunk, flat, wanted)
+    # Who chooses positions on the last axis says that it has columns.
+    readings = readings if chosen is None else readings[-1:]
+    return {per: _as(per, chunk, flat, chosen) for per in readings}
+
+
+def _as(per: Per, chunk: DataSet, flat: str, chosen: Sequence[int] | None) -> FittedColumns:
     array = chunk.columns()[flat]
-    per = per_of(array, mask_of(chunk, flat), wanted)
     values = column_values(chunk, flat, per)
     shape = array.shape[1:] if per == "element" else (values.shape[1],)
     positions = None if chosen is None else _positions(flat, chosen, shape[-1])
@@ -199,21 +204,30 @@ def _positions(flat: str, chosen: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(sorted({int(c) % count for c in chosen}))
 
 
-def _merged(
-    first: dict[str, FittedColumns], second: dict[str, FittedColumns]
-) -> dict[str, FittedColumns]:
-    if {n: (f.per, f.shape) for n, f in first.items()} != {
-        n: (f.per, f.shape) for n, f in second.items()
-    }:
+def _merged(first: dict[str, Readings], second: dict[str, Readings]) -> dict[str, Readings]:
+    merged: dict[str, Readings] = {}
+    same_names = set(first) == set(second)
+    if same_names:
+        merged = {
+            name: agreed(
+                readings,
+                second[name],
+                fit=lambda one, other: one.shape == other.shape,
+                merge=lambda one, other: replace(one, moments=one.moments.merge(other.moments)),
+            )
+            for name, readings in first.items()
+        }
+    if not same_names or not all(merged.values()):
         raise DataError(
             "all chunks of the data must have the same inputs with the same columns. Received: "
-            f"{ {n: f.shape for n, f in first.items()} } and "
-            f"{ {n: f.shape for n, f in second.items()} }."
+            f"{_shapes(first)} and {_shapes(second)}."
         )
-    return {
-        name: replace(fitted, moments=fitted.moments.merge(second[name].moments))
-        for name, fitted in first.items()
-    }
+    return merged
+
+
+def _shapes(found: dict[str, Readings]) -> dict[str, tuple[int, ...]]:
+    # The last reading is the one with columns, if any is.
+    return {name: list(readings.values())[-1].shape for name, readings in found.items()}
 
 
 def _refuse_unknown(option: str, what: str, names: Sequence[str], known: Sequence[str]) -> None:

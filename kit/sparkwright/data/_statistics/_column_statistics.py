@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data._dataset import DataSet
-from sparkwright.errors import DataError
 
-from ._moments import Moments, column_values, mask_of, per_of
+from ._moments import Moments, Per, column_values, mask_of, readings_of
 from ._row_sample import RowSample, priorities_of
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -41,20 +40,28 @@ class ArraySummary:
 
     @classmethod
     def of(
-        cls, chunk: DataSet, flat_name: str, *, partition: int, start: int, size: int, seed: int
+        cls,
+        chunk: DataSet,
+        flat_name: str,
+        *,
+        per: Per,
+        partition: int,
+        start: int,
+        size: int,
+        seed: int,
     ) -> "ArraySummary":
         """Summarise one array of a chunk; masked steps and labels do not count.
 
         Args:
             chunk: the examples.
             flat_name: of the array, such as "features/features".
+            per: what a column is.
             partition: number of the chunk's partition.
             start: number of its first example there.
             size: most rows of the sample.
             seed: of the sample.
         """
         array, mask = chunk.columns()[flat_name], mask_of(chunk, flat_name)
-        per = per_of(array, mask, "feature")
         values = column_values(chunk, flat_name, per)
         places = array.shape if per == "value" else array.shape[:-1]
         numbers = np.arange(int(np.prod(places)), dtype=np.int64).reshape(places)
@@ -83,16 +90,7 @@ class ArraySummary:
         )
 
     def merge(self, other: "ArraySummary") -> "ArraySummary":
-        """The summary of both together.
-
-        Raises:
-            DataError: if they differ in columns.
-        """
-        if self.missing.shape != other.missing.shape:
-            raise DataError(
-                "all chunks of the data must have the same columns. Received: "
-                f"{self.missing.size} and {other.missing.size} columns."
-            )
+        """The summary of both together, which have the same columns."""
         return ArraySummary(
             rows=self.rows + other.rows,
             missing=self.missing + other.missing,
@@ -101,6 +99,14 @@ class ArraySummary:
             moments=self.moments.merge(other.moments),
             sample=self.sample.merge(other.sample),
         )
+
+
+def summaries_of(chunk: DataSet, flat_name: str, **options: int) -> dict[Per, ArraySummary]:
+    """A summary for each reading of an array, the best first; see `ArraySummary.of`."""
+    return {
+        per: ArraySummary.of(chunk, flat_name, per=per, **options)
+        for per in readings_of(chunk, flat_name, "feature")
+    }
 
 
 def _counted(which: NDArray[np.bool_]) -> Integers:
@@ -232,11 +238,10 @@ def bin_edges(summary: ArraySummary, bins: int) -> list[NDArray[np.float64]]:
 
 
 def histogram_counts(
-    chunk: DataSet, flat_name: str, edges: Sequence[NDArray[np.float64]]
+    chunk: DataSet, flat_name: str, edges: Sequence[NDArray[np.float64]], *, per: Per
 ) -> Integers:
     """(columns, bins) numbers of a chunk in each bin."""
-    array, mask = chunk.columns()[flat_name], mask_of(chunk, flat_name)
-    values = column_values(chunk, flat_name, per_of(array, mask, "feature"))
+    values = column_values(chunk, flat_name, per)
     columns = np.ascontiguousarray(values.T, np.float64)
     return np.stack(
         [

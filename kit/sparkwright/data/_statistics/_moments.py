@@ -1,7 +1,8 @@
 """Count, mean, deviation and range of columns in float64: mergeable."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from sparkwright.errors import ConfigurationError, DataError
 
 # What one column is: a position of the last axis, one element of an example, or every number.
 Per = Literal["feature", "element", "value"]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -126,6 +128,51 @@ def per_of(array: Array, mask: Array | None, wanted: str) -> Per:
             f'an array of shape {array.shape} with a mask. Use `per="feature"`.'
         )
     return "feature" if wanted == "feature" else "element"
+
+
+def readings_of(dataset: DataSet, flat_name: str, wanted: str) -> tuple[Per, ...]:
+    """What a column of an array may be, as far as these examples tell; the best reading first.
+
+    (n, time) numbers beside a (n, time, ...) input or output are a number for each step, with or
+    without masks. But a vector may happen to be as long as the sequences here, so what holds of
+    all the data is known only once each chunk was seen: see `agreed`.
+
+    Example:
+        >>> steps = DataSet(np.zeros((2, 5, 3)), np.zeros((2, 5)))
+        >>> readings_of(steps, "labels/labels", "feature")
+        ('value', 'feature')
+        >>> readings_of(steps.take(slice(0, 1)), "features/features", "feature")
+        ('feature',)
+    """
+    array = dataset.columns()[flat_name]
+    per = per_of(array, mask_of(dataset, flat_name), wanted)
+    if per == "feature" and array.ndim == 2:
+        others = (*dataset.features.values(), *dataset.labels.values())
+        if any(other.ndim == 3 and other.shape[1] == array.shape[1] for other in others):
+            return ("value", "feature")
+    return (per,)
+
+
+def agreed(
+    first: Mapping[Per, Found],
+    second: Mapping[Per, Found],
+    *,
+    fit: Callable[[Found, Found], bool],
+    merge: Callable[[Found, Found], Found],
+) -> dict[Per, Found]:
+    """The readings of an array that two chunks share, merged; empty if they contradict each other.
+
+    Args:
+        first: reading -> what was found.
+        second: likewise.
+        fit: whether two findings can be merged.
+        merge: both -> that of both together.
+    """
+    return {
+        per: merge(found, second[per])
+        for per, found in first.items()
+        if per in second and fit(found, second[per])
+    }
 
 
 def column_values(dataset: DataSet, flat_name: str, per: Per) -> Array:

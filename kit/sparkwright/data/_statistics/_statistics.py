@@ -21,12 +21,15 @@ from ._column_statistics import (
     bin_edges,
     column_statistics,
     histogram_counts,
+    summaries_of,
 )
+from ._moments import Per, agreed
 
 if TYPE_CHECKING:
     from sparkwright.data._distributed import DistributedDataSet
 
 _SAMPLE_ROWS = 10_000
+Readings = dict[str, dict[Per, ArraySummary]]  # flat name -> of the array, the best first
 Summaries = dict[str, ArraySummary]  # flat name -> of the array
 Counts = dict[str, NDArray[np.int64]]  # flat name -> (columns, bins)
 Edges = Mapping[str, Sequence[NDArray[np.float64]]]
@@ -115,22 +118,24 @@ def statistics_of(
         raise ConfigurationError(
             f"`bins` must be an integer of at least 0. Received: bins={bins!r}."
         )
-    summaries = _reduced(
+    readings = _reduced(
         data,
         partial(_summary, seed=seed),
         _merged,
         per_partition=per_partition,
         description="statistics of columns",
     )
-    total = merge_all(summaries, _merged)
-    if total is None:
+    merged = merge_all(readings, _merged)
+    if merged is None:
         raise DataError("statistics need at least one example. Received: none.")
+    pers: dict[str, Per] = {name: next(iter(found)) for name, found in merged.items()}
+    total = _settled(merged, pers)
     edges: Edges = {name: bin_edges(found, bins) for name, found in total.items()} if bins else {}
-    counts: list[Counts | None] = [None] * len(summaries)
+    counts: list[Counts | None] = [None] * len(readings)
     if bins:
         counts = _reduced(
             data,
-            partial(_histograms, edges=edges),
+            partial(_histograms, edges=edges, pers=pers),
             _summed,
             per_partition=per_partition,
             description="histograms of columns",
@@ -142,7 +147,10 @@ def statistics_of(
         return whole
     return DataStatistics(
         columns=whole.columns,
-        partitions=tuple(told(s, c) for s, c in zip(summaries, counts, strict=True)),
+        partitions=tuple(
+            told(None if found is None else _settled(found, pers), counted_there)
+            for found, counted_there in zip(readings, counts, strict=True)
+        ),
     )
 
 
@@ -196,27 +204,49 @@ def _arrays(chunk: DataSet) -> list[str]:
     return [name for name in chunk.columns() if name.startswith(("features/", "labels/"))]
 
 
-def _summary(chunk: DataSet, partition: int, start: int, *, seed: int) -> Summaries:
+def _summary(chunk: DataSet, partition: int, start: int, *, seed: int) -> Readings:
     return {
-        name: ArraySummary.of(
+        name: summaries_of(
             chunk, name, partition=partition, start=start, size=_SAMPLE_ROWS, seed=seed
         )
         for name in _arrays(chunk)
     }
 
 
-def _merged(first: Summaries, second: Summaries) -> Summaries:
+def _merged(first: Readings, second: Readings) -> Readings:
     if set(first) != set(second):
         raise DataError(
             "all chunks of the data must have the same arrays. Received: "
             f"{sorted(first)} and {sorted(second)}."
         )
-    return {name: found.merge(second[name]) for name, found in first.items()}
+    merged: Readings = {}
+    for name, found in first.items():
+        merged[name] = agreed(
+            found,
+            second[name],
+            fit=lambda one, other: one.missing.size == other.missing.size,
+            merge=ArraySummary.merge,
+        )
+        if not merged[name]:
+            sizes = [list(side[name].values())[-1].missing.size for side in (first, second)]
+            raise DataError(
+                "all chunks of the data must have the same columns. Received: "
+                f"{sizes[0]} and {sizes[1]} columns in {name!r}."
+            )
+    return merged
 
 
-def _histograms(chunk: DataSet, partition: int, start: int, *, edges: Edges) -> Counts:
+def _settled(found: Readings, pers: Mapping[str, Per]) -> Summaries:
+    return {name: found[name][per] for name, per in pers.items()}
+
+
+def _histograms(
+    chunk: DataSet, partition: int, start: int, *, edges: Edges, pers: Mapping[str, Per]
+) -> Counts:
     del partition, start
-    return {name: histogram_counts(chunk, name, edges[name]) for name in _arrays(chunk)}
+    return {
+        name: histogram_counts(chunk, name, edges[name], per=pers[name]) for name in _arrays(chunk)
+    }
 
 
 def _summed(first: Counts, second: Counts) -> Counts:
