@@ -1,5 +1,6 @@
 """All kinds of networks: several inputs, custom layers, masks, frozen and half-precision layers."""
 
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -375,3 +376,24 @@ def test_the_driver_needs_no_tensorflow_to_import_the_engine() -> None:
     code = "import sparkwright, sys; print({'tensorflow', 'pyspark', 'keras'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_training_on_nothing_is_refused_and_says_what_was_skipped(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "texts.csv"
+    path.write_text("a,b,c,d,label\n" + "1,2,3,four,0\n" * 5)
+    data = sw.data.from_csv(spark, str(path), labels="label", classes=3, on_error="skip")
+    network = sw.SparkNetwork(spark, dense(), one_worker())
+    with pytest.raises(sw.DataError, match=r"at least one example.*5 skipped: 5 not a number"):
+        network.fit(data)
+
+
+def test_what_was_skipped_is_said_when_training_begins(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "texts.csv"
+    path.write_text("a,b,c,d,label\n1,2,3,four,0\n" + "1,2,3,4,0\n" * 5)
+    data = sw.data.from_csv(spark, str(path), labels="label", classes=3, on_error="skip")
+    sw.SparkNetwork(spark, dense(), one_worker()).fit(data)
+    assert "1 skipped: 1 not a number" in caplog.text

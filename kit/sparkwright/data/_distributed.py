@@ -180,6 +180,10 @@ class DistributedDataSet:
         """
         return Skipped() if self._skip_tracker is None else self._skip_tracker.total(self.spark)
 
+    def skipped_so_far(self) -> Skipped:
+        """As `skipped`, as far as is known without a Spark job."""
+        return Skipped() if self._skip_tracker is None else self._skip_tracker.so_far()
+
     def partition_counts(self) -> tuple[int, ...]:
         """Examples in each partition; counted by one Spark job the first time."""
         if self._counts is None:

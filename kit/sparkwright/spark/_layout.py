@@ -1,9 +1,11 @@
 """Lays training data out over the workers: counts, repartitions, exports, joins validation."""
 
-from collections.abc import Callable, Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
+from sparkwright.errors import DataError
 from sparkwright.masters import TrainingMaster
 from sparkwright.partitions import RepartitionPlan, plan_repartition
 from sparkwright.storage._files import read_bytes
@@ -12,6 +14,8 @@ from ._tasks import Element
 
 if TYPE_CHECKING:
     from pyspark import RDD
+
+_log = logging.getLogger(__name__)
 
 Run = Callable[[Callable[[], Any], str], Any]
 
@@ -41,6 +45,9 @@ class DataLayout:
             master: repartition mode, strategy, storage level.
             workers: partitions to make.
             export: writes minibatches and returns their paths; None to train directly.
+
+        Raises:
+            DataError: if there are no examples.
         """
         from sparkwright.partitions._execute import repartition
 
@@ -49,6 +56,7 @@ class DataLayout:
         level = None if data.is_counted else master.storage_level
         source = self._persist(data.rdd, level)
         counts = data.partition_counts()
+        _check_examples(data, counts)
         self.plan: RepartitionPlan = plan_repartition(
             list(counts),
             workers=workers,
@@ -84,6 +92,17 @@ class DataLayout:
 
         counts = list(validation.partition_counts())
         return repartition(validation.rdd, plan_repartition(counts, workers=workers))
+
+
+def _check_examples(data: DistributedDataSet, counts: Sequence[int]) -> None:
+    if not sum(counts):
+        raise DataError(
+            f"training needs at least one example. Received: none in {len(counts)} partitions; "
+            f"{data.skipped()}."
+        )
+    skipped = data.skipped_so_far()
+    if skipped.total:
+        _log.warning("training goes on without what the data's source skipped. %s", skipped)
 
 
 def storage_level(name: str) -> Any:

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from sparkwright.data import DataSet
 from sparkwright.errors import DataError
 
+from ._label_checks import check_labels
+
 
 class BatchLayout:
     """Which column of the data feeds which argument of the model.
@@ -31,7 +33,9 @@ class BatchLayout:
         self.key = (tuple(order), tuple(specs))
 
     @classmethod
-    def of(cls, model: Any, columns: Mapping[str, NDArray[Any]]) -> "BatchLayout":
+    def of(
+        cls, model: Any, columns: Mapping[str, NDArray[Any]], *, training: bool = False
+    ) -> "BatchLayout":
         """Match `columns` with `model`; see `Replica.arrange`."""
         groups = DataSet.from_columns({name: array[:0] for name, array in columns.items()})
         input_names = [tensor.name for tensor in model.inputs]
@@ -41,6 +45,9 @@ class BatchLayout:
             _check_shape(name, groups.features[name].shape[1:], tuple(tensor.shape[1:]))
         for name, tensor in zip(outputs, model.outputs, strict=bool(outputs)):
             _check_label(name, groups.labels[name], tuple(tensor.shape[1:]))
+        labels = {name: columns[f"labels/{name}"] for name in outputs}
+        of_outputs = dict(zip(output_names(model), outputs, strict=False))
+        check_labels(model, labels, of_outputs, training=training)
         order = [
             *(f"features/{name}" for name in inputs),
             *(f"labels/{name}" for name in outputs),
@@ -111,7 +118,8 @@ def _match(what: str, given: list[str], wanted: list[str]) -> list[str]:
         return []
     if set(given) == set(wanted):
         return wanted
-    if len(given) == len(wanted):
+    # Names of which some fit are meant as names: one that does not is a mistake, no other order.
+    if len(given) == len(wanted) and not set(given) & set(wanted):
         return given
     raise DataError(
         f"the data must have one array of {what} for each of the network's "

@@ -37,7 +37,9 @@ class Minibatches:
         """
         self._settings, self._replica = settings, replica
         self._shard, self._shards = shard, shards
-        self._layout: BatchLayout | None = replica.arrange(shard.columns) if shard.rows else None
+        self._layout: BatchLayout | None = (
+            replica.arrange(shard.columns, training=True) if shard.rows else None
+        )
         self._orders: dict[int, tuple[int, NDArray[np.int64]]] = {}  # owner -> (epoch, order)
 
     @property
@@ -75,7 +77,7 @@ class Minibatches:
         blocks = [shard.gather(rows) for rows in rounds]
         if self._layout is None and blocks:
             examples = {name: a.reshape(-1, *a.shape[2:]) for name, a in blocks[0].items()}
-            self._layout = self._replica.arrange(examples)
+            self._layout = self._replica.arrange(examples, training=True)
         return blocks
 
     def train(self, block: Block) -> tuple[NDArray[np.float32], dict[str, float]]:

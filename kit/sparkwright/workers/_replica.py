@@ -101,16 +101,20 @@ class Replica:
 
     # -- data -------------------------------------------------------------------------------
 
-    def arrange(self, columns: Mapping[str, NDArray[Any]]) -> BatchLayout:
-        """Decide which column feeds which input and output, and check their shapes.
+    def arrange(
+        self, columns: Mapping[str, NDArray[Any]], *, training: bool = False
+    ) -> BatchLayout:
+        """Decide which column feeds which input and output, and check shapes and labels.
 
         Args:
             columns: flat names as `DataSet.columns` gives them; arrays with an example axis first.
+            training: whether there must be labels if the model has a loss; default False.
 
         Raises:
-            DataError: if a column is missing, left over, or has the wrong shape.
+            DataError: if a column is missing, left over, or has the wrong shape, or labels do not
+                fit the loss.
         """
-        return BatchLayout.of(self.model, columns)
+        return BatchLayout.of(self.model, columns, training=training)
 
     # -- training ---------------------------------------------------------------------------
 

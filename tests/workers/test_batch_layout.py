@@ -1,0 +1,84 @@
+"""Which column feeds which input, and labels that do not fit the loss."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkwright.data import DataSet
+from sparkwright.errors import DataError
+from sparkwright.workers._batch_layout import BatchLayout
+
+
+def model_of(
+    inputs: Sequence[str] = ("left", "right"), loss: Any = "sparse_categorical_crossentropy"
+) -> Any:
+    import keras
+
+    tensors = [keras.Input((2,), name=name) for name in inputs]
+    joined = keras.layers.Concatenate()(tensors) if len(tensors) > 1 else tensors[0]
+    model = keras.Model(tensors, keras.layers.Dense(3, name="kind")(joined))
+    model.compile("sgd", loss)
+    return model
+
+
+def layout(
+    model: Any, features: Mapping[str, Any] | Any, labels: Any = None, *, training: bool = True
+) -> BatchLayout:
+    return BatchLayout.of(model, DataSet(features, labels).columns(), training=training)
+
+
+PAIR = np.zeros((4, 2), np.float32)
+KINDS = np.array([0, 1, 2, 0])
+
+
+def test_columns_are_matched_by_name_or_else_in_order() -> None:
+    model = model_of()
+    by_name = layout(model, {"right": PAIR, "left": PAIR}, KINDS)
+    assert by_name.order[:2] == ["features/left", "features/right"]
+    in_order = layout(model, {"b": PAIR, "a": PAIR}, KINDS)
+    assert in_order.order[:2] == ["features/b", "features/a"]
+
+
+def test_one_wrong_name_among_right_ones_is_refused() -> None:
+    with pytest.raises(DataError, match=r"\['left', 'right'\]. Received: \['rigth', 'left'\]"):
+        layout(model_of(), {"rigth": PAIR, "left": PAIR}, KINDS)
+
+
+def test_training_needs_labels_unless_there_is_no_loss() -> None:
+    with pytest.raises(DataError, match="training needs labels"):
+        layout(model_of(["all"]), PAIR)
+    assert layout(model_of(["all"]), PAIR, training=False).order == ["features/features"]
+    assert layout(model_of(["all"], loss=None), PAIR).order == ["features/features"]
+
+
+@pytest.mark.parametrize("spelt", ["name", "object", "function", "dict", "list"])
+def test_labels_must_be_of_the_kind_that_the_loss_wants(spelt: str) -> None:
+    import keras
+
+    losses = keras.losses
+    sparse, dense = {
+        "name": ("sparse_categorical_crossentropy", "categorical_crossentropy"),
+        "object": (losses.SparseCategoricalCrossentropy(), losses.CategoricalCrossentropy()),
+        "function": (losses.sparse_categorical_crossentropy, losses.categorical_crossentropy),
+        "dict": (
+            {"kind": "sparse_categorical_crossentropy"},
+            {"kind": "categorical_crossentropy"},
+        ),
+        "list": (["sparse_categorical_crossentropy"], ["categorical_crossentropy"]),
+    }[spelt]
+    one_hot = np.eye(3, dtype=np.float32)[KINDS]
+    layout(model_of(["all"], sparse), PAIR, KINDS)
+    layout(model_of(["all"], dense), PAIR, one_hot)
+    with pytest.raises(DataError, match=r"must be class numbers .*`one_hot=False`"):
+        layout(model_of(["all"], sparse), PAIR, one_hot)
+    with pytest.raises(DataError, match=r"must be one-hot .*`one_hot=True`"):
+        layout(model_of(["all"], dense), PAIR, KINDS)
+
+
+def test_a_class_that_the_output_has_no_place_for_is_refused() -> None:
+    with pytest.raises(DataError, match=r"below 3, the width .* Received: 3\."):
+        layout(model_of(["all"]), PAIR, KINDS + 1)
+    # A single output is not about classes.
+    assert layout(model_of(["all"], "mse"), PAIR, np.full((4, 3), 7.0))
