@@ -3,6 +3,7 @@
 import io
 import os
 import struct
+import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from PIL import Image
 from tests.data.pictures import encoded, folder_of_classes, pixels, write
 
 import sparkwright as sw
-from sparkwright.data import MaskFile, PatternLabel, read_file_batch, write_file_batches
+from sparkwright.data import FileBatch, MaskFile, PatternLabel, read_file_batch, write_file_batches
 from sparkwright.data._images import _file_batches as format_of_batches
 from sparkwright.data._images._image_batches import _images_of  # pyright: ignore[reportPrivateUsage]
 from sparkwright.data._images._images import image_reader
@@ -260,7 +261,6 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "zero bytes": (lambda: b"", "0 bytes"),
     "no archive": (lambda: b"hello", "not a zip file"),
     "cut in half": (lambda: WHOLE[: len(WHOLE) // 2], "not a zip file"),
-    "a flipped bit": (lambda: flipped(WHOLE, 0.4), "Bad CRC"),
     "empty archive": (lambda: archive_of({}), "hold 'originalUris.txt'"),
     "no index": (lambda: archive_of({"file_0.png": PNG}), "1 files, such as file_0.png"),
     "index alone": (lambda: archive_of({"originalUris.txt": b"file:/a"}), "1 lines and 0 files"),
@@ -290,28 +290,91 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: archive_of({"originalUris.txt": b"\xff", "file_0.png": PNG}), "must be UTF-8",
     ),
     "an entry twice": (repeated, "repeats one"),
-    "encrypted": (locked, "encrypted"),
-    "unknown compression": (strange_compression, "compression"),
     "more than its bytes": (claims_too_much, "256 MiB"),
+    "an index in bzip2": (
+        lambda: archive_of(
+            {"originalUris.txt": b"a", "file_0.png": PNG}, compression=zipfile.ZIP_BZIP2
+        ),
+        "compression 12",
+    ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ARCHIVES)
+def claims_too_little(of_bytes: int = 1_000_000) -> bytes:
+    """The directory says that a file that unfolds to `of_bytes` has 5 bytes."""
+    content = bytearray(
+        archive_of(
+            {"originalUris.txt": b"file:/a", "file_0.png": bytes(of_bytes)},
+            compression=zipfile.ZIP_DEFLATED,
+        )
+    )
+    directory = content.index(b"PK\x01\x02", content.index(b"PK\x01\x02") + 1)
+    content[directory + 24 : directory + 28] = struct.pack("<I", 5)
+    return bytes(content)
+
+
+def in_bzip2() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("originalUris.txt", "file:/a")
+        archive.writestr("file_0.png", PNG, compress_type=zipfile.ZIP_BZIP2)
+    return file.getvalue()
+
+
+ENTRIES: dict[str, tuple[Callable[[], bytes], str]] = {
+    "a flipped bit": (lambda: flipped(WHOLE, 0.4), "Bad CRC"),
+    "encrypted": (locked, "encrypted"),
+    "unknown compression": (strange_compression, "compression"),
+    "bzip2": (in_bzip2, "stored or deflated"),
+    "more than the directory says": (claims_too_little, "Bad CRC"),
+}
+
+
+@pytest.mark.parametrize("case", [*ARCHIVES, *ENTRIES])
 def test_a_bad_archive_is_named_or_skipped(tmp_path: Path, case: str) -> None:
+    make, text = {**ARCHIVES, **ENTRIES}[case]
     bad, good = tmp_path / "bad.zip", tmp_path / "good.zip"
-    bad.write_bytes(ARCHIVES[case][0]())
+    bad.write_bytes(make())
     good.write_bytes(WHOLE)
     with pytest.raises(sw.DataError) as caught:
         read_file_batch(str(bad))
     assert str(bad) in str(caught.value)
-    assert ARCHIVES[case][1] in str(caught.value)
+    assert text in str(caught.value)
     reader = image_reader(**OPTIONS)
     log = SkipLog("skip")
     found = list(reader.read(_images_of([str(bad), str(good)], log), log))
     assert sum(map(len, found)) == 1
-    assert log.skipped.counts == {"damaged archive": 1}
-    with pytest.raises(sw.DataError, match=r"bad\.zip"):
+    reason = "damaged archive" if case in ARCHIVES else "damaged entry"
+    assert log.skipped.counts == {reason: 1}
+    with pytest.raises(sw.DataError, match=r"bad\.zip") as caught:
         list(reader.read(_images_of([str(bad)], SkipLog("raise")), SkipLog("raise")))
+    assert str(caught.value).count("on_error") == 1
+
+
+def test_images_behind_a_damaged_one_are_read(tmp_path: Path) -> None:
+    images = {f"file_{n}.png": encoded(pixels(n)) for n in range(6)}
+    uris = "\n".join(f"file:/cat/{n}.png" for n in range(6)).encode()
+    content = bytearray(archive_of({"originalUris.txt": uris, **images}))
+    content[content.index(images["file_2.png"]) + 50] ^= 0xFF
+    (tmp_path / "a.zip").write_bytes(content)
+    reader, log = image_reader(**OPTIONS), SkipLog("skip")
+    found = list(reader.read(_images_of([str(tmp_path / "a.zip")], log), log))
+    assert sum(map(len, found)) == 5
+    assert log.skipped.counts == {"damaged entry": 1}
+    assert "file_2.png (file:/cat/2.png)" in log.skipped.first[0]
+    loader = sw.data.ImageBatchLoader(size=(8, 8), label=None, on_error="skip")
+    assert len(loader(str(tmp_path / "a.zip"))) == 5
+
+
+def test_no_more_is_unpacked_than_the_directory_says() -> None:
+    bomb = claims_too_little(of_bytes=30_000_000)
+    assert len(bomb) < 100_000
+    tracemalloc.start()
+    with pytest.raises(sw.DataError, match="Bad CRC"):
+        FileBatch.from_bytes(bomb)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 3_000_000
 
 
 def test_a_small_archive_that_would_fill_the_memory_is_refused(

@@ -59,3 +59,11 @@ def test_notes_that_would_fill_the_memory_are_refused(
     url = archive(tmp_path / "a.keras", {"sparkwright.json": json.dumps({"a": "x" * 20})})
     with pytest.raises(DataError, match=r"may have 10 bytes at most\. Received: 29"):
         read_notes(url)
+
+
+def test_notes_in_a_compression_without_limits_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.keras"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as packed:
+        packed.writestr("sparkwright.json", "{}")
+    with pytest.raises(DataError, match="must be stored or deflated"):
+        read_notes(str(path))

@@ -3,12 +3,14 @@
 import json
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sparkwright.errors import DataError
 
+from ._entries import read_entry
 from ._files import open_to_read, read_bytes, write_atomically
 
 # A member of the archive beside Keras' own, which Keras neither reads nor minds.
@@ -74,14 +76,16 @@ def read_notes(url: str) -> dict[str, Any]:
             with zipfile.ZipFile(file) as archive:
                 if _NOTES not in archive.namelist():
                     return {}
-                size_bytes = archive.getinfo(_NOTES).file_size
+                entry = archive.getinfo(_NOTES)
+                size_bytes = entry.file_size
                 if size_bytes > _MAX_NOTES_BYTES:
                     raise DataError(
                         f"{_NOTES} in a model's file may have {_MAX_NOTES_BYTES} bytes at most. "
                         f"Received: {size_bytes} in {url}. Is it a file of Sparkwright's?"
                     )
-                found: Any = json.loads(archive.read(_NOTES))
-        except (zipfile.BadZipFile, UnicodeDecodeError, json.JSONDecodeError) as error:
+                found: Any = json.loads(read_entry(archive, entry))
+        # The rest of what damage makes zipfile raise; RecursionError is json's, for [[[[….
+        except (zipfile.BadZipFile, ValueError, RuntimeError, EOFError, zlib.error) as error:
             raise DataError(
                 f"a model's file must be whole, in Keras' own format. Received: {url} ({error}). "
                 "Save the model again."

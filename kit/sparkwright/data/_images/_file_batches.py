@@ -7,6 +7,7 @@ layout of Deeplearning4j's FileBatch, which reads what is written here, and the 
 
 import io
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from typing import BinaryIO
 from urllib.parse import quote, unquote
 
 from sparkwright.errors import DataError
+from sparkwright.storage._entries import read_entry
 from sparkwright.storage._files import read_bytes
 
 INDEX = "originalUris.txt"
@@ -22,6 +24,8 @@ INDEX = "originalUris.txt"
 ENTRY_BYTES = 256 << 20
 BATCH_BYTES = 1 << 30
 ENTRIES = 9_999  # Java's reader takes 10,000 with the index
+# What damage makes zipfile raise; a RuntimeError is for encryption and what it does not know.
+_DAMAGE = (zipfile.BadZipFile, ValueError, RuntimeError, EOFError, zlib.error, struct.error)
 _NAME = re.compile(r"file_(\d{1,4})(?:\.[^/\\]*)?")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -92,8 +96,14 @@ class FileBatch:
         Raises:
             DataError: naming `url`, if it is no such archive, or damaged, or too large.
         """
-        found = list(iterate(content, url))
-        return cls(uris=tuple(uri for uri, _, _ in found), contents=tuple(c for _, _, c in found))
+        uris: list[str] = []
+        contents: list[bytes] = []
+        for uri, _, found in iterate(content, url):
+            if isinstance(found, DataError):
+                raise found
+            uris.append(uri)
+            contents.append(found)
+        return cls(uris=tuple(uris), contents=tuple(contents))
 
 
 def read_file_batch(url: str) -> FileBatch:
@@ -106,11 +116,13 @@ def read_file_batch(url: str) -> FileBatch:
     return FileBatch.from_bytes(read_bytes(url), url=url)
 
 
-def iterate(content: bytes, url: str) -> Iterator[tuple[str, str, bytes]]:
+def iterate(content: bytes, url: str) -> Iterator[tuple[str, str, bytes | DataError]]:
     """(URI, entry's name, bytes) of each file of an archive, one after the other.
 
+    A file that cannot be read comes as the error that names it; those after it are read.
+
     Raises:
-        DataError: naming `url`; before the first file for all that the directory tells.
+        DataError: naming `url`, before the first file, if the directory or the index is bad.
     """
     if not content:
         raise DataError(f"a file batch must not be empty. Received: {url} with 0 bytes.")
@@ -118,11 +130,10 @@ def iterate(content: bytes, url: str) -> Iterator[tuple[str, str, bytes]]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             uris, entries = _checked(archive, url)
             for uri, entry in zip(uris, entries, strict=True):
-                yield uri, entry.filename, archive.read(entry)
+                yield uri, entry.filename, _file_in(archive, entry, uri, url)
     except DataError:
         raise
-    # NotImplementedError: a compression that zipfile does not know; the rest: damaged headers.
-    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, zlib.error) as error:
+    except (*_DAMAGE, OSError) as error:
         raise DataError(
             "a file batch must be a whole ZIP archive. Received: "
             f"{url} with {len(content):,} bytes: {error}. Write it again."
@@ -140,7 +151,7 @@ def uris_in(file: BinaryIO, url: str) -> list[str]:
             return _checked(archive, url)[0]
     except DataError:
         raise
-    except (zipfile.BadZipFile, ValueError, RuntimeError, EOFError, zlib.error) as error:
+    except _DAMAGE as error:
         raise DataError(
             f"a file batch must be a whole ZIP archive. Received: {url}: {error}. Write it again."
         ) from error
@@ -208,7 +219,7 @@ def _checked(archive: zipfile.ZipFile, url: str) -> tuple[list[str], list[zipfil
             )
         numbered[int(match[1])] = entry
     try:
-        lines = archive.read(index).decode().split("\n")
+        lines = read_entry(archive, index).decode().split("\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{INDEX!r} must be UTF-8. Received: {url}: {error}.") from None
     uris = [line.rstrip("\r") for line in lines]
@@ -220,6 +231,20 @@ def _checked(archive: zipfile.ZipFile, url: str) -> tuple[list[str], list[zipfil
             f"Received: {url} with {len(uris)} lines and {_few(entries)}."
         )
     return uris, [numbered[number] for number in range(len(uris))]
+
+
+def _file_in(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, uri: str, url: str
+) -> bytes | DataError:
+    try:
+        return read_entry(archive, entry)
+    except (*_DAMAGE, OSError) as error:
+        found = DataError(
+            "each file of a file batch must be whole. Received: "
+            f"{entry.filename} ({uri}) in {url}: {error}. Write the archive again."
+        )
+        found.__cause__ = error
+        return found
 
 
 def _entry(name: str) -> zipfile.ZipInfo:

@@ -61,7 +61,7 @@ def from_image_batches(
         draft: as there.
         augment: as there.
         recursive: with sub-folders (default).
-        on_error: as there; an archive that cannot be used is skipped as one item.
+        on_error: as there; an archive that cannot be opened, or has no index, counts as one item.
         partitions: as there.
         threads: as there.
 
@@ -169,8 +169,8 @@ class ImageBatchLoader:
         """
         url = source if isinstance(source, str) else str(source.url)
         content = read_bytes(url) if isinstance(source, str) else bytes(source.read())
-        images = _images_in(content, url)
-        found = list(self._reader.read(images, SkipLog(self._on_error)))
+        log = SkipLog(self._on_error)
+        found = list(self._reader.read(_images_in(iterate(content, url), url, log), log))
         if not found:
             raise DataError(f"an archive must hold at least one image. Received: {url}.")
         return DataSet.concatenate(found)
@@ -188,17 +188,26 @@ class _BatchReader:
 
 def _images_of(urls: Iterable[str], log: SkipLog) -> Iterator[EncodedImage]:
     for url in urls:
-        try:
-            yield from _images_in(read_bytes(url), url)
-        except OSError as error:
-            log.skip("unreadable file", str(error))
-        except DataError as error:
-            log.skip("damaged archive", str(error))
+        yield from _images_in(_files_in(url, log), url, log)
 
 
-def _images_in(content: bytes, url: str) -> Iterator[EncodedImage]:
-    for uri, name, image in iterate(content, url):
-        yield EncodedImage(url=url_of(uri), where=f"{name} ({uri}) in {url}", content=image)
+def _files_in(url: str, log: SkipLog) -> Iterator[tuple[str, str, bytes | DataError]]:
+    try:
+        yield from iterate(read_bytes(url), url)
+    except OSError as error:
+        log.skip("unreadable file", str(error))
+    except DataError as error:
+        log.skip("damaged archive", str(error))
+
+
+def _images_in(
+    files: Iterable[tuple[str, str, bytes | DataError]], url: str, log: SkipLog
+) -> Iterator[EncodedImage]:
+    for uri, name, content in files:
+        if isinstance(content, DataError):
+            log.skip("damaged entry", str(content))
+        else:
+            yield EncodedImage(url=url_of(uri), where=f"{name} ({uri}) in {url}", content=content)
 
 
 def _batch_reader(*, label: Label, **options: Any) -> ImageReader:
