@@ -66,6 +66,27 @@ def test_a_network_comes_back_with_its_normalizer(
     np.testing.assert_array_equal(weights(sw.load_model(url)), weights(trained.model))
 
 
+def test_new_files_are_read_as_those_the_model_was_trained_on(spark: Any, tmp_path: Path) -> None:
+    old, new, url = (str(tmp_path / name) for name in ("old.csv", "new.csv", "model.keras"))
+    Path(old).write_text("colour,size,kind\nred,1,a\nblue,2,b\ngreen,3,c\nred,4,a\n")
+    # Other columns, another order, and neither all colours nor all classes.
+    Path(new).write_text("kind,other,size,colour\nc,9,7,red\n")
+    train = sw.data.from_csv(
+        spark, old, labels="kind", classes="infer", categories={"colour": "infer"}
+    )
+    network = sw.SparkNetwork(spark, dense(), master())
+    assert network.schema is None
+    network.fit(train.shuffle(seed=1))
+    network.save(url)
+    again = sw.SparkNetwork.load(spark, url)
+    assert again.schema == train.schema
+    found = sw.data.from_csv(spark, new, schema=again.schema).collect()
+    assert found.features["features"].tolist() == [[0, 0, 1, 7]]
+    assert found.labels["labels"].tolist() == [2]
+    again.save(url)
+    assert sw.SparkNetwork.load(spark, url).schema == train.schema
+
+
 def test_keras_reads_the_file_and_finds_notes_beside_its_own(
     spark: Any, raw: DataSet, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from sparkwright.data import (
     DataSet,
     DistributedDataSet,
     Normalizer,
+    TableSchema,
     from_arrays,
     from_minibatches,
     from_rdd,
@@ -55,6 +56,8 @@ class SparkNetwork:
         master: how to train; None: evaluation only.
         normalizer: applied to all data that goes through the network; None: none.
         class_names: output name -> names of its classes, of the data last trained on, or as saved.
+        schema: how a table became the data last trained on, or as saved: `from_csv` and the like
+            read other files the same way with it. None: it came from no table.
 
     Example:
         network = SparkNetwork(spark, model, ParameterAveragingTrainingMaster())
@@ -101,6 +104,7 @@ class SparkNetwork:
         self.spark, self.model, self.master = spark, model, master
         self.normalizer = normalizer
         self.class_names: dict[str, tuple[str, ...]] = {}
+        self.schema: TableSchema | None = None
         self._exports = Exports(spark)
         self._active: TrainingRun | None = None
 
@@ -172,6 +176,7 @@ class SparkNetwork:
             )
         train = self._distributed(data, "data")
         self.class_names = dict(train.class_names) or self.class_names
+        self.schema = train.schema or self.schema
         launcher = SparkLauncher(
             self.spark,
             run=beginning.id,
@@ -329,13 +334,16 @@ class SparkNetwork:
     def save(self, url: str, *, save_updater: bool = True) -> None:
         """Write the model to `url`, atomically; see `save_model`.
 
-        The normalizer and the names of classes go into the same file, which Keras reads as ever.
+        The normalizer, the names of classes and the schema of the table, with the categories of
+        text, go into the same file, which Keras reads as ever.
         """
         notes: dict[str, Any] = {}
         if self.normalizer is not None:
             notes["normalizer"] = self.normalizer.to_dict()
         if self.class_names:
             notes["class_names"] = {n: list(names) for n, names in self.class_names.items()}
+        if self.schema is not None:
+            notes["schema"] = self.schema.to_dict()
         save_model(self.model, url, save_updater=save_updater, notes=notes)
 
     @classmethod
@@ -347,11 +355,14 @@ class SparkNetwork:
         *,
         custom_objects: dict[str, Any] | None = None,
     ) -> "SparkNetwork":
-        """A network with the model, normalizer and class names at `url`; see `load_model`."""
+        """A network with all that `save` kept at `url`; see `load_model`."""
         model = load_model(url, custom_objects=custom_objects)
         network = cls(spark, model, master, normalizer=load_normalizer(url))
-        class_names = read_notes(url).get("class_names", {})
+        notes = read_notes(url)
+        class_names = notes.get("class_names", {})
         network.class_names = {name: tuple(names) for name, names in class_names.items()}
+        if notes.get("schema") is not None:
+            network.schema = TableSchema.from_dict(notes["schema"])
         return network
 
     # -- private ----------------------------------------------------------------------------
