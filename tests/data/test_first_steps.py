@@ -1,11 +1,19 @@
 """What is easily done wrong at first: told at once, with the remedy, or simply taken."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sparkwright as sw
+from sparkwright.data import MinibatchSource
+from sparkwright.data._minibatches._loaders import load
+from sparkwright.data._minibatches._minibatch_files import MinibatchReader
+from sparkwright.data._minibatches._paths import find_files
+from sparkwright.data._pieces import SkipLog
+from sparkwright.storage._listing import list_files
 
 
 def file(folder: Path, text: str) -> str:
@@ -42,3 +50,59 @@ def test_whole_numbers_and_texts_are_classes(tmp_path: Path, values: list[Any]) 
     url = file(tmp_path, f"a,kind\n1,{values[0]}\n3,{values[1]}\n")
     found = sw.data.read_csv(url, labels="kind", classes="infer")
     assert found.schema.class_names == {"labels": tuple(values)}
+
+
+@pytest.mark.parametrize("scheme", ["", "file://", "memory:/"])
+def test_a_source_opens_as_a_file_with_and_without_with(tmp_path: Path, scheme: str) -> None:
+    import fsspec
+
+    url = f"{scheme}{tmp_path / 'a.npy'}"
+    with fsspec.open(url, "wb") as file:
+        np.save(file, np.arange(3))
+    opened = MinibatchSource(url).open()
+    np.testing.assert_array_equal(np.load(opened), np.arange(3))
+    opened.close()
+    with MinibatchSource(url).open() as opened:
+        np.testing.assert_array_equal(np.load(opened), np.arange(3))
+    assert opened.closed or scheme == "memory:/"  # whose files have nothing to close
+    with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
+        MinibatchSource(f"{scheme}/nowhere").open()
+
+
+def test_a_loader_may_return_features_and_labels() -> None:
+    found = load(lambda source: ([[1.0, 2.0], [3.0, 4.0]], [0, 1]), MinibatchSource("x"))
+    assert found.shapes == {"features/features": (2, 2), "labels/labels": (2,)}
+    with pytest.raises(sw.DataError, match=r"or \(features, labels\), it returned tuple"):
+        load(lambda source: ([1.0],), MinibatchSource("x"))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_the_numpy_loader_takes_a_path(tmp_path: Path, kind: Any) -> None:
+    np.savez(tmp_path / "a.npz", features=np.ones((2, 3)), labels=np.zeros(2))
+    assert len(sw.data.numpy_loader(kind(tmp_path / "a.npz"))) == 2
+
+
+def test_a_relative_path_is_told_with_where_it_was_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=rf"^a\.csv does not .*\(looked in {tmp_path}\)"):
+        list_files("a.csv")
+    with pytest.raises(FileNotFoundError, match=rf"^no file matches .*\(looked in {tmp_path}"):
+        list_files("*.csv")
+    for url in ("/nowhere/a.csv", "memory://nowhere"):
+        with pytest.raises(FileNotFoundError, match=rf"^{url} does not exist\. Check"):
+            list_files(url)
+    with pytest.raises(FileNotFoundError, match=r"^no file matches /nowhere/\*\.csv\. Check"):
+        list_files("/nowhere/*.csv")
+
+
+def test_a_file_that_ends_the_reading_leaves_no_thread_behind(tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}.npz").write_bytes(b"no archive")
+    files = find_files(str(tmp_path / "*.npz"), ours=False).files
+    reader = MinibatchReader(loader=sw.data.numpy_loader)
+    with pytest.raises(sw.DataError) as caught:
+        list(reader.read(files, SkipLog("raise")))
+    assert caught.tb is not None  # which keeps all that was under way
+    assert not [t for t in threading.enumerate() if t.name.startswith("sparkwright-read")]

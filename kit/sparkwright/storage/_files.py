@@ -13,7 +13,9 @@ def told(url: str, what: str) -> Generator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise FileNotFoundError(f"{url} does not exist. Check the path and the host.") from None
+        raise FileNotFoundError(
+            f"{url} does not exist{looked_in(url)}. Check the path and the host."
+        ) from None
     except OSError as error:
         raise _like(error, f"{url} could not be {what}: {error}") from error
     except Exception as error:
@@ -21,6 +23,12 @@ def told(url: str, what: str) -> Generator[None]:
         if type(error).__module__.partition(".")[0] not in ("botocore", "aiobotocore"):
             raise
         raise OSError(f"{url} could not be {what}: {error}") from error
+
+
+def looked_in(url: str) -> str:
+    """Where a relative path was looked for: a notebook's working folder is easily another."""
+    is_relative = "://" not in url and "::" not in url and not os.path.isabs(url)
+    return f" (looked in {os.getcwd()})" if is_relative else ""
 
 
 def _like(error: OSError, text: str) -> OSError:
@@ -116,6 +124,20 @@ def open_to_read(url: str) -> Generator[BinaryIO]:
     system, path = system_of(url)
     with told(url, "read"), system.open(path, "rb") as file:
         yield file
+
+
+def open_file(url: str) -> BinaryIO:
+    """Open `url` for reading piece by piece, with `seek`; who asks closes it.
+
+    Raises:
+        OSError: whatever the store says, naming `url`.
+    """
+    local = _local_path(url)
+    with told(url, "read"):
+        if local is not None:
+            return open(local, "rb")
+        system, path = system_of(url)
+        return system.open(path, "rb")
 
 
 def exists(url: str) -> bool:

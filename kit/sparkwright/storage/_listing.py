@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ._files import as_asked, system_of, told
+from ._files import as_asked, looked_in, system_of, told
 
 _WILD = "*?["
 _HIDDEN = (".", "_")
@@ -46,7 +46,12 @@ def list_files(
     system, path = system_of(url)
     system.invalidate_cache()
     with told(url, "listed"):
-        found = _found(system, path, recursive=recursive)
+        roots = _roots(system, path)
+        found = _found(system, roots, recursive=recursive)
+    if not roots:
+        raise FileNotFoundError(
+            f"no file matches {url}{looked_in(url)}. Check the pattern and the host."
+        )
     endings = None if extensions is None else tuple(f".{e.lstrip('.').lower()}" for e in extensions)
     return [
         StoredFile(as_asked(system, url, path, name), int(entry["size"] or 0), _version(entry))
@@ -85,10 +90,10 @@ def list_entries(url: str) -> list[str]:
     return sorted(f"{name}{end}" for name, end in named if name)
 
 
-def _found(system: Any, path: str, *, recursive: bool) -> dict[str, Any]:
+def _found(system: Any, roots: dict[str, Any], *, recursive: bool) -> dict[str, Any]:
     """Path -> entry of every file."""
     found: dict[str, Any] = {}
-    for root, entry in _roots(system, path).items():
+    for root, entry in roots.items():
         if entry["type"] == "file":
             found[root] = entry
             continue
@@ -101,7 +106,7 @@ def _found(system: Any, path: str, *, recursive: bool) -> dict[str, Any]:
 
 
 def _roots(system: Any, path: str) -> dict[str, Any]:
-    """What `path` names, or matches."""
+    """What `path` names, or matches; nothing only if it is a pattern."""
     if not any(sign in path for sign in _WILD) or system.exists(path):
         return {path: system.info(path)}
     parts = path.split("/")
@@ -114,8 +119,6 @@ def _roots(system: Any, path: str) -> dict[str, Any]:
             part.startswith(_HIDDEN) and part[0] not in asked for part in name.split("/")[first:]
         )
     }
-    if not roots:
-        raise FileNotFoundError(path)
     return roots
 
 

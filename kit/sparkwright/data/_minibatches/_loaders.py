@@ -4,9 +4,9 @@ What is in a file is never trusted: nothing is unpickled, and nothing is allocat
 length does not bear out.
 """
 
+import os
 import zipfile
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, BinaryIO
@@ -16,7 +16,7 @@ import numpy as np
 from sparkwright.data._arrow import from_bytes, row_count
 from sparkwright.data._dataset import DataSet
 from sparkwright.errors import DataError
-from sparkwright.storage._files import open_to_read, read_bytes
+from sparkwright.storage._files import open_file, read_bytes
 
 from ._manifest import Columns, columns_of
 
@@ -50,18 +50,18 @@ class MinibatchSource:
         """
         return read_bytes(self.url)
 
-    @contextmanager
-    def open(self) -> Generator[BinaryIO]:
-        """Open for reading piece by piece, with `seek`.
+    def open(self) -> BinaryIO:
+        """Open for reading piece by piece, with `seek`; `with source.open() as file:` closes it.
 
         Raises:
             OSError: whatever the store says, naming the URL.
         """
-        with open_to_read(self.url) as file:
-            yield file
+        return open_file(self.url)
 
 
-Loader = Callable[[MinibatchSource], DataSet]
+# A DataSet, or its features and labels.
+Loaded = DataSet | tuple[Any, Any]
+Loader = Callable[[MinibatchSource], Loaded]
 
 
 def arrow_loader(source: MinibatchSource) -> DataSet:
@@ -133,7 +133,7 @@ def _header_bytes(content: bytes) -> int:
     return at
 
 
-def numpy_loader(source: MinibatchSource) -> DataSet:
+def numpy_loader(source: MinibatchSource | str | os.PathLike[str]) -> DataSet:
     """Load an `.npz` archive, as `numpy.savez` writes it; object arrays are refused.
 
     Arrays are named `features` and `labels` (or `x` and `y`), with `features_masks`,
@@ -148,6 +148,8 @@ def numpy_loader(source: MinibatchSource) -> DataSet:
         DataError: if it is no such archive.
         OSError: whatever the store says.
     """
+    if not isinstance(source, MinibatchSource):
+        source = MinibatchSource(os.fspath(source))
     content = source.read()
     try:
         arrays = _npz_arrays(content)
@@ -181,14 +183,19 @@ def numpy_loader(source: MinibatchSource) -> DataSet:
 
 
 def load(loader: Loader, source: MinibatchSource) -> DataSet:
-    """What `loader` makes of a file, checked to be a DataSet of at least one example.
+    """What `loader` makes of a file, as a DataSet of at least one example.
 
     Raises:
         Whatever the loader raises; DataError and NoFeaturesError about its result.
     """
     found: Any = loader(source)
+    if isinstance(found, tuple) and len(found) == 2:  # pyright: ignore[reportUnknownArgumentType]
+        found = DataSet(*found)  # pyright: ignore[reportUnknownArgumentType]
     if not isinstance(found, DataSet):
-        raise DataError(f"the loader must return a DataSet, it returned {type(found).__name__}")
+        raise DataError(
+            "the loader must return a DataSet or (features, labels), it returned "
+            f"{type(found).__name__}"
+        )
     if not len(found):
         raise NoFeaturesError("it holds no examples")
     return found

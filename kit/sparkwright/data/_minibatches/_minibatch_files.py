@@ -4,6 +4,7 @@ import hashlib
 import socket
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -146,8 +147,11 @@ class MinibatchReader:
     def read(self, files: Iterable[FileToRead], log: SkipLog) -> Iterator[bytes]:
         """The chunks of `files`, in order; what cannot be used goes to `log`."""
         if self.loader is not None:
-            loaded: Iterator[DataSet] = _usable(read_ahead(files, self._loaded), log)
-            yield from map(to_bytes, joined_chunks(loaded))
+            # Closed here: left to the garbage collector, threads may be joined in the midst of
+            # Python's own work on threads, which waits forever.
+            with closing(read_ahead(files, self._loaded)) as found:
+                loaded: Iterator[DataSet] = _usable(found, log)
+                yield from map(to_bytes, joined_chunks(loaded))
             return
         load_arrow = partial(self._arrow, checker=ArrowChecker())
         first, files = _peeked(files)
@@ -158,7 +162,8 @@ class MinibatchReader:
             yield from _usable(map(load_arrow, _announced(files)), log)
         else:
             ahead = max(1, min(_AHEAD, _AHEAD_BYTES // (first.size_bytes or _AHEAD_BYTES // 4)))
-            yield from _usable(read_ahead(files, load_arrow, threads=_THREADS, ahead=ahead), log)
+            with closing(read_ahead(files, load_arrow, threads=_THREADS, ahead=ahead)) as found:
+                yield from _usable(found, log)
 
     def _arrow(self, file: FileToRead, *, checker: ArrowChecker) -> "bytes | Problem":
         try:

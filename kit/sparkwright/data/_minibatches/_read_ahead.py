@@ -1,7 +1,7 @@
 """Reading ahead: while one file is used, threads fetch the next ones."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
@@ -12,10 +12,11 @@ Result = TypeVar("Result")
 
 def read_ahead(
     items: Iterable[Item], function: Callable[[Item], Result], *, threads: int = 2, ahead: int = 4
-) -> Iterator[Result]:
+) -> Generator[Result]:
     """`map(function, items)` with some results computed ahead, in order.
 
-    An exception of `function` is raised at its place; the threads end with the iterator.
+    An exception of `function` is raised at its place; the threads end with the iterator: `close` it
+    if it is left before its end.
 
     Args:
         items: what to compute results of.
