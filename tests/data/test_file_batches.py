@@ -2,6 +2,8 @@
 
 import io
 import zipfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +95,10 @@ def test_the_seed_fixes_the_order_and_none_keeps_it_sorted(tmp_path: Path) -> No
 def test_endings_and_depth_choose_the_files(tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path / "in")
     (folder / "notes.txt").write_text("not an image")
-    for number, (options, count) in enumerate(
-        [({}, 7), ({"extensions": ["JPG"]}, 4), ({"recursive": False}, 1)]
-    ):
+    cases: list[tuple[dict[str, Any], int]] = [
+        *[({}, 7), ({"extensions": ["JPG"]}, 4), ({"recursive": False}, 1)]
+    ]
+    for number, (options, count) in enumerate(cases):
         written = write_file_batches(str(folder), str(tmp_path / str(number)), **options)
         assert [len(read_file_batch(url)) for url in written] == [count]
 
@@ -117,13 +120,66 @@ def test_batches_beside_their_files_are_not_packed_again(tmp_path: Path) -> None
         assert [len(read_file_batch(url)) for url in written] == [6]
 
 
+@pytest.mark.parametrize("form", ["relative", "with a slash", "with a scheme"])
+def test_batches_are_known_in_whatever_form_their_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    folder = folder_of_classes(tmp_path / "in")
+    monkeypatch.chdir(tmp_path)
+    out = {"relative": "in", "with a slash": f"{folder}/", "with a scheme": f"file://{folder}"}
+    for _ in range(2):
+        written = write_file_batches(str(folder), out[form], overwrite=True)
+        assert [len(read_file_batch(url)) for url in written] == [6]
+
+
+def test_files_that_are_named_almost_like_batches_are_packed_and_kept(tmp_path: Path) -> None:
+    folder = folder_of_classes(tmp_path)
+    others = ["batch-1.jpg", "batch-holiday.zip", "batch-00001.zip"]
+    for name in others:
+        (folder / name).write_bytes(b"x")
+    for _ in range(2):
+        written = write_file_batches(str(folder), str(folder), overwrite=True)
+        assert [len(read_file_batch(url)) for url in written] == [9]
+    assert {path.name for path in folder.glob("batch-*")} == {*others, "batch-000000.zip"}
+
+
+def test_old_batches_stay_if_new_ones_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = folder_of_classes(tmp_path / "in"), tmp_path / "out"
+    write_file_batches(str(folder), str(out), batch_size=2, seed=None)
+    before = {path: path.read_bytes() for path in out.iterdir()}
+
+    def breaks(url: str) -> bytes:
+        if "dog" in url:
+            raise OSError(f"{url} is lost")
+        return Path(url).read_bytes()
+
+    monkeypatch.setattr("sparkwright.data._images._file_batch_writing.read_bytes", breaks)
+    for target in (out, tmp_path / "new"):
+        with pytest.raises(OSError, match="is lost"):
+            write_file_batches(str(folder), str(target), batch_size=1, seed=None, overwrite=True)
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_lost_archive_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def elsewhere(url: str) -> Generator[io.BytesIO]:
+        yield io.BytesIO()
+
+    monkeypatch.setattr("sparkwright.data._images._file_batch_writing.write_atomically", elsewhere)
+    with pytest.raises(sw.DataError, match=r"1 of 1 missing, such as batch-000000\.zip"):
+        write_file_batches(str(folder_of_classes(tmp_path / "in")), str(tmp_path / "out"))
+
+
 def test_other_stores_are_read_and_written() -> None:
     for number in range(3):
         with write_atomically(f"memory://pictures/cat/a {number}.png") as file:
             file.write(bytes([number]))
     written = write_file_batches("memory://pictures", "memory://packed", seed=None)
     batch = read_file_batch(written[0])
-    assert batch.uris[0] == "memory:///pictures/cat/a%200.png"
+    assert batch.uris[0] == "memory://pictures/cat/a%200.png"
     assert list(batch.urls) == [file.url for file in list_files("memory://pictures")]
 
 
