@@ -46,7 +46,8 @@ def rows(**columns: Any) -> bytes:
             "k0": [1, 2, 3],
             **{f"n{i}": pa.array(n, pa.int64()) for i, n in enumerate([[1, 1, 1], [2, 2, 2]])},
             **{f"b{i}": pa.array([0, 0, 0], pa.int64()) for i in range(2)},
-            **{f"x{i}": pa.array([None] * 3, pa.string()) for i in range(2)},
+            **{f"{what}{i}": pa.nulls(3, pa.string()) for i in range(2) for what in "tx"},
+            **{f"f{i}": pa.array([0, 0, 0], pa.int64()) for i in range(2)},
             **columns,
         }
     )
@@ -127,8 +128,12 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any], str, str]] = {
         r"32-bit integers\. Received: 1099511627776 at key 2",
     ),
     "no key": (
-        AGE, None, {"c0_0": floats(1, 2, 3), "k0": [1, None, 3]}, "no key",
-        r"Received: none in people, visits",
+        AGE, None, {"c0_0": floats(1, 2, 3), "k0": [1, None, 3], "n1": [2, None, 2]}, "no key",
+        r"Received: 1 without one in source 'people'",
+    ),
+    "an order that is text": (
+        AMOUNT, None, {"c1_0": lists(*STEPS), "t1": [None, "x in column 'day' of a.csv", None]},
+        "bad value", r"`order` of source 'visits' must hold numbers\. Received: x in .*at key 2",
     ),
     "no order": (
         AMOUNT, None, {"c1_0": lists(*STEPS), "b1": [0, 1, 0]}, "missing value",
@@ -175,7 +180,7 @@ def test_labels_of_another_length_than_features_are_named() -> None:
     plan = planned(sources, types, AMOUNT, {"y": ("moods", "mood")})
     more = {
         "n2": pa.array([2, 1, 2], pa.int64()), "b2": pa.array([0, 0, 0], pa.int64()),
-        "x2": pa.array([None] * 3, pa.string()),
+        "x2": pa.nulls(3, pa.string()), "t2": pa.nulls(3, pa.string()), "f2": [0, 0, 0],
     }  # fmt: skip
     content = rows(c1_0=lists(*STEPS), c2_0=lists([1, 2], [3], [4, 5]), **more)
     with pytest.raises(DataError, match=r"Received: 1 of 'moods', 2 of 'visits' at key 2\. Use"):
@@ -186,6 +191,13 @@ def test_labels_of_another_length_than_features_are_named() -> None:
         assert np.flatnonzero(found.labels_masks["y"][1]).tolist() == [at]
         assert found.labels["y"][1, at] == 3
         assert found.features_masks["x"].all()
+    reader = reader_of(plan, lengths={})
+    long = rows(**{**more, "n1": [2, 9, 2]}, c1_0=lists(*STEPS), c2_0=lists(*STEPS))
+    with pytest.raises(DataError, match=r"1 of 'moods', 9 of 'visits' at key 2"):
+        list(reader.survey([long]))
+    (survey,) = reader.survey([long], on_error="skip")
+    assert survey.keys == 2
+    assert [survey.lengths[i].longest for i in (1, 2)] == [2, 2]
 
 
 def test_keys_that_are_missing_are_dropped_and_counted_or_listed() -> None:
@@ -211,11 +223,49 @@ def test_many_keys_that_are_missing_are_counted_in_full() -> None:
         k0=keys, n0=pa.nulls(1000, pa.int64()), n1=[2] * 1000,
         b0=pa.nulls(1000, pa.int64()), b1=[0] * 1000,
         x0=pa.nulls(1000, pa.string()), x1=pa.nulls(1000, pa.string()), c0_0=floats(*[None] * 1000),
+        t0=pa.nulls(1000, pa.string()), t1=pa.nulls(1000, pa.string()), f0=[0] * 1000,
+        f1=[0] * 1000,
     )  # fmt: skip
     log = SkipLog("raise")
     assert not list(reader_of(plan, missing="drop")([content], log))
     assert log.skipped.counts == {"missing key": 1000}
     assert len(log.skipped.first) == 20
+
+
+def test_rows_without_a_key_are_counted_each_by_itself() -> None:
+    content = rows(
+        k0=[None, 2, 3], n0=[3, 1, 1], n1=[5, 2, 2], f0=[1, 0, 0],
+        x0=["7 in a.csv", None, None], c0_0=floats(1, 2, 3),
+    )  # fmt: skip
+    log = SkipLog("skip")
+    assert sum(map(len, reader_of(plan_of(AGE))([content], log))) == 2
+    assert log.skipped.counts == {"wrong number of columns": 1, "no key": 2 + 5}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"x0": [None, "2,7 in a.csv", None]}, {"b1": [0, 1, 0]}, {"t1": [None, "x", None]}],
+    ids=["line", "no order", "order"],
+)
+def test_rows_that_cannot_be_read_are_neither_repeated_nor_lacking(fault: Any) -> None:
+    reader = reader_of(plan_of({**AGE, "z": ("visits", "amount")}), lengths={})
+    for counts in ({"n0": [1, 2, 1]}, {"n0": [1, None, 1]}):
+        content = rows(**counts, **fault)
+        with pytest.raises(DataError, match=r"2,7 in a\.csv|a value in its `order`|hold numbers"):
+            list(reader.survey([content]))
+        (found,) = reader.survey([content], on_error="skip")
+        assert (found.keys, found.lacking, found.repeated) == (2, {}, {})
+
+
+def test_a_survey_of_classes_stops_where_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sparkwright.data._class_values.MOST_CLASSES", 2)
+    reader = reader_of(plan_of({"x": ("people", ClassIndex("name"))}), lengths={})
+    parts = [rows(c0_0=names) for names in (["a", "b", None], ["c", "d", "e"], ["f", "g", "h"])]
+    found = [next(iter(reader.survey([part]))) for part in parts]
+    assert [len(one.classes[0, 0]) for one in found] == [2, 3, 3]
+    assert len(sum(found, JoinSurvey()).classes[0, 0]) == 3
 
 
 def test_a_survey_lists_the_first_keys_over_all_partitions() -> None:
@@ -297,6 +347,8 @@ def test_a_source_or_class_that_cannot_be_is_refused(make: Any, says: str) -> No
         ({"length": -1}, "length=-1"),
         ({"on_error": "ignore"}, "on_error='ignore'"),
         ({"partitions": 0}, "partitions=0"),
+        ({"partitions": "2"}, "partitions='2'"),
+        ({"partitions": 2.5}, r"partitions=2\.5"),
     ],
     ids=str,
 )

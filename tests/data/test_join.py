@@ -167,6 +167,61 @@ def test_keys_of_several_columns_and_columns_of_arrays(spark: Any) -> None:
 
 
 @pytest.mark.spark
+def test_steps_of_csv_files_are_sorted_as_numbers_though_one_is_text(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = [2**60 + i for i in (1, 12, 10, 11, 2, 3)] + [5, 40]
+    lines = [*(f"1,{step},{step % 2**60}" for step in steps), "2,7,0", "2,x7,0", "3,1.5,1"]
+    (tmp_path / "a.csv").write_text("\n".join(["k,t,v", *lines]))
+
+    def joined(where: Any, **options: Any) -> Any:
+        source = sequences(where, key="k", order="t")
+        return join(spark, {"a": source}, features={"x": ("a", "v")}, **options)
+
+    with pytest.raises(
+        sw.DataError, match=r"`order` of source 'a' .* x7 in column 't' of .*a\.csv, at key 2\."
+    ):
+        joined(str(tmp_path)).collect()
+
+    def no_credentials(_: str) -> None:
+        raise RuntimeError("no credentials")
+
+    monkeypatch.setattr("sparkwright.data._joins._join.list_files", no_credentials)
+    data = joined(str(tmp_path), on_error="skip")
+    found = data.collect().features["x"][:, :, 0]
+    assert found.tolist() == [[5, 40, 1, 2, 3, 10, 11, 12], [1] + [0] * 7]
+    assert data.skipped().counts == {"bad value": 1}
+    assert data.fingerprint is None
+    # Of a DataFrame, text is sorted as text.
+    frame = spark.createDataFrame([(1, "10", 10.0), (1, "9", 9.0)], "k int, t string, v double")
+    assert joined(frame).collect().features["x"].ravel().tolist() == [10, 9]
+
+
+@pytest.mark.spark
+def test_what_is_left_out_sets_neither_classes_nor_lengths(spark: Any) -> None:
+    nan = float("nan")
+    people = [(1, 2.0), (2, 7.0), (3, nan), (None, 8.0), (None, nan), (4, 1.0), (5, 9.0)]
+    steps = [(1, 0.0), (1, 1.0), (2, 0.0), (3, 0.0), (4, 0.0), (5, nan)]
+    more = [(2, 1.0), (2, 2.0), (2, 3.0)]  # so labels of 2 differ in length
+    frames = {"people": records(spark.createDataFrame(people, "k int, kind double"), key="k")}
+    for name, rows in (("x", [*steps, *[(None, 0.0)] * 9]), ("y", [*steps, *more])):
+        frames[name] = sequences(spark.createDataFrame(rows, "k int, t double"), key="k", order="t")
+    data = join(
+        spark,
+        frames,
+        features={"x": ("x", "t")},
+        labels={"y": ("y", "t"), "kind": ("people", ClassIndex("kind"))},
+        on_error="skip",
+    )
+    found = data.collect()
+    assert data.class_names == {"kind": ("1.0", "2.0")}
+    assert found.labels["kind"].tolist() == [1, 0]
+    assert found.features["x"].tolist() == [[[0], [1]], [[0], [0]]]
+    assert found.labels["y"].shape == (2, 2)
+    assert data.skipped().counts == {"no key": 11, "lengths differ": 1, "missing value": 2}
+
+
+@pytest.mark.spark
 def test_bad_sources_are_named(spark: Any, tmp_path: Path) -> None:
     good, short, text = (tmp_path / f"{name}.csv" for name in ("good", "short", "text"))
     good.write_text("id,a\n1,2\n2,3\n3,4\n")

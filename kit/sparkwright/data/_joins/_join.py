@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sparkwright.data._alignment import Alignment, LengthRange, check_alignment
 from sparkwright.data._arrow import to_bytes
 from sparkwright.data._chunks import joined_chunks
-from sparkwright.data._class_values import MOST_CLASSES
+from sparkwright.data._class_values import MOST_CLASSES, found_text
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import (
     OnError,
@@ -18,6 +18,7 @@ from sparkwright.data._pieces import (
     check_on_error,
     check_partitions,
 )
+from sparkwright.data._session_first import session_first
 from sparkwright.data._tables._column_choice import in_order
 from sparkwright.data._wording import shortened
 from sparkwright.errors import ConfigurationError, DataError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@session_first
 def join(
     spark: "SparkSession",
     sources: Mapping[str, Source],
@@ -100,9 +102,10 @@ def join(
     )
     sequential = [i for i, is_sequence in enumerate(plan.sequential) if is_sequence]
     known = length is not None or not sequential
-    reader = replace(reader, lengths=dict.fromkeys(sequential, length or 0))
+    if length is not None:
+        reader = replace(reader, lengths=dict.fromkeys(sequential, length))
     if not known or "error" in (missing, duplicates) or plan.to_infer():
-        reader = _surveyed(spark, batches, reader, length)
+        reader = _surveyed(spark, batches, reader, length, on_error)
     else:
         reader = replace(reader, masked=frozenset(sequential))
     tracker = SkipTracker(spark.sparkContext)
@@ -142,18 +145,25 @@ def _check(
 
 
 def _surveyed(
-    spark: "SparkSession", batches: "RDD[bytes]", reader: JoinReader, length: int | None
+    spark: "SparkSession",
+    batches: "RDD[bytes]",
+    reader: JoinReader,
+    length: int | None,
+    on_error: OnError,
 ) -> JoinReader:
     from sparkwright.spark._jobs import run_job
 
-    surveys = batches.mapPartitions(reader.survey)
+    surveys = batches.mapPartitions(partial(reader.survey, on_error=on_error))
     found = sum(run_job(spark, surveys.collect, description="look into the join"), JoinSurvey())
     if reader.missing == "error" and found.lacking:
         raise DataError(lacking_text(found.lacking, found.first_lacking))
     if reader.duplicates == "error" and found.repeated:
         raise DataError(repeated_text(found.repeated, found.first_repeated))
     if not found.keys:
-        raise DataError("there must be a key that is in every source. Received: none.")
+        raise DataError(
+            "there must be a key that is in every source, with rows that can be used. "
+            "Received: none."
+        )
     return replace(
         reader,
         plan=_with_classes(reader.plan, found.classes),
@@ -168,8 +178,8 @@ def _with_classes(plan: Plan, found: Mapping[tuple[int, int], frozenset[str]]) -
             column = plan.fields[slot.source][slot.parts[j].field].column
             raise DataError(
                 f"a column must have from 2 to {MOST_CLASSES:,} different values to be classes. "
-                f"Received: {len(values)} in column {column!r} of source "
-                f"{plan.sources[slot.source]!r}, {shortened(sorted(values))}."
+                f"Received: {found_text(values)}, in column {column!r} of source "
+                f"{plan.sources[slot.source]!r}."
             )
     return plan.with_classes({key: in_order(set(values)) for key, values in found.items()})
 
@@ -205,7 +215,7 @@ def _fingerprint(sources: Mapping[str, Source], reader: JoinReader, on_error: st
             return None
         try:
             listed = list_files(source.where)
-        except (OSError, ImportError, ValueError):
+        except Exception:  # Spark may know the store or its credentials where fsspec does not
             return None
         files.append((name, [(f.url, f.size_bytes, f.version) for f in listed]))
         files.append((source.key, source.order, source.header, source.delimiter))

@@ -104,8 +104,9 @@ def joined_batches(
     """RDD of Arrow IPC streams: a row for each key that any source has, sorted by key.
 
     Columns are `k0`, … of the key. Of source i, `n{i}`: its rows, null where it lacks the key;
-    `b{i}`: how many of these have no order; `x{i}`: a line that is no CSV; and `c{i}_{j}`, field j:
-    a value, or a list of steps.
+    `b{i}`: how many of these have no order; `t{i}`: an order that is no number though it must be;
+    `x{i}`, `f{i}`: a line that is no CSV, and how many there are; and `c{i}_{j}`, field j: a value,
+    or a list of steps. Rows without a key are counted, their fields are not kept.
     """
     from pyspark.sql import functions as F
 
@@ -137,27 +138,60 @@ def _rows(
     """The source's rows: key, a struct `s{i}` that sorts as its steps do, and what is wrong."""
     from pyspark.sql import functions as F
 
+    kinds = dict(frame.dtypes)
     keys = [
         F.col(_quoted(c)).cast(t).alias(f"k{k}")
         for k, (c, t) in enumerate(zip(source.key, types, strict=True))
     ]
-    order = [F.col(_quoted(name)) for name in source.order]
-    values = [
-        F.col(_quoted(field.column)).cast(field.spark_type).alias(f"c{j}")
-        for j, field in enumerate(plan.fields[index])
-    ]
+    values: list[Column] = []
+    for j, field in enumerate(plan.fields[index]):
+        value = F.col(_quoted(field.column))
+        if field.spark_type == "string" and kinds[field.column] in ("float", "double"):
+            value = F.when(~F.isnan(value), value)  # as text, NaN would be a class
+        values.append(value.cast(field.spark_type).alias(f"c{j}"))
     number = F.monotonically_increasing_id().alias("row")
+    order, unordered, wrong = _order(kinds, source)
     named = [column.alias(f"o{i}") for i, column in enumerate(order)]
-    unordered: Column = F.lit(False)
-    for column in order:
-        unordered = unordered | column.isNull()
-    broken = F.col(_CORRUPT) if _CORRUPT in frame.columns else F.lit(None).cast("string")
+    broken = F.col(_CORRUPT) if _CORRUPT in kinds else F.lit(None).cast("string")
+    keyed = reduce(lambda a, b: a & b, (F.col(_quoted(name)).isNotNull() for name in source.key))
     return frame.select(
         *keys,
-        F.struct(*named, number, *values).alias(f"s{index}"),
+        F.lit(1).alias(f"n{index}"),
+        # All rows without a key would come together in one row of the result.
+        F.when(keyed, F.struct(*named, number, *values)).alias(f"s{index}"),
         unordered.cast("int").alias(f"b{index}"),
+        wrong.alias(f"t{index}"),
         broken.alias(f"x{index}"),
     )
+
+
+def _order(kinds: Mapping[str, str], source: Source) -> "tuple[list[Column], Column, Column]":
+    """Columns that sort steps; whether one has no value; a text that should have been a number.
+
+    A column of a CSV file that holds one text is text for Spark: as such 10 would come before 2.
+    """
+    from pyspark.sql import functions as F
+
+    order: list[Column] = []
+    lacking: Column = F.lit(False)
+    wrong: Column = F.lit(None).cast("string")
+    for name in source.order:
+        column = F.col(_quoted(name))
+        lacking = lacking | column.isNull()
+        if kinds[name] in ("float", "double"):
+            lacking = lacking | F.isnan(column)
+        if not isinstance(source.where, str) or kinds[name] != "string":
+            order.append(column)
+            continue
+        number = column.try_cast("double")
+        bad = column.isNotNull() & (number.isNull() | F.isnan(number))
+        text = F.concat(
+            F.substring(column, 1, 60), F.lit(f" in column {name!r} of "), F.input_file_name()
+        )
+        wrong = F.coalesce(wrong, F.when(bad, text))
+        # Integers beyond 2**53 may be the same as float64.
+        order += [number, F.coalesce(column.try_cast("bigint"), number.try_cast("bigint"))]
+    return order, lacking, wrong
 
 
 def _grouped(plan: Plan, index: int, *, last: bool) -> "list[Column]":
@@ -170,9 +204,11 @@ def _grouped(plan: Plan, index: int, *, last: bool) -> "list[Column]":
     else:
         kept = (F.max_by if last else F.min_by)(row, row["row"])
     return [
-        F.count(row).alias(f"n{index}"),
+        F.count(f"n{index}").alias(f"n{index}"),
         F.sum(f"b{index}").alias(f"b{index}"),
+        F.min(f"t{index}").alias(f"t{index}"),
         F.min(f"x{index}").alias(f"x{index}"),
+        F.count(f"x{index}").alias(f"f{index}"),
         kept.alias(f"s{index}"),
     ]
 
@@ -186,7 +222,7 @@ def _picked(plan: Plan, index: int) -> "list[Column]":
         F.col(f"s{index}")[f"c{j}"].alias(f"c{index}_{j}") for j in range(len(plan.fields[index]))
     ]
     lacked = F.when(count > 0, count).alias(f"n{index}")
-    return [lacked, F.col(f"b{index}"), F.col(f"x{index}"), *values]
+    return [lacked, *(F.col(f"{what}{index}") for what in "btxf"), *values]
 
 
 def _quoted(name: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparkwright.data._alignment import Alignment, pad
 from sparkwright.data._dataset import Array, DataSet
-from sparkwright.data._pieces import SkipLog
+from sparkwright.data._pieces import OnError, SkipLog
 from sparkwright.data._skipped import Skipped
 from sparkwright.data._wording import clipped
 from sparkwright.errors import DataError
@@ -52,9 +52,25 @@ class JoinReader:
     masked: frozenset[int] = frozenset()
     truncate: bool = False
 
-    def survey(self, batches: Iterable[bytes]) -> Iterator[JoinSurvey]:
-        """What has to be known before rows can be read; one for each partition."""
-        yield sum((JoinSurvey.of(_table(batch), self.plan) for batch in batches), JoinSurvey())
+    def survey(
+        self, batches: Iterable[bytes], *, on_error: OnError = "raise"
+    ) -> Iterator[JoinSurvey]:
+        """What has to be known before rows can be read; one for each partition.
+
+        Rows that will be left out do not count.
+
+        Raises:
+            DataError: with `on_error="raise"`, at rows that cannot be read.
+        """
+        log = SkipLog(on_error)
+        found = JoinSurvey()
+        for batch in batches:
+            rows = _table(batch)
+            rows = rows.filter(_readable(rows, self.plan, log))
+            found += JoinSurvey.of(
+                rows, self.plan, usable=lambda whole: self._of_right_length(whole, log)
+            )
+        yield found
 
     def __call__(self, batches: Iterable[bytes], log: SkipLog) -> Iterator[DataSet]:
         """The examples of a partition, in the order of their keys.
@@ -144,16 +160,7 @@ class JoinReader:
 
     def _of_right_length(self, rows: Any, log: SkipLog) -> Array:
         good = np.ones(rows.num_rows, np.bool_)
-        for source, length in self.lengths.items():
-            steps = rows.column(f"n{source}").to_numpy()
-            for row in np.flatnonzero((steps > length) & (not self.truncate)).tolist():
-                log.skip(
-                    "too long",
-                    f"sequences must have at most {length} steps, as `length` says. Received: "
-                    f"{steps[row]} of source {self.plan.sources[source]!r} at key "
-                    f"{key_text(rows, row)}. Use a larger `length`, or `truncate=True`.",
-                )
-                good[row] = False
+        # First, because lengths that were found are those of sequences that agree.
         if self.align == "equal_length":
             for ours, theirs in self._must_agree():
                 a, b = (rows.column(f"n{source}").to_numpy() for source in (ours, theirs))
@@ -166,6 +173,16 @@ class JoinReader:
                         '`align="start"` or `align="end"` if they belong together nevertheless.',
                     )
                     good[row] = False
+        for source, length in self.lengths.items():
+            steps = rows.column(f"n{source}").to_numpy()
+            for row in np.flatnonzero((steps > length) & good & (not self.truncate)).tolist():
+                log.skip(
+                    "too long",
+                    f"sequences must have at most {length} steps, as `length` says. Received: "
+                    f"{steps[row]} of source {self.plan.sources[source]!r} at key "
+                    f"{key_text(rows, row)}. Use a larger `length`, or `truncate=True`.",
+                )
+                good[row] = False
         return good
 
     def _must_agree(self) -> set[tuple[int, int]]:
@@ -183,6 +200,7 @@ class JoinReader:
 def _readable(rows: Any, plan: Plan, log: SkipLog) -> Array:
     """(n,) bool: rows with a key whose lines were CSV and whose steps have an order."""
     good = np.ones(rows.num_rows, np.bool_)
+    keyless = without_key(rows)
     for i, name in enumerate(plan.sources):
         lines = rows.column(f"x{i}")
         for row in np.flatnonzero(lines.is_valid().to_numpy()).tolist():
@@ -190,13 +208,31 @@ def _readable(rows: Any, plan: Plan, log: SkipLog) -> Array:
                 "wrong number of columns",
                 "every line must have as many columns as the first. Received: "
                 f"{lines[row].as_py()}, of source {name!r}.",
+                count=rows.column(f"f{i}")[row].as_py() if keyless[row] else 1,
             )
             good[row] = False
-    for row in np.flatnonzero(without_key(rows) & good).tolist():
-        where = [n for i, n in enumerate(plan.sources) if rows.column(f"n{i}")[row].is_valid]
-        log.skip("no key", f"every row must have a key. Received: none in {', '.join(where)}.")
+    for row in np.flatnonzero(keyless).tolist():
+        for i, name in enumerate(plan.sources):
+            # Here each row is left out by itself, elsewhere whole keys are.
+            found, broken = (rows.column(f"{what}{i}")[row].as_py() or 0 for what in "nf")
+            if found > broken:
+                log.skip(
+                    "no key",
+                    f"every row must have a key. Received: {found - broken:,} without one in "
+                    f"source {name!r}.",
+                    count=found - broken,
+                )
         good[row] = False
     for i, name in enumerate(plan.sources):
+        texts = rows.column(f"t{i}")
+        for row in np.flatnonzero(texts.is_valid().to_numpy() & good).tolist():
+            log.skip(
+                "bad value",
+                f"the `order` of source {name!r} must hold numbers. Received: "
+                f"{texts[row].as_py()}, at key {key_text(rows, row)}. To sort by text, read the "
+                "files with Spark and give the DataFrame.",
+            )
+            good[row] = False
         unordered = rows.column(f"b{i}").fill_null(0).to_numpy() > 0
         for row in np.flatnonzero(unordered & good).tolist():
             log.skip(

@@ -65,7 +65,8 @@ def sequences(
         where: a Spark DataFrame, or the URL (a file, folder or pattern) of CSV files.
         key: name of the column that says what belongs together, or several names.
         order: name of the column by which steps are sorted, or several. Steps that are alike in it
-            stay in the order in which they are read.
+            stay in the order in which they are read. In CSV files: numbers, dates or times; a
+            DataFrame's text sorts as text.
         header: whether CSV files have a line with names; default True.
         delimiter: between the fields of CSV files; default a comma.
 

@@ -1,12 +1,13 @@
 """What joined rows lack, hold twice or how long their sequences are: found before they are read."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from sparkwright.data._alignment import LengthRange
+from sparkwright.data._class_values import together
 from sparkwright.data._dataset import Array
 from sparkwright.data._wording import clipped
 
@@ -20,13 +21,13 @@ class JoinSurvey:
     """What a pass over joined rows has found; sums cover both, lower keys first.
 
     Attributes:
-        keys: how many are in every source.
+        keys: how many are in every source and can be used.
         lacking: names of sources -> how many keys just these lack.
         repeated: name of a source of records -> how many keys it has more than once.
         first_lacking: the first few keys, and who lacks them, as text.
         first_repeated: likewise of keys that are there more than once.
         lengths: source -> steps of its sequences.
-        classes: (slot, part) -> values found.
+        classes: (slot, part) -> values found, as of `together`.
     """
 
     keys: int = 0
@@ -40,15 +41,21 @@ class JoinSurvey:
     )
 
     @classmethod
-    def of(cls, rows: Any, plan: Plan) -> "JoinSurvey":
-        """Those of one Arrow table of joined rows; rows without a key do not count."""
-        rows = rows.filter(~without_key(rows))
+    def of(cls, rows: Any, plan: Plan, *, usable: Callable[[Any], Array]) -> "JoinSurvey":
+        """Those of one Arrow table of joined rows.
+
+        Args:
+            rows: that can be read.
+            plan: of the join.
+            usable: of rows that are in every source, True where examples can be made of them.
+        """
         lacking, repeated = lacking_rows(rows, plan), repeated_rows(rows, plan)
         whole = rows
         if lacking:
             kept = np.ones(rows.num_rows, np.bool_)
             kept[np.concatenate(list(lacking.values()))] = False
             whole = rows.filter(kept)
+        whole = whole.filter(usable(whole))
         lengths: dict[int, LengthRange] = {}
         for source, sequential in enumerate(plan.sequential):
             if sequential and whole.num_rows:
@@ -58,7 +65,7 @@ class JoinSurvey:
         for i, j in plan.to_infer():
             slot = plan.slots[i]
             column = field_values(whole, slot.source, slot.parts[j].field)
-            classes[i, j] = frozenset(map(str, column.unique().drop_null().to_pylist()))
+            classes[i, j] = together([map(str, column.unique().drop_null().to_pylist())])
         return cls(
             keys=whole.num_rows,
             lacking={names: len(at) for names, at in lacking.items()},
@@ -72,7 +79,6 @@ class JoinSurvey:
         )
 
     def __add__(self, other: "JoinSurvey") -> "JoinSurvey":
-        none: frozenset[str] = frozenset()
         keys = dict.fromkeys([*self.classes, *other.classes])
         sources = dict.fromkeys([*self.lengths, *other.lengths])
         span = LengthRange()
@@ -83,7 +89,9 @@ class JoinSurvey:
             first_lacking=(self.first_lacking + other.first_lacking)[:NAMED],
             first_repeated=(self.first_repeated + other.first_repeated)[:NAMED],
             lengths={s: self.lengths.get(s, span) + other.lengths.get(s, span) for s in sources},
-            classes={k: self.classes.get(k, none) | other.classes.get(k, none) for k in keys},
+            classes={
+                k: together([self.classes.get(k, ()), other.classes.get(k, ())]) for k in keys
+            },
         )
 
 
