@@ -37,6 +37,7 @@ PURE = [
     "data/_records/_example_records.py",
     "data/_images/_image_labels.py",
     "data/_images/_path_classes.py",
+    "data/_session_first.py",
     "data/_normalizing/_fitted.py",
     "data/_normalizing/_fitting.py",
     "data/_folding.py",

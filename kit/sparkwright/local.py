@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sparkwright.data import DataSet
+from sparkwright.data import DataSet, LocalTable
 from sparkwright.errors import ConfigurationError, SparkwrightError, WorkerError
 from sparkwright.masters import TrainingMaster
 from sparkwright.partitions import plan_repartition
@@ -94,7 +94,7 @@ class ParallelWrapper:
         data: Any,
         *,
         epochs: int = 1,
-        validation: DataSet | None = None,
+        validation: Any | None = None,
         resume: str | None = None,
     ) -> Any:
         """Train and return the model, which is changed in place; blocks. See `start`."""
@@ -105,16 +105,17 @@ class ParallelWrapper:
         data: Any,
         *,
         epochs: int = 1,
-        validation: DataSet | None = None,
+        validation: Any | None = None,
         resume: str | None = None,
         display: bool | None = None,
     ) -> TrainingRun:
         """Begin to train and return at once.
 
         Args:
-            data: a DataSet, or a (features, labels) pair of arrays.
+            data: a DataSet, what `read_csv` and the like return, or a (features, labels) pair of
+                arrays.
             epochs: passes over the data; default 1.
-            validation: data for the loss after each epoch; default None.
+            validation: likewise, for the loss after each epoch; default None.
             resume: URL of a checkpoint to go on from, see `SparkNetwork.fit`; default None.
             display: show the run live; default None: in notebooks.
 
@@ -125,6 +126,8 @@ class ParallelWrapper:
             raise ConfigurationError(
                 f"this model is being trained by {self._active.id}. Wait for it or stop it."
             )
+        training = _dataset(data, "data")
+        validating = None if validation is None else _dataset(validation, "validation")
         beginning = RunBeginning(
             f"local-{next(_numbers)}",
             model=self.model,
@@ -137,8 +140,8 @@ class ParallelWrapper:
             pool=self._pool,
             workers=self.workers,
             cores=self._cores,
-            data=data if isinstance(data, DataSet) else DataSet(*data),
-            validation=validation,
+            data=training,
+            validation=validating,
         )
         return beginning.run(
             beginning.peer_engine(launcher),
@@ -252,6 +255,25 @@ class LocalLauncher:
                 traceback=answer.traceback,
             )
         return None
+
+
+def _dataset(data: Any, option: str) -> DataSet:
+    """A DataSet, that of a table, or one of (features, labels).
+
+    Raises:
+        ConfigurationError: if it is none of these.
+    """
+    if isinstance(data, LocalTable):
+        return data.data
+    if isinstance(data, tuple | list) and len(data) == 2:  # pyright: ignore[reportUnknownArgumentType]
+        return DataSet(*data)  # pyright: ignore[reportUnknownArgumentType]
+    if not isinstance(data, DataSet):
+        raise ConfigurationError(
+            f"`{option}` must be a DataSet, a table of `read_csv` and the like, or a "
+            f"(features, labels) pair of arrays. Received: {type(data).__name__}. A "
+            "DistributedDataSet is for SparkNetwork; `data.collect()` brings it here."
+        )
+    return data
 
 
 def _blocks(dataset: DataSet | None, workers: int) -> Iterator[DataSet | None]:

@@ -13,6 +13,7 @@ from sparkwright.data._minibatches._loaders import load
 from sparkwright.data._minibatches._minibatch_files import MinibatchReader
 from sparkwright.data._minibatches._paths import find_files
 from sparkwright.data._pieces import SkipLog
+from sparkwright.local import _dataset as taken  # pyright: ignore[reportPrivateUsage]
 from sparkwright.storage._listing import list_files
 
 
@@ -106,3 +107,86 @@ def test_a_file_that_ends_the_reading_leaves_no_thread_behind(tmp_path: Path) ->
         list(reader.read(files, SkipLog("raise")))
     assert caught.tb is not None  # which keeps all that was under way
     assert not [t for t in threading.enumerate() if t.name.startswith("sparkwright-read")]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: sw.data.from_csv("a.csv", labels="kind"),  # pyright: ignore[reportCallIssue]
+        lambda: sw.data.from_parquet(Path("a.parquet")),  # pyright: ignore
+        lambda: sw.data.from_minibatches("exports"),  # pyright: ignore
+        lambda: sw.data.from_arrays(np.ones((2, 3)), np.ones(2)),  # pyright: ignore
+        lambda: sw.data.from_arrays(None, np.ones((2, 3))),  # pyright: ignore
+        lambda: sw.data.from_tfrecord(spark="train.tfrecord"),  # pyright: ignore
+    ],
+)
+def test_who_forgets_the_session_is_told_so(call: Any) -> None:
+    with pytest.raises(
+        sw.ConfigurationError, match=r"`spark`.* must be the first argument of `from"
+    ):
+        call()
+
+
+def test_other_mistakes_with_a_session_stay_what_they_are() -> None:
+    class Session:
+        sparkContext = None
+
+    with pytest.raises(TypeError, match="urls"):
+        sw.data.from_csv(Session())  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    "write", [sw.data.write_sequence_file, sw.data.write_map_file, sw.data.write_tfrecord]
+)
+def test_records_are_written_from_a_pair_of_arrays(tmp_path: Path, write: Any) -> None:
+    features, labels = np.ones((4, 3), np.float32), np.arange(4)
+    assert write((features, labels), str(tmp_path / "pair")) == 4
+    assert write((features, labels, np.ones(4)), str(tmp_path / "weighted")) == 4
+    assert (
+        write((sw.DataSet(features, labels), sw.DataSet(features, labels)), str(tmp_path / "two"))
+        == 8
+    )
+    table = sw.data.read_csv(file(tmp_path, "a,b\n1,2\n"))
+    for bad in (7, [features, labels], (1, 2, 3, 4), table):
+        with pytest.raises(sw.ConfigurationError, match="what is written must be a DataSet"):
+            write(bad, str(tmp_path / "bad"))
+
+
+def test_a_normalizer_says_what_it_takes(tmp_path: Path) -> None:
+    features, labels = np.arange(6.0).reshape(3, 2), np.zeros(3)
+    normalizer = sw.data.Standardize.fit(sw.DataSet(features, labels))
+    with pytest.raises(sw.ConfigurationError, match=r"tuple.*DataSet\(features, labels\)"):
+        normalizer.transform((features, labels))
+    table = sw.data.read_csv(file(tmp_path, "a,b\n1,2\n"))
+    with pytest.raises(sw.ConfigurationError, match=r"LocalTable.*`\.data`"):
+        normalizer.transform(table)
+    with pytest.raises(sw.DataError, match=r"LocalTable.*`table\.data`"):
+        sw.data.Standardize.fit(table)
+
+
+def test_training_here_takes_a_table_and_says_what_else(tmp_path: Path) -> None:
+    table = sw.data.read_csv(file(tmp_path, "a,b\n1,2\n"), labels="b")
+    assert taken(table, "data") is table.data
+    assert len(taken(([[1.0]], [1]), "data")) == 1
+    with pytest.raises(sw.ConfigurationError, match=r"`validation` must be .* Received: int"):
+        taken(7, "validation")
+
+
+@pytest.mark.spark
+def test_columns_of_text_are_refused_at_the_call(spark: Any) -> None:
+    frame = spark.createDataFrame(
+        [(0.1, "cat", ["x"])], "width double, kind string, tags array<string>"
+    )
+    for name in ("kind", "tags"):
+        with pytest.raises(sw.DataError, match=rf"'{name}' of type .*string.*StringIndexer"):
+            sw.data.from_dataframe(frame, features="width", labels=name)
+    dated = frame.selectExpr("width", "cast(width as decimal(4, 2)) as price")
+    with pytest.raises(sw.DataError, match=r"'price' of type decimal.*cast\(\"double\"\)"):
+        sw.data.from_dataframe(dated, features="width", labels="price")
+
+
+@pytest.mark.spark
+def test_the_same_digits_are_exported_once(spark: Any, tmp_path: Path) -> None:
+    url = str(tmp_path / "digits")
+    assert not sw.data.digits(spark).export(url, batch_size=500).reused
+    assert sw.data.digits(spark).export(url, batch_size=500).reused

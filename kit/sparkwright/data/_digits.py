@@ -1,5 +1,6 @@
 """A small set of real images that needs no download."""
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,11 +9,13 @@ from sparkwright.errors import ConfigurationError
 
 from ._distributed import DistributedDataSet
 from ._from_arrays import from_arrays
+from ._session_first import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@session_first
 def digits(spark: "SparkSession", *, partitions: int | None = None) -> DistributedDataSet:
     """1,797 real handwritten digits, (28, 28, 1) float32 from 0 to 1, with labels 0 to 9.
 
@@ -24,6 +27,7 @@ def digits(spark: "SparkSession", *, partitions: int | None = None) -> Distribut
         partitions: default None: Spark's default parallelism.
     """
     try:
+        import sklearn
         from sklearn.datasets import load_digits
     except ImportError:
         raise ConfigurationError(
@@ -35,12 +39,16 @@ def digits(spark: "SparkSession", *, partitions: int | None = None) -> Distribut
     enlarge = _interpolation(8, 28)
     images = np.einsum("ij,njk,lk->nil", enlarge, bunch.images / 16.0, enlarge)
     order = np.random.default_rng(0).permutation(len(images))
-    return from_arrays(
+    data = from_arrays(
         spark,
         images[order, :, :, None].astype(np.float32),
         bunch.target[order].astype(np.int32),
         partitions=partitions,
     )
+    # Bundled: what it is depends on scikit-learn and on the code above alone.
+    content = f"digits 28x28 {sklearn.__version__} {data.rdd.getNumPartitions()}"
+    data.fingerprint = hashlib.sha256(content.encode()).hexdigest()
+    return data
 
 
 def _interpolation(source: int, target: int) -> Any:

@@ -10,11 +10,13 @@ from ._arrow import to_bytes
 from ._chunks import cut
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
+from ._session_first import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@session_first
 def from_arrays(
     spark: "SparkSession",
     features: Mapping[str, Any] | Any,

@@ -11,12 +11,14 @@ from ._arrow import to_bytes
 from ._chunks import cut, joined_chunks
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
+from ._session_first import session_first
 
 if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import DataFrame, SparkSession
 
 
+@session_first
 def from_rdd(spark: "SparkSession", rdd: "RDD[Any]") -> DistributedDataSet:
     """Use an RDD of DataSets, or of (features, label) pairs of one example each.
 
@@ -45,7 +47,8 @@ def from_dataframe(
         weights: column of example weights; default None.
 
     Raises:
-        DataError: on the executor that meets them: missing values, arrays of unequal length.
+        DataError: if there is no such column, or it holds no numbers; on the executor that meets
+            them: missing values, arrays of unequal length.
     """
     groups = {
         "features": _column_groups(features, "features"),
@@ -55,6 +58,7 @@ def from_dataframe(
     missing = sorted(set(wanted) - set(frame.columns))
     if missing:
         raise DataError(f"unknown columns {missing}. The DataFrame has {frame.columns}.")
+    _refuse_texts(frame, wanted + ([weights] if weights else []))
     selected = _arrays_for_vectors(
         frame.select(*dict.fromkeys(wanted + ([weights] if weights else [])))
     )
@@ -86,6 +90,32 @@ def from_features_and_label(frame: "DataFrame") -> DistributedDataSet:
     return from_dataframe(
         frame, features="features", labels="label" if "label" in frame.columns else ()
     )
+
+
+def _refuse_texts(frame: "DataFrame", names: Sequence[str]) -> None:
+    """At the call: executors would find it out much later."""
+    from pyspark.sql import types
+
+    kinds = {field.name: field.dataType for field in frame.schema.fields}
+    for name in names:
+        kind = kinds.get(name)
+        inner = kind.elementType if isinstance(kind, types.ArrayType) else kind
+        if isinstance(inner, types.StringType | types.CharType | types.VarcharType):
+            remedy = (
+                "Make numbers of it first: Spark ML's StringIndexer, or `pyspark.sql.functions`; "
+                "from files, `from_csv` and `from_parquet` do so themselves (`classes`, "
+                "`categories`)."
+            )
+        elif isinstance(inner, types.DecimalType | types.DateType | types.TimestampType):
+            remedy = (
+                f'Convert it first: `frame.withColumn({name!r}, frame[{name!r}].cast("double"))`.'
+            )
+        else:
+            continue
+        raise DataError(
+            f"columns for training must hold numbers. Received: {name!r} of type "
+            f"{kinds[name].simpleString()}. {remedy}"
+        )
 
 
 def _arrays_for_vectors(frame: "DataFrame") -> "DataFrame":

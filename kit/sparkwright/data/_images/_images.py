@@ -9,6 +9,7 @@ import numpy as np
 
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError, check_on_error, from_pieces, group_by_size
+from sparkwright.data._session_first import session_first
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._listing import StoredFile, list_files
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _PARTITION_BYTES = 128 << 20
 
 
+@session_first
 def from_images(
     spark: "SparkSession",
     url: str,
@@ -211,8 +213,9 @@ def fingerprint_of(reader: ImageReader, files: Sequence[StoredFile], *options: A
 
 
 def _without_masks(files: Sequence[StoredFile], label: Label) -> list[StoredFile]:
-    """Without the files that are masks of others."""
+    """Without the files that are masks of others; the reader refuses what is its own mask."""
     if not isinstance(label, MaskFile):
         return list(files)
-    masks = {label.of(file.url) for file in files}
+    pairs = [(file.url, label.of(file.url)) for file in files]
+    masks = {mask for url, mask in pairs if mask != url}
     return [file for file in files if file.url not in masks]

@@ -15,6 +15,7 @@ from sparkwright.data._chunks import joined_chunks
 from sparkwright.data._dataset import DataSet
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError, SkipLog, SkipTracker, check_on_error, group_by_size
+from sparkwright.data._session_first import session_first
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._files import is_on_this_machine, will_read
 
@@ -35,6 +36,7 @@ _AHEAD = 8
 _AHEAD_BYTES = 64 << 20
 
 
+@session_first
 def from_minibatches(
     spark: "SparkSession",
     where: Any,

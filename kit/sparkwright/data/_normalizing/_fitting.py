@@ -79,7 +79,8 @@ def fit_columns(
     else:
         raise DataError(
             "a normalizer is fitted to a DataSet or a DistributedDataSet. Received: "
-            f"{type(data).__name__}."
+            f"{type(data).__name__}. Of arrays make one: `DataSet(features, labels)`; of a table "
+            "that was read here, it is `table.data`."
         )
     if not found:
         raise DataError("a normalizer needs at least one example to be fitted to. Received: none.")

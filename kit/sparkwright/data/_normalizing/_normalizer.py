@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sparkwright.data._dataset import Array, DataSet
-from sparkwright.errors import DataError
+from sparkwright.errors import ConfigurationError, DataError
 
 from ._scales import Direction, Scales
 
@@ -82,6 +82,17 @@ class Normalizer(ABC):
     def _everywhere(self, data: Any, direction: Direction, groups: tuple[Group, ...]) -> Any:
         if isinstance(data, DataSet):
             return self._dataset(data, direction, groups)
+        if isinstance(getattr(data, "data", None), DataSet):
+            raise ConfigurationError(
+                "a normalizer is applied to data sets and arrays. Received: "
+                f"{type(data).__name__}, a table with its schema. Give its `.data`."
+            )
+        if isinstance(data, tuple):
+            raise ConfigurationError(
+                "a normalizer is applied to a DataSet, or to the array of features alone. "
+                "Received: a tuple. For features and labels: `DataSet(features, labels)`; for "
+                "several inputs: a dict of names, or a list."
+            )
         if hasattr(data, "map_chunks"):
             return data.map_chunks(
                 partial(self._dataset, direction=direction, groups=groups),

@@ -47,7 +47,7 @@ PartWriter = Callable[[Iterable[DataSet], str, int, int], WrittenPart]
 
 
 def write_parts(
-    datasets: DistributedDataSet | DataSet | Iterable[DataSet],
+    datasets: DistributedDataSet | DataSet | tuple[Any, ...] | Iterable[DataSet],
     url: str,
     write: PartWriter,
     *,
@@ -60,7 +60,8 @@ def write_parts(
     """Write examples as parts in a folder: all of them, or nothing.
 
     Args:
-        datasets: distributed, written by the executors; or here, without Spark.
+        datasets: distributed, written by the executors; or here, without Spark: DataSets, or a
+            (features, labels) or (features, labels, weights) tuple of arrays.
         url: the folder.
         write: writes one part.
         examples_per_part: part i holds the examples from `i * examples_per_part` on; None: one
@@ -99,8 +100,7 @@ def write_parts(
             _check_reached(datasets, new)
             parts = _distributed(datasets, new, write, examples_per_part, max_files, numbered)
         else:
-            local = [datasets] if isinstance(datasets, DataSet) else datasets
-            parts = list(_local(local, new, write, examples_per_part))
+            parts = list(_local(_datasets(datasets), new, write, examples_per_part))
         if not (count := sum(part.count for part in parts)):
             raise DataError(
                 "there must be at least one example to write. Received: none. "
@@ -113,6 +113,37 @@ def write_parts(
     with write_atomically(join(url, _DONE)):
         pass
     return count
+
+
+def _datasets(data: Any) -> Iterator[DataSet]:
+    """DataSets of a DataSet, of arrays, or of what yields DataSets.
+
+    Raises:
+        ConfigurationError: for anything else.
+    """
+    if isinstance(data, DataSet):
+        yield data
+        return
+    if isinstance(data, tuple) and not any(isinstance(part, DataSet) for part in data):  # pyright: ignore[reportUnknownVariableType]
+        parts: list[Any] = list(data)  # pyright: ignore[reportUnknownArgumentType]
+        if not 1 <= len(parts) <= 3:
+            raise _no_examples(f"a tuple of {len(parts)}")
+        yield DataSet(*parts[:2], weights=parts[2] if len(parts) == 3 else None)
+        return
+    if not isinstance(data, Iterable):
+        raise _no_examples(type(data).__name__)
+    for dataset in data:  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(dataset, DataSet):
+            raise _no_examples(f"{type(dataset).__name__} in {type(data).__name__}")  # pyright: ignore[reportUnknownArgumentType]
+        yield dataset
+
+
+def _no_examples(received: str) -> ConfigurationError:
+    return ConfigurationError(
+        "what is written must be a DataSet, a DistributedDataSet, a (features, labels) tuple of "
+        f"arrays, or something that yields DataSets. Received: {received}. Of a table that was "
+        "read here, it is `table.data`."
+    )
 
 
 def check_free(url: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sparkwright.data._dataset import DataSet
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError, SkipLog, check_on_error, from_pieces
+from sparkwright.data._session_first import session_first
 from sparkwright.data._tables._csv_format import CsvFormat
 from sparkwright.data._tables._table_schema import TableSchema
 from sparkwright.errors import ConfigurationError, DataError
@@ -45,6 +46,7 @@ class RecordPiece:
     end: int
 
 
+@session_first
 def from_sequence_file(
     spark: "SparkSession",
     url: str,
@@ -94,6 +96,7 @@ def from_sequence_file(
     )
 
 
+@session_first
 def from_map_file(
     spark: "SparkSession",
     url: str,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 from sparkwright.data._dataset import DataSet
 from sparkwright.data._distributed import DistributedDataSet
@@ -12,7 +13,7 @@ from ._sequence_file import Compression
 
 
 def write_sequence_file(
-    datasets: DistributedDataSet | DataSet | Iterable[DataSet],
+    datasets: DistributedDataSet | DataSet | tuple[Any, ...] | Iterable[DataSet],
     url: str,
     *,
     examples_per_part: int | None = None,
@@ -27,7 +28,8 @@ def write_sequence_file(
     `examples_per_part` is given: so its examples need not be counted first.
 
     Args:
-        datasets: distributed, written by the executors; or here, without Spark.
+        datasets: distributed, written by the executors; or here, without Spark: DataSets, or a
+            (features, labels) or (features, labels, weights) tuple of arrays.
         url: the folder, which the executors must reach too.
         examples_per_part: part i holds the examples from `i * examples_per_part` on; default None:
             one part, or one for each partition.
@@ -57,7 +59,7 @@ def write_sequence_file(
 
 
 def write_map_file(
-    datasets: DistributedDataSet | DataSet | Iterable[DataSet],
+    datasets: DistributedDataSet | DataSet | tuple[Any, ...] | Iterable[DataSet],
     url: str,
     *,
     examples_per_part: int | None = None,
@@ -72,7 +74,8 @@ def write_map_file(
     without gaps, also those of distributed data, which is counted first.
 
     Args:
-        datasets: distributed, written by the executors; or here, without Spark.
+        datasets: distributed, written by the executors; or here, without Spark: DataSets, or a
+            (features, labels) or (features, labels, weights) tuple of arrays.
         url: the folder, which the executors must reach too.
         examples_per_part: part i holds the examples from `i * examples_per_part` on; default None:
             one part, or one for each partition.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sparkwright.data._dataset import DataSet
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError, SkipLog, check_on_error, from_pieces
+from sparkwright.data._session_first import session_first
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._files import exists, join, open_to_read, read_bytes
 from sparkwright.storage._listing import StoredFile, list_files
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@session_first
 def from_tfrecord(
     spark: "SparkSession",
     url: str,

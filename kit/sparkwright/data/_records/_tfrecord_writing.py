@@ -22,7 +22,7 @@ _ENDING = {None: "", "gzip": ".gz", "zlib": ".zlib"}
 
 
 def write_tfrecord(
-    datasets: DistributedDataSet | DataSet | Iterable[DataSet],
+    datasets: DistributedDataSet | DataSet | tuple[Any, ...] | Iterable[DataSet],
     url: str,
     *,
     examples_per_part: int | None = None,
@@ -38,7 +38,8 @@ def write_tfrecord(
     them. Shapes and dtypes lie beside the files, for `from_tfrecord`.
 
     Args:
-        datasets: distributed, written by the executors; or here, without Spark.
+        datasets: distributed, written by the executors; or here, without Spark: DataSets, or a
+            (features, labels) or (features, labels, weights) tuple of arrays.
         url: the folder, which the executors must reach too.
         examples_per_part: part i holds the examples from `i * examples_per_part` on; default None:
             one file, or one for each partition.

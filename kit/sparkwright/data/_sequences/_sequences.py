@@ -9,6 +9,7 @@ from sparkwright.data._alignment import Alignment
 from sparkwright.data._class_values import Classes
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError, check_partitions, from_pieces, group_by_size
+from sparkwright.data._session_first import session_first
 from sparkwright.storage._listing import StoredFile
 
 from ._csv_steps import StepFormat
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _PIECE_FILES, _PIECE_BYTES = 256, 8 << 20
 
 
+@session_first
 def from_csv_sequences(
     spark: "SparkSession",
     url: str,

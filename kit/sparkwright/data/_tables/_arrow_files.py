@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError
+from sparkwright.data._session_first import session_first
 from sparkwright.storage._files import open_to_read
 
 from ._column_choice import Classes, ColumnChoice, Columns
@@ -20,6 +21,7 @@ _ENDINGS = ("arrow", "arrows", "feather", "ipc")
 _FILE_MAGIC = b"ARROW1"
 
 
+@session_first
 def from_arrow(
     spark: "SparkSession",
     urls: Urls,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError
+from sparkwright.data._session_first import session_first
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._listing import StoredFile
 
@@ -24,6 +25,7 @@ _PACKED = ("", ".gz", ".bz2", ".zst")
 _ENDINGS = tuple(f"{kind}{packed}" for kind in ("csv", "tsv", "txt") for packed in _PACKED)
 
 
+@session_first
 def from_csv(
     spark: "SparkSession",
     urls: Urls,
