@@ -137,6 +137,32 @@ def test_compressed_files_are_smaller() -> None:
     assert sizes[0] > sizes[1] > sizes[2]
 
 
+def test_blocks_of_empty_records_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkwright.data._records._sequence_file.MAX_BLOCK_RECORDS", 10)
+    content = written([(b"", b"")] * 25, "block")
+    assert content.count(ESCAPE + SYNC) == 3
+    monkeypatch.setattr("sparkwright.data._records._sequence_file_reader.MAX_BLOCK_RECORDS", 10)
+    assert read(content) == [(b"", b"")] * 25
+    monkeypatch.setattr("sparkwright.data._records._sequence_file_reader.MAX_BLOCK_RECORDS", 9)
+    with pytest.raises(sw.DataError, match=r"0 to 9 records\. Received: 10 at byte"):
+        read(content)
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_what_readers_would_not_unpack_is_not_written(
+    compression: Compression, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("_sequence_file", "_hadoop_codecs"):
+        monkeypatch.setattr(f"sparkwright.data._records.{module}.MAX_UNPACKED_BYTES", 1000)
+    pairs = [(b"key", bytes(size)) for size in (600, 600, 1000)]
+    assert read(written(pairs, compression)) == pairs
+    if compression is None:
+        assert read(written([(b"", bytes(1001))])) == [(b"", bytes(1001))]
+        return
+    with pytest.raises(sw.DataError, match=r"at most 1000 bytes.*Received: 1001"):
+        written([(b"", bytes(1001))], compression)
+
+
 def test_options_that_cannot_be_are_refused() -> None:
     file: Any = io.BytesIO()
     with pytest.raises(sw.ConfigurationError, match="compression='gzip'"):

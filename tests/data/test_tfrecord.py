@@ -448,3 +448,34 @@ def test_floats_that_are_not_packed_are_read() -> None:
     message = b"\x0a" + bytes([len(features)]) + features
     found = columns_of(parse_example(message), feature_specs("features", "x"))
     assert found["features/x"].tolist() == [1.5, -2.0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "default"),
+    [
+        ("uint8", 300),
+        ("uint8", -1),
+        ("int32", 0.5),
+        ("int64", 2**63),
+        ("bool", 2),
+        ("float32", 1e40),
+        ("float16", 70_000),
+        ("float32", "none"),
+    ],
+)
+def test_a_default_that_its_dtype_does_not_hold_is_refused_at_once(
+    dtype: str, default: Any
+) -> None:
+    with pytest.raises(sw.ConfigurationError, match=r"its dtype holds\. Received: 'x' with dtype="):
+        feature_specs("features", {"x": ((2,), dtype, default)})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "default"),
+    [("uint8", 255), ("int32", -1.0), ("bool", True), ("float32", 0.1), ("float32", np.nan)],
+)
+def test_a_default_that_its_dtype_holds_stands_in(dtype: str, default: Any) -> None:
+    (spec,) = feature_specs("features", {"x": ((2,), dtype, default)})
+    found = columns_of({}, [spec])["features/x"]
+    np.testing.assert_array_equal(found, np.array([default] * 2, dtype))
+    assert found.dtype == dtype

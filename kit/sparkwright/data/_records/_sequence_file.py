@@ -21,7 +21,7 @@ from typing import BinaryIO, Literal
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from ._hadoop_codecs import DEFAULT_CODEC, pack
+from ._hadoop_codecs import DEFAULT_CODEC, MAX_UNPACKED_BYTES, pack
 from ._hadoop_types import encode_text, encode_vint
 
 Compression = Literal["record", "block"]
@@ -32,6 +32,8 @@ ESCAPE = b"\xff\xff\xff\xff"
 # As Hadoop: a mark costs 20 bytes, a reader that looks for one reads twice this at most.
 _SYNC_INTERVAL_BYTES = 100 * 1024
 _BLOCK_BYTES = 1_000_000
+# Records may be empty, and each takes more memory than its bytes.
+MAX_BLOCK_RECORDS = 1_000_000
 _LARGEST_RECORD = (1 << 31) - 1
 _WRITE_BYTES = 1 << 20
 _LENGTHS = struct.Struct(">ii")
@@ -147,12 +149,20 @@ class SequenceFileWriter:
         """Add one record.
 
         Raises:
-            DataError: if it is larger than Hadoop can read, 2 GiB.
+            DataError: if it is larger than readers take: 1 GiB where it will be compressed, 2 GiB.
             OSError: whatever the file says.
         """
+        if self._compression is not None and max(len(key), len(value)) > MAX_UNPACKED_BYTES:
+            raise DataError(
+                f"a key or value to compress must have at most {MAX_UNPACKED_BYTES} bytes, which "
+                f"readers unpack. Received: {max(len(key), len(value))} bytes. Use smaller "
+                "examples, or `compression=None`."
+            )
         if self._compression == "block":
+            if self._block.size_bytes + len(key) + len(value) > MAX_UNPACKED_BYTES:
+                self._write_block()
             self._block.add(key, value)
-            if self._block.size_bytes >= _BLOCK_BYTES:
+            if self._block.size_bytes >= _BLOCK_BYTES or self._block.count >= MAX_BLOCK_RECORDS:
                 self._write_block()
             return
         if self._compression == "record":

@@ -1,7 +1,8 @@
 """Reading SequenceFiles: from any byte on, past damage, without believing a length unseen."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate, pairwise, repeat
 from typing import BinaryIO
 
 from sparkwright.errors import DataError
@@ -9,7 +10,15 @@ from sparkwright.errors import DataError
 from ._byte_window import ByteWindow
 from ._hadoop_codecs import check_codec, unpack
 from ._hadoop_types import decode_lengths
-from ._sequence_file import ESCAPE, MAGIC, SYNC_BYTES, VERSION, Compression, SequenceHeader
+from ._sequence_file import (
+    ESCAPE,
+    MAGIC,
+    MAX_BLOCK_RECORDS,
+    SYNC_BYTES,
+    VERSION,
+    Compression,
+    SequenceHeader,
+)
 
 # Where its record or block begins, its key, its value: in Hadoop's bytes.
 Record = tuple[int, bytes, bytes]
@@ -99,9 +108,9 @@ class SequenceFileReader:
                 f"to {self._window.size_bytes} of {self.source}. Received: {position}. "
                 "The index belongs to another file, or is damaged."
             )
-        return self._until(position, self._window.size_bytes, many=False)
+        return map(list, self._until(position, self._window.size_bytes, many=False))
 
-    def _until(self, position: int, end: int, *, many: bool) -> Iterator[list[Record]]:
+    def _until(self, position: int, end: int, *, many: bool) -> Iterator[Iterable[Record]]:
         """From `position` to the first sync mark at `end` or behind it.
 
         Args:
@@ -113,7 +122,7 @@ class SequenceFileReader:
         while position < window.size_bytes:
             window.seek(position)  # somebody else may have read elsewhere since
             self._begun = at = position
-            found: list[Record] = []
+            found: Iterable[Record] = ()
             if window.peek(4, "a record's length") == ESCAPE:
                 if at >= end:
                     return
@@ -162,20 +171,23 @@ class SequenceFileReader:
         value = window.take(size - key_size, "a value")
         return at, key, self._unpacked(value, at) if self.header.codec else value
 
-    def _block(self, at: int) -> list[Record]:
+    def _block(self, at: int) -> Iterator[Record]:
         window = self._window
         count = window.vint("a block's count")
-        if count < 0:
-            raise self._damage("a block must not hold fewer than 0 records", str(count), at)
+        if not 0 <= count <= MAX_BLOCK_RECORDS:
+            raise self._damage(
+                f"a block must hold 0 to {MAX_BLOCK_RECORDS} records", str(count), at
+            )
         buffers = [
             window.take(window.vint(f"the length of {what}"), what)
             for what in ("lengths of keys", "keys", "lengths of values", "values")
         ]
         keys = self._split(buffers[0], buffers[1], count, at)
         values = self._split(buffers[2], buffers[3], count, at)
-        return [(at, key, value) for key, value in zip(keys, values, strict=True)]
+        return zip(repeat(at, count), keys, values, strict=True)
 
-    def _split(self, packed_lengths: bytes, packed: bytes, count: int, at: int) -> list[bytes]:
+    def _split(self, packed_lengths: bytes, packed: bytes, count: int, at: int) -> Iterator[bytes]:
+        """The parts of a buffer, one by one, after its lengths have been checked."""
         try:
             lengths = decode_lengths(self._unpacked(packed_lengths, at), count)
         except DataError as error:
@@ -187,12 +199,8 @@ class SequenceFileReader:
                 f"{sum(lengths)} and {len(content)} bytes",
                 at,
             )
-        parts: list[bytes] = []
-        start = 0
-        for length in lengths:
-            parts.append(content[start : start + length])
-            start += length
-        return parts
+        edges = pairwise(accumulate(lengths, initial=0))
+        return (content[start:end] for start, end in edges)
 
     def _unpacked(self, content: bytes, at: int) -> bytes:
         assert self.header.codec is not None

@@ -61,6 +61,26 @@ class FeatureSpec:
                 "a feature with a default must have a shape without -1. "
                 f"Received: {self.key!r} with shape={self.shape!r}, default={self.default!r}."
             )
+        if self.default is not None and not _fits(self.default, self.dtype or "float32"):
+            raise ConfigurationError(
+                f"the default of a feature must be a number that its dtype holds. Received: "
+                f"{self.key!r} with dtype={self.dtype!r}, default={self.default!r}."
+            )
+
+
+def _fits(default: Any, dtype: str) -> bool:
+    """Whether `dtype` holds `default`: whole numbers exactly, others within its range."""
+    kind = np.dtype(dtype)
+    try:
+        value = float(default)
+        if kind.kind == "f":
+            return not math.isfinite(value) or abs(value) <= float(np.finfo(kind).max)
+        lowest, highest = (
+            (0, 1) if kind.kind == "b" else (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
+        )
+        return value == int(default) and lowest <= int(default) <= highest
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def feature_specs(group: str, asked: Any) -> tuple[FeatureSpec, ...]:
