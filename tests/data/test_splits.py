@@ -4,15 +4,17 @@ import itertools
 from collections import Counter
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.data._splits._random_blocks import RandomBlocks
+from sparkwright.data._splits._random_blocks import RandomBlocks, order_of
 from sparkwright.data._splits._splits import (
     Assignment,
+    PartQuotas,
     apportion,
     assigned,
     balanced_sizes,
@@ -131,7 +133,7 @@ def test_data_that_changed_since_it_was_counted_is_noticed(classes: list[int], h
 
 
 @given(counts, st.integers(1, 4), st.integers(1, 3), st.integers(0, 3))
-def test_blocks_take_every_example_once_and_are_of_equal_size(
+def test_blocks_take_every_example_once_and_partitions_are_of_equal_size(
     counts: list[int], partitions: int, blocks: int, seed: int
 ) -> None:
     placement = RandomBlocks(tuple(counts), partitions=partitions, blocks=blocks, seed=seed)
@@ -140,7 +142,28 @@ def test_blocks_take_every_example_once_and_are_of_equal_size(
     by_partition = sizes.reshape(partitions, blocks)
     assert by_partition.sum(axis=1).tolist() == list(placement.target_counts)
     assert np.ptp(placement.target_counts) <= 1
-    assert (np.ptp(by_partition, axis=1) <= 1).all()
+
+
+def test_blocks_are_small_however_many_partitions_there_are() -> None:
+    placement = RandomBlocks((1000,) * 40, partitions=30, blocks=50, seed=1)
+    # What travels with each task does not grow with the number of blocks.
+    assert placement.quotas.shape == (40, 30)
+    targets = np.concatenate([placement.destinations(source, 0, 1000) for source in range(40)])
+    sizes = np.bincount(targets, minlength=1500)
+    assert sizes.min() > 0
+    assert sizes.max() < 3 * sizes.mean()
+
+
+def test_any_order_of_all_examples_is_as_likely_as_any_other() -> None:
+    orders: Counter[tuple[int, ...]] = Counter()
+    for seed in range(6000):
+        placement = RandomBlocks((1, 2), partitions=2, blocks=2, seed=seed)
+        targets = np.concatenate([placement.destinations(0, 0, 1), placement.destinations(1, 0, 2)])
+        blocks = [np.flatnonzero(targets == block) for block in range(4)]
+        shuffled = [b[order_of(n, len(b), seed=seed)] for n, b in enumerate(blocks)]
+        orders[tuple(np.concatenate(shuffled).tolist())] += 1
+    assert len(orders) == 6
+    assert all(count == pytest.approx(1000, abs=150) for count in orders.values())
 
 
 def test_blocks_are_the_same_wherever_one_begins_to_ask() -> None:
@@ -148,6 +171,21 @@ def test_blocks_are_the_same_wherever_one_begins_to_ask() -> None:
     whole = placement.destinations(0, 0, 50)
     placement.destinations(1, 0, 40)
     np.testing.assert_array_equal(placement.destinations(0, 20, 50), whole[20:])
+
+
+@given(st.integers(1, 5), st.integers(1, 3), st.sets(st.integers(0, 9), min_size=1), st.integers(0))
+def test_quotas_of_many_partitions_are_kept_in_few_arrays(
+    partitions: int, parts: int, classes: set[int], seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    drawn = {number: random.integers(0, 2, (partitions, parts)) for number in sorted(classes)}
+    quotas = PartQuotas.of(drawn)
+    for partition in range(partitions):
+        found = {n: row.tolist() for n, row in quotas.of_partition(partition).items()}
+        rows = {number: rows[partition].tolist() for number, rows in drawn.items()}
+        assert found == {number: row for number, row in rows.items() if any(row)}
+    total = np.sum(list(drawn.values()), axis=0)
+    assert [list(quotas.part_counts(part)) for part in range(parts)] == total.T.tolist()
 
 
 # -- on Spark -------------------------------------------------------------------------------------
@@ -199,6 +237,17 @@ def test_a_stratified_split_keeps_the_shares_of_classes(numbered: Any) -> None:
 
 
 @pytest.mark.spark
+def test_no_task_carries_the_quotas_of_all_partitions(numbered: Any) -> None:
+    many = sw.data.from_arrays(
+        numbered.spark, np.zeros((3000, 1)), np.arange(3000, dtype=np.int32), partitions=3
+    )
+    part = many.stratified_split([1, 1])[0]
+    # 3000 classes: quotas are at least 50,000 bytes.
+    assert len(cloudpickle.dumps(part.rdd.func)) < 20_000
+    assert part.count() == len(part.collect()) == 1500
+
+
+@pytest.mark.spark
 def test_a_shuffle_moves_examples_across_partitions_and_loses_none(numbered: Any) -> None:
     shuffled = numbered.shuffle(seed=3, partitions=3)
     assert shuffled.partition_counts() == (67, 67, 67)
@@ -222,7 +271,7 @@ def test_a_shuffle_moves_examples_across_partitions_and_loses_none(numbered: Any
 def test_a_shuffle_in_several_blocks_loses_nothing(
     numbered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparkwright.data._splitting._BLOCK_BYTES", 1000)
+    monkeypatch.setattr("sparkwright.data._splits._splitting._BLOCK_BYTES", 1000)
     order = numbers(numbered.shuffle(seed=3))
     assert sorted(order) == list(range(201))
 

@@ -1,4 +1,4 @@
-"""A shuffle's placement: examples drawn by chance into blocks of sizes that are given."""
+"""A shuffle's placement: examples drawn by chance into partitions of equal size, in blocks."""
 
 from typing import Any
 
@@ -11,24 +11,27 @@ from ._splits import assigned, balanced_sizes, draw_quotas
 class RandomBlocks:
     """Where a shuffle sends each example: to one of `partitions * blocks` blocks.
 
-    Any partition of the examples into blocks of these sizes is equally likely; with a uniform
-    permutation in each block, so is any order of all examples. A block is small enough for memory,
-    however large a partition is.
+    Any choice of the examples of a target partition is equally likely. In it each example falls
+    into each block with the same chance, whatever the others do, as if the block were the first
+    digit of a random key. With a uniform permutation in each block, any order of all examples is
+    equally likely. Blocks differ in size by chance; a block is small enough for memory, however
+    large a partition is.
 
     Attributes:
         source_counts: examples in each source partition.
         partitions: target partitions; sizes differ by at most one.
         blocks: consecutive blocks of each target partition.
+        quotas: (sources, partitions) int32 examples of each source in each target partition.
     """
 
     def __init__(
         self, source_counts: tuple[int, ...], *, partitions: int, blocks: int, seed: int
     ) -> None:
-        """Draw how many examples of each source go into each block."""
+        """Draw how many examples of each source go into each target partition."""
         self.source_counts, self.partitions, self.blocks = source_counts, partitions, blocks
         self._seed = seed
-        self.target_counts = tuple(balanced_sizes(sum(source_counts), partitions).tolist())
-        sizes = np.concatenate([balanced_sizes(count, blocks) for count in self.target_counts])
+        sizes = balanced_sizes(sum(source_counts), partitions)
+        self.target_counts = tuple(sizes.tolist())
         self.quotas: NDArray[np.int32] = draw_quotas(source_counts, sizes, [seed, 1]).astype(
             np.int32
         )
@@ -37,7 +40,11 @@ class RandomBlocks:
     def destinations(self, source: int, start: int, stop: int) -> NDArray[np.int32]:
         """(stop - start,) int32 block of examples `start` to `stop` of `source`."""
         if self._known is None or self._known[0] != source:
-            self._known = source, assigned(self.quotas[source], [self._seed, 2, source])
+            targets = assigned(self.quotas[source], [self._seed, 2, source])
+            chance = np.random.default_rng([self._seed, 4, source])
+            targets *= self.blocks
+            targets += chance.integers(self.blocks, size=len(targets), dtype=np.int32)
+            self._known = source, targets
         return self._known[1][start:stop]
 
     def __getstate__(self) -> dict[str, Any]:

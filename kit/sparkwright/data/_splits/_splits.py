@@ -1,6 +1,7 @@
 """Who goes where when data is split or shuffled by chance: sizes, quotas, draws."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,56 @@ def assigned(quotas: NDArray[Any], seed: Sequence[int]) -> NDArray[np.int32]:
     parts = np.repeat(np.arange(len(quotas), dtype=np.int32), quotas)
     np.random.default_rng(list(seed)).shuffle(parts)
     return parts
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class PartQuotas:
+    """How many examples of each class go from each partition into each part.
+
+    Few arrays for all partitions: quick to send and to read, where a dict for each is not. Only
+    classes that a partition has take room.
+
+    Attributes:
+        starts: (partitions + 1,) int64: the rows of partition i are `starts[i]:starts[i + 1]`.
+        classes: (rows,) int64 class of each row.
+        counts: (rows, parts) int64 examples.
+
+    Example:
+        >>> drawn = {0: np.array([[1, 2], [0, 0]]), 7: np.array([[3, 0], [2, 2]])}
+        >>> quotas = PartQuotas.of(drawn)
+        >>> [quotas.of_partition(i) for i in (0, 1)]
+        [{0: array([1, 2]), 7: array([3, 0])}, {7: array([2, 2])}]
+        >>> quotas.part_counts(0)
+        (4, 2)
+    """
+
+    starts: Counts
+    classes: Counts
+    counts: Counts
+
+    @classmethod
+    def of(cls, drawn: Mapping[int, Counts]) -> "PartQuotas":
+        """From class -> (partitions, parts); one class at least."""
+        partitions = len(next(iter(drawn.values())))
+        places = [np.flatnonzero(quotas.any(axis=1)) for quotas in drawn.values()]
+        place = np.concatenate(places)
+        order = np.argsort(place, kind="stable")
+        rows = [quotas[chosen] for quotas, chosen in zip(drawn.values(), places, strict=True)]
+        return cls(
+            starts=np.searchsorted(place[order], np.arange(partitions + 1)),
+            classes=np.repeat(np.array(list(drawn), np.int64), [len(p) for p in places])[order],
+            counts=np.concatenate(rows)[order],
+        )
+
+    def of_partition(self, partition: int) -> dict[int, Counts]:
+        """Class -> (parts,) examples."""
+        rows = slice(self.starts[partition], self.starts[partition + 1])
+        return dict(zip(self.classes[rows].tolist(), self.counts[rows], strict=True))
+
+    def part_counts(self, part: int) -> tuple[int, ...]:
+        """Examples of each partition in `part`."""
+        total = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.counts[:, part])])
+        return tuple(np.diff(total[self.starts]).tolist())
 
 
 class Assignment:

@@ -19,6 +19,7 @@ from ._random_blocks import RandomBlocks, order_of, partition_of
 from ._splits import (
     Assignment,
     Counts,
+    PartQuotas,
     apportion,
     check_seed,
     check_weights,
@@ -28,12 +29,12 @@ from ._splits import (
 )
 
 if TYPE_CHECKING:
+    from pyspark import Broadcast
+
     from sparkwright.data._distributed import DistributedDataSet
 
 Data = TypeVar("Data", bound="DistributedDataSet")
 _BLOCK_BYTES = 8 << 20  # of a shuffle: what is permuted in memory at once
-_MAX_QUOTAS = 4_000_000  # numbers that travel with a shuffle's tasks
-Quotas = list[dict[int, Counts]]  # of each partition: class -> (parts,) examples for each part
 
 
 def split_by_chance(data: Data, weights: Sequence[float], *, seed: int) -> list[Data]:
@@ -101,14 +102,13 @@ def split_stratified(
     counts = [known or {} for known in found]
     classes = sorted({number for known in counts for number in known})
     totals = [sum(known.get(number, 0) for known in counts) for number in classes]
-    quotas: Quotas = [{} for _ in counts]
-    for index, (number, sizes) in enumerate(
-        zip(classes, stratified_sizes(totals, weights), strict=True)
-    ):
-        drawn = draw_quotas([c.get(number, 0) for c in counts], sizes, [seed, index])
-        for partition, row in enumerate(drawn):
-            if row.any():
-                quotas[partition][number] = row
+    sizes = stratified_sizes(totals, weights)
+    drawn = {
+        number: draw_quotas([c.get(number, 0) for c in counts], sizes[index], [seed, index])
+        for index, number in enumerate(classes)
+    }
+    # Without any example there is no class, but there may be partitions.
+    quotas = PartQuotas.of(drawn or {0: np.zeros((len(counts), len(weights)), np.int64)})
     step = f"stratified_split {check_weights(weights).tolist()} {label} {seed}"
     classes_of = partial(_labels, label=label)
     return _parts(data, quotas, len(weights), classes_of=classes_of, seed=seed, step=step)
@@ -124,10 +124,7 @@ def shuffle(data: Data, *, partitions: int | None, seed: int) -> Data:
     counts = data.partition_counts()
     wanted = partitions or max(1, len(counts))
     total_bytes = sum(counts) * _example_bytes(data) if sum(counts) else 0
-    blocks = min(
-        max(1, -(-total_bytes // (wanted * _BLOCK_BYTES))),
-        max(1, _MAX_QUOTAS // max(1, wanted * len(counts))),
-    )
+    blocks = max(1, -(-total_bytes // (wanted * _BLOCK_BYTES)))
     placement = RandomBlocks(counts, partitions=wanted, blocks=blocks, seed=seed)
     placed = place(
         data.rdd,
@@ -144,26 +141,28 @@ def shuffle(data: Data, *, partitions: int | None, seed: int) -> Data:
 def _split_to_sizes(data: Data, sizes: Counts, *, seed: int) -> list[Data]:
     drawn = draw_quotas(data.partition_counts(), sizes, [seed, 0])
     step = f"split to sizes {sizes.tolist()} {seed}"
-    quotas = [{0: row} for row in drawn]
+    quotas = PartQuotas.of({0: drawn})
     return _parts(data, quotas, len(sizes), classes_of=_one_class, seed=seed, step=step)
 
 
 def _parts(
     data: Data,
-    quotas: Quotas,
+    quotas: PartQuotas,
     parts: int,
     *,
     classes_of: Callable[[bytes], NDArray[np.int64]],
     seed: int,
     step: str,
 ) -> list[Data]:
+    # Read once by each worker process, and not by each task.
+    shared = data.rdd.context.broadcast(quotas)
     return [
         data.derive(
             data.rdd.mapPartitionsWithIndex(
-                partial(_part, part=part, quotas=quotas, classes_of=classes_of, seed=seed)
+                partial(_part, part=part, quotas=shared, classes_of=classes_of, seed=seed)
             ),
             step=f"{step} part {part}",
-            counts=tuple(sum(int(row[part]) for row in rows.values()) for rows in quotas),
+            counts=quotas.part_counts(part),
         )
         for part in range(parts)
     ]
@@ -174,11 +173,11 @@ def _part(
     chunks: Iterable[bytes],
     *,
     part: int,
-    quotas: Quotas,
+    quotas: "Broadcast[PartQuotas]",
     classes_of: Callable[[bytes], NDArray[np.int64]],
     seed: int,
 ) -> Iterator[bytes]:
-    assignment = Assignment(quotas[index], [seed, index], partition=index)
+    assignment = Assignment(quotas.value.of_partition(index), [seed, index], partition=index)
     for chunk in chunks:
         rows = np.flatnonzero(assignment.take(classes_of(chunk)) == part)
         yield from _selected(chunk, rows)
