@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.benchmarks._memory import largest_python_worker_mib
 
 import sparkwright as sw
 
@@ -29,7 +30,7 @@ def csv_files() -> Iterator[Row]:
         size_mb = whole.stat().st_size / 1e6
         spark = sw.start_spark(workers=2)
         _minibatches(spark, quarter)  # starts the Python workers
-        small_mib = _largest_python_worker_mib()
+        small_mib = largest_python_worker_mib()
         found: dict[str, list[float]] = {"pyarrow": [], "ours": []}
         for _ in range(REPEATS):
             began_s = time.perf_counter()
@@ -39,7 +40,7 @@ def csv_files() -> Iterator[Row]:
             counted = _minibatches(spark, whole)
             found["ours"].append(size_mb / (time.perf_counter() - began_s))
             assert counted == rows
-        large_mib = _largest_python_worker_mib()
+        large_mib = largest_python_worker_mib()
         spark.stop()
     ratios = [o / b for o, b in zip(found["ours"], found["pyarrow"], strict=True)]
     yield {
@@ -104,20 +105,3 @@ def _write(path: Path, size_bytes: int) -> int:
             file.write(lines)
             rows += block_rows
     return rows
-
-
-def _largest_python_worker_mib() -> float:
-    """The largest resident set that any Python worker of this Spark has ever had."""
-    import psutil
-
-    largest = 0.0
-    for process in psutil.Process().children(recursive=True):
-        try:
-            # Not "pyspark" alone: that is in the class path of the executors' JVMs.
-            if "pyspark.daemon" in process.cmdline():
-                status = Path(f"/proc/{process.pid}/status").read_text()
-                peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-                largest = max(largest, int(peak.split()[1]) / 1024)
-        except (psutil.Error, OSError, StopIteration):
-            continue
-    return largest

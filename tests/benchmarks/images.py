@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.benchmarks._memory import largest_python_worker_mib
 
 import sparkwright as sw
 
@@ -35,7 +36,7 @@ def images() -> Iterator[Row]:
         }
         found: dict[str, list[float]] = {name: [] for name in ways}
         _drained(sw.data.from_images(spark, f"{files}/class_0", size=SIZE, label=None), COUNT // 10)
-        of_a_tenth_mib = _largest_python_worker_mib()
+        of_a_tenth_mib = largest_python_worker_mib()
         for way in ways.values():
             way()  # starts TensorFlow
         for _ in range(REPEATS):
@@ -43,7 +44,7 @@ def images() -> Iterator[Row]:
                 began_s = time.perf_counter()
                 way()
                 found[name].append(COUNT / (time.perf_counter() - began_s))
-        of_all_mib = _largest_python_worker_mib()
+        of_all_mib = largest_python_worker_mib()
         spark.stop()
     best = [max(pair) for pair in zip(*list(found.values())[:2], strict=True)]
     for name, rates in found.items():
@@ -114,19 +115,3 @@ def _drained(data: sw.DistributedDataSet, expected: int = COUNT) -> None:
 
     counts = data.rdd.map(lambda chunk: len(from_bytes(chunk))).collect()
     assert sum(counts) == expected
-
-
-def _largest_python_worker_mib() -> float:
-    """The largest resident set that any of Spark's Python workers has had."""
-    import psutil
-
-    peaks: list[float] = []
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if "pyspark" in " ".join(process.cmdline()):
-                status = Path(f"/proc/{process.pid}/status").read_text()
-                peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-                peaks.append(int(peak.split()[1]) / 1024)
-        except (psutil.Error, OSError):
-            continue
-    return max(peaks, default=float("nan"))
