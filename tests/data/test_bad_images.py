@@ -19,8 +19,12 @@ import sparkwright as sw
 from sparkwright.data import FileBatch, MaskFile, PatternLabel, read_file_batch, write_file_batches
 from sparkwright.data._images import _file_batches as format_of_batches
 from sparkwright.data._images._image_batches import _images_of  # pyright: ignore[reportPrivateUsage]
-from sparkwright.data._images._images import image_reader
+from sparkwright.data._images._images import (
+    _without_masks,  # pyright: ignore[reportPrivateUsage]
+    image_reader,
+)
 from sparkwright.data._pieces import SkipLog
+from sparkwright.storage._listing import list_files
 
 OPTIONS: dict[str, Any] = {
     "size": (8, 8), "label": None, "classes": None, "one_hot": False, "augment": None, "threads": 2,
@@ -214,6 +218,18 @@ def test_a_bad_mask_is_named_or_skipped(
     assert_reported(
         [good, image], str(tmp_path / "bad.png"), reason, text,
         examples=1, label=MaskFile(), **options,
+    )  # fmt: skip
+
+
+def test_an_image_is_not_its_own_mask(tmp_path: Path) -> None:
+    good = str(write(tmp_path / "good.jpg", pixels(0)))
+    write(tmp_path / "good.png", np.zeros((8, 8), np.uint8))
+    alone = str(write(tmp_path / "alone.png", np.zeros((8, 8), np.uint8)))
+    listed = _without_masks(list_files(str(tmp_path)), MaskFile())
+    assert [file.url for file in listed] == [alone, good]
+    assert_reported(
+        [file.url for file in listed], alone, "unusable mask", 'MaskFile(suffix="_mask")',
+        examples=1, label=MaskFile(),
     )  # fmt: skip
 
 

@@ -168,6 +168,29 @@ def test_labels_that_cannot_be_numbers_name_the_file(found: Any, classes: Any, r
     assert caught.value.reason == reason
 
 
+@pytest.mark.parametrize("one_hot", [False, True])
+@pytest.mark.parametrize("found", [1.0, np.float32(1), np.int8(1), True, "dog"])
+def test_a_whole_number_of_any_kind_is_a_class(found: Any, one_hot: bool) -> None:
+    encoded = encoder(("cat", "dog"), one_hot=one_hot).encode(found, "u")
+    np.testing.assert_array_equal(encoded, [0, 1] if one_hot else 1)
+    assert encoded.dtype == ("float32" if one_hot else "int32")
+
+
+@pytest.mark.parametrize(
+    ("found", "one_hot"),
+    [(0.5, False), (0.5, True), (np.nan, False), ([0.0, 1.0], True), (np.zeros((2, 2), int), True)],
+)
+def test_what_is_no_class_is_refused_where_there_are_classes(found: Any, one_hot: bool) -> None:
+    with pytest.raises(UnusableItem, match=r"(?s)class name or its number.*/d/17\.jpg") as caught:
+        encoder(("cat", "dog"), one_hot=one_hot).encode(found, "/d/17.jpg")
+    assert caught.value.reason == "unusable label"
+
+
+def test_arrays_of_classes_stay_arrays() -> None:
+    found = encoder(("cat", "dog")).encode(np.ones((2, 2), np.int64), "u")
+    np.testing.assert_array_equal(found, np.ones((2, 2), np.int32))
+
+
 def test_many_classes_are_not_all_listed_in_a_message() -> None:
     classes = tuple(f"class {n}" for n in range(1_000))
     with pytest.raises(UnusableItem, match="'class 9' and 990 more"):

@@ -99,7 +99,8 @@ class MaskFile:
 
     `photos/a.jpg` has the mask `photos/a.png`; with `folder="masks"`, `masks/a.png`; with
     `suffix="_mask"`, `photos/a_mask.png`. Masks must have one channel, or a palette whose indices
-    are the classes; they are resized by nearest neighbour.
+    are the classes; they are resized by nearest neighbour. Images that end as masks do need
+    `folder` or `suffix`.
 
     Attributes:
         folder: name of the folder, beside the image's; default None: the image's own.
@@ -200,7 +201,8 @@ class LabelEncoder:
     def encode(self, found: Any, url: str) -> Array:
         """One example's label: a scalar int32 or float32, or an array.
 
-        Text becomes its class number; 64-bit numbers become 32-bit ones.
+        Text becomes its class number; 64-bit numbers become 32-bit ones. With `classes` a whole
+        float, such as 1.0, is a class number too; with `one_hot` nothing else is a label.
 
         Raises:
             UnusableItem: naming `url`, if that cannot be done.
@@ -213,9 +215,17 @@ class LabelEncoder:
             array = np.empty(0)
         if array.ndim == 0 and isinstance(array.item(), Integral | Real):
             value = array.item()
-            if isinstance(value, Integral):
+            if isinstance(value, Integral) or (self.classes is not None and value == value // 1):
                 return self._class(self._checked(int(value), url))
-            return np.asarray(value, np.float32)
+            if self.classes is None:
+                return np.asarray(value, np.float32)
+        if self.classes is not None and (self.one_hot or array.ndim == 0):
+            raise UnusableItem(
+                "unusable label",
+                "where there are `classes`, a label must be a class name or its number"
+                f"{', not an array, with `one_hot=True`' if self.one_hot else ''}. "
+                f"Received: {found!r:.80} for {url}. Or leave `classes` and `one_hot` out.",
+            )
         if array.dtype.kind not in "biuf" or not array.size:
             raise UnusableItem(
                 "unusable label",

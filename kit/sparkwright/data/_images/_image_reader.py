@@ -119,6 +119,13 @@ class ImageReader:
         if not isinstance(self.label, MaskFile):
             return self.encoder.encode(found_label(self.label, image.url), image.where)
         url = self.label.of(image.url)
+        if url == image.url:
+            raise UnusableItem(
+                "unusable mask",
+                f"a mask must be another file than its image. Received: {url} for both, with "
+                f'{self.label}. Tell them apart: `MaskFile(suffix="_mask")`, or '
+                '`MaskFile(folder="masks")`.',
+            )
         mask = decode_mask(_content(url), url, self.options.size, binary=self.label.binary)
         classes = self.encoder.classes
         if classes is not None and not self.label.binary and int(mask.max()) >= len(classes):
