@@ -61,6 +61,13 @@ def bomb() -> bytes:
     return bytes(content)
 
 
+def zeros_packed() -> bytes:
+    """An honest archive of 80 kB that unpacks to 80 MB."""
+    file = io.BytesIO()
+    np.savez_compressed(file, features=np.zeros((10, 8_000_000), np.uint8))
+    return file.getvalue()
+
+
 ARROW_CASES: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "unreadable file"),
     "text": (b"1,2,3\n4,5,6\n", "unreadable file"),
@@ -102,7 +109,8 @@ NUMPY_CASES: dict[str, tuple[bytes, str]] = {
         zip_of(features__npy=npy_that_claims((-1, 2), bytes(80))),
         "unreadable file",
     ),
-    "unpacks-to-gigabytes": (bomb(), "unreadable file"),
+    "claims-gigabytes": (bomb(), "unreadable file"),
+    "unpacks-to-a-thousandfold": (zeros_packed(), "unreadable file"),
 }
 
 
@@ -321,6 +329,13 @@ def test_sizes_must_be_whole_numbers(size: Any, tmp_path: Path) -> None:
     ("data", "why"),
     [
         pytest.param([], "at least one example", id="nothing"),
+        pytest.param(
+            [np.zeros((4, 2))] * 2, "list of 2 bare arrays.*tuple.*iter", id="list-of-two-arrays"
+        ),
+        pytest.param(
+            [np.zeros((4, 2)), np.zeros(4)], "list of 2 bare", id="list-of-features-and-labels"
+        ),
+        pytest.param([np.zeros((4, 2)), np.zeros(4), [1.0] * 4], "of 3 bare", id="list-of-three"),
         pytest.param([GOOD.take(slice(0, 0))], "at least one example", id="no-examples"),
         pytest.param(
             [GOOD, DataSet(np.zeros((2, 3)), np.zeros(2))], r"\.padded\(\)", id="two-shapes"

@@ -1,6 +1,6 @@
 """Exports written by Spark: exact sizes, failing tasks, reuse, what executors see."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,9 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import DataSet, DistributedDataSet, from_bytes, to_bytes
+from sparkwright.data._minibatches._export import write_joined, write_part
 from sparkwright.data._minibatches._exported import find_export
+from sparkwright.data._minibatches._leftovers import Slice
 from sparkwright.data._minibatches._visibility import ask_executors, check_visible, digest_of
 
 pytestmark = pytest.mark.spark
@@ -94,7 +96,7 @@ class FailsOnce:
     def __init__(self, *, attempts: int) -> None:
         self.attempts = attempts
 
-    def __call__(self, index: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    def __call__(self, index: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
         from pyspark import TaskContext
 
         context: Any = TaskContext.get()
@@ -115,6 +117,57 @@ def test_a_task_that_is_tried_again_doubles_nothing(spark: Any, tmp_path: Path) 
     assert written == set(export.paths)
 
 
+class OtherOrder:
+    """Turns the examples around at every other attempt, the first of which fails."""
+
+    def __call__(self, index: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        found = list(chunks)
+        first = context.attemptNumber() == 0
+        yield from found if first else found[::-1]
+        if first and index == 1:
+            raise OSError("the disk is gone")
+
+
+def test_an_attempt_in_another_order_does_not_mix_with_the_one_before(
+    spark: Any, tmp_path: Path
+) -> None:
+    data = partitioned(spark, [[7] * 6, [3, 9, 8]])
+    failing = data.derive(data.rdd.mapPartitionsWithIndex(OtherOrder()), step="")
+    export = failing.export(str(tmp_path / "e"), batch_size=4)
+    assert sorted(n for file in contents(export) for n in file) == list(range(62))
+    assert {str(path) for path in tmp_path.rglob("*.arrow")} == set(export.paths)
+
+
+def test_attempts_do_not_overwrite_one_another(tmp_path: Path) -> None:
+    chunks = [to_bytes(numbered(3, start=start)) for start in (0, 3, 6)]
+    options: Any = {
+        "folder": str(tmp_path),
+        "batch_size": 4,
+        "files_per_folder": 9,
+        "leftovers_apart": True,
+    }
+    one = write_part(2, chunks, attempt=17, **options)
+    write_part(2, chunks[::-1], attempt=18, **options)
+    files = [from_bytes((tmp_path / file.path).read_bytes()) for file in one.files]
+    assert [file.labels["labels"].tolist() for file in files] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    left = [(one.name, one.left_over, Slice(source=0, start=0, stop=1))]
+    joined = write_joined((0, left), folder=str(tmp_path), files_per_folder=9)
+    rest = from_bytes((tmp_path / joined.path).read_bytes())
+    assert rest.labels["labels"].tolist() == [8]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_leftover_that_has_changed_is_an_error(rows: int, tmp_path: Path) -> None:
+    (tmp_path / "leftovers").mkdir()
+    (tmp_path / "leftovers" / "part-00000-5.arrow").write_bytes(to_bytes(numbered(rows)))
+    left = [("part-00000-5", 2, Slice(source=0, start=0, stop=2))]
+    with pytest.raises(sw.DataError, match=f"part-00000-5.arrow with {rows} examples instead of 2"):
+        write_joined((0, left), folder=str(tmp_path), files_per_folder=9)
+
+
 def test_an_export_that_fails_leaves_nothing(spark: Any, tmp_path: Path) -> None:
     data = partitioned(spark, [[7] * 6, [7] * 6])
     failing = data.derive(data.rdd.mapPartitionsWithIndex(FailsOnce(attempts=99)), step="")
@@ -133,12 +186,13 @@ def test_an_export_of_the_same_data_is_used_again(spark: Any, tmp_path: Path) ->
     assert again.manifest == first.manifest
     assert "nothing written" in str(again)
     other = partitioned(spark, [[3]], fingerprint="two")
-    for refused, options in (
+    refusals: list[tuple[DistributedDataSet, Any]] = [
         (other, {"batch_size": 4}),
         (data, {"batch_size": 2}),
         (data, {"batch_size": 4, "reuse": False}),
         (partitioned(spark, [[3]]), {"batch_size": 4}),
-    ):
+    ]
+    for refused, options in refusals:
         with pytest.raises(sw.ConfigurationError, match="overwrite=True"):
             refused.export(url, **options)
     Path(first.paths[0]).unlink()

@@ -123,6 +123,8 @@ def test_files_that_have_gone_leave_the_manifest() -> None:
     assert [file.path for file in less.files] == ["rest/0000/minibatch-000000.arrow"]
     assert less.examples == 2
     assert less.size_bytes == 500
+    assert less.fingerprint is None
+    assert MANIFEST.without({"another"}) == MANIFEST
     assert MANIFEST.examples == 7
 
 

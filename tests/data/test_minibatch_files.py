@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet, MinibatchSource, from_bytes, to_bytes
+from sparkwright.data._minibatches import _exported, _visibility
 from sparkwright.data._minibatches._exported import find_export, new_export
 from sparkwright.data._minibatches._loaders import arrow_loader
 from sparkwright.data._minibatches._minibatch_files import MinibatchReader
@@ -97,7 +98,7 @@ def test_every_column_comes_back_as_it_was(place: str) -> None:
 
 
 class Batches:
-    """As keras.utils.PyDataset: a length, items by number, and no end of its own."""
+    """A length and items by number, without an IndexError behind the last one."""
 
     def __len__(self) -> int:
         return 3
@@ -119,6 +120,10 @@ def tensors() -> Iterator[Any]:
         pytest.param(np.zeros((5, 2)), [4, 1], 1, id="features-alone"),
         pytest.param({"a": np.zeros((5, 2)), "b": np.zeros(5)}, [4, 1], 2, id="several-inputs"),
         pytest.param([numbered(3), numbered(3)], [4, 2], 2, id="list-of-data-sets"),
+        pytest.param((numbered(3), numbered(3)), [4, 2], 2, id="tuple-of-data-sets"),
+        pytest.param((numbered(3), numbered(1), numbered(2)), [4, 2], 2, id="three-data-sets"),
+        pytest.param(iter([np.zeros((3, 2))] * 2), [4, 2], 1, id="iterator-of-features"),
+        pytest.param([(np.zeros((3, 2)),)] * 2, [4, 2], 1, id="list-of-features-in-tuples"),
         pytest.param(tensors(), [4, 2], 3, id="generator-of-dicts"),
         pytest.param(Batches(), [4, 4, 4], 2, id="sequence-of-batches"),
     ],
@@ -208,6 +213,75 @@ def test_what_a_killed_export_leaves_is_invisible_and_can_be_deleted(tmp_path: P
     assert not Path(url).exists()
 
 
+@pytest.mark.parametrize("finished", [True, False])
+def test_half_a_manifest_of_a_killed_driver_is_no_obstacle(tmp_path: Path, finished: bool) -> None:
+    url = tmp_path / "export"
+    half = url / ".manifest.json.0123abcd.tmp"
+    if finished:
+        sw.data.to_minibatch_files(numbered(9), url, batch_size=5)
+    else:
+        killed(str(url))
+    half.write_bytes(b'{"format"')
+    sw.data.to_minibatch_files(numbered(4), url, batch_size=5, overwrite=True)
+    assert labels(read(url)) == list(range(4))
+    assert not half.exists()
+    half.write_bytes(b'{"format"')
+    (url / "manifest.json").unlink()
+    with pytest.raises(sw.ConfigurationError, match="unfinished=True"):
+        sw.data.delete_export(url)
+    assert sw.data.delete_export(url, unfinished=True)
+    assert not url.exists()
+
+
+def test_a_name_that_is_only_similar_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".manifest.json.mine.tmp").write_text("x")
+    with pytest.raises(sw.ConfigurationError, match="folder of its own"):
+        sw.data.to_minibatch_files(numbered(4), tmp_path, batch_size=5)
+    with pytest.raises(sw.ConfigurationError, match="only exports are deleted"):
+        sw.data.delete_export(tmp_path, unfinished=True)
+
+
+def no_memory(_: str) -> None:
+    raise MemoryError
+
+
+def interrupted(_: str) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("fails", [no_memory, interrupted])
+@pytest.mark.parametrize("first", [KeyError, KeyboardInterrupt])
+def test_cleaning_hides_no_error(
+    fails: Any, first: type[BaseException], tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(_exported, "remove_tree", fails)
+    with pytest.raises(first, match="the cause"), new_export(str(tmp_path / "e")):
+        raise first("the cause")
+
+
+def test_a_folder_is_removed_although_tasks_still_write_to_it(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    removing, tries = _exported.remove_tree, []
+
+    def remove(url: str) -> None:
+        tries.append(url)
+        if len(tries) == 1:
+            raise OSError(39, "Directory not empty")
+        removing(url)
+        if len(tries) == 3:  # a task comes with one more file
+            Path(url).mkdir()
+            (Path(url) / "minibatch-000009.arrow").write_bytes(b"")
+
+    monkeypatch.setattr(_exported, "remove_tree", remove)
+    monkeypatch.setattr(_exported, "_TRY_S", 0)
+    folder = tmp_path / "e" / "_minibatches-0123456789ab"
+    folder.mkdir(parents=True)
+    _exported.remove_until_gone(str(folder), quiet_tries=3)
+    assert len(tries) == 6
+    assert not folder.exists()
+
+
 def test_deleting_removes_the_export_and_nothing_else(place: str) -> None:
     from sparkwright.storage._files import exists, join, write_bytes
 
@@ -264,6 +338,40 @@ def test_paths_are_found_in_every_form(tmp_path: Path) -> None:
     ):
         assert labels(read(where)) == list(range(6)), where
     assert labels(read(urls[1])) == [2, 3]
+
+
+def csv_loader(source: MinibatchSource) -> DataSet:
+    table = np.loadtxt(source.url, delimiter=",", ndmin=2)
+    return DataSet(table[:, :1], table[:, 1])
+
+
+@pytest.mark.parametrize("name", ["a.txt", "part-00000", "part-00000.txt"])
+def test_with_a_loader_text_files_are_data(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("1,2\n3,4\n")
+    for where in (tmp_path, tmp_path / name, f"{tmp_path}/*", f"{tmp_path}/{name[:2]}*[t0-9]"):
+        assert labels(read(where, loader=csv_loader)) == [2, 4], where
+
+
+def test_a_pattern_finds_files_not_lists_of_paths(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(sw.DataError, match=r"1 files, a\.txt the first"):
+        find_files(f"{tmp_path}/*.txt", ours=True)
+
+
+def test_executors_are_asked_about_the_first_file_that_is_there(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    none: Any = None
+    asked: list[str] = []
+    monkeypatch.setattr("sparkwright.spark._slots.is_local", lambda _: False)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(
+        _visibility, "ask_executors", lambda _spark, url, _digest: asked.append(url)
+    )
+    there, gone, folder = tmp_path / "a.arrow", tmp_path / "gone.arrow", tmp_path
+    there.write_bytes(b"1")
+    for paths in ([gone, folder, there, gone], [gone]):
+        _visibility.check_any_visible(none, find_files(paths, ours=True).probes)
+    assert asked == [str(there)]
 
 
 def test_relative_paths_become_whole_ones(tmp_path: Path, monkeypatch: Any) -> None:

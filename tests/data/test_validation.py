@@ -1,5 +1,6 @@
 """Validation: what is counted, and what happens to files that are invalid."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
-from sparkwright.data import DataSet, ValidationResult, to_bytes
+from sparkwright.data import DataSet, MinibatchSource, ValidationResult, to_bytes
+from sparkwright.data._minibatches import _loaders
+from sparkwright.data._minibatches._checking import Expected, check_files
+from sparkwright.data._minibatches._exported import reusable_export
+from sparkwright.data._minibatches._paths import FileToRead
 
 GOOD = DataSet(np.zeros((4, 3), np.float32), np.zeros((4, 2), np.float32))
 REASONS = (
@@ -128,6 +133,144 @@ def test_moving_keeps_the_files_and_their_places(tmp_path: Path) -> None:
     assert len(list((tmp_path / "in").rglob("*.arrow"))) == 4
 
 
+def store_fails(source: MinibatchSource) -> DataSet:
+    raise ConnectionError("the store is away")
+
+
+def has_a_mistake(source: MinibatchSource) -> DataSet:
+    return DataSet(undefined_name)  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore
+
+
+def needs_another_file(source: MinibatchSource) -> DataSet:
+    with open(f"{source.url}.labels") as file:
+        return DataSet(np.array(file.read()))
+
+
+def refuses(source: MinibatchSource) -> DataSet:
+    raise sw.DataError("not one of mine")
+
+
+FOREIGN = [
+    pytest.param(store_fails, OSError, "ConnectionError: the store", id="store"),
+    pytest.param(has_a_mistake, sw.DataError, "NameError", id="mistake"),
+    pytest.param(needs_another_file, OSError, "FileNotFoundError", id="another-file"),
+]
+
+
+@pytest.mark.parametrize(("loader", "kind", "why"), FOREIGN)
+@pytest.mark.parametrize("on_invalid", ["delete", "move"])
+def test_files_are_not_touched_for_what_is_not_their_fault(
+    loader: Any, kind: type[Exception], why: str, on_invalid: Any, tmp_path: Path
+) -> None:
+    paths = mixed(tmp_path / "in")
+    aside = tmp_path / "aside" if on_invalid == "move" else None
+    with pytest.raises(kind, match=why) as caught:
+        sw.data.validate(paths, loader=loader, on_invalid=on_invalid, move_to=aside)
+    assert paths[0] in str(caught.value)
+    assert "No file was touched" in str(caught.value)
+    assert all(Path(path).exists() for path in paths)
+    assert sw.data.validate(paths, loader=loader).unreadable == 7
+
+
+def test_a_store_that_fails_costs_no_export(tmp_path: Path, monkeypatch: Any) -> None:
+    export = sw.data.to_minibatch_files(GOOD, tmp_path / "e", batch_size=2)
+
+    def read_bytes(url: str) -> bytes:
+        raise ConnectionError(f"{url} could not be read")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_loaders, "read_bytes", read_bytes)
+        with pytest.raises(OSError, match=r"minibatch-000000.*No file was touched"):
+            sw.data.validate(export, on_invalid="delete")
+    assert sw.data.validate(export).valid == 2
+
+
+def test_a_loader_condemns_files_by_our_error(tmp_path: Path) -> None:
+    paths = mixed(tmp_path)
+    found = sw.data.validate(f"{tmp_path}/[ab]*", loader=refuses, on_invalid="delete")
+    assert (found.unreadable, found.deleted) == (2, 2)
+    assert [Path(path).exists() for path in paths] == [False, False, *[True] * 5]
+
+
+@pytest.mark.parametrize("on_invalid", ["delete", "move"])
+def test_with_a_loader_a_folder_is_not_cleared(on_invalid: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    np.savez(folder / "a.npz", features=np.zeros((2, 3)), labels=np.zeros(2))
+    (folder / "b.npz").write_bytes(b"damaged")
+    (folder / "README.md").write_text("about")
+    options: Any = {"loader": sw.data.numpy_loader, "on_invalid": on_invalid}
+    if on_invalid == "move":
+        options["move_to"] = tmp_path / "aside"
+    for where in (folder, str(folder)):
+        with pytest.raises(sw.ConfigurationError, match=r"Give a pattern, such as `folder/\*.npz`"):
+            sw.data.validate(where, **options)
+    found = sw.data.validate(f"{folder}/*.npz", **options)
+    assert (found.total, found.valid, found.deleted + found.moved) == (2, 1, 1)
+    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "a.npz"]
+
+
+@pytest.mark.parametrize("inside", ["", "aside", "one/two", "../in/aside"])
+def test_files_do_not_move_into_the_folder_that_is_validated(inside: str, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    mixed(folder)
+    export = sw.data.to_minibatch_files(GOOD, tmp_path / "in" / "e", batch_size=2)
+    for where in (folder, f"file://{folder}", f"{folder}/"):
+        with pytest.raises(sw.ConfigurationError, match="outside the folder"):
+            sw.data.validate(where, on_invalid="move", move_to=str(folder / inside))
+    with pytest.raises(sw.ConfigurationError, match="outside the folder"):
+        sw.data.validate(export, on_invalid="move", move_to=f"{export.url}/aside")
+    assert len(list(folder.glob("*.arrow"))) == 7
+
+
+def test_files_do_not_move_over_others_of_a_list(tmp_path: Path) -> None:
+    good = tmp_path / "sub" / "bad.arrow"
+    good.parent.mkdir()
+    good.write_bytes(to_bytes(GOOD))
+    bad = tmp_path / "bad.arrow"
+    bad.write_bytes(b"")
+    for target in (tmp_path, tmp_path / "sub"):
+        with pytest.raises(sw.ConfigurationError, match=r"bad\.arrow, which exists"):
+            sw.data.validate([bad, good], on_invalid="move", move_to=target)
+    found = sw.data.validate([bad, bad, good], on_invalid="move", move_to=tmp_path / "new")
+    assert (found.unreadable, found.moved) == (2, 1)
+    assert (tmp_path / "new" / "bad.arrow").exists()
+    assert good.read_bytes() == to_bytes(GOOD)
+
+
+def test_a_task_names_only_what_must_be_cleared(tmp_path: Path) -> None:
+    paths = [*mixed(tmp_path), str(tmp_path / "gone.arrow")]
+    files = [FileToRead(path) for path in paths]
+    (keep,) = check_files(files, expected=Expected(), loader=None, clearing=False)
+    assert (keep.invalid, keep.missing, keep.result.total) == ((), (), 8)
+    (found,) = check_files(files, expected=Expected(), loader=None, clearing=True)
+    assert found.result == keep.result
+    assert found.invalid == tuple(paths[1:4])
+    assert found.missing == (paths[-1],)
+    assert (found.first, found.last) == (min(paths), max(paths))
+    assert not list(check_files([], expected=Expected(), loader=None, clearing=True))
+
+
+def test_an_export_that_lost_files_is_not_taken_for_the_whole(tmp_path: Path) -> None:
+    url = str(tmp_path / "e")
+    export = sw.data.to_minibatch_files(GOOD, url, batch_size=2)
+    whole = replace(export.manifest, fingerprint="f")
+    (tmp_path / "e" / "manifest.json").write_text(whole.to_json())
+    wanted: Any = {"fingerprint": "f", "batch_size": 2, "reuse": True, "overwrite": False}
+    assert reusable_export(url, **wanted) is not None
+    Path(export.paths[0]).write_bytes(b"")
+    sw.data.validate(url, on_invalid="delete")
+    with pytest.raises(sw.ConfigurationError, match="files have been removed"):
+        reusable_export(url, **wanted)
+
+
+def test_a_folder_with_somebody_elses_manifest_is_cleared(tmp_path: Path) -> None:
+    mixed(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"name": "my-app"}')
+    assert sw.data.validate(tmp_path, **SHAPES, on_invalid="delete").deleted == 5
+    assert (tmp_path / "manifest.json").read_text() == '{"name": "my-app"}'
+
+
 def test_an_export_goes_on_without_the_files_that_were_deleted(tmp_path: Path) -> None:
     export = sw.data.to_minibatch_files(np.zeros((9, 2)), tmp_path / "e", batch_size=2)
     Path(export.paths[1]).write_bytes(b"")
@@ -196,10 +339,22 @@ def test_executors_find_what_one_machine_finds(spark: Any, tmp_path: Path) -> No
     rdd = spark.sparkContext.parallelize(paths, 3)
     assert sw.data.validate(paths, spark=spark, **SHAPES) == alone
     assert sw.data.validate(rdd, spark=spark, **SHAPES) == alone
+    with pytest.raises(sw.WorkerError, match=r"\.arrow: ConnectionError: the store is away"):
+        sw.data.validate(paths, spark=spark, loader=store_fails, on_invalid="delete")
+    with pytest.raises(sw.DataError, match=r"\.arrow: NameError"):
+        sw.data.validate(rdd, spark=spark, loader=has_a_mistake, on_invalid="delete")
+    assert all(Path(path).exists() for path in paths[:-1])
     data = sw.data.from_rdd(
         spark, spark.sparkContext.parallelize([GOOD, DataSet(np.zeros((2, 3)))], 2)
     )
     found = sw.data.validate(data, **SHAPES)
     assert (found.total, found.valid, found.missing_labels) == (6, 4, 2)
+    cleared = sw.data.validate(
+        rdd, spark=spark, **SHAPES, on_invalid="move", move_to=tmp_path / "a"
+    )
+    assert (cleared.invalid, cleared.moved, cleared.first) == (6, 5, alone.first)
+    assert [path.name for path in sorted((tmp_path / "a").iterdir())] == [
+        Path(path).name for path in paths[1:6]
+    ]
     with pytest.raises(sw.ConfigurationError, match="spark"):
         sw.data.validate(rdd)

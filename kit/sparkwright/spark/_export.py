@@ -1,11 +1,12 @@
 """Training from exported minibatches: each partition writes its own as Arrow files.
 
-    DIRECTORY/RUN/part-00003/0000/minibatch-000017.arrow
+    DIRECTORY/RUN/part-00003-17/0000/minibatch-000017.arrow
 
 Every file holds exactly a minibatch, but for the last of a partition: what a worker trains on
 must not move to another.
 """
 
+import os
 import tempfile
 import uuid
 from typing import TYPE_CHECKING
@@ -27,7 +28,9 @@ class Exports:
         self._spark = spark
         self._folders: list[str] = []
 
-    def write(self, rdd: "RDD[bytes]", *, directory: str | None, batch_size: int) -> "RDD[str]":
+    def write(
+        self, rdd: "RDD[bytes]", *, directory: str | os.PathLike[str] | None, batch_size: int
+    ) -> "RDD[str]":
         """Export `rdd` (a Spark job) and return an RDD of the paths, partition by partition.
 
         Args:
@@ -38,7 +41,7 @@ class Exports:
         Raises:
             ConfigurationError: if the executors do not see the directory.
         """
-        parent = absolute(directory or tempfile.mkdtemp(prefix="sparkwright-export-"))
+        parent = absolute(os.fspath(directory or tempfile.mkdtemp(prefix="sparkwright-export-")))
         folder = join(parent, uuid.uuid4().hex[:12])
         self._folders.append(folder if directory else parent)
         probe = join(folder, "probe")

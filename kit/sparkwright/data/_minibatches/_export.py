@@ -5,6 +5,8 @@ own. A second, small job joins these leftovers. So every file holds as many exam
 but for a last one, and nothing passes through the driver but names and numbers.
 """
 
+import contextlib
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -12,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from sparkwright._version import __version__
 from sparkwright.data._arrow import from_bytes, to_bytes
-from sparkwright.data._chunks import batched
 from sparkwright.data._dataset import DataSet
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import DataError
 from sparkwright.storage._files import (
     absolute,
     join,
@@ -23,10 +24,18 @@ from sparkwright.storage._files import (
     remove_tree,
     write_bytes,
 )
+from sparkwright.storage._listing import list_entries
 
 from ._exported import ExportedDataSet, NewExport, created_now, new_export, reusable_export
 from ._leftovers import Slice, join_leftovers
-from ._manifest import Columns, Manifest, MinibatchFile, columns_of, columns_text
+from ._manifest import Columns, Manifest, MinibatchFile
+from ._minibatch_writer import (
+    FILES_PER_FOLDER,
+    MinibatchWriter,
+    check_sizes,
+    common_columns,
+    minibatch_path,
+)
 from ._visibility import check_visible
 
 if TYPE_CHECKING:
@@ -35,12 +44,10 @@ if TYPE_CHECKING:
 
     from sparkwright.data._distributed import DistributedDataSet
 
-FILES_PER_FOLDER = 1000
-
 
 def export(
     data: "DistributedDataSet",
-    url: str,
+    url: str | os.PathLike[str],
     *,
     batch_size: int,
     overwrite: bool = False,
@@ -49,7 +56,7 @@ def export(
 ) -> ExportedDataSet:
     """See `DistributedDataSet.export`."""
     check_sizes(batch_size, files_per_folder)
-    url = absolute(url).rstrip("/")
+    url = absolute(os.fspath(url)).rstrip("/")
     present = reusable_export(
         url,
         fingerprint=data.fingerprint,
@@ -59,7 +66,7 @@ def export(
     )
     if present is not None:
         return present
-    with new_export(url) as writing:
+    with new_export(url, tasks=True) as writing:
         _check_writable(data, writing)
         parts = write_partitions(
             data.spark,
@@ -87,16 +94,19 @@ def export(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WrittenPart:
-    """What a task wrote.
+    """What an attempt at a task wrote.
 
     Attributes:
         number: of the partition.
+        name: of the folder below which the files lie, and of the leftover; no two attempts share
+            one, since they may see the examples in different orders.
         files: full minibatches, in order.
         left_over: examples in a file of their own.
         columns: of all examples; None if there were none.
     """
 
     number: int
+    name: str
     files: tuple[MinibatchFile, ...]
     left_over: int
     columns: Columns | None
@@ -112,6 +122,9 @@ def write_partitions(
     leftovers_apart: bool,
 ) -> list[WrittenPart]:
     """Write each partition's minibatches below `folder`; a Spark job.
+
+    Each attempt at a task writes to a folder of its own; those whose results Spark does not take
+    are removed.
 
     Args:
         spark: the session.
@@ -139,96 +152,19 @@ def write_partitions(
         lambda: rdd.mapPartitionsWithIndex(write).collect(),
         description="export minibatches",
     )
-    return sorted(found, key=lambda part: part.number)
+    parts = sorted(found, key=lambda part: part.number)
+    _remove_others(folder, {part.name for part in parts})
+    return parts
 
 
-class MinibatchWriter:
-    """Writes DataSets of one layout as files of exactly `batch_size` examples.
-
-    Attributes:
-        files: what has been written, in order.
-        columns: of all examples; None before the first.
-    """
-
-    def __init__(self, folder: str, part: str, *, batch_size: int, files_per_folder: int) -> None:
-        """Write to `folder/part/0000/minibatch-000000.arrow` and so on."""
-        self.files: list[MinibatchFile] = []
-        self.columns: Columns | None = None
-        self._folder, self._part = folder, part
-        self._batch_size, self._files_per_folder = batch_size, files_per_folder
-
-    def write(self, datasets: Iterable[DataSet]) -> DataSet | None:
-        """Write all full minibatches; returns what is left.
-
-        Raises:
-            DataError: if the layouts differ.
-            OSError: whatever the store says.
-        """
-        for minibatch in batched(map(self._checked, datasets), self._batch_size):
-            if len(minibatch) < self._batch_size:
-                return minibatch
-            self.write_file(minibatch)
-        return None
-
-    def write_file(self, minibatch: DataSet) -> None:
-        """Write one more file, of any size."""
-        number = len(self.files)
-        path = minibatch_path(self._part, number, self._files_per_folder)
-        content = to_bytes(minibatch)
-        write_bytes(join(self._folder, path), content)
-        self.files.append(
-            MinibatchFile(path=path, examples=len(minibatch), size_bytes=len(content))
-        )
-
-    def _checked(self, dataset: DataSet) -> DataSet:
-        if not len(dataset):
-            return dataset
-        found = columns_of(dataset.layout)
-        if self.columns is None:
-            self.columns = found
-        elif found != self.columns:
-            raise _differing(self.columns, found)
-        return dataset
-
-
-def minibatch_path(part: str, number: int, files_per_folder: int) -> str:
-    """Where the `number`-th minibatch of a part lies.
-
-    Example:
-        >>> minibatch_path("part-00003", 1017, 1000)
-        'part-00003/0001/minibatch-001017.arrow'
-    """
-    return f"{part}/{number // files_per_folder:04d}/minibatch-{number:06d}.arrow"
-
-
-def check_sizes(batch_size: int, files_per_folder: int) -> None:
-    """Refuse sizes below 1.
-
-    Raises:
-        ConfigurationError: naming the option.
-    """
-    for name, value in (("batch_size", batch_size), ("files_per_folder", files_per_folder)):
-        if type(value) is not int or value < 1:
-            raise ConfigurationError(
-                f"`{name}` must be a whole number of at least 1. Received: {name}={value!r}."
-            )
-
-
-def common_columns(found: Iterable[Columns | None]) -> Columns:
-    """The columns that all parts have; parts without examples do not count.
-
-    Raises:
-        DataError: if they differ, or if there are no examples at all.
-    """
-    columns: Columns | None = None
-    for other in found:
-        if columns is None:
-            columns = other
-        elif other is not None and other != columns:
-            raise _differing(columns, other)
-    if columns is None:
-        raise DataError("an export needs at least one example. Received: none.")
-    return columns
+def _remove_others(folder: str, taken: set[str]) -> None:
+    """Remove what attempts wrote that failed or came second."""
+    for entry in list_entries(folder):
+        name = entry.rstrip("/")
+        if name.startswith("part-") and name not in taken:
+            # One may be writing still; what is left then is named by no manifest.
+            with contextlib.suppress(OSError):
+                remove_tree(join(folder, name))
 
 
 def new_manifest(
@@ -253,27 +189,40 @@ def new_manifest(
     )
 
 
-def _write_partition(
+def _write_partition(index: int, chunks: Iterable[bytes], **options: Any) -> Iterator[WrittenPart]:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    yield write_part(index, chunks, attempt=context.taskAttemptId(), **options)
+
+
+def write_part(
     index: int,
     chunks: Iterable[bytes],
     *,
+    attempt: int,
     folder: str,
     batch_size: int,
     files_per_folder: int,
     leftovers_apart: bool,
-) -> Iterator[WrittenPart]:
-    writer = MinibatchWriter(
-        folder, f"part-{index:05d}", batch_size=batch_size, files_per_folder=files_per_folder
-    )
+) -> WrittenPart:
+    """Write a partition's minibatches below `folder`, as attempt number `attempt` of all tasks."""
+    name = f"part-{index:05d}-{attempt}"
+    writer = MinibatchWriter(folder, name, batch_size=batch_size, files_per_folder=files_per_folder)
     rest = writer.write(map(from_bytes, chunks))
     left_over = 0
     if rest is not None and leftovers_apart:
         left_over = len(rest)
-        write_bytes(_leftover(folder, index), to_bytes(rest))
+        write_bytes(_leftover(folder, name), to_bytes(rest))
     elif rest is not None:
         writer.write_file(rest)
-    yield WrittenPart(
-        number=index, files=tuple(writer.files), left_over=left_over, columns=writer.columns
+    return WrittenPart(
+        number=index,
+        name=name,
+        files=tuple(writer.files),
+        left_over=left_over,
+        columns=writer.columns,
     )
 
 
@@ -291,31 +240,50 @@ def _join(
     if not minibatches:
         return []
     context = data.spark.sparkContext
-    tasks = context.parallelize(
-        list(enumerate(minibatches)), min(len(minibatches), context.defaultParallelism)
-    )
-    write = partial(_write_joined, folder=folder, files_per_folder=files_per_folder)
+    named = [
+        (number, [(parts[s.source].name, parts[s.source].left_over, s) for s in slices])
+        for number, slices in enumerate(minibatches)
+    ]
+    tasks = context.parallelize(named, min(len(named), context.defaultParallelism))
+    write = partial(write_joined, folder=folder, files_per_folder=files_per_folder)
     files = run_job(data.spark, lambda: tasks.map(write).collect(), description="join what is left")
     remove_tree(join(folder, "leftovers"))
     return files
 
 
-def _write_joined(
-    numbered: tuple[int, tuple[Slice, ...]], *, folder: str, files_per_folder: int
+def write_joined(
+    numbered: tuple[int, list[tuple[str, int, Slice]]], *, folder: str, files_per_folder: int
 ) -> MinibatchFile:
-    number, slices = numbered
-    pieces = [
-        from_bytes(read_bytes(_leftover(folder, s.source))).take(slice(s.start, s.stop))
-        for s in slices
-    ]
+    """Write one minibatch of leftovers.
+
+    Args:
+        numbered: the minibatch's number; and of each piece the leftover's name, how many examples
+            it holds, and which to take.
+        folder: URL of the folder of files.
+        files_per_folder: at most so many files in a sub-folder.
+
+    Raises:
+        DataError: if a leftover does not hold what was recorded.
+    """
+    number, named = numbered
+    pieces: list[DataSet] = []
+    for name, examples, taken in named:
+        left = from_bytes(read_bytes(_leftover(folder, name)))
+        if len(left) != examples:
+            raise DataError(
+                "what is left of a partition must be what its task recorded. Received: "
+                f"{_leftover(folder, name)} with {len(left)} examples instead of {examples}. Let "
+                "nobody else write there, and export again."
+            )
+        pieces.append(left.take(slice(taken.start, taken.stop)))
     minibatch = DataSet.concatenate(pieces)
     path, content = minibatch_path("rest", number, files_per_folder), to_bytes(minibatch)
     write_bytes(join(folder, path), content)
     return MinibatchFile(path=path, examples=len(minibatch), size_bytes=len(content))
 
 
-def _leftover(folder: str, number: int) -> str:
-    return join(folder, f"leftovers/part-{number:05d}.arrow")
+def _leftover(folder: str, name: str) -> str:
+    return join(folder, f"leftovers/{name}.arrow")
 
 
 def _check_writable(data: "DistributedDataSet", writing: NewExport) -> None:
@@ -327,11 +295,3 @@ def _check_writable(data: "DistributedDataSet", writing: NewExport) -> None:
         write_bytes(probe, writing.name.encode())
         check_visible(data.spark, probe)
         remove(probe)
-
-
-def _differing(one: Columns, other: Columns) -> DataError:
-    return DataError(
-        "all examples of an export must have the same columns, dtypes and shapes. Received: "
-        f"{columns_text(one)} and {columns_text(other)}. Bring sequences to one length first: "
-        "`data.padded()`."
-    )

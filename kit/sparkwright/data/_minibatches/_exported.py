@@ -8,6 +8,7 @@ out: files count only once a manifest names them.
 """
 
 import contextlib
+import os
 import re
 import time
 import uuid
@@ -29,7 +30,12 @@ from sparkwright.storage._listing import list_entries, list_files
 from ._manifest import MANIFEST_NAME, Manifest
 
 _FOLDER = re.compile(r"_minibatches-[0-9a-f]{12}/?")
-_TRIES = 20
+# What a driver leaves that is killed while it writes the manifest.
+_HALF_MANIFEST = re.compile(re.escape(f".{MANIFEST_NAME}.") + r"[0-9a-f]{8}\.tmp")
+_CLEANING_S = 10.0
+_TRY_S = 0.2
+# Spark gives the Python of a killed task two seconds.
+_QUIET_TRIES = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +109,8 @@ class NewExport:
                 f"at {self.url} while this one was being written. Use a URL of its own."
             )
         write_bytes(join(self.url, MANIFEST_NAME), manifest.to_json().encode())
+        with contextlib.suppress(OSError):  # it is published, whatever happens to these
+            remove_half_manifests(self.url)
         if self._replaces is not None:
             # The one before may have been damaged; then its files are found by their names only.
             with contextlib.suppress(DataError):
@@ -135,7 +143,7 @@ def reusable_export(
         ConfigurationError: if something else is there, and may not be replaced.
     """
     entries = list_entries(url)
-    others = [e for e in entries if e != MANIFEST_NAME and not _FOLDER.fullmatch(e)]
+    others = [e for e in entries if e != MANIFEST_NAME and not _is_unfinished(e)]
     if others:
         raise ConfigurationError(
             "an export needs a folder of its own, empty or not there yet. Received: "
@@ -170,6 +178,8 @@ def _difference(
         return f"it has batch_size={manifest.batch_size}, asked for is {batch_size}"
     if fingerprint is None:
         return "nobody can tell whether it is of the same data, which has no fingerprint"
+    if manifest.fingerprint is None:
+        return "nobody can tell which data it is of, or files have been removed from it"
     if manifest.fingerprint != fingerprint:
         return "it is of other data, or prepared in another way"
     folder = join(present.url, manifest.folder)
@@ -180,19 +190,26 @@ def _difference(
 
 
 @contextlib.contextmanager
-def new_export(url: str) -> Generator[NewExport]:
-    """A place for a new export; what was written is removed unless it has been published."""
+def new_export(url: str, *, tasks: bool = False) -> Generator[NewExport]:
+    """A place for a new export; what was written is removed unless it has been published.
+
+    Args:
+        url: the export's folder.
+        tasks: whether Spark's tasks write there, which end a while after their job has failed.
+    """
     writing = NewExport(url)
     try:
         yield writing
     except BaseException:
-        if not writing.is_published():
-            remove_until_gone(writing.folder)
-            remove_empty_folder(url)
+        # Nothing that happens while cleaning may hide why there is something to clean.
+        with contextlib.suppress(Exception, KeyboardInterrupt):
+            if not writing.is_published():
+                remove_until_gone(writing.folder, quiet_tries=_QUIET_TRIES if tasks else 1)
+                remove_empty_folder(url)
         raise
 
 
-def delete_export(url: str, *, unfinished: bool = False) -> bool:
+def delete_export(url: str | os.PathLike[str], *, unfinished: bool = False) -> bool:
     """Remove an export: its manifest first, then its files and what interrupted ones left there.
 
     Files that no export wrote stay.
@@ -208,8 +225,10 @@ def delete_export(url: str, *, unfinished: bool = False) -> bool:
         ConfigurationError: if the folder holds no export.
         OSError: whatever the store says.
     """
+    url = os.fspath(url)
     entries = list_entries(url)
     folders = [entry.rstrip("/") for entry in entries if _FOLDER.fullmatch(entry)]
+    left = [entry for entry in entries if _is_unfinished(entry)]
     if MANIFEST_NAME in entries:
         try:
             find_export(url)
@@ -217,33 +236,51 @@ def delete_export(url: str, *, unfinished: bool = False) -> bool:
             if not folders:  # somebody else's manifest.json
                 raise ConfigurationError(f"only exports are deleted. Received: {error}") from None
         remove(join(url, MANIFEST_NAME))
-    elif folders and not unfinished:
+    elif left and not unfinished:
         raise ConfigurationError(
             "an export is deleted once it is finished. Received: "
             f"url={url!r}, with what an export has left that was interrupted, or that is still "
             "being written. If none is, use `unfinished=True`."
         )
     elif entries:
-        if not folders:
+        if not left:
             raise ConfigurationError(
                 "only exports are deleted: folders with a manifest. Received: "
                 f"url={url!r}, with {entries[:3]}."
             )
     else:
         return False
+    remove_half_manifests(url)
     for folder in folders:
         remove_tree(join(url, folder))
     remove_empty_folder(url)
     return True
 
 
-def remove_until_gone(folder: str) -> None:
-    """Remove a folder, and again if tasks that are just being killed still write to it."""
-    for _ in range(_TRIES):
-        remove_tree(folder)
-        time.sleep(0.2)
-        if not _there(folder):
-            return
+def remove_until_gone(folder: str, *, quiet_tries: int) -> None:
+    """Remove a folder, and again while tasks that are just being killed still write to it.
+
+    Gives up after ten seconds; what is left then is seen by nobody, and `delete_export` removes it.
+
+    Args:
+        folder: URL of the folder.
+        quiet_tries: how often in a row, every fifth of a second, nothing must be there.
+    """
+    end = time.monotonic() + _CLEANING_S
+    quiet = 0
+    while quiet < quiet_tries and time.monotonic() < end:
+        # "Not empty", when a task writes while the folder is being removed.
+        with contextlib.suppress(OSError):
+            remove_tree(folder)
+        time.sleep(_TRY_S)
+        quiet = 0 if _there(folder) else quiet + 1
+
+
+def remove_half_manifests(url: str) -> None:
+    """Remove what drivers left that were killed while they wrote a manifest at `url`."""
+    for entry in list_entries(url):
+        if _HALF_MANIFEST.fullmatch(entry):
+            remove(join(url, entry))
 
 
 def created_now() -> str:
@@ -256,6 +293,10 @@ def _manifest_bytes(url: str) -> bytes | None:
         return read_bytes(join(url, MANIFEST_NAME))
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _is_unfinished(entry: str) -> bool:
+    return bool(_FOLDER.fullmatch(entry) or _HALF_MANIFEST.fullmatch(entry))
 
 
 def _there(folder: str) -> bool:

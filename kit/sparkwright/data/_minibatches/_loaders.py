@@ -1,7 +1,7 @@
 """How a file becomes a minibatch: our own Arrow files, NumPy archives, or a function of the user's.
 
-What is in a file is never trusted: nothing is unpickled, and nothing is allocated that the file's
-length does not bear out.
+What is in a file is never trusted: nothing is unpickled, and nothing is allocated that is out of
+proportion to the file's length.
 """
 
 import os
@@ -24,8 +24,9 @@ _SHORT_NAMES = {"x": "features", "y": "labels", "sample_weight": "weights"}
 _GROUPS = ("features", "labels", "features_masks", "labels_masks")
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _KNOWN_HEADERS = 64
-# Deflate cannot shrink further, so a member that claims more is no honest one.
-_LARGEST_RATIO = 1032
+# Deflate shrinks zeros a thousandfold: a small archive could fill an executor's memory.
+_UNPACKED_BYTES = 64 << 20
+_UNPACKED_RATIO = 100
 
 
 class NoFeaturesError(DataError):
@@ -95,7 +96,7 @@ def checked_dataset(content: bytes) -> DataSet:
             raise DataError("it does not hold the examples that its header says")
         if not len(dataset):
             raise NoFeaturesError("it holds no examples")
-    except DataError:
+    except (DataError, MemoryError):
         raise
     except Exception as error:  # PyArrow's own, and NumPy's, of many kinds
         raise DataError(f"it is no Arrow minibatch ({_short(error)})") from None
@@ -138,7 +139,8 @@ def numpy_loader(source: MinibatchSource | str | os.PathLike[str]) -> DataSet:
 
     Arrays are named `features` and `labels` (or `x` and `y`), with `features_masks`,
     `labels_masks` and `weights` (or `sample_weight`) if need be; with several inputs or outputs
-    `features/NAME`, `labels/NAME` and so on.
+    `features/NAME`, `labels/NAME` and so on. An archive that would unpack to more than 64 MiB and
+    more than a hundred times its own length is refused.
 
     Example:
         np.savez("part-0.npz", features=images, labels=classes)
@@ -153,7 +155,7 @@ def numpy_loader(source: MinibatchSource | str | os.PathLike[str]) -> DataSet:
     content = source.read()
     try:
         arrays = _npz_arrays(content)
-    except DataError:
+    except (DataError, MemoryError):
         raise
     except Exception as error:  # NumPy's, zipfile's and zlib's, of many kinds
         raise DataError(f"it is no .npz archive of numbers ({_short(error)})") from None
@@ -204,9 +206,13 @@ def load(loader: Loader, source: MinibatchSource) -> DataSet:
 def _npz_arrays(content: bytes) -> dict[str, np.ndarray[Any, Any]]:
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     with zipfile.ZipFile(BytesIO(content)) as archive:
+        unpacked = sum(info.file_size for info in archive.infolist())
+        if unpacked > max(_UNPACKED_BYTES, _UNPACKED_RATIO * len(content)):
+            raise DataError(
+                f"its {len(content)} bytes would unpack to {unpacked}: more than 64 MiB, and more "
+                "than a hundredfold. Save it without compression (`numpy.savez`)"
+            )
         for info in archive.infolist():
-            if info.file_size > info.compress_size * _LARGEST_RATIO + 1024:
-                raise DataError(f"its member {info.filename} claims more than it can hold")
             if not info.filename.endswith(".npy"):
                 raise DataError(f"its member {info.filename} is no array")
             with archive.open(info) as file:

@@ -43,7 +43,8 @@ class Manifest:
         files: in order.
         folder: name of the folder of files, beside the manifest.
         class_names: output name -> names of its classes.
-        fingerprint: of the data that was exported; None where nobody can tell.
+        fingerprint: of the data that was exported; None where nobody can tell, or after files
+            have been removed.
         skipped: what the source left out because `on_error="skip"` allowed it.
         created: when, ISO 8601 in UTC.
         versions: package -> version that wrote it.
@@ -70,8 +71,9 @@ class Manifest:
         return sum(file.size_bytes for file in self.files)
 
     def without(self, paths: set[str]) -> "Manifest":
-        """The manifest after these files have gone."""
-        return replace(self, files=tuple(file for file in self.files if file.path not in paths))
+        """The manifest after these files have gone: no longer that of the data it was made of."""
+        files = tuple(file for file in self.files if file.path not in paths)
+        return self if files == self.files else replace(self, files=files, fingerprint=None)
 
     def to_json(self) -> str:
         """As text, one file a line; `from_json` is the inverse."""

@@ -17,13 +17,13 @@ from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError, SkipLog, SkipTracker, check_on_error, group_by_size
 from sparkwright.data._session_first import session_first
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import is_on_this_machine, will_read
+from sparkwright.storage._files import exists, is_on_this_machine, will_read
 
 from ._loaders import ArrowChecker, Loader, MinibatchSource, NoFeaturesError, load, numpy_loader
 from ._manifest import Columns, columns_text
 from ._paths import FileToRead, equal_shares, find_files, is_rdd
 from ._read_ahead import read_ahead
-from ._visibility import check_visible
+from ._visibility import check_any_visible
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -50,9 +50,11 @@ def from_minibatches(
     Args:
         spark: the session.
         where: an export (its URL, or what `export` returned), a folder, a pattern, a list or RDD of
-            URLs, a text file of URLs (`.txt`), or a folder of these as `saveAsTextFile` writes it.
-        loader: file -> DataSet, run on executors: `numpy_loader` or a function of yours that takes
-            a `MinibatchSource`; default None: `.arrow` files as `export` writes them.
+            URLs; without a loader also a text file of URLs (`.txt`), or a folder of these as
+            `saveAsTextFile` writes it, which with a loader are files of data.
+        loader: file -> DataSet or (features, labels), run on executors: `numpy_loader` or a
+            function of yours that takes a `MinibatchSource`; default None: `.arrow` files as
+            `export` writes them.
         on_error: what to do with a file that is missing or cannot be used: "raise" (default) or
             "skip", counted in `skipped()`.
         partitions: how many, at most one a file; default None: Spark's default parallelism, or
@@ -81,7 +83,7 @@ def from_minibatches(
         groups = urls.mapPartitions(_one_group)
         return _reading(spark, groups, loader=loader, on_error=on_error)
     found = find_files(where, ours=loader is None)
-    check_visible(spark, found.probe)
+    check_any_visible(spark, found.probes)
     sizes = _sizes(found.files)
     context = spark.sparkContext
     wanted = partitions or max(context.defaultParallelism, -(-sum(sizes) // _PARTITION_BYTES))
@@ -204,7 +206,7 @@ class Problem:
 
 def problem_of(url: str, error: Exception) -> Problem:
     """What an exception from reading or loading `url` means."""
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError) and not exists(url):
         return Problem(
             "missing file",
             f"a minibatch file must exist. Received: {url}, which {socket.gethostname()} does not "

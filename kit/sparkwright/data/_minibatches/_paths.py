@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PART = re.compile(r"part-\d+(\.txt)?")
+_PROBES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,13 @@ class FoundFiles:
         files: in the order in which they are read.
         manifest: of the export that they are; None if they are none.
         fingerprint: changes when a file does; None where nobody can tell.
-        probe: URL of a file that all executors must see.
+        probes: URLs of files; all executors must see the first that the driver sees.
     """
 
     files: tuple[FileToRead, ...]
     manifest: Manifest | None = None
     fingerprint: str | None = None
-    probe: str
+    probes: tuple[str, ...]
 
 
 @overload
@@ -100,7 +101,7 @@ def list_paths(
         OSError: whatever the store says.
     """
     name = os.fspath(url)
-    export = _export_at(name)
+    export = export_at(name)
     if export is None:
         files = list_files(name, extensions=extensions, recursive=recursive)
         paths = [file.url for file in files]
@@ -159,7 +160,8 @@ def find_files(where: Any, *, ours: bool) -> FoundFiles:
     Args:
         where: an ExportedDataSet; the URL of an export, a folder, a file, a pattern, a text file of
             paths (`.txt`) or a folder of such files as Spark writes them; or a list of URLs.
-        ours: keep only `.arrow` files of a folder that is no export.
+        ours: there is no loader: text files are lists of paths, and of a folder that is no export
+            only `.arrow` files count. Else every file is data.
 
     Raises:
         ConfigurationError: if `where` is nothing of these.
@@ -178,14 +180,37 @@ def find_files(where: Any, *, ours: bool) -> FoundFiles:
     )
 
 
+def export_at(url: str) -> ExportedDataSet | None:
+    """The export at `url`; None if there is none, or somebody else's `manifest.json`."""
+    if is_pattern(url):
+        return None
+    try:
+        return find_export(url)
+    except DataError:
+        if any(name.startswith("_minibatches-") for name in list_entries(url)):
+            raise
+        return None  # somebody else's manifest.json
+
+
+def is_pattern(url: str) -> bool:
+    """Whether `url` names files by a pattern.
+
+    Example:
+        >>> is_pattern("s3://bucket/*.npz")
+        True
+    """
+    return any(sign in url for sign in "*?[")
+
+
 def _found_at(url: str, *, ours: bool) -> FoundFiles:
-    export = _export_at(url)
+    export = export_at(url)
     if export is not None:
         return _of_export(export)
-    if url.lower().endswith(".txt"):
+    lists = ours and not is_pattern(url)
+    if lists and url.lower().endswith(".txt"):
         return _listed(_lines(url), source=url)
     stored = list_files(url)
-    if stored and is_folder(url) and all(_PART.fullmatch(_name(f)) for f in stored):
+    if lists and stored and is_folder(url) and all(_PART.fullmatch(_name(f)) for f in stored):
         return _listed([line for f in stored for line in _lines(f.url)], source=url)
     kept = [f for f in stored if f.url.endswith(".arrow") or not ours]
     if not kept:
@@ -201,7 +226,7 @@ def _found_at(url: str, *, ours: bool) -> FoundFiles:
     return FoundFiles(
         files=tuple(FileToRead(f.url, f.size_bytes) for f in kept),
         fingerprint=digest.hexdigest(),
-        probe=kept[0].url,
+        probes=tuple(f.url for f in kept[:_PROBES]),
     )
 
 
@@ -216,7 +241,7 @@ def _of_export(export: ExportedDataSet) -> FoundFiles:
         ),
         manifest=manifest,
         fingerprint=hashlib.sha256(f"{export.url}\n{manifest.to_json()}".encode()).hexdigest(),
-        probe=f"{export.url}/{MANIFEST_NAME}",
+        probes=(f"{export.url}/{MANIFEST_NAME}",),
     )
 
 
@@ -225,7 +250,7 @@ def _listed(urls: Sequence[str], *, source: str) -> FoundFiles:
     if not urls:
         raise DataError(f"there must be at least one file. Received: {source}, which names none.")
     files = tuple(FileToRead(absolute(url)) for url in urls)
-    return FoundFiles(files=files, probe=files[0].url)
+    return FoundFiles(files=files, probes=tuple(file.url for file in files[:_PROBES]))
 
 
 def _lines(url: str) -> list[str]:
@@ -239,17 +264,6 @@ def _lines(url: str) -> list[str]:
     if "\0" in text:
         raise DataError(f"a file of paths must be text. Received: {url}, with zero bytes.")
     return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _export_at(url: str) -> ExportedDataSet | None:
-    if any(sign in url for sign in "*?["):
-        return None
-    try:
-        return find_export(url)
-    except DataError:
-        if any(name.startswith("_minibatches-") for name in list_entries(url)):
-            raise
-        return None  # somebody else's manifest.json
 
 
 def _name(file: StoredFile) -> str:

@@ -11,14 +11,9 @@ from sparkwright.data._dataset import DataSet
 from sparkwright.errors import DataError
 from sparkwright.storage._files import absolute
 
-from ._export import (
-    FILES_PER_FOLDER,
-    MinibatchWriter,
-    check_sizes,
-    common_columns,
-    new_manifest,
-)
+from ._export import new_manifest
 from ._exported import ExportedDataSet, new_export, reusable_export
+from ._minibatch_writer import FILES_PER_FOLDER, MinibatchWriter, check_sizes, common_columns
 
 
 def to_minibatch_files(
@@ -37,7 +32,9 @@ def to_minibatch_files(
     Args:
         data: a DataSet, a (features, labels) or (features, labels, weights) tuple of arrays, or
             anything that yields them batch by batch: a list, a generator, a `tf.data.Dataset`, a
-            `keras.utils.PyDataset`. Features and labels may be dicts: name -> array.
+            `keras.utils.PyDataset`. Features and labels may be dicts: name -> array. A tuple of
+            DataSets counts as a list; a list of two or three bare arrays, which may be meant in
+            either way, is refused.
         url: a folder of its own, local or of any store.
         batch_size: examples a file.
         overwrite: replace an export that is there; default False.
@@ -78,18 +75,35 @@ def to_minibatch_files(
 def _datasets(data: Any) -> Iterator[DataSet]:
     if isinstance(data, DataSet):
         yield from cut(data)
+    elif isinstance(data, tuple) and data and all(isinstance(part, DataSet) for part in data):
+        yield from data
     elif isinstance(data, (tuple, np.ndarray, Mapping)):
         yield from cut(_dataset(data, 0))
     else:
+        _refuse_ambiguous(data)
         for number, batch in enumerate(_batches(data)):
             yield _dataset(batch, number)
+
+
+def _refuse_ambiguous(data: Any) -> None:
+    if not isinstance(data, list) or len(data) not in (2, 3):
+        return
+    if any(isinstance(part, (DataSet, tuple, Mapping)) for part in data):
+        return
+    raise DataError(
+        "a list is of batches, each a DataSet or a tuple. Received: a list of "
+        f"{len(data)} bare arrays. Give a tuple, `(features, labels)`, for one batch; or an "
+        "iterator, `iter([…])`, for batches of features alone."
+    )
 
 
 def _batches(data: Any) -> Iterable[Any]:
     if hasattr(data, "__iter__"):
         return data
     if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
-        return (data[number] for number in range(len(data)))  # Keras' PyDataset never ends
+        # Without `__iter__` Python would ask for items until there is an IndexError, which
+        # something that has a length need not raise.
+        return (data[number] for number in range(len(data)))
     raise DataError(
         "minibatch files are written from a DataSet, arrays, or something that yields them. "
         f"Received: {type(data).__name__}."

@@ -2,7 +2,7 @@
 
 import hashlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sparkwright.errors import ConfigurationError
@@ -32,6 +32,25 @@ def check_visible(spark: "SparkSession", url: str) -> None:
 
     if not is_local(spark):
         ask_executors(spark, url, digest_of(url))
+
+
+def check_any_visible(spark: "SparkSession", urls: Sequence[str]) -> None:
+    """`check_visible` for the first of `urls` that the driver can read, if there is one.
+
+    Raises:
+        ConfigurationError: naming the hosts that do not see it, or see another one.
+    """
+    from sparkwright.spark._slots import is_local
+
+    if is_local(spark):
+        return
+    for url in urls:
+        try:
+            digest = digest_of(url)
+        except OSError:
+            continue
+        ask_executors(spark, url, digest)
+        return
 
 
 def ask_executors(spark: "SparkSession", url: str, digest: str) -> None:
