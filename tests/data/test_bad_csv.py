@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.data import _csv_blocks as csv_blocks
+from sparkwright.data._tables import _csv_blocks as csv_blocks
 
 GOOD = "a,b,y\n1,2,0\n3,4,1\n"
 COUNTED = {"labels": "y", "classes": 2}
@@ -51,6 +51,24 @@ CASES = [
     ),
     Case(
         "a trailing delimiter", "a,b,y\n1,2,0,\n3,4,1\n", r"line 2: .* Received: 4", {WRONG: 1}, [3]
+    ),
+    Case(
+        "a line of tabs alone",
+        "a\tb\ty\n1\t2\t0\n\t\t\n3\t4\t1\n",
+        "line 3: column 'a' must hold a value",
+        {"missing value": 1},
+        [1, 3],
+        delimiter="\t",
+        **COUNTED,
+    ),
+    Case(
+        "a line of spaces alone beside another fault",
+        "a b y\n1 2 0\n  \n3 4 1\n5 six 1\n",
+        "line 3: column 'a' must hold a value",
+        {"missing value": 1, TEXT: 1},
+        [1, 3],
+        delimiter=" ",
+        **COUNTED,
     ),
     Case(
         "text in a number",
@@ -348,8 +366,10 @@ def test_a_first_file_of_no_use_does_not_decide_the_columns(place: str, tmp_path
         ({"column_names": "abc"}, "`column_names` must be several texts"),
         ({"column_names": [1, 2]}, "`column_names` must be several texts"),
         ({"missing_values": "NA"}, "`missing_values` must be several texts"),
-        ({"encoding": "utf-9"}, "`encoding` must be one that Python knows"),
-        ({"encoding": None}, "`encoding` must be one that Python knows"),
+        ({"encoding": "utf-9"}, "`encoding` must be one of text that Python knows"),
+        ({"encoding": "hex"}, "`encoding` must be one of text .* encoding='hex'"),
+        ({"encoding": "rot13"}, "`encoding` must be one of text .* encoding='rot13'"),
+        ({"encoding": None}, "`encoding` must be one of text that Python knows"),
         ({"newlines_in_values": 1}, "`newlines_in_values` must be True or False"),
         ({"on_error": "ignore"}, "`on_error` must be"),
         ({"missing": "drop"}, "`missing` must be"),
@@ -400,6 +420,65 @@ def test_a_file_that_goes_away_is_named(tmp_path: Path) -> None:
         else:
             assert list(reading) == []
             assert log.skipped.counts == {"unreadable file": 1}
+
+
+def test_parts_of_a_file_that_goes_away_are_counted_as_parts(tmp_path: Path) -> None:
+    from sparkwright.data._pieces import SkipLog
+    from sparkwright.data._tables._csv import CsvSource
+    from sparkwright.data._tables._csv_format import CsvFormat
+
+    path = file(tmp_path, GOOD)
+    source = CsvSource(path, CsvFormat())
+    Path(path).unlink()
+    log = SkipLog("skip")
+    reader = source.reader(["a"], ["a"], is_exact=True)
+    pieces = source.pieces(7)
+    for piece in pieces:
+        assert list(reader.read(piece, log, lambda *_: (None, []), lambda *_: None)) == []
+    assert log.skipped.counts == {"unreadable part of a file": len(pieces)}
+
+
+WRONG_BYTES: list[Any] = [
+    ("cp1252", b"3,4,\x811\n", "line 3"),
+    ("shift_jis", b"3,4,1\n\x83,\xff\n", "line 4"),
+    ("utf-16", b"\x00\xd8\x00\x00", "line 3"),
+    ("utf-16-le", b"\x31", "line 3"),
+    ("gb18030", b"\xff\xff\n", "line 3"),
+]
+
+
+@pytest.mark.parametrize("block", [3, 1 << 20])
+@pytest.mark.parametrize(("encoding", "wrong", "place"), WRONG_BYTES, ids=lambda v: str(v)[:9])
+def test_a_byte_that_is_not_in_the_encoding_is_named_with_its_line(
+    encoding: str, wrong: bytes, place: str, block: int, tmp_path: Path
+) -> None:
+    path = file(tmp_path, "a,b,y\n1,2,0\n".encode(encoding) + wrong)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_blocks, "BLOCK_BYTES", block)
+        patch.setattr(csv_blocks, "_HEAD_BYTES", block)
+        with pytest.raises(sw.DataError) as caught:
+            sw.data.read_csv(path, encoding=encoding, **COUNTED)
+        found = sw.data.read_csv(path, encoding=encoding, on_error="skip", **COUNTED)
+    assert f"{path}, {place}: the text must be {encoding}. Received: b'" in str(caught.value)
+    assert "the rest of the file cannot be read" in str(caught.value)
+    counts = dict(found.skipped.counts)
+    assert counts.pop("not in the encoding") == 1
+    assert found.data.features["features"][0].tolist() == [1, 2]
+    assert len(found.data) + sum(counts.values()) == int(place[-1]) - 2
+
+
+def test_a_header_not_in_the_encoding_is_named(tmp_path: Path) -> None:
+    bad, good = file(tmp_path, b"a,\x81\n1,2\n", "bad.csv"), file(tmp_path, "a,b\n1,2\n", "a.csv")
+    with pytest.raises(sw.DataError, match=r"bad\.csv: the first line must be cp1252"):
+        sw.data.read_csv([good, bad], encoding="cp1252")
+    found = sw.data.read_csv([good, bad], encoding="cp1252", on_error="skip")
+    assert found.skipped.counts == {"not in the encoding": 1}
+
+
+def test_files_without_more_lines_than_are_left_out_are_told_so(tmp_path: Path) -> None:
+    path = file(tmp_path, GOOD)
+    with pytest.raises(sw.DataError, match=r"a line after the 3 to leave out \(`skip_lines`\)"):
+        sw.data.read_csv(path, skip_lines=3)
 
 
 @pytest.mark.parametrize("multiline", [False, True])

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import sparkwright as sw
-from sparkwright.data import DataSet, TableSchema, _csv_blocks as csv_blocks
+from sparkwright.data import DataSet, TableSchema
 from sparkwright.data._pieces import SkipLog
+from sparkwright.data._tables import _csv_blocks as csv_blocks
 from sparkwright.data._tables._column_choice import ColumnChoice
 from sparkwright.data._tables._csv import CsvSource
 from sparkwright.data._tables._csv_format import CsvFormat
@@ -321,6 +322,31 @@ def test_a_file_may_be_written_in_many_ways(tmp_path: Path, options: Any, text: 
     assert found.schema.columns == expected or "skip_lines" in options
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("head_bytes", [1, 1 << 16])
+def test_lines_are_left_out_whatever_ends_them(tmp_path: Path, end: str, head_bytes: int) -> None:
+    path = written(tmp_path, end.join(["made", "by x", "a,b", "1,2", "3,x"]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_blocks, "_HEAD_BYTES", head_bytes)
+        found = sw.data.read_csv(path, skip_lines=2, on_error="skip")
+    assert found.schema.columns == ("a", "b")
+    assert found.data.features["features"].tolist() == [[1, 2]]
+    assert "line 5: " in found.skipped.first[0]
+
+
+@pytest.mark.parametrize("delimiter", ["\t", " "])
+def test_a_line_of_delimiters_alone_is_a_row_of_missing_values(
+    tmp_path: Path, delimiter: str
+) -> None:
+    lines = ["a,b,c", "1,2,3", ",,", "4,5,6"]
+    path = written(tmp_path, "\n".join(lines).replace(",", delimiter))
+    filled = sw.data.read_csv(path, delimiter=delimiter, missing=-1)
+    assert filled.data.features["features"].tolist() == [[1, 2, 3], [-1, -1, -1], [4, 5, 6]]
+    kept = sw.data.read_csv(path, delimiter=delimiter, missing="skip")
+    assert len(kept.data) == 2
+    assert kept.skipped.counts == {"missing value": 1}
+
+
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "cp1252", "utf-8-sig"])
 def test_other_encodings_equal_pandas(tmp_path: Path, encoding: str) -> None:
     text = "größe,art\n" + "".join(f"{n},{'äöü'[n % 3]}\n" for n in range(50))
@@ -366,6 +392,14 @@ def test_folders_patterns_and_lists_name_files(tmp_path: Path) -> None:
     assert values(str(tmp_path)) == [1, 2, 3]
     assert values(f"{tmp_path}/?.csv") == [2]
     assert values([f"{tmp_path}/e.md", f"file://{tmp_path}/b.csv"]) == [5, 2]
+
+
+def test_paths_name_files_as_texts_do(tmp_path: Path) -> None:
+    path = Path(written(tmp_path, "a,b\n1,2\n"))
+    for urls in (path, tmp_path, [path, str(path)][:1]):
+        assert sw.data.read_csv(urls).data.features["features"].tolist() == [[1, 2]]
+    with pytest.raises(sw.ConfigurationError, match="must be a path or URL"):
+        sw.data.read_csv([path, 3])  # pyright: ignore[reportArgumentType]
 
 
 def test_files_may_lie_in_any_store() -> None:
@@ -434,6 +468,7 @@ def test_the_fingerprint_follows_files_and_options(spark: Any, tmp_path: Path) -
     first = fingerprint()
     assert first is not None
     assert fingerprint() == first
+    assert fingerprint(partitions=7) == first
     assert len({first, fingerprint(labels="b"), fingerprint(missing="skip")}) == 3
     written(tmp_path, "a,b\n1,33\n")
     assert fingerprint() != first
@@ -461,6 +496,11 @@ def test_a_schema_settles_the_other_options(tmp_path: Path) -> None:
     schema = sw.data.read_csv(path).schema
     with pytest.raises(sw.ConfigurationError, match="`schema` settles `labels`, `missing`"):
         sw.data.read_csv(path, schema=schema, labels="b", missing="skip")
+    computed = "".join(["err", "or"])
+    choice: Any = {"missing": computed, "one_hot": False}
+    assert len(sw.data.read_csv(path, schema=schema, **choice).data) == 1
+    with pytest.raises(sw.ConfigurationError, match="`schema` settles `features`"):
+        sw.data.read_csv(path, schema=schema, features=np.array([0]))  # pyright: ignore[reportArgumentType]
     with pytest.raises(sw.ConfigurationError, match="must be a TableSchema"):
         sw.data.read_csv(path, schema=schema.to_dict())  # pyright: ignore[reportArgumentType]
     assert sw.data.read_csv(path, schema=replace(schema, features={"x": ("b",)})).data.features[

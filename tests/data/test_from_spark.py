@@ -21,6 +21,17 @@ def test_columns_of_vectors_become_one_array(spark: Any) -> None:
     assert found.labels["labels"].tolist() == [0, 1]
 
 
+def test_arrays_with_nulls_inside_are_refused(spark: Any) -> None:
+    schema = "features array<double>, label int"
+    rows = [([1.0, 2.0], 0), ([3.0, None], 1)]
+    frame = spark.createDataFrame(rows, schema).coalesce(1)
+    with pytest.raises(sw.DataError, match=r"arrays of column 'features' .* 1 of them in 2 rows"):
+        from_features_and_label(frame).collect()
+    frame = spark.createDataFrame([([1, None], 0)], "features array<int>, label int")
+    with pytest.raises(sw.DataError, match="arrays of column 'features'"):
+        from_features_and_label(frame).collect()
+
+
 def test_a_frame_without_a_column_of_features_is_refused(spark: Any) -> None:
     frame = spark.createDataFrame([(1.0, 2)], ["width", "kind"])
     with pytest.raises(sw.DataError, match=r"columns \['width', 'kind'\].*from_dataframe"):

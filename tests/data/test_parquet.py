@@ -1,5 +1,6 @@
 """Parquet and Arrow files equal what pandas reads; arrays in rows; damaged and unfit files."""
 
+import io
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import sparkwright as sw
 from sparkwright.data import LocalTable
 from sparkwright.data._pieces import SkipLog
+from sparkwright.data._tables import _parquet as parquet_files
 from sparkwright.data._tables._arrow_files import open_arrow
 from sparkwright.data._tables._columnar import ColumnarSource
 from sparkwright.data._tables._parquet import open_parquet
@@ -139,6 +141,77 @@ def test_nulls_and_nan_are_missing(write: Write, name: str, tmp_path: Path) -> N
 
 
 @every_format
+def test_a_number_stands_in_for_missing_values_in_arrays(
+    write: Write, name: str, tmp_path: Path
+) -> None:
+    vectors: list[Any] = [[1, None], [3, 4], None, [float("nan"), 6]]
+    kinds = {
+        "list": pa.array(vectors, pa.list_(pa.float64())),
+        "fixed": pa.array(vectors, pa.list_(pa.float32(), 2)),
+        "nested": pa.array([v and [v] for v in vectors], pa.list_(pa.list_(pa.float64()))),
+    }
+    write(table({**kinds, "n": [1, 2, 3, 4]}), tmp_path / name)
+    url, filled = str(tmp_path / name), [[1, -1], [3, 4], [-1, -1], [-1, 6]]
+    for kind in kinds:
+        alone = read(url, features=kind, missing=-1).data.features["features"]
+        np.testing.assert_array_equal(alone.reshape(4, 2), filled)
+        beside = read(url, features=["n", kind], missing=-1).data.features["features"]
+        np.testing.assert_array_equal(beside[:, 1:], filled)
+        kept = read(url, features=kind, missing="skip")
+        assert kept.data.features["features"].tolist() in ([[3, 4]], [[[3, 4]]])
+        assert kept.skipped.counts == {"missing value": 3}
+        with pytest.raises(sw.DataError, match=r"row 1: column '.*' must hold a value"):
+            read(url, features="n", labels=kind, missing=-1)
+
+
+@every_format
+def test_no_number_stands_in_for_an_array_of_another_shape(
+    write: Write, name: str, tmp_path: Path
+) -> None:
+    write(table({"v": [[1.0, 2.0], [3.0, None, 5.0], [6.0, None]]}), tmp_path / name)
+    found = read(str(tmp_path / name), missing=0, on_error="skip")
+    assert found.data.features["features"].tolist() == [[1, 2], [6, 0]]
+    assert found.skipped.counts == {"array of another shape": 1}
+
+
+@every_format
+def test_shapes_are_those_of_the_first_arrays_in_any_file(
+    write: Write, name: str, tmp_path: Path
+) -> None:
+    kind = pa.list_(pa.float32())
+    shapes: list[dict[str, Any]] = [
+        {"u": [[1, 2]], "v": [None], "w": [[]]},
+        {"u": [[3, 4, 5]], "v": [[6, 7]], "w": [[]]},
+        {"u": [], "v": [], "w": []},
+    ]
+    urls: list[str] = []
+    for index, content in enumerate(shapes):
+        urls.append(str(tmp_path / f"{index}_{name}"))
+        write(table({n: pa.array(v, kind) for n, v in content.items()}), Path(urls[-1]))
+    options: Any = {"features": ["u", "v"], "missing": 0, "on_error": "skip"}
+    found = read(urls, **options)
+    assert found.schema.shapes == {"u": (2,), "v": (2,)}
+    assert found.data.features["features"].tolist() == [[1, 2, 0, 0]]
+    assert found.skipped.counts == {"array of another shape": 1}
+
+
+def test_only_columns_that_are_used_are_looked_into_for_shapes(tmp_path: Path) -> None:
+    vectors = pa.array([None] * 4, pa.list_(pa.float32()))
+    urls = [str(tmp_path / f"{index}.parquet") for index in range(3)]
+    for url in urls:
+        to_parquet(table({"a": [1, 2, 3, 4], "v": vectors}), Path(url))
+    opened: list[str] = []
+
+    def counted(url: str, /) -> Any:
+        opened.append(url)
+        return open_parquet(url)
+
+    source = ColumnarSource("test", [f for url in urls for f in list_files(url)], counted)
+    assert source.shapes(["a"]) == {}
+    assert len(opened) == 2
+
+
+@every_format
 def test_numbers_of_every_width_become_float32(write: Write, name: str, tmp_path: Path) -> None:
     kinds = ["int8", "uint8", "int16", "int32", "int64", "uint64", "float16", "float32", "float64"]
     values = np.arange(5)
@@ -229,6 +302,47 @@ def test_a_damaged_file_is_named_or_counted(
         assert len(found.data) >= ROWS
     with pytest.raises(sw.DataError, match=f"bad_{name}"):
         read(str(bad), **options)
+
+
+def test_a_damaged_part_of_a_large_file_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(table({"a": np.arange(400.0)}), path, row_group_size=100, use_dictionary=False)
+    offset = pq.ParquetFile(path).metadata.row_group(2).column(0).data_page_offset
+    content = bytearray(path.read_bytes())
+    content[offset : offset + 40] = b"\xff" * 40
+    path.write_bytes(content)
+    source = ColumnarSource("test", list_files(str(path)), open_parquet)
+    schema = read(str(path), on_error="skip").schema
+    reader = source.reader(schema.used, schema.texts, is_exact=True)
+    pieces = source.pieces(100)
+    assert len(pieces) == 4
+    log = SkipLog("skip")
+    found = [d for piece in pieces for d in datasets_of(piece, log, reader, schema)]
+    kept = np.concatenate([part.features["features"][:, 0] for part in found])
+    np.testing.assert_array_equal(kept, [*range(200), *range(300, 400)])
+    assert log.skipped.counts == {"unreadable part of a file": 1}
+    with pytest.raises(sw.DataError, match=r"x\.parquet"):
+        list(datasets_of(pieces[2], SkipLog("raise"), reader, schema))
+
+
+def test_memory_does_not_grow_with_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(table({"a": RNG.normal(size=500_000)}), path, use_dictionary=False)
+    sizes: list[int] = []
+
+    class Recorded(io.FileIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            found = super().read(-1 if size is None else size)
+            sizes.append(len(found or b""))
+            return found or b""
+
+    monkeypatch.setattr(parquet_files, "open_to_read", lambda url: Recorded(url))
+    with open_parquet(str(path)) as opened:
+        assert sum(t.num_rows for _, _, t in opened.tables(["a"], None)) == 500_000
+    assert sum(sizes) > 4_000_000
+    assert max(sizes) <= 1 << 20
 
 
 @every_format

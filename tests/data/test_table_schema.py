@@ -111,6 +111,11 @@ def test_values_that_are_all_numbers_are_sorted_as_numbers() -> None:
     assert in_order({"1", "1.0"}) == ("1", "1.0")
 
 
+@given(st.permutations(["nan", "1", "10", "9", "-inf", "x"][:5]))
+def test_the_order_of_values_does_not_depend_on_how_they_come(values: list[str]) -> None:
+    assert in_order(dict.fromkeys(values).keys()) == ("-inf", "1", "10", "9", "nan")  # pyright: ignore[reportArgumentType]
+
+
 def test_each_number_of_an_input_has_a_name() -> None:
     found = ColumnChoice(features=["b", "a", "c"], categories={"a": ["x", "y"]}).schema(
         COLUMNS, values={}, shapes={"c": (2, 2), "d": (7,)}

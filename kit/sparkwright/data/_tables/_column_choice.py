@@ -147,6 +147,13 @@ class ColumnChoice:
                 found.append(name)
         return tuple(dict.fromkeys(found))
 
+    def used(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The columns that become features, labels and weights, each once."""
+        labels, weights = self._labels(columns), self._weights(columns)
+        groups = [*self._features(columns, labels, weights).values(), *labels.values()]
+        names = [name for group in groups for name in group]
+        return tuple(dict.fromkeys(names + ([] if weights is None else [weights])))
+
     def schema(
         self,
         columns: Sequence[str],
@@ -171,9 +178,7 @@ class ColumnChoice:
             fixed = _inferred(found, labels[output]) if _is_infer(given) else _fixed(given)
             if fixed is not None:
                 classes[output] = fixed
-        weights = None
-        if self.weights is not None:
-            weights = select_columns(columns, [self.weights], option="weights")[0]
+        weights = self._weights(columns)
         features = self._features(columns, labels, weights)
         categories = {
             name: in_order(set(values[name])) if _is_infer(given) else _fixed(given)
@@ -204,6 +209,11 @@ class ColumnChoice:
             return _groups(columns, self.features, option="features")
         taken = {name for group in labels.values() for name in group} | {weights}
         return {"features": tuple(name for name in columns if name not in taken)}
+
+    def _weights(self, columns: Sequence[str]) -> str | None:
+        if self.weights is None:
+            return None
+        return select_columns(columns, [self.weights], option="weights")[0]
 
     def _classes(self, labels: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
         if isinstance(self.classes, Mapping):

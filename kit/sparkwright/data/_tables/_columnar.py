@@ -10,7 +10,7 @@ from sparkwright.errors import DataError
 from sparkwright.storage._listing import StoredFile
 
 from ._table_schema import listed
-from ._tables import Fault, Mask, report
+from ._tables import Fault, Mask, report, unreadable
 
 # Rows converted at a time are about so many bytes.
 _SLICE_BYTES = 4 << 20
@@ -24,12 +24,14 @@ class ColumnarPiece:
     Attributes:
         url: the file.
         parts: first row group or record batch, and the one after the last; None: all.
+        is_whole: whether that is the whole file.
         rows_before: rows of the file before them, or None if nobody knows.
         size_bytes: about how many.
     """
 
     url: str
     parts: tuple[int, int] | None = None
+    is_whole: bool = True
     rows_before: int | None = 0
     size_bytes: int = 0
 
@@ -109,12 +111,14 @@ class ColumnarReader:
                         elif good.any():
                             yield take(made, good)
         except _UnfitFileError as error:
-            trouble = "unfit file", f"{piece.url}: {error}"
+            # All parts of a file have its columns: the first speaks for the others.
+            if piece.parts is None or piece.parts[0] == 0 or log.raises:
+                trouble = "unfit file", f"{piece.url}: {error}"
         except Exception as error:
             if not _is_damage(error):
                 raise
-            trouble = "unreadable file", damage(piece.url, error)
-        if trouble is not None and (piece.parts is None or piece.parts[0] == 0 or log.raises):
+            trouble = unreadable(is_whole=piece.is_whole), damage(piece.url, error)
+        if trouble is not None:
             log.skip(*trouble)
 
     def _check(self, found: tuple[str, ...]) -> None:
@@ -148,27 +152,38 @@ class ColumnarSource:
         self.files = files
         self.options: Mapping[str, Any] = {"kind": kind}
         self._open = open_table
-        self.shapes: Mapping[str, tuple[int, ...]] = {}
         self.columns: tuple[str, ...] = ()
         trouble = ""
         for file in files:
             try:
                 with open_table(file.url) as opened:
-                    self.columns = self.columns or opened.names
-                    types = zip(opened.names, opened.types, strict=True)
-                    nested = [name for name, kind in types if _is_nested(kind)]
-                    # Lists have a length only where there are rows.
-                    self.shapes = _shapes(opened, nested)
+                    self.columns = opened.names
             except Exception as error:
                 if not _is_damage(error):
                     raise
                 # Its reader reports it, unless there is no other file.
                 trouble = trouble or damage(file.url, error)
-                continue
-            if len(self.shapes) == len(nested):
+            if self.columns:
+                return
+        raise DataError(trouble or f"{files[0].url} must have columns. Received: none.")
+
+    def shapes(self, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """Shape of the first array of each column of arrays; left out where there is none."""
+        found: dict[str, tuple[int, ...]] = {}
+        for file in self.files:
+            try:
+                with self._open(file.url) as opened:
+                    types = list(zip(opened.names, opened.types, strict=True))
+                    nested = [n for n, kind in types if n in names and _is_nested(kind)]
+                    # Lists have a length only where there are rows.
+                    found = {**_shapes(opened, [n for n in nested if n not in found]), **found}
+            except Exception as error:
+                if not _is_damage(error):
+                    raise
+                continue  # its reader reports it
+            if all(name in found for name in nested):
                 break
-        if not self.columns:
-            raise DataError(trouble or f"{files[0].url} must have columns. Received: none.")
+        return found
 
     def pieces(self, piece_bytes: int) -> list[ColumnarPiece]:
         """Files, and parts of large ones."""
@@ -220,6 +235,7 @@ def _parts(
             yield ColumnarPiece(
                 url=file.url,
                 parts=(begin, index + 1),
+                is_whole=begin == 0 and index == len(parts) - 1,
                 rows_before=rows_before if known else None,
                 size_bytes=size,
             )

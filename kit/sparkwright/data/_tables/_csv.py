@@ -188,10 +188,14 @@ class CsvSource:
             DataError: if all files are empty, or the first line is of no use.
         """
         self.files: Sequence[StoredFile] = files_of(urls, _ENDINGS)
-        self.shapes: Mapping[str, tuple[int, ...]] = {}
         self.options: Mapping[str, Any] = {"kind": "csv", **asdict(form)}
         self._form = form
         self.columns = self._found_columns(schema)
+
+    def shapes(self, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """CSV files have no columns of arrays."""
+        del names
+        return {}
 
     def pieces(self, piece_bytes: int) -> list[CsvPiece]:
         """Whole files, or ranges of those that can be cut."""
@@ -204,7 +208,15 @@ class CsvSource:
             count = max(1, -(-size // piece_bytes))
             for index in range(count):
                 begin, end = size * index // count, size * (index + 1) // count
-                found.append(CsvPiece(url=file.url, begin=begin, end=end, size_bytes=end - begin))
+                found.append(
+                    CsvPiece(
+                        url=file.url,
+                        begin=begin,
+                        end=end,
+                        is_whole=count == 1,
+                        size_bytes=end - begin,
+                    )
+                )
         return found
 
     def reader(self, used: Sequence[str], texts: Iterable[str], *, is_exact: bool) -> CsvReader:
@@ -260,9 +272,13 @@ class CsvSource:
                 trouble = trouble or " ".join(str(error).split())
         raise DataError(
             trouble
-            or "at least one file must hold a line. Received: "
-            f"{listed([file.url for file in self.files])}, all empty."
+            or f"at least one file must hold a line{_after(self._form.skip_lines)}. Received: "
+            f"{listed([file.url for file in self.files])}, which hold none."
         )
+
+
+def _after(skip_lines: int) -> str:
+    return f" after the {skip_lines} to leave out (`skip_lines`)" if skip_lines else ""
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...] | None:

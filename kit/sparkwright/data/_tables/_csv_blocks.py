@@ -11,7 +11,7 @@ from sparkwright.errors import DataError
 from sparkwright.storage._files import open_to_read
 
 from ._csv_format import CsvFormat, compression_of
-from ._csv_records import complete_end, line_count, records
+from ._csv_records import complete_end, line_count, line_end, records
 
 # Parsing is as fast with blocks from 1 to 4 MiB; smaller ones need less memory.
 BLOCK_BYTES = 2 << 20
@@ -30,12 +30,14 @@ class CsvPiece:
         url: the file.
         begin: first byte.
         end: byte after the last, or None for the whole file, which may then be packed.
+        is_whole: whether these are all its records.
         size_bytes: of this piece, as stored.
     """
 
     url: str
     begin: int = 0
     end: int | None = None
+    is_whole: bool = True
     size_bytes: int = 0
 
 
@@ -95,15 +97,31 @@ def opened(url: str, form: CsvFormat) -> Generator[tuple[Read, BinaryIO]]:
 
 def _transcoded(read: Read, encoding: str) -> Read:
     decoder: Any = codecs.getincrementaldecoder(encoding)()
+    trouble: UnicodeDecodeError | None = None
 
     def reader(size: int) -> bytes:
-        while True:
+        nonlocal trouble
+        while trouble is None:
+            before = decoder.getstate()
             raw = read(size)
-            text: str = decoder.decode(raw, final=not raw)
-            if text or not raw:
+            try:
+                text: str = decoder.decode(raw, final=not raw)
+            except UnicodeDecodeError as error:
+                # What stands before the wrong byte comes first, the error with the next call.
+                trouble, text = error, _text_before(decoder, before, error)
+            if text or not (raw or trouble):
                 return text.encode()
+        raise trouble
 
     return reader
+
+
+def _text_before(decoder: Any, state: tuple[bytes, int], error: UnicodeDecodeError) -> str:
+    decoder.setstate((b"", state[1]))  # the object of the error begins with what was left over
+    try:
+        return decoder.decode(error.object[: error.start])
+    except UnicodeDecodeError:
+        return ""
 
 
 def read_head(read: Read, form: CsvFormat) -> tuple[Head, bytes]:
@@ -136,8 +154,9 @@ def _head_of(text: bytes, form: CsvFormat, *, over: bool) -> Head | None:
     at = len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
     lines = 0
     for _ in range(form.skip_lines):
-        end = text.find(b"\n", at) + 1
-        if not end:
+        end = line_end(text, at)
+        # A last `\r` may be half of a `\r\n`.
+        if end is None or (end == len(text) and text[-1:] == b"\r" and not over):
             return None
         at, lines = end, lines + 1
     options: Any = {
@@ -183,22 +202,28 @@ def blocks(
         form: how the file is written.
         lines_before: lines of the file before `carried`.
         url: for messages.
-        log: where a record that does not end is reported.
+        log: where a record that does not end, or bytes not in the encoding, are reported.
     """
     buffer, lines = carried, 0
+    wrong = None
     while True:
         wanted = BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)
-        more = read(wanted) if wanted else b""
+        try:
+            more = read(wanted) if wanted else b""
+        except UnicodeDecodeError as error:
+            wrong, more = error, b""
         if left is not None:
             left -= len(more)
         buffer = buffer + more if buffer else more
-        end = len(buffer) if not more else _complete_end(buffer, form)
+        end = _complete_end(buffer, form) if more or wrong else len(buffer)
         if end:
             content = buffer[:end]
             before = lines
             yield Block(content=content, lines_before=lambda n=before: lines_before() + n)
             lines += line_count(content)
             buffer = buffer[end:]
+        if wrong is not None:
+            _report_encoding(wrong, lines_before() + lines + line_count(buffer) + 1, url, form, log)
         if not more:
             return
         if len(buffer) > LONGEST_RECORD_BYTES:
@@ -216,6 +241,22 @@ def _complete_end(buffer: bytes, form: CsvFormat) -> int:
         quote=form.quote_byte,
         multiline=form.newlines_in_values,
     )
+
+
+def _report_encoding(
+    error: UnicodeDecodeError, line: int, url: str, form: CsvFormat, log: SkipLog
+) -> None:
+    # Where the next character begins is not sure in every encoding.
+    log.skip(
+        "not in the encoding",
+        f"{url}, line {line}: the text must be {form.encoding}. Received: {wrong_bytes(error)}. "
+        "Give its `encoding`; the rest of the file cannot be read.",
+    )
+
+
+def wrong_bytes(error: UnicodeDecodeError) -> str:
+    """What could not be decoded, and why."""
+    return f"{error.object[error.start : error.end][:8]!r}, {error.reason}"
 
 
 def _report_endless(line: int, url: str, log: SkipLog) -> None:

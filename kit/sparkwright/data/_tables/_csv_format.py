@@ -65,16 +65,14 @@ class CsvFormat:
         _check_texts("column_names", self.column_names, optional=True)
         _check_texts("missing_values", self.missing_values)
         try:
-            # Python knows encodings of bytes, too, as hex: these decode no text.
-            known = b"".decode(self.encoding) == ""
+            # Python knows encodings of bytes, too, as hex; `decode` refuses them.
+            b"a".decode(self.encoding, "ignore")
             codecs.getincrementaldecoder(self.encoding)
         except (LookupError, TypeError, ValueError):
-            known = False
-        if not known:
             raise ConfigurationError(
                 "`encoding` must be one of text that Python knows, as utf-8 or latin-1. "
                 f"Received: encoding={self.encoding!r}."
-            )
+            ) from None
 
     @property
     def delimiter_byte(self) -> bytes:

@@ -21,11 +21,12 @@ from ._csv_blocks import (
     line_begin,
     opened,
     read_head,
+    wrong_bytes,
 )
 from ._csv_format import CsvFormat
 from ._csv_parse import CsvColumns, inspect, parse
 from ._table_schema import listed
-from ._tables import Fault, Mask, report
+from ._tables import Fault, Mask, report, unreadable
 
 # A table, what messages show of it -> anything, and what is wrong with rows of the table.
 Convert = Callable[[Any, Callable[[str, int], Any] | None], tuple[Any, list[Fault]]]
@@ -64,13 +65,13 @@ class CsvReader:
         except UnicodeDecodeError as error:
             trouble = (
                 "not in the encoding",
-                f"{piece.url}: the text must be {self.form.encoding}. Received: "
-                f"{error.object[error.start : error.end][:8]!r}, {error.reason}. "
-                "Give its `encoding`.",
+                f"{piece.url}: the first line must be {self.form.encoding}. Received: "
+                f"{wrong_bytes(error)}. Give its `encoding`.",
             )
         except OSError as error:
-            trouble = "unreadable file", " ".join(str(error).split())
-        if trouble is not None and (piece.begin == 0 or trouble[0] == "unreadable file"):
+            log.skip(unreadable(is_whole=piece.is_whole), " ".join(str(error).split()))
+        # All parts of a file begin with its head: the first speaks for the others.
+        if trouble is not None and piece.begin == 0:
             log.skip(*trouble)
 
     def _read(

@@ -31,6 +31,17 @@ def line_count(text: bytes) -> int:
     return lines + returns - (text.count(b"\r\n") if returns else 0)
 
 
+def line_end(text: bytes, at: int) -> int | None:
+    r"""Where the line that begins at `at` ends, with its line end; None if it does not.
+
+    Example:
+        >>> line_end(b"a\r\nb\rc", 0), line_end(b"a\r\nb\rc", 3), line_end(b"a\r\nb\rc", 5)
+        (3, 5, None)
+    """
+    found = _LINE_END.search(text, at)
+    return None if found is None else found.end()
+
+
 def complete_end(block: bytes, *, delimiter: bytes, quote: bytes | None, multiline: bool) -> int:
     """Where the last complete record of `block` ends; 0 if none does.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError
 from sparkwright.data._session_first import session_first
-from sparkwright.storage._files import open_to_read
+from sparkwright.storage._files import is_on_this_machine, open_to_read
 
 from ._column_choice import Classes, ColumnChoice, Columns
 from ._columnar import ColumnarSource, OpenTable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _ENDINGS = ("parquet", "pq")
 _BATCH_BYTES = 8 << 20
+_BUFFER_BYTES = 64 << 10
 
 
 @session_first
@@ -129,7 +130,10 @@ def open_parquet(url: str, /) -> Generator[OpenTable]:
     import pyarrow.parquet as pq
 
     with open_to_read(url) as stream:
-        file: Any = pq.ParquetFile(stream, pre_buffer=False)
+        # Without a buffer, all that a row group has of a column would be in memory. In stores each
+        # small read would fetch some MiB ahead, so there it is.
+        buffer_size = _BUFFER_BYTES if is_on_this_machine(url) else 0
+        file: Any = pq.ParquetFile(stream, pre_buffer=False, buffer_size=buffer_size)
         metadata = file.metadata
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
 

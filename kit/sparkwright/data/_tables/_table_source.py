@@ -48,14 +48,16 @@ class TableSource(Protocol):
     Attributes:
         files: which.
         columns: of every file, in order.
-        shapes: column of arrays -> shape of one.
         options: how the files are read, as JSON takes it.
     """
 
     files: Sequence[StoredFile]
     columns: tuple[str, ...]
-    shapes: Mapping[str, tuple[int, ...]]
     options: Mapping[str, Any]
+
+    def shapes(self, names: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
+        """Which of some columns hold arrays, and the shape of one."""
+        ...
 
     def pieces(self, piece_bytes: int) -> list[Any]:
         """What one task reads at a time, each with `size_bytes`; about of the size given."""
@@ -235,7 +237,7 @@ def _fixed_schema(
     return choice.schema(
         source.columns,
         values={name: sorted(several) for name, several in found.items()},
-        shapes=source.shapes,
+        shapes=source.shapes(choice.used(source.columns)),
     )
 
 

@@ -217,8 +217,9 @@ class _Columns:
             found = values.astype(np.float32)
         stand_in = self._schema.missing
         if fill and not isinstance(stand_in, str):
-            found[absent] = stand_in
-            missing[:] = False
+            if missing.any():
+                found[absent] = stand_in
+                missing[:] = False
         else:
             faulty &= ~missing
         self._fault(
@@ -377,11 +378,11 @@ def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask,
     gaps = np.zeros((rows, *shape), np.bool_)
     gaps[nothing] = True
     if absent is not None:
-        gaps[good] = absent[good[owners]].reshape(-1, *shape)
+        gaps[good] = absent[good[owners]].reshape(int(good.sum()), *shape)
     if good.all():
         return values.reshape(gaps.shape), faulty, missing, gaps
     found = np.zeros(gaps.shape, values.dtype if values.dtype.kind == "f" else np.float32)
-    found[good] = values[good[owners]].reshape(-1, *shape)
+    found[good] = values[good[owners]].reshape(int(good.sum()), *shape)
     return found, faulty, missing, gaps
 
 
@@ -427,6 +428,11 @@ def _tell(fault: Fault, message: str, count: int, log: SkipLog) -> None:
         log.skipped = log.skipped + Skipped.of(fault.reason, message, count=count)
     else:
         log.skip(fault.reason, message, count=count)
+
+
+def unreadable(*, is_whole: bool) -> str:
+    """The reason under which something that cannot be read is counted."""
+    return "unreadable file" if is_whole else "unreadable part of a file"
 
 
 def distinct(table: Any, names: Iterable[str]) -> dict[str, set[str]]:
