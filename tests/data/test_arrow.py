@@ -97,3 +97,36 @@ def test_what_comes_out_is_a_read_only_view_of_the_bytes() -> None:
     array = from_bytes(to_bytes(DataSet(np.zeros((4, 2), np.float32)))).features["features"]
     assert not array.flags.writeable
     assert not array.flags.owndata
+
+
+SMALL = to_bytes(DataSet(np.arange(6.0).reshape(3, 2), np.zeros(3)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"1,2,3\n4,5,6\n", id="text"),
+        pytest.param(bytes(4096), id="zeros"),
+        pytest.param(SMALL[:100], id="cut-off-in-the-schema"),
+        pytest.param(SMALL[: len(SMALL) - 120], id="cut-off-in-the-arrays"),
+        pytest.param(b"\xff\xff\xff\xff\xff\xff\xff\x7f", id="claims-a-huge-schema"),
+    ],
+)
+def test_damaged_bytes_are_told_as_arrow_tells_them(content: bytes) -> None:
+    with pytest.raises(pa.ArrowInvalid) as wanted:
+        pa.ipc.open_stream(content).read_next_batch()
+    for _ in range(2):
+        with pytest.raises(pa.ArrowInvalid) as found:
+            from_bytes(content)
+        assert str(found.value) == str(wanted.value)
+
+
+def test_bytes_that_begin_alike_hold_each_their_own() -> None:
+    one, two = (np.full((3, 2), value) for value in (1.0, 2.0))
+    same = [to_bytes(DataSet(array)) for array in (one, two)]
+    assert same[0][:300] == same[1][:300]
+    others = [to_bytes(DataSet(one[:2])), to_bytes(DataSet(one.reshape(3, 1, 2)))]
+    for content, array in zip([*same, *others], [one, two, one[:2], one[:, None]], strict=True):
+        for _ in range(2):
+            np.testing.assert_array_equal(from_bytes(content).features["features"], array)
