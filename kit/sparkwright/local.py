@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sparkwright.data import DataSet, LocalTable
+from sparkwright.data import DataSet, LocalTable, Normalizer
 from sparkwright.errors import ConfigurationError, SparkwrightError, WorkerError
 from sparkwright.masters import TrainingMaster
 from sparkwright.partitions import plan_repartition
@@ -38,6 +38,7 @@ class ParallelWrapper:
         model: the keras.Model; training changes it in place.
         master: how to train.
         workers: how many processes.
+        normalizer: applied to all data that is trained on; None: none.
 
     Example:
         with ParallelWrapper(model, ParameterAveragingTrainingMaster(), workers=2) as wrapper:
@@ -51,6 +52,7 @@ class ParallelWrapper:
         *,
         workers: int | None = None,
         cores_per_worker: int | None = None,
+        normalizer: Normalizer | None = None,
     ) -> None:
         """Prepare; processes start with the first `fit`.
 
@@ -59,9 +61,12 @@ class ParallelWrapper:
             master: how to train; repartitioning is always balanced here.
             workers: default None: the master's number, or one a core.
             cores_per_worker: default None: the machine's cores shared out evenly.
+            normalizer: applied to everything that is trained on, `validation` included, before
+                the workers get it. Default None: data is taken as it is.
 
         Raises:
-            ConfigurationError: if `workers` is not positive, or the master needs Spark.
+            ConfigurationError: if `workers` is not positive, the master needs Spark or
+                `normalizer` is no normalizer.
         """
         cores = os.cpu_count() or 1
         self.workers = workers or master.workers or cores
@@ -78,7 +83,12 @@ class ParallelWrapper:
                 "`ParallelWrapper` keeps its data in local files anyway, so `training_approach` "
                 f'must be "direct". Received: training_approach={master.training_approach!r}.'
             )
-        self.model, self.master = model, master
+        if normalizer is not None and not isinstance(normalizer, Normalizer):
+            raise ConfigurationError(
+                "`normalizer` must be a normalizer or None. Received: "
+                f"{type(normalizer).__name__}. See `sparkwright.data.Standardize.fit`."
+            )
+        self.model, self.master, self.normalizer = model, master, normalizer
         self._cores = cores_per_worker or max(1, cores // self.workers)
         self._pool: TrainerPool | None = None
         self._active: TrainingRun | None = None
@@ -128,6 +138,9 @@ class ParallelWrapper:
             )
         training = _dataset(data, "data")
         validating = None if validation is None else _dataset(validation, "validation")
+        if self.normalizer is not None:
+            training = self.normalizer.transform(training)
+            validating = None if validating is None else self.normalizer.transform(validating)
         beginning = RunBeginning(
             f"local-{next(_numbers)}",
             model=self.model,

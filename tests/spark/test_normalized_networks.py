@@ -50,6 +50,24 @@ def test_training_on_raw_data_is_training_on_normalized_data(
     assert trained.score(raw) == plain.score(normalized)
 
 
+def test_training_without_spark_normalizes_too(raw: DataSet) -> None:
+    normalizer = Standardize.fit(raw)
+    normalized = normalizer.transform(raw)
+    model, plain = dense(), dense()
+    losses: list[list[float]] = []
+    for trained_here, data, option in ((model, raw, normalizer), (plain, normalized, None)):
+        with sw.ParallelWrapper(trained_here, master(), workers=1, normalizer=option) as wrapper:
+            run = wrapper.start(data, epochs=2, validation=data, display=False)
+            run.wait(60)
+        losses.append([point.loss for point in run.status.validation])
+    np.testing.assert_array_equal(weights(model), weights(plain))
+    assert len(losses[0]) == 2
+    assert losses[0] == losses[1]
+    wrong: Any = "x"
+    with pytest.raises(sw.ConfigurationError, match="`normalizer` must be a normalizer or None"):
+        sw.ParallelWrapper(model, master(), normalizer=wrong)
+
+
 @pytest.mark.parametrize("store", ["file", "memory"])
 def test_a_network_comes_back_with_its_normalizer(
     spark: Any, raw: DataSet, trained: sw.SparkNetwork, tmp_path: Path, store: str
