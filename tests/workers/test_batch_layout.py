@@ -42,8 +42,8 @@ def test_columns_are_matched_by_name_or_else_in_order() -> None:
 
 
 def test_one_wrong_name_among_right_ones_is_refused() -> None:
-    with pytest.raises(DataError, match=r"\['left', 'right'\]. Received: \['rigth', 'left'\]"):
-        layout(model_of(), {"rigth": PAIR, "left": PAIR}, KINDS)
+    with pytest.raises(DataError, match=r"\['left', 'right'\]. Received: \['lfet', 'left'\]"):
+        layout(model_of(), {"lfet": PAIR, "left": PAIR}, KINDS)
 
 
 def test_training_needs_labels_unless_there_is_no_loss() -> None:

@@ -1,5 +1,6 @@
 """What executors do with images: read, decode, label, augment, in blocks of examples."""
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -65,10 +66,18 @@ class ImageReader:
     def read(self, images: Iterable[EncodedImage], log: SkipLog) -> Iterator[DataSet]:
         """Examples of `images`, in order, in blocks of about two chunks."""
         prepare()
+        # Closed at once if an image ends the reading: left to the garbage collector, it might join
+        # its threads in the midst of Python's own work on threads, and hang.
+        with contextlib.closing(on_threads(self._decoded, images, threads=self.threads)) as decoded:
+            yield from self._blocks(decoded, log)
+
+    def _blocks(
+        self, images: Iterable[tuple[EncodedImage, _Decoded]], log: SkipLog
+    ) -> Iterator[DataSet]:
         pixels: list[Array] = []
         labels: list[Array] = []
         first: Array | None = None
-        for image, decoded in on_threads(self._decoded, images, threads=self.threads):
+        for image, decoded in images:
             if isinstance(decoded, UnusableItem):
                 log.skip(decoded.reason, decoded.message)
                 continue

@@ -1,7 +1,7 @@
 """A few threads that work ahead of whoever takes the results."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 def on_threads(
     function: Callable[[Item], Result], items: Iterable[Item], *, threads: int
-) -> Iterator[Result]:
+) -> Generator[Result]:
     """`function` of each item, in order, computed by threads up to four items a thread ahead.
 
     What `function` raises is raised where its result would be. Items are taken on the calling
