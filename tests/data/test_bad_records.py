@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import (
@@ -434,6 +434,7 @@ def test_a_corrupt_length_allocates_nothing(tmp_path: Path, name: str, change: C
     st.integers(0, 5000),
     st.integers(1, 3),
 )
+@example(None, [(126, b" ")], 244, 1)  # the name of a column
 def test_no_damage_leads_to_another_error(
     tmp_path: Path, compression: Any, changes: list[tuple[int, bytes]], cut: int, pieces: int
 ) -> None:

@@ -90,8 +90,9 @@ class RecordLayout:
         match content:
             case {"format": 1, "columns": [_, *_] as columns}:
                 found = tuple(_column(entry) for entry in columns)
-                if None not in found and len({c.name for c in found if c}) == len(found):
-                    return cls(columns=tuple(c for c in found if c))
+                columns = tuple(c for c in found if c)
+                if len(columns) == len(found) and _make_a_dataset(columns):
+                    return cls(columns=columns)
             case _:
                 pass
         raise DataError(
@@ -104,6 +105,16 @@ class RecordLayout:
     def axes(self) -> int:
         """Axes of all columns together."""
         return sum(column.axes for column in self.columns)
+
+
+def _make_a_dataset(columns: Sequence[Column]) -> bool:
+    """Whether names differ and are those of a DataSet, which damage may have changed."""
+    empty = {c.name: np.zeros((0, *[1] * c.axes), c.dtype) for c in columns}
+    try:
+        DataSet.from_columns(empty)
+    except DataError:
+        return False
+    return len(empty) == len(columns)
 
 
 def encode_examples(dataset: DataSet, layout: RecordLayout) -> Iterator[bytes]:
