@@ -1,10 +1,6 @@
 """The notebook about CSV files, executed from top to bottom."""
 
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
@@ -16,35 +12,6 @@ from sparkwright_widgets._offline_html import outside_resources
 pytestmark = pytest.mark.notebook
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03_csv.ipynb"
 TUMOURS, TEST, PEOPLE = 569, 114, 442  # in scikit-learn's tables; a fifth is kept back
-
-
-@pytest.fixture(scope="module")
-def reports(tmp_path_factory):
-    """The folder with everything that executing the notebook leaves."""
-    folder = tmp_path_factory.mktemp("a place for reports")
-    completed = subprocess.run(
-        [
-            *(sys.executable, "-m", "sparkwright_widgets.report", NOTEBOOK),
-            *("--output", folder / "csv.html"),
-        ],
-        env={**os.environ, "SPARKWRIGHT_REPORTS": str(folder), "SPARKWRIGHT_DEMO_WORKERS": "2"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert completed.returncode == 0, completed.stdout + completed.stderr
-    return folder
-
-
-@pytest.fixture(scope="module")
-def results(reports):
-    return json.loads((reports / "csv.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def html(reports):
-    return (reports / "csv.html").read_text()
 
 
 @pytest.mark.spark

@@ -1,10 +1,6 @@
 """The notebook that compares averaging with sharing, executed from top to bottom."""
 
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
@@ -13,36 +9,8 @@ import pytest
 from sparkwright_widgets._offline_html import outside_resources
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "02_gradient_sharing.ipynb"
+TIMEOUT_S = 280
 EPOCHS, MINIBATCHES, PARAMETERS = 15, 46, 431_080  # of all workers in an epoch; of LeNet
-
-
-@pytest.fixture(scope="module")
-def reports(tmp_path_factory):
-    """The folder with everything that executing the notebook leaves."""
-    folder = tmp_path_factory.mktemp("a place for reports")
-    completed = subprocess.run(
-        [
-            *(sys.executable, "-m", "sparkwright_widgets.report", NOTEBOOK),
-            *("--output", folder / "gradient_sharing.html"),
-        ],
-        env={**os.environ, "SPARKWRIGHT_REPORTS": str(folder), "SPARKWRIGHT_DEMO_WORKERS": "2"},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert completed.returncode == 0, completed.stdout + completed.stderr
-    return folder
-
-
-@pytest.fixture(scope="module")
-def results(reports):
-    return json.loads((reports / "gradient_sharing.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def html(reports):
-    return (reports / "gradient_sharing.html").read_text()
 
 
 @pytest.mark.spark

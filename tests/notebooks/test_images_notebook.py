@@ -1,10 +1,6 @@
 """The notebook about image files, executed from top to bottom."""
 
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
@@ -15,35 +11,6 @@ from sparkwright_widgets._offline_html import outside_resources
 pytestmark = pytest.mark.notebook
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "05_images.ipynb"
 TRAIN, TEST = 1_437, 360  # of scikit-learn's 1,797 digits every fifth is kept back
-
-
-@pytest.fixture(scope="module")
-def reports(tmp_path_factory):
-    """The folder with everything that executing the notebook leaves."""
-    folder = tmp_path_factory.mktemp("a place for reports")
-    completed = subprocess.run(
-        [
-            *(sys.executable, "-m", "sparkwright_widgets.report", NOTEBOOK),
-            *("--output", folder / "images.html"),
-        ],
-        env={**os.environ, "SPARKWRIGHT_REPORTS": str(folder), "SPARKWRIGHT_DEMO_WORKERS": "2"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert completed.returncode == 0, completed.stdout + completed.stderr
-    return folder
-
-
-@pytest.fixture(scope="module")
-def results(reports):
-    return json.loads((reports / "images.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def html(reports):
-    return (reports / "images.html").read_text()
 
 
 @pytest.mark.spark

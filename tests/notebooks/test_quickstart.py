@@ -1,9 +1,5 @@
 """The quickstart, executed from top to bottom as `make demo` does it."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
@@ -14,30 +10,6 @@ from sparkwright_widgets._offline_html import outside_resources
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "01_quickstart.ipynb"
 KEYS = {"accuracy", "examples_per_second", "workers", "seconds", "start_seconds", "model"}
-
-
-@pytest.fixture(scope="module")
-def reports(tmp_path_factory):
-    """The folder with everything that executing the notebook leaves."""
-    folder = tmp_path_factory.mktemp("a place for reports")
-    completed = subprocess.run(
-        [
-            *(sys.executable, "-m", "sparkwright_widgets.report", NOTEBOOK),
-            *("--output", folder / "quickstart.html"),
-        ],
-        env={**os.environ, "SPARKWRIGHT_REPORTS": str(folder), "SPARKWRIGHT_DEMO_WORKERS": "2"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert completed.returncode == 0, completed.stdout + completed.stderr
-    return folder
-
-
-@pytest.fixture(scope="module")
-def results(reports):
-    return json.loads((reports / "quickstart.json").read_text())
 
 
 @pytest.mark.spark

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._pieces import OnError, check_on_error, from_pieces, group_by_size
+from sparkwright.data._pieces import (
+    OnError,
+    check_on_error,
+    check_partitions,
+    from_pieces,
+    group_by_size,
+)
 from sparkwright.data._session_first import session_first
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._listing import StoredFile, list_files
@@ -176,11 +182,8 @@ def partition_count(spark: "SparkSession", sizes: Sequence[int], partitions: int
 
     A piece keeps its threads to its end, so one long piece beats several short ones.
     """
+    check_partitions(partitions)
     if partitions is not None:
-        if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
-            raise ConfigurationError(
-                f"`partitions` must be at least 1. Received: partitions={partitions!r}."
-            )
         return partitions
     return max(spark.sparkContext.defaultParallelism, -(-sum(sizes) // _PARTITION_BYTES))
 

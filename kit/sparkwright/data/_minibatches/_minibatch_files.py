@@ -14,7 +14,14 @@ from sparkwright.data._arrow import from_bytes, to_bytes
 from sparkwright.data._chunks import joined_chunks
 from sparkwright.data._dataset import DataSet
 from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._pieces import OnError, SkipLog, SkipTracker, check_on_error, group_by_size
+from sparkwright.data._pieces import (
+    OnError,
+    SkipLog,
+    SkipTracker,
+    check_on_error,
+    check_partitions,
+    group_by_size,
+)
 from sparkwright.data._session_first import session_first
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._files import exists, is_on_this_machine, will_read
@@ -74,10 +81,7 @@ def from_minibatches(
             "`loader` must be a function: MinibatchSource -> DataSet. Received: "
             f"{type(loader).__name__}."
         )
-    if partitions is not None and partitions < 1:
-        raise ConfigurationError(
-            f"`partitions` must be at least 1. Received: partitions={partitions}."
-        )
+    check_partitions(partitions)
     if is_rdd(where):
         urls = where if partitions is None else where.repartition(partitions)
         groups = urls.mapPartitions(_one_group)

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkwright.data._dataset import DataSet
 from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._pieces import OnError, SkipLog, check_on_error, from_pieces, group_by_size
+from sparkwright.data._pieces import (
+    OnError,
+    SkipLog,
+    check_on_error,
+    check_partitions,
+    from_pieces,
+    group_by_size,
+)
 from sparkwright.data._skipped import Skipped
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._files import is_folder
@@ -124,10 +131,7 @@ def distribute(
 ) -> DistributedDataSet:
     """A source on Spark; one pass over it first if classes or categories are to be found."""
     check_on_error(on_error)
-    if partitions is not None and partitions < 1:
-        raise ConfigurationError(
-            f"`partitions` must be at least 1. Received: partitions={partitions}."
-        )
+    check_partitions(partitions)
     parallelism = partitions or spark.sparkContext.defaultParallelism
     pieces = source.pieces(_piece_bytes(source.files, parallelism))
     is_exact = schema is None
