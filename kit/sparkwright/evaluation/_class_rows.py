@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparkwright.errors import DataError
 
+from ._rows import Where, require_numbers, row_mask
+
 Array = NDArray[Any]
 Classes = NDArray[np.int64]
 _PROBABILITY_SLACK = 1e-3  # half precision sigmoids and averages may pass 0 and 1 a little
@@ -59,10 +61,10 @@ def class_rows(
             f"{' (one-hot) or '.join(map(str, allowed)) if width > 1 else allowed[0]}. "
             f"Received: labels of shape {truth.shape}."
         )
-    kept = np.flatnonzero(_row_mask(mask, rows_shape))
+    kept = np.flatnonzero(row_mask(mask, rows_shape))
     scores = scores.reshape(-1, width)[kept]
     truth = truth.reshape(-1, width)[kept] if one_hot else truth.reshape(-1)[kept]
-    where = _Where(rows_shape, kept)
+    where = Where(rows_shape, kept)
     classes = max(width, 2)
     return ClassRows(
         _hot_class(truth, where) if one_hot else _named_class(truth, classes, where),
@@ -71,46 +73,8 @@ def class_rows(
     )
 
 
-class _Where(NamedTuple):
-    """Names a row that counts by its place in what the caller gave."""
-
-    shape: tuple[int, ...]
-    kept: NDArray[np.intp]
-
-    def __call__(self, wrong: Array) -> tuple[int, str]:
-        """The first wrong one among the rows that count, and what the caller calls it."""
-        first = int(np.flatnonzero(wrong)[0])
-        place = [int(i) for i in np.unravel_index(int(self.kept[first]), self.shape)]
-        if len(place) == 1:
-            return first, f"row {place[0]}"
-        return first, f"row {place[0]}, step {', '.join(map(str, place[1:]))}"
-
-
-def _row_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    if mask is None:
-        return np.ones(int(np.prod(shape)), np.bool_)
-    counts = np.asarray(mask) != 0
-    if counts.shape == (*shape, 1):
-        counts = counts.reshape(shape)
-    if counts.ndim == 0 or counts.shape != shape[: counts.ndim]:
-        raise DataError(
-            f"`mask` must have shape {shape}, one entry per row, or its first axes. "
-            f"Received: mask of shape {counts.shape}."
-        )
-    # A mask per example counts or drops all of its steps.
-    for size in shape[counts.ndim :]:
-        counts = np.repeat(counts[..., None], size, axis=-1)
-    return counts.reshape(-1)
-
-
-def _predicted_class(scores: Array, where: _Where) -> Classes:
-    wrong = np.asarray(np.isnan(scores).any(axis=1))
-    if wrong.any():
-        first, place = where(wrong)
-        raise DataError(
-            f"predictions must not be NaN. Received: {scores[first].tolist()} at {place}. Check "
-            "that training did not diverge, and that the features hold no NaN; mask padded steps."
-        )
+def _predicted_class(scores: Array, where: Where) -> Classes:
+    require_numbers(scores, where, "predictions")
     if scores.shape[1] > 1:
         return scores.argmax(axis=1).astype(np.int64)
     probability = scores[:, 0]
@@ -124,7 +88,7 @@ def _predicted_class(scores: Array, where: _Where) -> Classes:
     return (probability > 0.5).astype(np.int64)
 
 
-def _hot_class(labels: Array, where: _Where) -> Classes:
+def _hot_class(labels: Array, where: Where) -> Classes:
     top = labels.max(axis=1, keepdims=True)
     wrong = ~(top[:, 0] > 0) | (np.count_nonzero(labels == top, axis=1) != 1)
     if wrong.any():
@@ -136,7 +100,7 @@ def _hot_class(labels: Array, where: _Where) -> Classes:
     return labels.argmax(axis=1).astype(np.int64)
 
 
-def _named_class(labels: Array, classes: int, where: _Where) -> Classes:
+def _named_class(labels: Array, classes: int, where: Where) -> Classes:
     wrong = ~((labels >= 0) & (labels < classes) & (labels == np.floor(labels)))
     if wrong.any():
         first, place = where(wrong)

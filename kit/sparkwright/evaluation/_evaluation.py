@@ -4,16 +4,16 @@ The matrix is all the state there is, so evaluations of parts of the data add up
 grouping, and still do after a trip through JSON.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sparkwright.errors import ConfigurationError, DataError
 
+from ._abstract import AbstractEvaluation
 from ._binary_counts import BinaryCounts, Counts, Rates
 from ._class_rows import class_rows
 from ._report import html_report, text_report
@@ -36,7 +36,7 @@ def _no_counts() -> Counts:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(AbstractEvaluation):
     """How often each class was predicted as each class, and the metrics that follow.
 
     Without data it counts nothing and fixes no number of classes: adding it changes nothing.
@@ -67,6 +67,8 @@ class Evaluation:
         >>> (evaluation + evaluation).examples
         6
     """
+
+    name: ClassVar[str] = "evaluation"
 
     class_names: tuple[str, ...] | None = None
     confusion: Counts = field(default_factory=_no_counts, kw_only=True)
@@ -133,7 +135,12 @@ class Evaluation:
         )
 
     def updated(
-        self, labels: ArrayLike, predictions: ArrayLike, *, mask: ArrayLike | None = None
+        self,
+        labels: ArrayLike,
+        predictions: ArrayLike,
+        *,
+        mask: ArrayLike | None = None,
+        records: Sequence[Any] | None = None,
     ) -> "Evaluation":
         """This evaluation with a batch counted in; arguments as in `from_predictions`."""
         return self + Evaluation.from_predictions(labels, predictions, mask=mask)
@@ -347,14 +354,15 @@ class Evaluation:
         """
         return text_report(self, max_classes=max_classes)
 
-    def __str__(self) -> str:
-        return self.summary()
-
     def __repr__(self) -> str:
         return (
             f"Evaluation({self.examples} examples, {self.classes} classes, "
             f"accuracy={self.accuracy:.4f})"
         )
+
+    def plot(self, *, axes: Any | None = None) -> Any:
+        """Draw the confusion matrix; see `AbstractEvaluation.plot`."""
+        raise NotImplementedError
 
     def _repr_html_(self) -> str:
         return html_report(self, max_classes=20)
@@ -362,7 +370,7 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         """Everything that was counted, as plain JSON values."""
         return {
-            "name": "evaluation",
+            "name": self.name,
             "class_names": None if self.class_names is None else list(self.class_names),
             "confusion": self.confusion.tolist(),
         }
@@ -374,30 +382,12 @@ class Evaluation:
         Raises:
             DataError: if `values` is not an evaluation.
         """
-        if values.get("name") != "evaluation" or "confusion" not in values:
-            raise DataError(
-                'an evaluation has "name": "evaluation" and a "confusion" matrix. '
-                f"Received: name={values.get('name')!r} with {sorted(values)}."
-            )
+        cls._check_name(values, "confusion")
         names = values.get("class_names")
         return cls(
             None if names is None else tuple(names),
             confusion=np.asarray(values["confusion"]) if values["confusion"] else _no_counts(),
         )
-
-    def to_json(self) -> str:
-        """`to_dict` as JSON text."""
-        return json.dumps(self.to_dict())
-
-    @classmethod
-    def from_json(cls, text: str) -> "Evaluation":
-        """The inverse of `to_json`.
-
-        Raises:
-            DataError: if `text` is JSON but not of an evaluation.
-        """
-        values = json.loads(text)
-        return cls.from_dict(values if isinstance(values, dict) else {})
 
     def _per_class(self, metric: Metric) -> Rates:
         if metric not in get_args(Metric):

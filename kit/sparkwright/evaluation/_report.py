@@ -3,6 +3,8 @@
 from html import escape
 from typing import TYPE_CHECKING
 
+from ._tables import aligned, html_row, html_table
+
 if TYPE_CHECKING:
     from ._evaluation import Evaluation, Metric
 
@@ -26,7 +28,7 @@ def text_report(evaluation: "Evaluation", *, max_classes: int) -> str:
         [name, *map(str, row)]
         for name, row in zip(evaluation.names, evaluation.confusion.tolist(), strict=True)
     ]
-    return "\n".join([*lines, "", *_aligned(by_class), "", _MATRIX_TITLE, "", *_aligned(matrix)])
+    return "\n".join([*lines, "", *aligned(by_class), "", _MATRIX_TITLE, "", *aligned(matrix)])
 
 
 def html_report(evaluation: "Evaluation", *, max_classes: int) -> str:
@@ -79,35 +81,19 @@ def _rows(evaluation: "Evaluation") -> list[list[str]]:
     ]
 
 
-def _aligned(rows: list[list[str]]) -> list[str]:
-    """Columns as wide as their widest cell: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-_LEFT = "text-align:left;padding:2px 8px"
-_RIGHT = "text-align:right;padding:2px 8px"
-
-
 def _html_headlines(evaluation: "Evaluation") -> str:
     rows = [
-        _html_row(name, [f"{value:.4f}"], note=note) for name, value, note in _headlines(evaluation)
+        html_row(name, [f"{value:.4f}"], note=note) for name, value, note in _headlines(evaluation)
     ]
-    return f"<table>{''.join(rows)}</table>"
+    return html_table([], rows)
 
 
 def _html_by_class(evaluation: "Evaluation") -> str:
     rows = [
-        _html_row(row[0], [*row[1:3], *(f"{float(cell):.4f}" for cell in row[3:])])
+        html_row(row[0], [*row[1:3], *(f"{float(cell):.4f}" for cell in row[3:])])
         for row in _rows(evaluation)
     ]
-    return _html_table(["class", "examples", "predicted", "precision", "recall", "F1"], rows)
+    return html_table(["class", "examples", "predicted", "precision", "recall", "F1"], rows)
 
 
 def _html_matrix(evaluation: "Evaluation") -> str:
@@ -119,24 +105,5 @@ def _html_matrix(evaluation: "Evaluation") -> str:
             color = "31,119,180" if actual == predicted else "214,39,40"
             # The root makes a few errors among many examples visible.
             tints.append(f"rgba({color},{0.6 * (count / max(sum(counts), 1)) ** 0.5:.3f})")
-        rows.append(_html_row(evaluation.names[actual], list(map(str, counts)), tints=tints))
-    return _html_table(["", *evaluation.names], rows)
-
-
-def _html_table(head: list[str], rows: list[str]) -> str:
-    cells = "".join(
-        f"<th style='{_RIGHT if column else _LEFT}'>{escape(name)}</th>"
-        for column, name in enumerate(head)
-    )
-    return f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-
-
-def _html_row(
-    name: str, cells: list[str], *, note: str = "", tints: list[str] | None = None
-) -> str:
-    found = "".join(
-        f"<td style='{_RIGHT}{f';background:{tint}' if tint else ''}'>{cell}</td>"
-        for cell, tint in zip(cells, tints or [""] * len(cells), strict=True)
-    )
-    found += f"<td style='{_LEFT}'>{escape(note)}</td>" if note else ""
-    return f"<tr><th style='{_LEFT}'>{escape(name)}</th>{found}</tr>"
+        rows.append(html_row(evaluation.names[actual], list(map(str, counts)), tints=tints))
+    return html_table(["", *evaluation.names], rows)
