@@ -16,6 +16,7 @@ PUBLIC = {
     "DataSet",
     "DefaultRepartitioner",
     "DistributedDataSet",
+    "EarlyStopping",
     "Evaluation",
     "FixedThreshold",
     "MeshConfig",

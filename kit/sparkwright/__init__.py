@@ -34,6 +34,7 @@ from .evaluation import Evaluation as Evaluation
 from .local import ParallelWrapper as ParallelWrapper
 from .masters import (
     Checkpointing as Checkpointing,
+    EarlyStopping as EarlyStopping,
     MeshConfig as MeshConfig,
     ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
     SharedTrainingMaster as SharedTrainingMaster,

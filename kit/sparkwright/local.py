@@ -13,12 +13,13 @@ import numpy as np
 
 from sparkwright.data import DataSet, LocalTable, Normalizer
 from sparkwright.errors import ConfigurationError, SparkwrightError, WorkerError
-from sparkwright.masters import TrainingMaster
+from sparkwright.masters import EarlyStopping, TrainingMaster
 from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
 from sparkwright.runs._begin import RunBeginning
-from sparkwright.runs._peer_engine import error_of, fill_in
+from sparkwright.runs._peer_engine import error_of, fill_in, saves_updater
 from sparkwright.runs._protocol import Failure
+from sparkwright.storage import save_model
 from sparkwright.workers._pool import TrainerPool
 from sparkwright.workers._shard import ShardWriter
 
@@ -103,19 +104,27 @@ class ParallelWrapper:
         self,
         data: Any,
         *,
-        epochs: int = 1,
+        epochs: int | None = None,
         validation: Any | None = None,
+        early_stopping: EarlyStopping | None = None,
         resume: str | None = None,
     ) -> Any:
         """Train and return the model, which is changed in place; blocks. See `start`."""
-        return self.start(data, epochs=epochs, validation=validation, resume=resume).wait()
+        return self.start(
+            data,
+            epochs=epochs,
+            validation=validation,
+            early_stopping=early_stopping,
+            resume=resume,
+        ).wait()
 
     def start(
         self,
         data: Any,
         *,
-        epochs: int = 1,
+        epochs: int | None = None,
         validation: Any | None = None,
+        early_stopping: EarlyStopping | None = None,
         resume: str | None = None,
         display: bool | None = None,
     ) -> TrainingRun:
@@ -124,13 +133,16 @@ class ParallelWrapper:
         Args:
             data: a DataSet, what `read_csv` and the like return, or a (features, labels) pair of
                 arrays.
-            epochs: passes over the data; default 1.
+            epochs: passes over the data; default None: 1, or those of `early_stopping`.
             validation: likewise, for the loss after each epoch; default None.
+            early_stopping: when to end earlier, and which state to keep; default None. See
+                `EarlyStopping`.
             resume: URL of a checkpoint to go on from, see `SparkNetwork.fit`; default None.
             display: show the run live; default None: in notebooks.
 
         Raises:
-            ConfigurationError: while another run of this wrapper goes on.
+            ConfigurationError: while another run of this wrapper goes on, or if an option cannot
+                be meant.
         """
         if self._active is not None and not self._active.finished:
             raise ConfigurationError(
@@ -147,6 +159,9 @@ class ParallelWrapper:
             master=self.master,
             epochs=epochs,
             resume=resume,
+            early_stopping=early_stopping,
+            validates=validating is not None,
+            save=self._save,
         )
         self._pool = self._pool or TrainerPool(owner=os.getpid())
         launcher = LocalLauncher(
@@ -164,6 +179,10 @@ class ParallelWrapper:
             display=display,
             when_begun=lambda run: setattr(self, "_active", run),
         )
+
+    def _save(self, model: Any, url: str) -> None:
+        notes = {} if self.normalizer is None else {"normalizer": self.normalizer.to_dict()}
+        save_model(model, url, save_updater=saves_updater(self.master), notes=notes)
 
     def close(self) -> None:
         """Stop a run that still goes on, and end the worker processes."""

@@ -1,6 +1,7 @@
 """Training masters: frozen configuration that turns into a plan of rounds."""
 
 from ._checkpointing import Checkpointing as Checkpointing
+from ._early_stopping import EarlyStopping as EarlyStopping
 from ._mesh_config import MeshConfig as MeshConfig
 from ._parameter_averaging import (
     ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,

@@ -1,16 +1,19 @@
 """Begins a run: what a network on Spark and one on this machine do alike."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import SharedTrainingMaster
+from sparkwright.masters import EarlyStopping, SharedTrainingMaster
 from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.storage import save_model
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
 from ._display import in_notebook, show
 from ._engine import Engine, StartState, seeded
+from ._judged_run import JudgedRun
 from ._peer_engine import PeerEngine, saves_updater
 from ._record import RunRecord
 from ._run import TrainingRun
@@ -25,22 +28,52 @@ class RunBeginning:
         definition: of the network.
         start: the network's state.
         resume: the checkpoint to go on from; None: from `start`.
-        epochs: passes over the data.
+        epochs: passes over the data, at most.
+        judged: early stopping; None: without.
     """
 
     def __init__(
-        self, id: str, *, model: Any, master: TrainingMaster, epochs: int, resume: str | None
+        self,
+        id: str,
+        *,
+        model: Any,
+        master: TrainingMaster,
+        epochs: int | None,
+        resume: str | None,
+        early_stopping: EarlyStopping | None = None,
+        validates: bool = False,
+        save: Callable[[Any, str], None] | None = None,
     ) -> None:
         """Look at the model, and read the checkpoint at `resume` if there is one to be read.
 
+        Args:
+            id: the run's.
+            model: the keras.Model.
+            master: how to train.
+            epochs: passes over the data; None: those of `early_stopping`, or 1 without it.
+            resume: URL of a checkpoint, or None.
+            early_stopping: when to end before the last epoch; default None: never.
+            validates: whether there is validation data.
+            save: writes a model to a URL, for early stopping; default None: `save_model`.
+
         Raises:
-            ConfigurationError: if `epochs` cannot be meant, or the checkpoint is of other settings.
+            ConfigurationError: if `epochs` or `early_stopping` cannot be meant, or the checkpoint
+                is of other settings.
             OSError, DataError: if the checkpoint cannot be read.
         """
+        if not (early_stopping is None or isinstance(early_stopping, EarlyStopping)):
+            raise ConfigurationError(
+                "`early_stopping` must be an EarlyStopping or None. Received: "
+                f"early_stopping={early_stopping!r}."
+            )
+        if epochs is None:
+            epochs = 1 if early_stopping is None else early_stopping.epochs_of(None)
         if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
             raise ConfigurationError(
                 f"`epochs` must be an integer of at least 1. Received: {epochs!r}."
             )
+        if early_stopping is not None:
+            epochs = early_stopping.epochs_of(epochs)
         self.id, self.epochs, self._model = id, epochs, model
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), StartState(model)
@@ -48,6 +81,17 @@ class RunBeginning:
             _refuse_half_precision(self.start.state)
         seed = None if self.resume is None else self.resume.master.get("seed")
         self.master = seeded(master, otherwise=seed)
+        self.judged: JudgedRun | None = None
+        if early_stopping is not None:
+            self.judged = JudgedRun(
+                early_stopping,
+                epochs=epochs,
+                validates=validates,
+                definition=self.definition,
+                save=save or partial(save_model, save_updater=saves_updater(self.master)),
+                resume=self.resume,
+            )
+        self._early_stopping = early_stopping
         if self.resume is not None:
             self._restore(self.resume)
 
@@ -61,6 +105,7 @@ class RunBeginning:
             start=self.start,
             epochs=self.epochs,
             resume=self.resume,
+            judged=self.judged,
         )
 
     def run(
@@ -90,6 +135,7 @@ class RunBeginning:
                 "workers": workers,
                 "epochs": self.epochs,
                 "seed": self.master.seed,
+                **self._rules(),
                 **configuration,
             },
         )
@@ -97,6 +143,10 @@ class RunBeginning:
         if display if display is not None else in_notebook():
             show(run)
         return run
+
+    def _rules(self) -> dict[str, Any]:
+        rules = self._early_stopping
+        return {} if rules is None else {"early_stopping": rules.to_dict()}
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         if checkpoint.fingerprint != self.definition.architecture:

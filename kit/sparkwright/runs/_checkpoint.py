@@ -1,8 +1,9 @@
 """Checkpoints at a URL: what a run needs to go on later, written while it trains.
 
 A checkpoint is one file, `checkpoint-<averagings>.swc`: an archive of `meta.json`, `vector.npy`,
-`history/<column>.npy` and `extras/<worker>.bin`. Reading one executes nothing. After a failure of
-the machine itself the newest file may be damaged: then the one before it serves.
+`history/<column>.npy` and `extras/<worker>.bin`; with early stopping, the best state so far is in
+`best.npy` and `best.bin`. Reading one executes nothing. After a failure of the machine itself the
+newest file may be damaged: then the one before it serves.
 """
 
 import logging

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sparkwright.errors import DataError
 from sparkwright.storage._archive import ArchiveError, is_numbers, read_archive, write_archive
 
+from ._kept_models import KeptState
 from ._protocol import Progress
 
 _FORMAT = 1
@@ -49,6 +50,8 @@ class Checkpoint:
         validation: JSON-able validation points so far; default none.
         written: when, as ISO 8601 text; default empty (unknown).
         versions: of the libraries, by name; default empty.
+        early_stopping: JSON-able state of the judge, see `Judge.to_dict`; default empty: none.
+        best: the best state so far; default None.
 
     Raises:
         DataError: if an array or a number cannot be meant that way.
@@ -67,6 +70,8 @@ class Checkpoint:
     validation: Sequence[dict[str, Any]] = ()
     written: str = ""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    early_stopping: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    best: KeptState | None = None
 
     def __post_init__(self) -> None:
         """Check what reading relies on."""
@@ -90,6 +95,14 @@ class Checkpoint:
             raise DataError(
                 "a checkpoint must have the integer state of every worker or of none. Received: "
                 f"{len(self.extras)} of {len(self.rows)} workers."
+            )
+        if self.best is not None and (
+            self.best.vector.shape != self.vector.shape
+            or self.best.vector.dtype != self.vector.dtype
+        ):
+            raise DataError(
+                "the best state must be of the same network as the last. Received: shape "
+                f"{self.best.vector.shape} and {self.vector.shape}."
             )
         counts: list[Any] = [self.progress.epoch, self.progress.averagings]
         if not all(isinstance(count, int) and count >= 0 for count in counts):
@@ -123,7 +136,11 @@ def _from_archive(meta: Any, members: dict[str, Any]) -> Checkpoint:
         )
     if wrong := [name for name, kind in _META.items() if not isinstance(meta.get(name), kind)]:
         raise ArchiveError(f"its {wrong[0]} is {meta.get(wrong[0])!r}")
-    extras = [name for name in members if name.endswith(".bin")]
+    extras = [name for name in members if name.startswith("extras/")]
+    best = meta.get("best")
+    judged = meta.get("early_stopping", {})
+    if not isinstance(judged, dict):
+        raise ArchiveError(f"its early_stopping is {judged!r}")
     checkpoint = Checkpoint(
         progress=Progress.from_dict(meta["progress"]),
         vector=members["vector.npy"],
@@ -138,10 +155,28 @@ def _from_archive(meta: Any, members: dict[str, Any]) -> Checkpoint:
         validation=tuple(meta["validation"]),
         written=meta["written"],
         versions=meta["versions"],
+        early_stopping=_checked_scores(judged),
+        best=None
+        if best is None
+        else KeptState(
+            epoch=int(best["epoch"]),
+            vector=members["best.npy"],
+            counters=members["best.bin"],
+            iterations=int(best["iterations"]),
+        ),
     )
     if _members(checkpoint).keys() != members.keys() or meta["extras"] != len(extras):
         raise ArchiveError(f"it should not consist of {sorted(members)}")
     return checkpoint
+
+
+def _checked_scores(judged: dict[str, Any]) -> dict[str, Any]:
+    """What `Judge.restore` takes: pairs of an epoch and its score."""
+    if not judged:
+        return {}
+    scores = [[int(epoch), float(score)] for epoch, score in judged["scores"]]
+    seconds = float(judged["seconds"])
+    return {"monitor": str(judged["monitor"]), "scores": scores, "seconds": seconds}
 
 
 def _column(name: str) -> str:
@@ -167,6 +202,9 @@ def _meta(checkpoint: Checkpoint) -> dict[str, Any]:
         "versions": dict(checkpoint.versions),
         "columns": list(checkpoint.history),
         "extras": len(checkpoint.extras),
+        "early_stopping": dict(checkpoint.early_stopping),
+        "best": checkpoint.best
+        and {"epoch": checkpoint.best.epoch, "iterations": checkpoint.best.iterations},
     }
 
 
@@ -175,4 +213,9 @@ def _members(checkpoint: Checkpoint) -> dict[str, NDArray[Any] | bytes]:
         "vector.npy": checkpoint.vector,
         **{_column(name): column for name, column in checkpoint.history.items()},
         **{_extra(worker): extra for worker, extra in enumerate(checkpoint.extras)},
+        **_best_members(checkpoint.best),
     }
+
+
+def _best_members(best: KeptState | None) -> dict[str, NDArray[Any] | bytes]:
+    return {} if best is None else {"best.npy": best.vector, "best.bin": best.counters}

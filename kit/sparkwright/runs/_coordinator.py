@@ -10,6 +10,10 @@ No sockets, threads or clocks; `_server.py` turns messages into events and actio
 
 Every member reports exactly once a generation: when its ring breaks, when it ends, when it has
 to wait for an absent worker, or when it is told to regroup.
+
+With a judge, a ring stands still at the end of an evaluated epoch: its first member tells the score
+and waits for the verdict, the others wait for that member. If the verdict is to stop, all report
+that they have stopped. If somebody is lost before, the next group asks again.
 """
 
 from collections.abc import Iterable
@@ -18,10 +22,12 @@ from typing import Literal
 
 from ._decisions import (
     Action,
+    BestReceived,
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
     EndRun,
+    EpochScored,
     Event,
     ForgetHistory,
     KeepCheckpoint,
@@ -37,6 +43,8 @@ from ._decisions import (
     WorkerReported,
     WorkReported,
 )
+from ._early_stopping import Judge
+from ._judging import judged
 from ._protocol import Failure, Group, Progress
 from ._roll import Roll
 
@@ -75,6 +83,7 @@ class Coordinator:
         workers: int,
         slots: int | None = None,
         start: Progress | None = None,
+        judge: Judge | None = None,
         rendezvous_timeout_s: float = 120.0,
         queue_timeout_s: float = 600.0,
         replacement_grace_s: float = 2.0,
@@ -87,6 +96,7 @@ class Coordinator:
             workers: how many are to come.
             slots: task slots that Spark is known to have, for messages.
             start: where to begin; default None: at the beginning.
+            judge: of early stopping; default None: the run goes on to its last epoch.
             rendezvous_timeout_s: see `MeshConfig`; likewise the next three.
             queue_timeout_s: likewise.
             replacement_grace_s: likewise.
@@ -105,6 +115,7 @@ class Coordinator:
             replacement_timeout_s=replacement_timeout_s,
             now_s=now_s,
         )
+        self._judge = judge
         self._grace_s = replacement_grace_s
         self._members: dict[int, _Member] = {}  # by connection
         self._start = self.progress
@@ -146,6 +157,8 @@ class Coordinator:
             case CheckpointReceived(progress=progress):
                 self._start = progress
                 return [KeepCheckpoint(progress=progress)]
+            case EpochScored() | BestReceived():
+                return judged(self._judge, event)
             case TimerFired():
                 return self._tick(now_s)
             case WorkReported():

@@ -1,7 +1,9 @@
 """What can happen to a run, and what its coordinator can decide; pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ._early_stopping import Verdict
 from ._protocol import Ending, Failure, Group, Progress
 from ._work import Span
 
@@ -52,6 +54,24 @@ class CheckpointReceived:
     """A state from which training could begin again has arrived."""
 
     progress: Progress
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EpochScored:
+    """The workers have evaluated the network after `epoch`, and `connection` tells it for all."""
+
+    connection: int
+    epoch: int
+    loss: float
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BestReceived:
+    """The state after `epoch`, the best so far, has arrived from `connection`."""
+
+    connection: int
+    epoch: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,6 +169,24 @@ class KeepCheckpoint:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SendVerdict:
+    """Tell `connection` the verdict on an epoch; `keep`: its state is wanted first."""
+
+    connection: int
+    verdict: Verdict
+    ends: bool
+    keep: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeepBest:
+    """The state that has arrived is the best so far; keep it, then tell `connection` so."""
+
+    connection: int
+    epoch: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ForgetHistory:
     """All workers were lost: training begins anew, or from the last checkpoint."""
 
@@ -170,6 +208,8 @@ Event = (
     | ConnectionLost
     | ResultReceived
     | CheckpointReceived
+    | EpochScored
+    | BestReceived
     | StopRequested
     | TimerFired
 )
@@ -182,6 +222,8 @@ Action = (
     | RequestResult
     | Dismiss
     | KeepCheckpoint
+    | SendVerdict
+    | KeepBest
     | ForgetHistory
     | EndRun
 )

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ._early_stopping import EarlyStoppingResult, StopReason
+
 RunState = Literal["queued", "starting", "training", "stopping", "done", "stopped", "failed"]
 WorkerState = Literal["waiting", "starting", "training", "validating", "lost", "done"]
 
@@ -79,6 +81,7 @@ class RunStatus:
         workers: one entry a worker.
         validation: the validation points so far.
         error: what went wrong, with the worker's traceback; None if nothing did.
+        early_stopping: what early stopping has found so far; None without it.
     """
 
     state: RunState = "queued"
@@ -94,6 +97,7 @@ class RunStatus:
     workers: tuple[WorkerStatus, ...] = ()
     validation: tuple[ValidationPoint, ...] = ()
     error: str | None = None
+    early_stopping: EarlyStoppingResult | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,6 +113,16 @@ class Validated:
     """The validation loss after an epoch."""
 
     point: ValidationPoint
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EarlyStoppingJudged:
+    """Early stopping has judged `epoch`, from 1; `verdict`: why the run ends; None: it goes on."""
+
+    epoch: int
+    score: float
+    is_best: bool
+    verdict: StopReason | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,4 +150,4 @@ class WorkerJoined:
     attempt: int
 
 
-RunEvent = RowsLogged | Validated | StateChanged | WorkerLost | WorkerJoined
+RunEvent = RowsLogged | Validated | EarlyStoppingJudged | StateChanged | WorkerLost | WorkerJoined

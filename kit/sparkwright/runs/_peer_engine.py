@@ -29,7 +29,9 @@ from sparkwright.networks import ModelDefinition, pack_arrays
 from ._checkpoint import Checkpoint, CheckpointWriter, check_resumable
 from ._coordinator import Coordinator
 from ._decisions import EndRun, WorkerRegistered
+from ._early_stopping import Verdict
 from ._engine import Outcome, StartState
+from ._judged_run import JudgedRun, failure_of_rules
 from ._protocol import Failure, Progress
 from ._record import RunRecord
 from ._server import CoordinatorServer
@@ -97,6 +99,7 @@ class PeerEngine:
         start: StartState,
         epochs: int,
         resume: Checkpoint | None = None,
+        judged: JudgedRun | None = None,
     ) -> None:
         """Prepare; nothing starts before `run`.
 
@@ -108,10 +111,11 @@ class PeerEngine:
             start: its state.
             epochs: passes over the data.
             resume: where to go on from; default None: from `start`.
+            judged: early stopping; default None: without.
         """
         self._run, self._launcher, self._master = run, launcher, master
         self._definition, self._start, self._epochs = definition, start, epochs
-        self._resume = resume
+        self._resume, self._judged = resume, judged
         self._rows: tuple[int, ...] = ()
         self._writer: CheckpointWriter | None = None
         self._ended = threading.Event()
@@ -131,6 +135,9 @@ class PeerEngine:
         try:
             # Read now: the user may look at, or change, the model while the run goes on.
             self._beginning = self._beginning_of_run()
+            if self._judged is not None:
+                vector, extras, *_ = self._beginning[1]
+                self._judged.begin(record, vector, extras)
             if self._master.checkpoint is not None:
                 plan = self._master.checkpoint
                 self._writer = CheckpointWriter(plan.url, keep=plan.keep)
@@ -144,6 +151,8 @@ class PeerEngine:
                     came=self._worker_came,
                     ended=self._run_ended,
                     checkpoint=self._keep_checkpoint,
+                    judged=self._judged,
+                    wind_up=self._wind_up,
                 ),
                 secret=secret,
                 host=launcher.bind_host,
@@ -201,6 +210,7 @@ class PeerEngine:
             "workers": launcher.workers,
             "slots": launcher.slots,
             "start": first if self._resume is None else self._resume.progress,
+            "judge": None if self._judged is None else self._judged.judge,
             "rendezvous_timeout_s": mesh.rendezvous_timeout_s,
             "queue_timeout_s": mesh.queue_timeout_s,
             "replacement_grace_s": mesh.replacement_grace_s,
@@ -253,14 +263,23 @@ class PeerEngine:
                 validation=tuple(point.to_dict() for point in status.validation),
                 written=datetime.now(UTC).isoformat(timespec="seconds"),
                 versions={"sparkwright": __version__},
+                **({} if self._judged is None else self._judged.checkpoint_fields()),
             )
         )
+
+    def _wind_up(self) -> None:
+        """Early stopping ends the run: with the next averaging, or because it cannot be meant."""
+        assert self._server is not None
+        if self._judged is not None and self._judged.problem is not None:
+            self._server.fail(failure_of_rules(self._judged))
+        else:
+            self._server.stop()
 
     def _template(self, secret: bytes, port: int) -> Any:
         from sparkwright.workers._requests import TrainRequest
 
         mesh = self._master.mesh
-        settings = settings_of(self._master, epochs=self._epochs)
+        settings = settings_of(self._master, epochs=self._epochs, judged=self._judged)
         return TrainRequest(
             definition=self._definition,
             xla=self._master.xla,
@@ -318,9 +337,10 @@ class PeerEngine:
                 worker=-1, host="", reason="all tasks ended before the run did."
             )
         stopped = self._stop_asked.is_set() and (end is None or end.stopped)
-        return Outcome(
+        outcome = Outcome(
             vector=vector, counters=counters, progress=progress, stopped=stopped, error=error
         )
+        return outcome if self._judged is None else self._judged.settle(outcome)
 
     def _run_ended(self, end: EndRun) -> None:
         self._end = end
@@ -334,6 +354,8 @@ class PeerEngine:
         rows = {w.worker: w.rows for w in self._record.status().workers if w.host}
         if not self._planned and len(rows) == self._launcher.workers:
             self._plan(tuple(rows[worker] for worker in range(self._launcher.workers)))
+        if self._judged is not None and len(rows) == self._launcher.workers:
+            self._judged.training_begins()
 
 
 class _Sink:
@@ -346,9 +368,12 @@ class _Sink:
         came: Callable[[WorkerRegistered], None],
         ended: Callable[[EndRun], None],
         checkpoint: Callable[[Message, Progress], None],
+        judged: JudgedRun | None,
+        wind_up: Callable[[], None],
     ) -> None:
         self._record, self._came, self._ended = record, came, ended
         self._checkpoint = checkpoint
+        self._judged, self._wind_up = judged, wind_up
 
     def worker_joined(self, event: WorkerRegistered) -> None:
         self._came(event)
@@ -367,6 +392,8 @@ class _Sink:
                 for place, name in enumerate(fields["columns"])
             }
             self._record.rows_trained(worker, fields["blocks"], losses, examples, further)
+            if count:
+                self._listen(losses.tolist(), fields["blocks"][-1]["metrics"])
         elif message.kind == "debug":
             _log.info("worker %d, minibatch %d: %s", worker, fields["step"], fields["line"])
         elif message.kind == "validated":
@@ -375,6 +402,23 @@ class _Sink:
             )
         else:
             self._record.worker_alive(worker)
+            self._listen()
+
+    def _listen(self, losses: Any = (), metrics: Any = None) -> None:
+        judged = self._judged
+        if judged is None or judged.problem is not None:
+            return
+        reason = judged.heard(losses, metrics)
+        if reason is not None or judged.problem is not None:
+            self._wind_up()
+
+    def epoch_judged(self, verdict: Verdict) -> None:
+        if self._judged is not None:
+            self._judged.judged(verdict)
+
+    def best_arrived(self, message: Message, epoch: int) -> None:
+        if self._judged is not None:
+            self._judged.keep(message, epoch)
 
     def history_forgotten(self) -> None:
         self._record.history_forgotten()
@@ -394,7 +438,7 @@ def saves_updater(master: TrainingMaster) -> bool:
     return not isinstance(master, ParameterAveragingTrainingMaster) or master.save_updater
 
 
-def settings_of(master: TrainingMaster, *, epochs: int) -> Any:
+def settings_of(master: TrainingMaster, *, epochs: int, judged: JudgedRun | None = None) -> Any:
     """A template of the workers' settings, to be completed with worker and attempt."""
     from sparkwright.workers._settings import AveragingSettings, SharingSettings
 
@@ -414,6 +458,11 @@ def settings_of(master: TrainingMaster, *, epochs: int) -> Any:
         "checkpoint": master.checkpoint,
         "hooks": master.hooks,
     }
+    if judged is not None:
+        common |= {
+            "evaluate_every": judged.judge.rules.evaluate_every,
+            "judged": judged.judge.validates,
+        }
     if isinstance(master, SharedTrainingMaster):
         return SharingSettings(
             **common,

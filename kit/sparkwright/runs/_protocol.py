@@ -23,6 +23,7 @@ class Progress:
         examples: the examples in them.
         iterations: the optimizer's iterations, the most of any worker.
         validated: epochs after which the validation loss has been computed.
+        judged: with early stopping by averaging: epochs after which it was decided to go on.
     """
 
     epoch: int = 0
@@ -34,11 +35,12 @@ class Progress:
     examples: tuple[int, ...] = ()
     iterations: int = 0
     validated: int = 0
+    judged: int = 0
 
     @property
-    def order(self) -> tuple[int, int, int]:
+    def order(self) -> tuple[int, int, int, int]:
         """Compares two progresses: more is later."""
-        return self.averagings, self.epoch, self.validated
+        return self.averagings, self.epoch, self.validated, self.judged
 
     def with_epoch_opened(self, totals: Sequence[int]) -> Self:
         """With the current epoch's minibatches, `totals[w]` of each worker, to be done."""

@@ -13,7 +13,9 @@ import numpy as np
 
 from sparkwright.masters import TrainingPlan
 
+from ._early_stopping import EarlyStoppingResult, Verdict
 from ._events import (
+    EarlyStoppingJudged,
     RowsLogged,
     RunEvent,
     RunState,
@@ -233,8 +235,28 @@ class RunRecord:
         with self._lock:
             step = max(w.steps for w in self._status.workers)
             point = ValidationPoint(epoch=epoch, step=step, loss=loss, metrics=metrics)
-            self._status = replace(self._status, validation=(*self._status.validation, point))
+            # If a worker was lost meanwhile, the others have done it again.
+            before = tuple(p for p in self._status.validation if p.epoch < epoch)
+            self._status = replace(self._status, validation=(*before, point))
         self._events.put(Validated(point=point))
+
+    def early_stopping_found(
+        self, result: EarlyStoppingResult, verdict: Verdict | None = None
+    ) -> None:
+        """What early stopping has found so far; `verdict` is its latest, if it has given one."""
+        with self._lock:
+            known = self._status.early_stopping
+            is_new = verdict is not None and (known is None or verdict.epoch not in known.scores)
+            self._status = replace(self._status, early_stopping=result)
+        if verdict is not None and is_new:
+            self._events.put(
+                EarlyStoppingJudged(
+                    epoch=verdict.epoch,
+                    score=verdict.score,
+                    is_best=verdict.is_best,
+                    verdict=verdict.stop,
+                )
+            )
 
     def progress_settled(self, progress: Progress, *, exact: bool = True) -> None:
         """Make the log agree, worker by worker, with what counts.

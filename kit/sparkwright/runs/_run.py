@@ -10,6 +10,7 @@ from typing import Any
 
 from sparkwright.errors import RunInterrupted, RunTimeoutError, WorkerError
 
+from ._early_stopping import EarlyStoppingResult
 from ._engine import Engine, Outcome
 from ._events import RunEvent, RunStatus
 from ._history import History
@@ -59,10 +60,11 @@ class TrainingRun:
 
     def __repr__(self) -> str:
         status = self.status
+        found = "" if status.early_stopping is None else f", {status.early_stopping}"
         return (
             f"<TrainingRun {self.id}: {self.title}, {status.state}, epoch {status.epoch}/"
             f"{status.epochs}, {len(self.log)} minibatches, "
-            f"{status.examples_per_s:,.0f} examples/s>"
+            f"{status.examples_per_s:,.0f} examples/s{found}>"
         )
 
     # -- look -------------------------------------------------------------------------------
@@ -94,6 +96,14 @@ class TrainingRun:
 
         columns: Any = ["worker", "epoch", "round", "phase", "start_s", "seconds"]
         return pd.DataFrame(list(self._record.stats), columns=columns)
+
+    @property
+    def early_stopping(self) -> EarlyStoppingResult | None:
+        """What early stopping has found: scores, the best epoch, why the run ended.
+
+        None without `early_stopping`; final once the run is over.
+        """
+        return self.status.early_stopping
 
     @property
     def finished(self) -> bool:
@@ -195,7 +205,7 @@ class TrainingRun:
         status = self.status
         return (
             f"run {self.id} was interrupted in epoch {status.epoch} of {status.epochs} after "
-            f"{status.averagings} averagings; the model holds the last average."
+            f"{status.averagings} averagings; the model holds {_held(status.early_stopping)}."
         )
 
     def _finish(self) -> Any:
@@ -224,9 +234,10 @@ class TrainingRun:
         if outcome.error is not None:
             record.state_changed("failed", _sentence(outcome.error), error=_details(outcome.error))
         elif outcome.stopped:
-            record.state_changed("stopped", "stopped; the model holds the last average")
+            held = _held(self.early_stopping)
+            record.state_changed("stopped", f"stopped; the model holds {held}")
         else:
-            record.state_changed("done", "done")
+            record.state_changed("done", _done(self.early_stopping))
         record.close()
         with self._lock:
             self._over.set()
@@ -241,6 +252,20 @@ class TrainingRun:
         from ._display import show
 
         show(self)
+
+
+def _held(found: EarlyStoppingResult | None) -> str:
+    """Which state the model holds."""
+    if found is None or found.model != "best":
+        return "the last average"
+    return f"the best state, that of epoch {found.best_epoch}"
+
+
+def _done(found: EarlyStoppingResult | None) -> str:
+    """What is said of a run that nobody stopped."""
+    if found is None or found.reason is None:
+        return "done"
+    return f"{found.reason.sentence}; the model holds {_held(found)}"
 
 
 def _sentence(error: BaseException) -> str:

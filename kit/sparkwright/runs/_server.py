@@ -14,12 +14,15 @@ from sparkwright.mesh._framing import Message
 
 from ._decisions import (
     Action,
+    BestReceived,
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
     EndRun,
+    EpochScored,
     Event,
     ForgetHistory,
+    KeepBest,
     KeepCheckpoint,
     RequestResult,
     ResultReceived,
@@ -28,6 +31,7 @@ from ._decisions import (
     SendPiece,
     SendRegroup,
     SendStop,
+    SendVerdict,
     StopRequested,
     TimerFired,
     WorkerFailed,
@@ -35,6 +39,7 @@ from ._decisions import (
     WorkerReported,
     WorkReported,
 )
+from ._early_stopping import Verdict
 from ._protocol import Failure, Progress
 from ._work import Span
 
@@ -71,6 +76,14 @@ class RunSink(Protocol):
 
     def checkpoint_arrived(self, message: Message, progress: Progress) -> None:
         """A state from which training could go on, and where it is."""
+        ...
+
+    def epoch_judged(self, verdict: Verdict) -> None:
+        """The judge has given, or repeated, a verdict."""
+        ...
+
+    def best_arrived(self, message: Message, epoch: int) -> None:
+        """The state after `epoch`, the best so far."""
         ...
 
     def run_ended(self, end: EndRun) -> None:
@@ -152,6 +165,7 @@ class CoordinatorServer:
         self._closed = threading.Event()
         self._have_result = threading.Event()
         self._checkpoint: Message | None = None
+        self._best: Message | None = None
         self._ended = False
         self._name = name
         self._listener = Listener(
@@ -164,6 +178,10 @@ class CoordinatorServer:
     def stop(self) -> None:
         """End the run with the next averaging."""
         self._handle(StopRequested())
+
+    def fail(self, failure: Failure) -> None:
+        """End the run because of something that the driver has found."""
+        self._handle(WorkerFailed(failure=failure))
 
     def snapshot(self, timeout_s: float) -> None:
         """Ask the workers for the last average, even in mid-step; wait until `result` is there."""
@@ -307,6 +325,10 @@ class CoordinatorServer:
                 self._checkpoint = message
                 progress = Progress.from_dict(fields["progress"])
                 self._handle(CheckpointReceived(progress=progress))
+        elif message.kind == "best":
+            with self._lock:
+                self._best = message
+                self._handle(BestReceived(connection=number, epoch=int(fields["epoch"])))
         elif message.kind == "result":
             self.result = message
             self._have_result.set()
@@ -315,6 +337,15 @@ class CoordinatorServer:
             with self._lock:
                 if self._coordinator.phase not in ("delivering", "over"):  # all has been counted
                     self._sink.worker_heard(peer.registered.worker, message)
+                    if message.kind == "validated":
+                        self._handle(
+                            EpochScored(
+                                connection=number,
+                                epoch=int(fields["epoch"]),
+                                loss=float(fields["loss"]),
+                                metrics=fields["metrics"],
+                            )
+                        )
 
     def _send_start(self, connection: Connection) -> None:
         fields, payload = self._start()
@@ -360,6 +391,15 @@ class CoordinatorServer:
                 if self._checkpoint is not None:
                     self._sink.checkpoint_arrived(self._checkpoint, progress)
                     self._checkpoint = None
+            case SendVerdict(connection=number, verdict=verdict, ends=ends, keep=keep):
+                self._sink.epoch_judged(verdict)
+                fields = {"epoch": verdict.epoch, "ends": ends, "keep": keep}
+                self._send(number, "verdict", fields)
+            case KeepBest(connection=number, epoch=epoch):
+                if self._best is not None:
+                    self._sink.best_arrived(self._best, epoch)
+                    self._best = None
+                self._send(number, "kept", {"epoch": epoch})
             case ForgetHistory():
                 if self._coordinator.progress.averagings:
                     self._sink.progress_settled(self._coordinator.progress, exact=True)

@@ -10,7 +10,8 @@ Work is handed out piece by piece, so that a slow worker only has less of it. Wh
 the others go on; its pieces wait until its data is back, also beyond the end of the epoch: they are
 owed. A newcomer takes its state from one of the others and asks for work. Workers stop for one
 another only at meetings, where they average what is not shared by updates. After a stop, a failure
-or a time-out there is one last meeting, so that what was learnt is kept.
+or a time-out there is one last meeting, so that what was learnt is kept. With a judge, the meeting
+at the end of an evaluated epoch lasts until its verdict is there.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +21,12 @@ from typing import Literal, Protocol
 from ._coordinator import MAX_FRUITLESS_GROUPS
 from ._decisions import (
     Action,
+    BestReceived,
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
     EndRun,
+    EpochScored,
     Event,
     ForgetHistory,
     KeepCheckpoint,
@@ -40,6 +43,8 @@ from ._decisions import (
     WorkerReported,
     WorkReported,
 )
+from ._early_stopping import Judge
+from ._judging import judged
 from ._ledger import Ledger
 from ._protocol import Failure, Group, Progress
 from ._roll import Roll
@@ -97,6 +102,7 @@ class SharingCoordinator:
         slots: int | None = None,
         start: Progress | None = None,
         checkpoints: CheckpointSchedule | None = None,
+        judge: Judge | None = None,
         rendezvous_timeout_s: float = 120.0,
         queue_timeout_s: float = 600.0,
         replacement_grace_s: float = 2.0,
@@ -113,6 +119,7 @@ class SharingCoordinator:
             slots: task slots that Spark is known to have, for messages.
             start: where to begin; default None: at the beginning.
             checkpoints: when the workers meet for a checkpoint; default None: never.
+            judge: of early stopping; default None: the run goes on to its last epoch.
             rendezvous_timeout_s: see `MeshConfig`; likewise the next three.
             queue_timeout_s: likewise.
             replacement_grace_s: likewise.
@@ -137,6 +144,7 @@ class SharingCoordinator:
             now_s=now_s,
         )
         self._now_s = now_s
+        self._judge = judge
         self._grace_s = replacement_grace_s
         self._members: dict[int, _Member] = {}  # by connection
         self._grouped = 0  # the generation of the last group
@@ -191,6 +199,8 @@ class SharingCoordinator:
                 current = progress.averagings == self.progress.averagings
                 self._checkpoint_here |= self.phase == "meeting" and current
                 return []
+            case EpochScored() | BestReceived():
+                return judged(self._judge, event)
             case StopRequested():
                 self._stopping = True
                 return self._wind_up()
@@ -382,7 +392,9 @@ class SharingCoordinator:
         self.generation += 1
         group = self._group(self._ready, source=0)
         goes_on = not self._is_winding_up
-        validate = self.progress.validated < self.progress.epoch and any(group.validation_rows)
+        validate = self._is_validation_due and any(
+            group.validation_rows[seat.worker] for seat in group.seats
+        )
         actions: list[Action] = []
         for member in self._ready:
             member.ring, member.in_ring, member.met = self.generation, True, False
@@ -410,7 +422,7 @@ class SharingCoordinator:
             self._ledger.keep()
             self._checkpoint_s = self._now_s
             actions.append(KeepCheckpoint(progress=self.progress))
-        if self._is_winding_up or self._ledger.is_complete:
+        if self._is_winding_up or self._ledger.is_complete or self._is_stopped_early:
             return actions + self._deliver()
         for member in ready:
             member.asked = True
@@ -474,6 +486,21 @@ class SharingCoordinator:
     @property
     def _is_winding_up(self) -> bool:
         return self._stopping or self._failure is not None or bool(self._timed_out)
+
+    @property
+    def _is_validation_due(self) -> bool:
+        progress, judge = self.progress, self._judge
+        if judge is None:
+            return progress.validated < progress.epoch
+        # Not in mid-epoch: the score is that of the state which is kept.
+        at_its_end = progress.opened == progress.epoch and judge.is_due(progress.epoch)
+        return at_its_end and (progress.validated < progress.epoch or judge.needs(progress.epoch))
+
+    @property
+    def _is_stopped_early(self) -> bool:
+        progress, judge = self.progress, self._judge
+        at_its_end = progress.opened == progress.epoch
+        return judge is not None and at_its_end and judge.stops_after(progress.epoch)
 
     @property
     def _is_checkpoint_due(self) -> bool:

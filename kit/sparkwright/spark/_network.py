@@ -1,6 +1,7 @@
 """SparkNetwork: a Keras model together with a Spark cluster and a way to train on it."""
 
 import contextlib
+import copy
 import itertools
 import os
 import platform
@@ -23,13 +24,13 @@ from sparkwright.data._minibatches._loaders import Loader
 from sparkwright.data._pieces import OnError
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import Evaluation
-from sparkwright.masters import MeshConfig, TrainingMaster
+from sparkwright.masters import EarlyStopping, MeshConfig, TrainingMaster
 from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.runs import TrainingRun
 from sparkwright.runs._begin import RunBeginning
 from sparkwright.runs._engine import Engine
 from sparkwright.runs._model_server import ModelServer
-from sparkwright.runs._peer_engine import error_of
+from sparkwright.runs._peer_engine import error_of, saves_updater
 from sparkwright.runs._protocol import Failure
 from sparkwright.storage import load_model, save_model
 from sparkwright.storage._models import read_notes
@@ -120,8 +121,9 @@ class SparkNetwork:
         self,
         data: Any,
         *,
-        epochs: int = 1,
+        epochs: int | None = None,
         validation: Any | None = None,
+        early_stopping: EarlyStopping | None = None,
         resume: str | None = None,
         display: bool | None = None,
     ) -> Any:
@@ -130,8 +132,10 @@ class SparkNetwork:
         Args:
             data: a DistributedDataSet, an RDD of DataSets or (features, label) pairs, a DataFrame
                 with columns `features` and `label`, a DataSet.
-            epochs: passes over the data; default 1.
+            epochs: passes over the data; default None: 1, or those of `early_stopping`.
             validation: data for the loss after each epoch; default None.
+            early_stopping: when to end earlier, and which state to keep; default None. See
+                `EarlyStopping`; `run.early_stopping` says what it found.
             resume: URL of a checkpoint, or of a folder of them (then the newest counts), to go on
                 from: with the same network, data and workers. `epochs` counts from the very
                 beginning. Default None: begin with the model as it is.
@@ -142,30 +146,46 @@ class SparkNetwork:
             SlotsError, DataError, WorkerError, NetworkError, RunTimeoutError: what went wrong.
         """
         return self.start(
-            data, epochs=epochs, validation=validation, resume=resume, display=display
+            data,
+            epochs=epochs,
+            validation=validation,
+            early_stopping=early_stopping,
+            resume=resume,
+            display=display,
         ).wait()
 
     def start(
         self,
         data: Any,
         *,
-        epochs: int = 1,
+        epochs: int | None = None,
         validation: Any | None = None,
+        early_stopping: EarlyStopping | None = None,
         resume: str | None = None,
         display: bool | None = None,
     ) -> TrainingRun:
         """Begin to train and return at once; see `fit` for the arguments.
 
         Raises:
-            ConfigurationError: without a master, or while another run of this network goes on.
+            ConfigurationError: without a master, while another run of this network goes on, or if
+                an option cannot be meant.
             SlotsError: if there are fewer task slots than workers.
         """
+
+        def save(model: Any, url: str) -> None:
+            network = copy.copy(self)
+            network.model = model
+            network.save(url, save_updater=saves_updater(master))
+
         beginning = RunBeginning(
             f"run-{next(_numbers)}",
             model=self.model,
             master=self._require_master(),
             epochs=epochs,
             resume=resume,
+            early_stopping=early_stopping,
+            validates=validation is not None,
+            save=save,
         )
         master = beginning.master
         in_rounds = getattr(master, "communication", "ring") == "spark"
@@ -195,7 +215,8 @@ class SparkNetwork:
                 master=master,
                 definition=beginning.definition,
                 start=beginning.start,
-                epochs=epochs,
+                epochs=beginning.epochs,
+                judged=beginning.judged,
             )
             if in_rounds
             else beginning.peer_engine(launcher)
@@ -215,8 +236,9 @@ class SparkNetwork:
         *,
         loader: Loader | None = None,
         on_error: OnError = "raise",
-        epochs: int = 1,
+        epochs: int | None = None,
         validation: Any | None = None,
+        early_stopping: EarlyStopping | None = None,
         resume: str | None = None,
         display: bool | None = None,
     ) -> Any:
@@ -230,8 +252,9 @@ class SparkNetwork:
                 `on_error`: an export, a folder, a pattern, a list or RDD of URLs, a text file.
             loader: file -> DataSet; default None: files that `export` wrote.
             on_error: "raise" (default) or "skip" files that cannot be used.
-            epochs: passes over the data; default 1.
+            epochs: as for `fit`.
             validation: as `where`, with the same loader; or a DistributedDataSet or DataSet.
+            early_stopping: as for `fit`.
             resume: as for `fit`.
             display: as for `fit`.
 
@@ -244,6 +267,7 @@ class SparkNetwork:
             self._minibatches(where, loader, on_error),
             epochs=epochs,
             validation=validation,
+            early_stopping=early_stopping,
             resume=resume,
             display=display,
         )

@@ -10,6 +10,7 @@ from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
 from sparkwright.masters._plan import minibatch_count
 from sparkwright.networks import ModelDefinition, pack_arrays
 from sparkwright.runs._engine import Outcome, StartState
+from sparkwright.runs._judged_run import JudgedRun
 from sparkwright.runs._peer_engine import error_of, settings_of
 from sparkwright.runs._protocol import Failure, Progress
 from sparkwright.runs._record import RunRecord
@@ -44,12 +45,15 @@ class SparkRoundsEngine:
         definition: ModelDefinition,
         start: StartState,
         epochs: int,
+        judged: JudgedRun | None = None,
     ) -> None:
-        """Prepare; nothing starts before `run`."""
+        """Prepare; nothing starts before `run`. There are no scores for `judged` here."""
         self._spark, self._run, self._launcher = spark, run, launcher
         assert isinstance(master, ParameterAveragingTrainingMaster)  # the only one that can
         self._master, self._definition = master, definition
         self._start, self._epochs = start, epochs
+        self._judged = judged
+        self._ending = False  # early
         self._stopping = threading.Event()
         self._job: SparkJob | None = None
 
@@ -81,14 +85,17 @@ class SparkRoundsEngine:
                 record.worker_joined(worker, host="", rows=count, attempt=0)
             totals = [minibatch_count(count, master.batch_size_per_worker) for count in rows]
             extras = pack_arrays(self._start.extras())
-            while progress.epoch < self._epochs and not self._stopping.is_set():
+            if self._judged is not None:
+                self._judged.begin(record, vector, extras)
+                self._judged.training_begins()
+            while progress.epoch < self._epochs and not self._is_over:
                 progress = progress.with_epoch_opened(totals)
                 while progress.todo:
                     vector, progress, found = self._round(
                         record, elements, vector, extras, progress
                     )
                     counters = found or counters
-                    if self._stopping.is_set():
+                    if self._is_over:
                         break
                 else:
                     progress = progress.after_epoch()
@@ -98,13 +105,14 @@ class SparkRoundsEngine:
             if elements is not None and master.storage_level is not None:
                 elements.unpersist()
             launcher.clean_up()
-        return Outcome(
+        outcome = Outcome(
             vector=vector,
             counters=counters,
             progress=progress,
             stopped=self._stopping.is_set(),
             error=error,
         )
+        return outcome if self._judged is None else self._judged.settle(outcome)
 
     def stop(self) -> None:
         """End with the current averaging."""
@@ -117,6 +125,10 @@ class SparkRoundsEngine:
             self._job.cancel()
 
     # -- private ----------------------------------------------------------------------------
+
+    @property
+    def _is_over(self) -> bool:
+        return self._ending or self._stopping.is_set()
 
     def _round(
         self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
@@ -178,6 +190,8 @@ class SparkRoundsEngine:
             losses = np.array(fields["losses"], np.float32)
             examples = np.array(fields["examples"], np.int32)
             record.rows_trained(fields["worker"], [block], losses, examples)
+            if self._judged is not None and self._judged.heard(fields["losses"]) is not None:
+                self._ending = True
         return vector, progress, total.counters
 
 

@@ -91,6 +91,10 @@ class AveragingWorker:
         member, epochs = self._member, self._settings.epochs
         totals = [minibatch_count(rows, self._settings.batch_size) for rows in group.rows]
         while True:
+            if self._is_to_evaluate(group):
+                member.validate(ring)
+                if self._settings.judged and member.await_verdict(ring):
+                    return "stopped"
             progress = member.progress
             if progress.epoch < epochs:
                 if progress.opened <= progress.epoch:
@@ -103,8 +107,15 @@ class AveragingWorker:
                 # What is left is an absent worker's.
                 return "waiting" if member.progress.todo else "finished"
             member.progress = member.progress.after_epoch()
-            if sum(group.validation_rows) and member.progress.validated < member.progress.epoch:
-                member.validate(ring)
+
+    def _is_to_evaluate(self, group: Group) -> bool:
+        """Whether this is the end of an epoch that is evaluated, and has not been."""
+        settings, progress = self._settings, self._member.progress
+        if not progress.epoch or progress.opened > progress.epoch:
+            return False
+        due = progress.epoch % settings.evaluate_every == 0 or progress.epoch == settings.epochs
+        done = progress.judged if settings.judged else progress.validated
+        return due and done < progress.epoch and self._member.has_validation(group)
 
     def _shares(self, group: Group) -> dict[int, Span]:
         """Who does what in the next round; every worker comes to the same."""

@@ -22,8 +22,9 @@ class Dismissed(Exception):
 class ControlLine:
     """Messages to and from the coordinator, on behalf of the training thread.
 
-    A reader thread takes what comes: groups and the like wait for `next_order`; "stop" and
-    "regroup" act at once, by setting `stopping` and by breaking the ring that they mean.
+    A reader thread takes what comes: groups and the like wait for `next_order`, answers about an
+    epoch for `answer`; "stop" and "regroup" act at once, by setting `stopping` and by breaking the
+    ring that they mean.
     """
 
     def __init__(self, address: Address, *, secret: bytes, timeout_s: float, name: str) -> None:
@@ -35,6 +36,7 @@ class ControlLine:
         self.stopping = threading.Event()
         self.gone = threading.Event()
         self._orders: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._ring: Ring | None = None
         self._abandon: Callable[[int], None] | None = None
         self._snapshot: Callable[[], None] | None = None
@@ -88,6 +90,29 @@ class ControlLine:
             raise Dismissed(message.fields.get("reason", ""))
         return message
 
+    def answer(self, kind: str, *, epoch: int, timeout_s: float) -> Message | None:
+        """The driver's answer about `epoch`; None if it does not come within `timeout_s`.
+
+        Args:
+            kind: "verdict" or "kept". Answers about something else are late, and dropped.
+            epoch: from 1.
+            timeout_s: how long to wait.
+
+        Raises:
+            Dismissed: at the end of the run, or when the coordinator is gone.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self.check()
+            try:
+                message = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                return None
+            if message.kind == "dismiss":
+                raise Dismissed(message.fields.get("reason", ""))
+            if message.kind == kind and int(message.fields["epoch"]) == epoch:
+                return message
+
     def check(self) -> None:
         """Go on only if somebody still wants this.
 
@@ -132,9 +157,12 @@ class ControlLine:
                         self._snapshot()
                 elif message.kind == "regroup":
                     self._break_ring(int(message.fields["generation"]))
+                elif message.kind in ("verdict", "kept"):
+                    self._answers.put(message)
                 else:
                     if message.kind == "dismiss":
                         self._break_ring(_EVERY_GENERATION)
+                        self._answers.put(message)
                     self._orders.put(message)
         except (NetworkError, OSError, Dismissed):
             pass
@@ -153,7 +181,9 @@ class ControlLine:
         self.gone.set()
         self._connection.close()
         self._break_ring(_EVERY_GENERATION)
-        self._orders.put(Message(kind="dismiss", fields={"reason": "the driver is gone"}))
+        gone = Message(kind="dismiss", fields={"reason": "the driver is gone"})
+        self._orders.put(gone)
+        self._answers.put(gone)
 
     def _beat(self) -> None:
         while not self.gone.wait(HEARTBEAT_S):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import DataError, NetworkError
+from sparkwright.mesh._framing import Message
 from sparkwright.mesh._port import PeerPort
 from sparkwright.mesh._ring import Ring, RingPort
 from sparkwright.networks import pack_arrays, unpack_arrays
@@ -20,6 +21,9 @@ from ._rows import RowBuffer
 from ._settings import AveragingSettings, SharingSettings
 from ._shard import Shard
 from ._shard_service import ShardServer, ShardSource
+
+# What the first of a ring passes on of a verdict.
+_ENDS, _GOES_ON = b"end", b"go on"
 
 
 class RunMember:
@@ -140,7 +144,17 @@ class RunMember:
             ring.abort()
 
     def synchronise(self, ring: Ring, group: Group) -> None:
-        """Start from the same state as everybody else."""
+        """Start from the same state as everybody else.
+
+        Raises:
+            DataError: if scores are to be judged and there is nothing to compute them from.
+            NetworkError: if the ring breaks.
+        """
+        if self.settings.judged and not any(group.validation_rows):
+            raise DataError(
+                "early stopping by a score needs validation examples. Received: `validation` with "
+                "none. Give some, or only conditions on epochs, time and training loss."
+            )
         replica, source = self.replica, max(group.source, 0)
         extras = b""
         if ring.rank == source:
@@ -164,6 +178,10 @@ class RunMember:
             if changed:
                 self.average, self.work = self.work, self.average
             self.progress = progress
+
+    def has_validation(self, group: Group) -> bool:
+        """Whether any member of `group` has validation examples."""
+        return any(group.validation_rows[seat.worker] for seat in group.seats)
 
     def _fetch_start(self) -> bytes:
         """The driver's state into `average`; returns what is not averaged."""
@@ -248,6 +266,39 @@ class RunMember:
                 },
             )
 
+    def await_verdict(self, ring: Ring) -> bool:
+        """Wait, after `validate`, for what the driver says of the epoch; True: training ends.
+
+        The first of the ring asks, and sends its average if it is the best so far. The others wait
+        for that one, so all go on, or none.
+
+        Raises:
+            NetworkError: if the driver does not answer in time, or the ring breaks.
+        """
+        epoch, answer = self.progress.epoch, b""
+        if ring.rank == 0:
+            verdict = self._answer("verdict", epoch)
+            if verdict.fields["keep"]:
+                counters = self.extras()[: len(self.replica.state.counters)]
+                self._send_average("best", (pack_arrays(counters),))
+                self._answer("kept", epoch)
+            answer = _ENDS if verdict.fields["ends"] else _GOES_ON
+        ends = ring.all_gather(answer)[0] == _ENDS
+        if not ends:
+            self.progress = replace(self.progress, judged=epoch)
+        return ends
+
+    def _answer(self, kind: str, epoch: int) -> Message:
+        timeout_s = self.settings.peer_timeout_s
+        answer = self.control.answer(kind, epoch=epoch, timeout_s=timeout_s)
+        if answer is None:
+            raise NetworkError(
+                f"worker {self.settings.worker}, and all others with it, waited {timeout_s:g} s "
+                f"for the driver's verdict on epoch {epoch}. If the driver is only busy, raise "
+                "`MeshConfig(peer_timeout_s=…)`."
+            )
+        return answer
+
     # -- to the driver ----------------------------------------------------------------------
 
     def send_checkpoint(self, ring: Ring, group: Group) -> None:
@@ -292,6 +343,7 @@ class RunMember:
         self.control.send(
             kind,
             {
+                "epoch": self.progress.epoch,
                 "size": int(vector.size),
                 "dtype": vector.dtype.str,
                 "progress": self.progress.to_dict(),

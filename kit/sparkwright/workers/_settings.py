@@ -12,6 +12,9 @@ class WorkerSettings:
         worker: its number.
         attempt: how often Spark has started it, from 0.
         checkpoint: says when a checkpoint is due, or None.
+        evaluate_every: epochs from one evaluation of the validation data to the next; the last
+            epoch is evaluated in any case.
+        judged: after an evaluation, wait for the driver's verdict.
     """
 
     worker: int
@@ -25,6 +28,8 @@ class WorkerSettings:
     peer_timeout_s: float
     connect_timeout_s: float
     checkpoint: Any = None
+    evaluate_every: int = 1
+    judged: bool = False
     hooks: tuple[Any, ...] = field(default=(), repr=False)
 
 

@@ -478,6 +478,8 @@ class SharingWorker:
         try:
             ring = self._member.join(group)
             self._average(ring, group, validate=order.fields["validate"])
+            if order.fields["validate"] and self._settings.judged:
+                self._member.await_verdict(ring)  # the coordinator knows whether to go on
             if order.fields["checkpoint"]:
                 self._member.send_checkpoint(ring, group)
         except NetworkError:

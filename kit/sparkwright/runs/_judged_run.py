@@ -1,0 +1,155 @@
+"""Early stopping of one run: its judge, with a clock, what it tells, and the best state."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sparkwright.errors import ConfigurationError, NonFiniteLossError
+from sparkwright.masters import EarlyStopping
+from sparkwright.mesh._framing import Message
+from sparkwright.networks import ModelDefinition
+
+from ._checkpoint_format import Checkpoint
+from ._early_stopping import Judge, StopReason, Verdict
+from ._engine import Outcome
+from ._kept_models import KeptState, ModelKeeper, Save
+from ._protocol import Failure, Progress
+from ._record import RunRecord
+
+
+class JudgedRun:
+    """What an engine tells of a run that may stop early, and what it does with the outcome.
+
+    Attributes:
+        judge: the rules.
+        problem: what is wrong with the rules, found while training; None: nothing.
+    """
+
+    def __init__(
+        self,
+        rules: EarlyStopping,
+        *,
+        epochs: int,
+        validates: bool,
+        definition: ModelDefinition,
+        save: Save,
+        resume: Checkpoint | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            rules: the user's.
+            epochs: at most.
+            validates: whether there is validation data.
+            definition: of the network.
+            save: writes a model to a URL, atomically.
+            resume: the checkpoint that the run goes on from; default None.
+
+        Raises:
+            ConfigurationError: if the rules need validation data and there is none.
+        """
+        self.judge = Judge(rules, epochs=epochs, validates=validates)
+        self.problem: ConfigurationError | None = None
+        self._keeper = ModelKeeper(definition, save=save, url=rules.best_url)
+        self._record: RunRecord | None = None
+        if resume is not None and resume.early_stopping:
+            best = resume.best if rules.keep_best is not None else None
+            self.judge.restore(resume.early_stopping, kept_epoch=best and best.epoch)
+            if best is not None and self.judge.kept_epoch == best.epoch:
+                self._keeper.keep(best)
+
+    # -- while it goes on -------------------------------------------------------------------
+
+    def begin(self, record: RunRecord, vector: Any, extras: bytes) -> None:
+        """The run begins, from this state."""
+        self._record = record
+        self._keeper.begin(vector, extras)
+        record.early_stopping_found(self.judge.result)
+
+    def training_begins(self) -> None:
+        """All workers are there."""
+        self.judge.begin(now_s=time.monotonic())
+
+    def heard(
+        self, losses: Sequence[float] = (), metrics: Iterable[str] | None = None
+    ) -> StopReason | None:
+        """A sign of life, with what has been trained since the last: why to stop now, if at all.
+
+        Args:
+            losses: of the minibatches; default none.
+            metrics: names of the compiled metrics; default None: unknown.
+        """
+        if metrics is not None and (wrong := self.judge.missing(metrics)):
+            self.problem = ConfigurationError(wrong)
+            return None
+        reason = self.judge.within(losses, now_s=time.monotonic())
+        if reason is not None:
+            self._tell()
+        return reason
+
+    def judged(self, verdict: Verdict) -> None:
+        """The judge has spoken."""
+        self._tell(verdict)
+
+    def keep(self, message: Message, epoch: int) -> None:
+        """The best state so far has arrived."""
+        self._keeper.keep(KeptState.of(message, epoch))
+
+    def checkpoint_fields(self) -> Mapping[str, Any]:
+        """What a `Checkpoint` keeps of this."""
+        state = self.judge.to_dict(now_s=time.monotonic())
+        return {"early_stopping": state, "best": self._keeper.best}
+
+    # -- at its end -------------------------------------------------------------------------
+
+    def settle(self, outcome: Outcome) -> Outcome:
+        """What the run comes to: with the best state, if one was kept."""
+        outcome = self._explained(outcome)
+        self._keeper.close()
+        rules, best = self.judge.rules, self._keeper.best
+        last_url = None
+        if rules.save_last is not None and outcome.vector is not None:
+            last_url = self._keeper.save_now(outcome, rules.save_last)
+        if best is not None:
+            progress = replace(outcome.progress, iterations=best.iterations)
+            outcome = replace(
+                outcome, vector=best.vector, counters=best.counters, progress=progress
+            )
+        self.judge.settle(
+            epochs=_complete_epochs(outcome.progress),
+            model="last" if best is None else "best",
+            best_url=self._keeper.best_url,
+            last_url=last_url,
+        )
+        self._tell()
+        return outcome
+
+    def _explained(self, outcome: Outcome) -> Outcome:
+        """With the reason for the end; a loss that is no number is none to fail for."""
+        judge, error = self.judge, outcome.error
+        if self.problem is not None and error is not None:
+            error = self.problem
+        if isinstance(error, NonFiniteLossError) and judge.rules.stop_on_invalid:
+            judge.end(StopReason(kind="invalid", sentence=error.reason.split(". ")[0]))
+            error = None
+        elif error is not None:
+            sentence = f"the run failed ({type(error).__name__})"
+            judge.end(StopReason(kind="failure", sentence=sentence))
+        elif outcome.stopped:
+            judge.end(StopReason(kind="user", sentence="the run was stopped"))
+        return replace(outcome, error=error)
+
+    def _tell(self, verdict: Verdict | None = None) -> None:
+        if self._record is not None:
+            self._record.early_stopping_found(self.judge.result, verdict)
+
+
+def failure_of_rules(judged: JudgedRun) -> Failure:
+    """How the run is told that the rules cannot be meant."""
+    return Failure(worker=-1, host="the driver", kind="data", reason=str(judged.problem))
+
+
+def _complete_epochs(progress: Progress) -> int:
+    """Those whose last averaging counts, also if the run ended with it."""
+    return progress.epoch + int(progress.opened > progress.epoch and not progress.todo)
