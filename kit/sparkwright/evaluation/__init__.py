@@ -2,4 +2,6 @@
 
 from ._abstract import AbstractEvaluation as AbstractEvaluation
 from ._binary_counts import BinaryCounts as BinaryCounts
-from ._evaluation import Average as Average, Evaluation as Evaluation, Metric as Metric
+from ._binary_rates import Average as Average, Metric as Metric
+from ._evaluation import Evaluation as Evaluation
+from ._prediction_errors import PredictionError as PredictionError

@@ -60,6 +60,20 @@ class AbstractEvaluation(ABC):
     def examples(self) -> int:
         """Rows counted: examples, or their time steps."""
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether its size grows with the rows counted; False unless a kind says otherwise."""
+        return False
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether it remembers names of examples; False unless a kind says otherwise."""
+        return False
+
+    def headline(self) -> dict[str, float]:
+        """The few numbers that `compare` sets side by side, by name; none unless a kind has some."""
+        return {}
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values with a `"name"`; `from_dict` is the inverse."""

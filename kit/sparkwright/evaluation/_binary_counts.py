@@ -4,11 +4,16 @@ A question is "is it class k?" (one per class) or one binary output. Each rate i
 0/0, so that callers see which ones are undefined; nothing else here ever gives NaN.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from sparkwright.errors import ConfigurationError, DataError
+
+_LARGEST = 2**61  # two such totals fit int64 with room to spare
 
 Counts = NDArray[np.int64]
 Rates = NDArray[np.float64]
@@ -51,13 +56,27 @@ class BinaryCounts:
             false_negatives=self.false_negatives.sum(keepdims=True),
         )
 
+    @property
+    def positives(self) -> Counts:
+        """Rows where the answer was yes."""
+        return self.true_positives + self.false_negatives
+
+    @property
+    def negatives(self) -> Counts:
+        """Rows where the answer was no."""
+        return self.true_negatives + self.false_positives
+
+    def accuracy(self) -> Rates:
+        """(TP + TN) / all."""
+        return _ratio(self.true_positives + self.true_negatives, self.positives + self.negatives)
+
     def precision(self) -> Rates:
         """TP / (TP + FP)."""
         return _ratio(self.true_positives, self.true_positives + self.false_positives)
 
     def recall(self) -> Rates:
         """TP / (TP + FN)."""
-        return _ratio(self.true_positives, self.true_positives + self.false_negatives)
+        return _ratio(self.true_positives, self.positives)
 
     def f_beta(self, beta: float) -> Rates:
         """(1 + b²) TP / ((1 + b²) TP + b² FN + FP): undefined only where nothing is or is said.
@@ -70,11 +89,11 @@ class BinaryCounts:
 
     def false_positive_rate(self) -> Rates:
         """FP / (FP + TN)."""
-        return _ratio(self.false_positives, self.false_positives + self.true_negatives)
+        return _ratio(self.false_positives, self.negatives)
 
     def false_negative_rate(self) -> Rates:
         """FN / (FN + TP)."""
-        return _ratio(self.false_negatives, self.false_negatives + self.true_positives)
+        return _ratio(self.false_negatives, self.positives)
 
     def false_alarm_rate(self) -> Rates:
         """Mean of false positive rate and false negative rate."""
@@ -92,6 +111,63 @@ class BinaryCounts:
         scale = np.sqrt((tp + fp) * (tp + fn)) * np.sqrt((tn + fp) * (tn + fn))
         # Rounding of the root can give 1 + 2e-16.
         return np.clip(_ratio(tp * tn - fp * fn, scale), -1.0, 1.0)
+
+
+def multiclass_correlation(confusion: Counts) -> float:
+    """Gorodkin's coefficient of a (C, C) matrix, from -1 to 1; 0 where it is 0/0."""
+    # Python's integers: the difference of two large squares can be small.
+    actual, predicted = confusion.sum(axis=1).tolist(), confusion.sum(axis=0).tolist()
+    rows, hits = sum(actual), sum(np.diagonal(confusion).tolist())
+    varied = [rows**2 - sum(count**2 for count in counts) for counts in (actual, predicted)]
+    if 0 in varied:
+        return 0.0
+    covariance = hits * rows - sum(a * p for a, p in zip(actual, predicted, strict=True))
+    correlation = covariance / (math.sqrt(varied[0]) * math.sqrt(varied[1]))
+    return min(max(correlation, -1.0), 1.0)  # rounding can give 1 + 2e-16
+
+
+def check_number(option: str, value: Any, *, least: int) -> None:
+    """Refuse anything but an integer of at least `least`.
+
+    Raises:
+        ConfigurationError: naming the option and what it received.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigurationError(
+            f"`{option}` must be an integer of at least {least}. Received: {option}={value!r}."
+        )
+
+
+def checked_counts(name: str, given: ArrayLike) -> Counts:
+    """A read-only int64 copy.
+
+    Args:
+        name: what they are called, for messages.
+        given: any shape.
+
+    Raises:
+        DataError: unless all are integers of at least 0, less than 2**61 in all.
+    """
+    try:
+        counts = np.asarray(given)
+    except ValueError:
+        raise DataError(
+            f"`{name}` must be rows of the same length. Received: {given!r:.80}."
+        ) from None
+    if counts.dtype.kind not in "iu" or bool((counts < 0).any()):
+        least = f", minimum {counts.min()}" if counts.dtype.kind in "iuf" and counts.size else ""
+        raise DataError(
+            f"`{name}` must hold counts: integers of at least 0. "
+            f"Received: dtype {counts.dtype}{least}."
+        )
+    # Summed as float64, because a sum in int64 could come round to a small one.
+    if counts.sum(dtype=np.float64) >= _LARGEST:
+        raise DataError(
+            f"`{name}` must hold less than 2**61 in all. Received: {counts.sum(dtype=float):.3g}."
+        )
+    checked = counts.astype(np.int64)  # a copy: the caller's array may change
+    checked.setflags(write=False)
+    return checked
 
 
 def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Rates:

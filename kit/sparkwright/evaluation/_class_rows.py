@@ -7,11 +7,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparkwright.errors import DataError
 
+from ._probabilities import exceeds, require_probabilities
 from ._rows import Where, require_numbers, row_mask
 
 Array = NDArray[Any]
 Classes = NDArray[np.int64]
-_PROBABILITY_SLACK = 1e-3  # half precision sigmoids and averages may pass 0 and 1 a little
 
 
 class ClassRows(NamedTuple):
@@ -20,10 +20,40 @@ class ClassRows(NamedTuple):
     actual: Classes  # (rows,)
     predicted: Classes  # (rows,)
     classes: int
+    scores: Array  # (rows, C), or (rows, 1): of class 1
+    where: Where
+
+    def probability_of(self, classes: Classes, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The probability, or score, of one class for each of some rows.
+
+        Args:
+            classes: (n,).
+            rows: (n,) numbers of rows that count.
+        """
+        if self.scores.shape[1] > 1:
+            return self.scores[rows, classes].astype(np.float64)
+        probability = self.scores[rows, 0].astype(np.float64)
+        return np.where(classes == 1, probability, 1 - probability)
+
+    def right_within(self, n: int) -> int:
+        """Rows of which fewer than `n` classes have a higher probability than the actual one."""
+        if self.scores.shape[1] == 1:
+            # Not from 1 - p, which rounds.
+            is_one, half = self.actual == 1, self.scores[:, 0]
+            higher = np.where(is_one, half < 0.5, half > 0.5).astype(np.int64)
+        else:
+            own = np.take_along_axis(self.scores, self.actual[:, None], axis=1)
+            higher = np.count_nonzero(self.scores > own, axis=1)
+        return int(np.count_nonzero(higher < n))
 
 
 def class_rows(
-    labels: ArrayLike, predictions: ArrayLike, *, mask: ArrayLike | None = None
+    labels: ArrayLike,
+    predictions: ArrayLike,
+    *,
+    mask: ArrayLike | None = None,
+    threshold: float | None = None,
+    costs: tuple[float, ...] | None = None,
 ) -> ClassRows:
     """Read classes off labels and predictions.
 
@@ -38,13 +68,15 @@ def class_rows(
         predictions: (n, C) or (n, T, C), ... probabilities or scores; (n, 1) or (n, T, 1), ...
             probabilities of class 1.
         mask: (n,) or (n, T), ...: rows where it is 0 do not count, whatever they hold.
+        threshold: what the probability of class 1 must exceed, for one or two outputs.
+        costs: C factors of the probabilities; the largest product wins.
 
     Returns:
         The rows that count, in order.
 
     Raises:
-        DataError: if shapes do not fit, a prediction is NaN, a single probability lies outside
-            0 to 1, or a label names no class; the message names the row.
+        DataError: if shapes do not fit, a prediction is NaN, one that must be a probability lies
+            outside 0 to 1, or a label names no class; the message names the row.
     """
     scores, truth = np.asarray(predictions), np.asarray(labels)
     if scores.ndim < 2 or scores.shape[-1] == 0:
@@ -61,31 +93,53 @@ def class_rows(
             f"{' (one-hot) or '.join(map(str, allowed)) if width > 1 else allowed[0]}. "
             f"Received: labels of shape {truth.shape}."
         )
+    classes = max(width, 2)
+    _check_decision(width, classes, threshold, costs)
     kept = np.flatnonzero(row_mask(mask, rows_shape))
     scores = scores.reshape(-1, width)[kept]
     truth = truth.reshape(-1, width)[kept] if one_hot else truth.reshape(-1)[kept]
     where = Where(rows_shape, kept)
-    classes = max(width, 2)
     return ClassRows(
         _hot_class(truth, where) if one_hot else _named_class(truth, classes, where),
-        _predicted_class(scores, where),
+        _predicted_class(scores, where, threshold, costs),
         classes,
+        scores,
+        where,
     )
 
 
-def _predicted_class(scores: Array, where: Where) -> Classes:
-    require_numbers(scores, where, "predictions")
-    if scores.shape[1] > 1:
-        return scores.argmax(axis=1).astype(np.int64)
-    probability = scores[:, 0]
-    wrong = (probability < -_PROBABILITY_SLACK) | (probability > 1 + _PROBABILITY_SLACK)
-    if wrong.any():
-        first, place = where(wrong)
+def _check_decision(
+    width: int, classes: int, threshold: float | None, costs: tuple[float, ...] | None
+) -> None:
+    if threshold is not None and width > 2:
         raise DataError(
-            "a single output must be a probability, from 0 to 1. "
-            f"Received: {float(probability[first])} at {place}. Apply a sigmoid to logits."
+            "`threshold` decides between two classes: predictions must have one or two columns. "
+            f"Received: {width} columns. Use `costs` to favour some of more classes."
         )
-    return (probability > 0.5).astype(np.int64)
+    if costs is not None and len(costs) != classes:
+        raise DataError(
+            "`costs` must have a number for each class. "
+            f"Received: {len(costs)} costs for {classes} classes."
+        )
+
+
+def _predicted_class(
+    scores: Array, where: Where, threshold: float | None, costs: tuple[float, ...] | None
+) -> Classes:
+    require_numbers(scores, where, "predictions")
+    width = scores.shape[1]
+    if width > 1 and threshold is None and costs is None:
+        return scores.argmax(axis=1).astype(np.int64)
+    if width == 1:
+        require_probabilities(scores, where, "a single output")
+    else:
+        deciding = "`costs`" if threshold is None else "`threshold`"
+        require_probabilities(scores, where, f"every prediction for {deciding}")
+    if costs is not None:
+        wide = scores.astype(np.float64)
+        both = np.concatenate([1 - wide, wide], axis=1) if width == 1 else wide
+        return (both * np.asarray(costs)).argmax(axis=1).astype(np.int64)
+    return exceeds(scores[:, -1], 0.5 if threshold is None else threshold).astype(np.int64)
 
 
 def _hot_class(labels: Array, where: Where) -> Classes:

@@ -1,12 +1,13 @@
 """Classification: accuracy, precision, recall and the rest, from a confusion matrix.
 
-The matrix is all the state there is, so evaluations of parts of the data add up exactly, in any
-grouping, and still do after a trip through JSON.
+The state is the matrix, one more count, and the errors that are remembered in a fixed order; so
+evaluations of parts of the data add up exactly, in any grouping, and still do after a trip through
+JSON.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,21 +15,22 @@ from numpy.typing import ArrayLike
 from sparkwright.errors import ConfigurationError, DataError
 
 from ._abstract import AbstractEvaluation
-from ._binary_counts import BinaryCounts, Counts, Rates
+from ._binary_counts import (
+    BinaryCounts,
+    Counts,
+    Rates,
+    check_number,
+    multiclass_correlation,
+)
+from ._binary_rates import Average, BinaryRates, Metric
 from ._class_rows import class_rows
-from ._report import html_report, text_report
-
-Average = Literal["macro", "micro"]
-Metric = Literal[
-    "precision",
-    "recall",
-    "f1",
-    "false_positive_rate",
-    "false_negative_rate",
-    "false_alarm_rate",
-    "g_measure",
-    "matthews_correlation",
-]
+from ._confusion import checked_confusion, checked_top_n
+from ._evaluation_plots import plot_confusion, plot_rates
+from ._output_names import checked_names, number_of
+from ._prediction_errors import PredictionError, checked_errors, errors_of, most_certain
+from ._probabilities import check_threshold, checked_costs
+from ._reading import reading
+from ._report import confusion_csv, confusion_html, html_report, text_report
 
 
 def _no_counts() -> Counts:
@@ -36,11 +38,11 @@ def _no_counts() -> Counts:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Evaluation(AbstractEvaluation):
+class Evaluation(BinaryRates, AbstractEvaluation):
     """How often each class was predicted as each class, and the metrics that follow.
 
     Without data it counts nothing and fixes no number of classes: adding it changes nothing.
-    Memory and wire size are C² int64.
+    Memory and wire size are C² int64, and the errors that are kept.
 
     Every metric that would be 0/0 has the value 0. In macro averages, classes whose metric is 0/0
     are left out, instead of counting as 0; `left_out` names them. Averages are macro by default,
@@ -54,6 +56,17 @@ class Evaluation(AbstractEvaluation):
     Attributes:
         class_names: C names, or None for "0", "1", ...
         confusion: (C, C) int64, rows actual, columns predicted; read-only copy.
+        top_n: N of `top_n_accuracy`; default 1.
+        threshold: the probability of class 1 that must be exceeded, 0 to 1, for one or two
+            outputs; default None: 0.5 for one output, the larger one for two.
+        costs: C factors; the class with the largest product of factor and probability is
+            predicted. One output counts as two classes. Excludes `threshold`; default None.
+        keep_errors: how many wrong predictions to remember, those of the highest probability;
+            default 0.
+        top_n_correct: rows whose class is among the N most probable; needed only where a matrix
+            of counts is given and `top_n` is above 1.
+        kept_errors: the errors that are remembered, the most certain one first; `errors` gives
+            some of them. Ties are decided by record.
 
     Example:
         >>> evaluation = Evaluation.from_predictions(
@@ -72,34 +85,45 @@ class Evaluation(AbstractEvaluation):
 
     class_names: tuple[str, ...] | None = None
     confusion: Counts = field(default_factory=_no_counts, kw_only=True)
+    top_n: int = field(default=1, kw_only=True)
+    threshold: float | None = field(default=None, kw_only=True)
+    costs: tuple[float, ...] | None = field(default=None, kw_only=True)
+    keep_errors: int = field(default=0, kw_only=True)
+    top_n_correct: int | None = field(default=None, kw_only=True)
+    kept_errors: tuple[PredictionError, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
-        """Check that the matrix is one of counts, and that names fit.
+        """Check the options, that the matrix is one of counts, and that all fits together.
 
         Raises:
-            DataError: if `confusion` is not square, whole and non-negative.
-            ConfigurationError: if the names are not unique, or not one for each class.
+            DataError: if `confusion` is not square, whole and non-negative, or other counts or
+                errors contradict it.
+            ConfigurationError: if an option is wrong, or names are not one for each class.
         """
-        names = _checked_names(self.class_names)
-        given = np.asarray(self.confusion)
-        if given.shape == (0, 0):
-            given = np.zeros((len(names or ()), len(names or ())), np.int64)
-        if given.ndim != 2 or given.shape[0] != given.shape[1]:
-            raise DataError(f"`confusion` must be square. Received: shape {given.shape}.")
-        if given.dtype.kind not in "iu" or bool((given < 0).any()):
-            raise DataError(
-                "`confusion` must hold counts: integers of at least 0. "
-                f"Received: dtype {given.dtype}, minimum {given.min()}."
-            )
-        if names is not None and len(names) != given.shape[0]:
+        check_number("top_n", self.top_n, least=1)
+        check_number("keep_errors", self.keep_errors, least=0)
+        if self.threshold is not None:
+            check_threshold("threshold", self.threshold)
+            object.__setattr__(self, "threshold", float(self.threshold))
+        costs = checked_costs(self.costs)
+        if costs is not None and self.threshold is not None:
             raise ConfigurationError(
-                "`class_names` must name every class. "
-                f"Received: {len(names)} names for {given.shape[0]} classes."
+                "`costs` and `threshold` exclude each other. "
+                f"Received: costs={costs}, threshold={self.threshold}."
             )
-        confusion = given.astype(np.int64)  # a copy: the caller's array may change
-        confusion.setflags(write=False)
+        names = self.class_names
+        if names is not None and not isinstance(names, str):
+            names = tuple(map(str, names))
+        names = checked_names("class_names", names)
+        confusion = checked_confusion(self.confusion, names, costs)
+        plain = costs is None and self.threshold is None
+        right = checked_top_n(self.top_n_correct, confusion, self.top_n, least_is_diagonal=plain)
+        errors = checked_errors(self.kept_errors, confusion, self.keep_errors)
         object.__setattr__(self, "class_names", names)
+        object.__setattr__(self, "costs", costs)
         object.__setattr__(self, "confusion", confusion)
+        object.__setattr__(self, "top_n_correct", right)
+        object.__setattr__(self, "kept_errors", errors)
 
     @classmethod
     def from_predictions(
@@ -108,7 +132,12 @@ class Evaluation(AbstractEvaluation):
         predictions: ArrayLike,
         *,
         mask: ArrayLike | None = None,
+        records: Sequence[Any] | None = None,
         class_names: Sequence[str] | None = None,
+        top_n: int = 1,
+        threshold: float | None = None,
+        costs: Sequence[float] | None = None,
+        keep_errors: int = 0,
     ) -> "Evaluation":
         """Count predictions.
 
@@ -117,7 +146,14 @@ class Evaluation(AbstractEvaluation):
             predictions: (n, C) or (n, T, C) probabilities, the largest wins (the first of equal
                 ones); or (n, 1) or (n, T, 1) probabilities of class 1, which must exceed 0.5.
             mask: (n,), or (n, T) per step; rows where it is 0 do not count.
+            records: n names of the examples for `keep_errors`: texts, whole numbers, or lists of
+                these. Without them errors have no name: a row's number in its batch says nothing
+                when batches are added up.
             class_names: C names, for one output column 2.
+            top_n: see the class; so are the rest.
+            threshold: for one or two columns.
+            costs: C numbers.
+            keep_errors: how many.
 
         Returns:
             The evaluation of these rows.
@@ -125,14 +161,17 @@ class Evaluation(AbstractEvaluation):
         Raises:
             DataError: if shapes do not fit, a prediction is NaN or a label names no class; the
                 message names the row.
-            ConfigurationError: if `class_names` does not fit the number of classes.
+            ConfigurationError: if `class_names` does not fit the number of classes, or another
+                option is wrong.
         """
-        rows = class_rows(labels, predictions, mask=mask)
-        cells = np.bincount(rows.actual * rows.classes + rows.predicted, minlength=rows.classes**2)
-        return cls(
-            _checked_names(class_names),
-            confusion=cells.reshape(rows.classes, rows.classes).astype(np.int64),
-        )
+        options: dict[str, Any] = {
+            "top_n": top_n,
+            "threshold": threshold,
+            "costs": costs,
+            "keep_errors": keep_errors,
+        }
+        prototype = cls(**options)
+        return prototype._counted(labels, predictions, mask, records, class_names)
 
     def updated(
         self,
@@ -143,36 +182,82 @@ class Evaluation(AbstractEvaluation):
         records: Sequence[Any] | None = None,
     ) -> "Evaluation":
         """This evaluation with a batch counted in; arguments as in `from_predictions`."""
-        return self + Evaluation.from_predictions(labels, predictions, mask=mask)
+        return self + self._counted(labels, predictions, mask, records, None)
+
+    def _counted(
+        self,
+        labels: ArrayLike,
+        predictions: ArrayLike,
+        mask: ArrayLike | None,
+        records: Sequence[Any] | None,
+        class_names: Sequence[str] | None,
+    ) -> "Evaluation":
+        """A batch alone, with the options of this one."""
+        rows = class_rows(
+            labels, predictions, mask=mask, threshold=self.threshold, costs=self.costs
+        )
+        cells = np.bincount(rows.actual * rows.classes + rows.predicted, minlength=rows.classes**2)
+        return replace(
+            self,
+            class_names=None if class_names is None else tuple(class_names),
+            confusion=cells.reshape(rows.classes, rows.classes).astype(np.int64),
+            top_n_correct=rows.right_within(self.top_n) if self.top_n > 1 else None,
+            kept_errors=errors_of(rows, records, self.keep_errors) if self.keep_errors else (),
+        )
 
     def __add__(self, other: "Evaluation") -> "Evaluation":
         """The evaluation of both sets of rows together, exactly.
 
         Raises:
-            DataError: if the two have different numbers or names of classes.
+            DataError: if the two have different options, or numbers or names of classes.
         """
+        if not isinstance(other, Evaluation):
+            return NotImplemented
+        if self._options != other._options:
+            raise DataError(
+                "only evaluations with the same options can be added. "
+                f"Received: {self._options} and {other._options}."
+            )
         if self.class_names and other.class_names and self.class_names != other.class_names:
             raise DataError(
                 "only evaluations of the same classes can be added. "
                 f"Received: {list(self.class_names)} and {list(other.class_names)}."
             )
-        names = self.class_names or other.class_names
         if 0 not in (self.classes, other.classes) and self.classes != other.classes:
             raise DataError(
                 "only evaluations of the same number of classes can be added. "
                 f"Received: {self.classes} and {other.classes} classes."
             )
-        if 0 in (self.classes, other.classes):
-            return Evaluation(names, confusion=(other if self.classes == 0 else self).confusion)
-        return Evaluation(names, confusion=self.confusion + other.confusion)
+        confusion = (other if self.classes == 0 else self).confusion
+        if 0 not in (self.classes, other.classes):
+            confusion = self.confusion + other.confusion
+        return replace(
+            self,
+            class_names=self.class_names or other.class_names,
+            confusion=confusion,
+            top_n_correct=(self.top_n_correct or 0) + (other.top_n_correct or 0),
+            kept_errors=most_certain((*self.kept_errors, *other.kept_errors), self.keep_errors),
+        )
 
     def __eq__(self, other: object) -> bool:
-        """Same classes, same counts."""
+        """Same options, same classes, same counts, same errors."""
         return (
             isinstance(other, Evaluation)
+            and self._options == other._options
             and self.class_names == other.class_names
             and np.array_equal(self.confusion, other.confusion)
+            and self.top_n_correct == other.top_n_correct
+            and self.kept_errors == other.kept_errors
         )
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {
+            "top_n": self.top_n,
+            "threshold": self.threshold,
+            "costs": None if self.costs is None else list(self.costs),
+            "keep_errors": self.keep_errors,
+        }
 
     # What was counted
 
@@ -202,24 +287,30 @@ class Evaluation(AbstractEvaluation):
         return BinaryCounts.from_confusion(self.confusion)
 
     @property
-    def true_positives(self) -> Counts:
-        """(C,) rows of the class, predicted so."""
-        return self.counts.true_positives
+    def keeps_records(self) -> bool:
+        """Whether it remembers errors."""
+        return self.keep_errors > 0
 
-    @property
-    def false_positives(self) -> Counts:
-        """(C,) rows of another class, predicted as this one."""
-        return self.counts.false_positives
+    def errors(
+        self, *, actual: int | str | None = None, predicted: int | str | None = None
+    ) -> tuple[PredictionError, ...]:
+        """Errors that are remembered, the most certain one first.
 
-    @property
-    def true_negatives(self) -> Counts:
-        """(C,) rows of another class, predicted as another."""
-        return self.counts.true_negatives
+        Args:
+            actual: only those of this class, by number or name; default None: of all.
+            predicted: only those predicted as this class; default None: as any.
 
-    @property
-    def false_negatives(self) -> Counts:
-        """(C,) rows of the class, predicted as another."""
-        return self.counts.false_negatives
+        Raises:
+            ConfigurationError: if there is no such class.
+        """
+        is_class, as_class = (
+            None if of is None else number_of(of, self.names) for of in (actual, predicted)
+        )
+        return tuple(
+            error
+            for error in self.kept_errors
+            if is_class in (None, error.actual) and as_class in (None, error.predicted)
+        )
 
     # Metrics
 
@@ -228,71 +319,15 @@ class Evaluation(AbstractEvaluation):
         """Share of rows predicted right, 0 to 1; 0 without rows."""
         return int(np.trace(self.confusion)) / max(self.examples, 1)
 
-    def precision(self, average: Average = "macro", *, of: int | str | None = None) -> float:
-        """Of the rows predicted as the class, the share that belongs to it.
+    @property
+    def top_n_accuracy(self) -> float:
+        """Share of rows whose class is among the `top_n` most probable, 0 to 1; 0 without rows.
 
-        Args:
-            average: "macro": mean over the classes, without those where it is 0/0; "micro": from
-                the counts of all classes together.
-            of: one class, by number or name, instead of an average.
-
-        Returns:
-            From 0 to 1; 0 for 0/0.
-
-        Raises:
-            ConfigurationError: if there is no such class or average.
+        It is, if fewer than `top_n` classes have a higher probability: ties count as right. The
+        plain probabilities count, whatever `costs` or `threshold` decide. For top_n=1 this is
+        `accuracy`.
         """
-        return self._rate(BinaryCounts.precision, average, of)
-
-    def recall(self, average: Average = "macro", *, of: int | str | None = None) -> float:
-        """Of the rows of the class, the share predicted so. Arguments as in `precision`."""
-        return self._rate(BinaryCounts.recall, average, of)
-
-    def f1(self, average: Average = "macro", *, of: int | str | None = None) -> float:
-        """Harmonic mean of precision and recall. Arguments as in `precision`.
-
-        The macro average is the mean of the classes' F1, not the F1 of mean precision and recall.
-        """
-        return self.f_beta(1.0, average, of=of)
-
-    def f_beta(
-        self, beta: float, average: Average = "macro", *, of: int | str | None = None
-    ) -> float:
-        """Harmonic mean of precision and recall, recall `beta` times as important.
-
-        Args:
-            beta: greater than 0.
-            average: as in `precision`.
-            of: as in `precision`.
-
-        Raises:
-            ConfigurationError: if `beta` is not finite and above 0.
-        """
-        if not (np.isfinite(beta) and beta > 0):
-            raise ConfigurationError(
-                f"`beta` must be finite and greater than 0. Received: beta={beta!r}."
-            )
-        return self._rate(lambda counts: counts.f_beta(beta), average, of)
-
-    def false_positive_rate(
-        self, average: Average = "macro", *, of: int | str | None = None
-    ) -> float:
-        """Of the rows of other classes, the share predicted so. Arguments as in `precision`."""
-        return self._rate(BinaryCounts.false_positive_rate, average, of)
-
-    def false_negative_rate(
-        self, average: Average = "macro", *, of: int | str | None = None
-    ) -> float:
-        """Of the rows of the class, the share missed. Arguments as in `precision`."""
-        return self._rate(BinaryCounts.false_negative_rate, average, of)
-
-    def false_alarm_rate(self, average: Average = "macro", *, of: int | str | None = None) -> float:
-        """Mean of false positive and false negative rate. Arguments as in `precision`."""
-        return self._rate(BinaryCounts.false_alarm_rate, average, of)
-
-    def g_measure(self, average: Average = "macro", *, of: int | str | None = None) -> float:
-        """Geometric mean of precision and recall. Arguments as in `precision`."""
-        return self._rate(BinaryCounts.g_measure, average, of)
+        return (self.top_n_correct or 0) / max(self.examples, 1)
 
     def matthews_correlation(
         self,
@@ -319,13 +354,7 @@ class Evaluation(AbstractEvaluation):
                 "macro" if average == "multiclass" else average,
                 of,
             )
-        confusion = self.confusion.astype(np.float64)
-        rows, actual, predicted = confusion.sum(), confusion.sum(axis=1), confusion.sum(axis=0)
-        varied = (rows**2 - predicted @ predicted) * (rows**2 - actual @ actual)
-        if varied == 0:
-            return 0.0
-        correlation = (np.trace(confusion) * rows - actual @ predicted) / np.sqrt(varied)
-        return float(np.clip(correlation, -1.0, 1.0))  # rounding can give 1 + 2e-16
+        return multiclass_correlation(self.confusion)
 
     def per_class(self, metric: Metric) -> Rates:
         """(C,) float64, the metric of each class; 0 where it is 0/0.
@@ -333,18 +362,21 @@ class Evaluation(AbstractEvaluation):
         Raises:
             ConfigurationError: if there is no such metric.
         """
-        return np.nan_to_num(self._per_class(metric), nan=0.0)
+        return np.nan_to_num(self._each(metric), nan=0.0)
 
-    def left_out(self, metric: Metric) -> tuple[str, ...]:
-        """Names of the classes whose metric is 0/0, which its macro average leaves out.
+    def headline(self) -> dict[str, float]:
+        """Accuracy, averages over classes, and correlation."""
+        top = {f"top-{self.top_n} accuracy": self.top_n_accuracy} if self.top_n > 1 else {}
+        return {
+            "accuracy": self.accuracy,
+            **top,
+            "precision (macro)": self.precision(),
+            "recall (macro)": self.recall(),
+            "F1 (macro)": self.f1(),
+            "Matthews correlation": self.matthews_correlation(),
+        }
 
-        Raises:
-            ConfigurationError: if there is no such metric.
-        """
-        undefined = np.isnan(self._per_class(metric))
-        return tuple(name for name, out in zip(self.names, undefined, strict=True) if out)
-
-    # Reports and JSON
+    # Reports, plots and JSON
 
     def summary(self, *, max_classes: int = 20) -> str:
         """A report for a terminal.
@@ -360,19 +392,40 @@ class Evaluation(AbstractEvaluation):
             f"accuracy={self.accuracy:.4f})"
         )
 
-    def plot(self, *, axes: Any | None = None) -> Any:
-        """Draw the confusion matrix; see `AbstractEvaluation.plot`."""
-        raise NotImplementedError
-
     def _repr_html_(self) -> str:
         return html_report(self, max_classes=20)
+
+    def confusion_csv(self) -> str:
+        """The confusion matrix as CSV: a head of predicted classes, a row for each actual one."""
+        return confusion_csv(self)
+
+    def confusion_html(self) -> str:
+        """The confusion matrix as an HTML table, tinted by the share of the actual class."""
+        return confusion_html(self)
+
+    def plot(self, *, axes: Any | None = None) -> Any:
+        """Draw the confusion matrix, tinted by the share of the actual class.
+
+        Up to 20 classes have their counts written in. See `AbstractEvaluation.plot`.
+        """
+        return plot_confusion(self.confusion, self.names, axes=axes)
+
+    def plot_metrics(self, *, axes: Any | None = None) -> Any:
+        """Draw precision, recall and F1 of each class, of many the 20 with the lowest F1.
+
+        See `AbstractEvaluation.plot`.
+        """
+        return plot_rates(self.counts, self.names, axes=axes)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that was counted, as plain JSON values."""
         return {
             "name": self.name,
             "class_names": None if self.class_names is None else list(self.class_names),
+            **self._options,
             "confusion": self.confusion.tolist(),
+            "top_n_correct": self.top_n_correct,
+            "kept_errors": [error.to_dict() for error in self.kept_errors],
         }
 
     @classmethod
@@ -384,52 +437,20 @@ class Evaluation(AbstractEvaluation):
         """
         cls._check_name(values, "confusion")
         names = values.get("class_names")
-        return cls(
-            None if names is None else tuple(names),
-            confusion=np.asarray(values["confusion"]) if values["confusion"] else _no_counts(),
-        )
-
-    def _per_class(self, metric: Metric) -> Rates:
-        if metric not in get_args(Metric):
-            raise ConfigurationError(
-                f"`metric` must be one of {', '.join(map(repr, get_args(Metric)))}. "
-                f"Received: metric={metric!r}."
+        with reading("an evaluation"):
+            if names is not None and len(names) != len(values["confusion"]):
+                # Refused before a matrix for so many names is made.
+                raise DataError(
+                    "`class_names` must name every class. "
+                    f"Received: {len(names)} names for {len(values['confusion'])} classes."
+                )
+            return cls(
+                None if names is None else tuple(names),
+                confusion=np.asarray(values["confusion"]) if values["confusion"] else _no_counts(),
+                top_n=values.get("top_n", 1),
+                threshold=values.get("threshold"),
+                costs=values.get("costs"),
+                keep_errors=values.get("keep_errors", 0),
+                top_n_correct=values.get("top_n_correct"),
+                kept_errors=tuple(map(PredictionError.from_dict, values.get("kept_errors", ()))),
             )
-        counts = self.counts
-        return counts.f_beta(1.0) if metric == "f1" else getattr(counts, metric)()
-
-    def _rate(
-        self, rate: Callable[[BinaryCounts], Rates], average: str, of: int | str | None
-    ) -> float:
-        if average not in get_args(Average):
-            raise ConfigurationError(
-                f"`average` must be 'macro' or 'micro'. Received: average={average!r}."
-            )
-        if of is not None:
-            values = rate(self.counts)[[self._class_number(of)]]
-        else:
-            values = rate(self.counts.pooled() if average == "micro" else self.counts)
-        defined = values[~np.isnan(values)]
-        return float(defined.mean()) if defined.size else 0.0
-
-    def _class_number(self, of: int | str) -> int:
-        names = self.names
-        if isinstance(of, str) and of in names:
-            return names.index(of)
-        if not isinstance(of, str) and 0 <= of < len(names):
-            return int(of)
-        raise ConfigurationError(
-            f"`of` must be a class: a number from 0 to {len(names) - 1} or one of "
-            f"{list(names[:20])}. Received: of={of!r}."
-        )
-
-
-def _checked_names(names: Iterable[str] | None) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    checked = (names,) if isinstance(names, str) else tuple(names)
-    if isinstance(names, str) or len(set(checked)) != len(checked) or not checked:
-        raise ConfigurationError(
-            f"`class_names` must be different names, one for each class. Received: {names!r}."
-        )
-    return tuple(map(str, checked))

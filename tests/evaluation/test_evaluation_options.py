@@ -1,0 +1,397 @@
+"""Top-N accuracy, thresholds, costs and remembered errors of `Evaluation`."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import hypothesis.extra.numpy as npst
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from sklearn import metrics as sklearn
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.evaluation import Evaluation, PredictionError
+
+MATPLOTLIB = pytest.importorskip("matplotlib")
+MATPLOTLIB.use("Agg")
+
+# Coarse, so that probabilities tie.
+coarse = st.integers(0, 8).map(lambda n: n / 8)
+
+
+@st.composite
+def batches(draw: st.DrawFn, *, classes: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Labels (n,) and predictions (n, C)."""
+    width = classes or draw(st.integers(2, 4))
+    n = draw(st.integers(0, 20))
+    labels = draw(npst.arrays(np.int64, n, elements=st.integers(0, width - 1)))
+    return labels, draw(npst.arrays(np.float32, (n, width), elements=coarse))
+
+
+# Top-N accuracy
+
+
+@given(batch=batches(), top_n=st.integers(1, 5))
+def test_top_n_counts_rows_with_fewer_than_n_higher_probabilities(
+    batch: tuple[np.ndarray, np.ndarray], top_n: int
+) -> None:
+    labels, scores = batch
+    evaluation = Evaluation.from_predictions(labels, scores, top_n=top_n)
+    right = sum(
+        sum(other > row[label] for other in row) < top_n
+        for label, row in zip(labels, scores.tolist(), strict=True)
+    )
+    if top_n > 1:
+        assert evaluation.top_n_accuracy == right / max(len(labels), 1)
+        assert evaluation.top_n_accuracy >= evaluation.accuracy
+    else:
+        assert evaluation.top_n_accuracy == evaluation.accuracy
+
+
+@given(seed=st.integers(0, 1000), top_n=st.integers(1, 4))
+def test_top_n_accuracy_equals_scikit_learns_without_ties(seed: int, top_n: int) -> None:
+    random = np.random.default_rng(seed)
+    labels, scores = random.integers(0, 5, 30), random.random((30, 5))
+    theirs = sklearn.top_k_accuracy_score(labels, scores, k=top_n, labels=range(5))
+    found = Evaluation.from_predictions(labels, scores, top_n=top_n).top_n_accuracy
+    assert found == pytest.approx(theirs, abs=1e-12)
+
+
+def test_top_n_of_one_output_counts_two_classes() -> None:
+    scores = [[0.2], [0.5], [0.5], [0.9], [0.9]]
+    evaluation = Evaluation.from_predictions([1, 0, 1, 1, 0], scores, top_n=2)
+    assert evaluation.top_n_accuracy == 1.0
+    by_rank = Evaluation(top_n=1).updated([1, 0, 1, 1, 0], scores)
+    assert by_rank.top_n_accuracy == by_rank.accuracy == 2 / 5
+
+
+def test_top_n_counts_plain_probabilities_whatever_decides() -> None:
+    evaluation = Evaluation.from_predictions(
+        [0, 2], [[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]], top_n=2, costs=[0, 1, 1]
+    )
+    assert evaluation.accuracy == 0.0
+    assert evaluation.top_n_accuracy == 0.5
+
+
+# Thresholds and costs
+
+
+@given(
+    scores=npst.arrays(np.float32, st.integers(0, 20), elements=st.floats(0, 1, width=32)),
+    threshold=st.floats(0, 1),
+    data=st.data(),
+)
+def test_one_and_two_outputs_with_a_threshold_agree(
+    scores: np.ndarray, threshold: float, data: st.DataObject
+) -> None:
+    labels = data.draw(npst.arrays(np.int64, len(scores), elements=st.integers(0, 1)))
+    one = Evaluation.from_predictions(labels, scores[:, None], threshold=threshold)
+    two = Evaluation.from_predictions(
+        labels, np.stack([1 - scores, scores], axis=1), threshold=threshold
+    )
+    assert one == two
+    predicted = scores > np.float32(threshold)
+    assert one.confusion[:, 1].sum() == predicted.sum()
+    assert one.true_positives[1] == (predicted & (labels == 1)).sum()
+
+
+def test_a_float32_written_as_the_threshold_does_not_exceed_it() -> None:
+    scores = np.array([[0.3], [0.7]], np.float32)
+    evaluation = Evaluation.from_predictions([0, 1], scores, threshold=0.3)
+    assert evaluation.accuracy == 1.0
+
+
+@given(batch=batches(), data=st.data())
+def test_costs_multiply_probabilities(
+    batch: tuple[np.ndarray, np.ndarray], data: st.DataObject
+) -> None:
+    labels, scores = batch
+    width = scores.shape[1]
+    costs = data.draw(st.lists(st.integers(1, 5), min_size=width, max_size=width))
+    evaluation = Evaluation.from_predictions(labels, scores, costs=costs)
+    predicted = (scores.astype(np.float64) * costs).argmax(axis=1)
+    oracle = np.zeros((width, width), np.int64)
+    np.add.at(oracle, (labels, predicted), 1)
+    np.testing.assert_array_equal(evaluation.confusion, oracle)
+
+
+def test_one_output_with_costs_counts_as_two_classes() -> None:
+    scores = np.array([[0.2], [0.3], [0.4]])
+    evaluation = Evaluation.from_predictions([1, 1, 1], scores, costs=[1, 3])
+    assert evaluation.confusion.tolist() == [[0, 0], [1, 2]]  # 3 * 0.3 > 0.7, 3 * 0.2 < 0.8
+    assert Evaluation(costs=[[1, 3]]) == Evaluation(costs=np.array([1.0, 3.0]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"top_n": 0}, r"at least 1\. Received: top_n=0"),
+        ({"top_n": True}, r"top_n=True"),
+        ({"keep_errors": -1}, r"at least 0\. Received: keep_errors=-1"),
+        ({"threshold": 1.5}, r"from 0 to 1\. Received: threshold=1\.5"),
+        ({"threshold": float("nan")}, r"threshold=nan"),
+        ({"threshold": "half"}, r"threshold='half'"),
+        ({"costs": [1, -1]}, r"at least 0.*costs=\[1, -1\]"),
+        ({"costs": [1, float("inf")]}, r"finite.*inf"),
+        ({"costs": [0, 0]}, r"one of them above 0"),
+        ({"costs": [[1, 2], [3, 4]]}, r"a number for each class"),
+        ({"costs": "ab"}, r"costs='ab'"),
+        ({"costs": [1, 2], "threshold": 0.5}, r"exclude each other"),
+    ],
+)
+def test_wrong_options_are_refused_by_name(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Evaluation(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "labels", "predictions", "message"),
+    [
+        ({"threshold": 0.4}, [0], [[0.1, 0.2, 0.7]], r"one or two columns\. Received: 3 columns"),
+        ({"costs": [1, 2]}, [0], [[0.1, 0.2, 0.7]], r"Received: 2 costs for 3 classes"),
+        ({"threshold": 0.4}, [0], [[-3.0, 4.0]], r"for `threshold` must be a prob.*-3\.0 at row 0"),
+        ({"costs": [1, 2]}, [0, 0], [[0, 1], [0, np.inf]], r"for `costs` must.*inf at row 1"),
+        ({"keep_errors": 1}, [0, 0], [[0, 1], [0, np.inf]], r"finite for `keep_errors`.*row 1"),
+    ],
+)
+def test_predictions_that_do_not_fit_an_option_are_named(
+    options: dict[str, Any], labels: Any, predictions: Any, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        Evaluation.from_predictions(labels, predictions, **options)
+
+
+# Remembered errors
+
+
+def found_by_sorting(
+    labels: np.ndarray, scores: np.ndarray, records: list[Any], keep: int
+) -> list[tuple[float, Any]]:
+    predicted = scores.argmax(axis=1)
+    wrong = [
+        (-float(scores[row, predicted[row]]), records[row])
+        for row in range(len(labels))
+        if predicted[row] != labels[row]
+    ]
+    return [(-minus, record) for minus, record in sorted(wrong)[:keep]]
+
+
+@given(batch=batches(), keep=st.integers(0, 5))
+def test_the_most_certain_errors_are_remembered(
+    batch: tuple[np.ndarray, np.ndarray], keep: int
+) -> None:
+    labels, scores = batch
+    records = [f"r{row:02}" for row in range(len(labels))]
+    evaluation = Evaluation().from_predictions(labels, scores, records=records, keep_errors=keep)
+    found = [(error.probability, error.record) for error in evaluation.errors()]
+    assert found == found_by_sorting(labels, scores, records, keep)
+
+
+def test_an_error_names_classes_probability_record_and_step() -> None:
+    scores = np.zeros((2, 3, 2), np.float32)
+    scores[..., 0] = 1.0
+    scores[1, 2] = [0.25, 0.75]
+    evaluation = Evaluation.from_predictions(
+        np.zeros((2, 3)),
+        scores,
+        records=[["a", 1], ("b", np.int64(2))],
+        class_names=["cat", "dog"],
+        keep_errors=5,
+    )
+    expected = PredictionError(actual=0, predicted=1, probability=0.75, record=("b", 2), step=(2,))
+    assert evaluation.errors() == (expected,)
+    assert expected.place == "b, 2, step 2"
+    assert evaluation.errors(actual="cat", predicted=1) == (expected,)
+    assert evaluation.errors(actual="dog") == evaluation.errors(predicted="cat") == ()
+    with pytest.raises(ConfigurationError, match="of='emu'"):
+        evaluation.errors(actual="emu")
+
+
+def test_one_output_gives_the_probability_of_the_predicted_class() -> None:
+    evaluation = Evaluation.from_predictions([1, 0], [[0.25], [0.875]], keep_errors=2)
+    found = [(e.predicted, e.probability, e.record) for e in evaluation.errors()]
+    assert found == [(1, 0.875, None), (0, 0.75, None)]
+
+
+def test_masked_rows_are_no_errors_and_keep_the_records_of_others() -> None:
+    evaluation = Evaluation.from_predictions(
+        [1, 1, 1], [[0.9, 0.1]] * 3, mask=[0, 1, 0], records=[7, 8, 9], keep_errors=9
+    )
+    assert [error.record for error in evaluation.errors()] == [8]
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ([1], r"Received: 1 records for 2 examples"),
+        ([1.5, 2.5], r"text, a whole number.*1\.5"),
+        ([{"a": 1}, 2], r"text, a whole number.*\{'a': 1\}"),
+        ([[[1]], 2], r"text, a whole number.*\[\[1\]\]"),
+    ],
+)
+def test_wrong_records_are_refused(records: list[Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Evaluation.from_predictions([1, 1], [[0.9, 0.1]] * 2, records=records, keep_errors=3)
+
+
+# Merging
+
+OPTIONS: list[dict[str, Any]] = [
+    {"top_n": 2},
+    {"keep_errors": 3},
+    {"keep_errors": 3, "costs": [1, 2, 0.5], "top_n": 2},
+]
+
+
+@settings(max_examples=60)
+@given(batch=batches(classes=3), options=st.sampled_from(OPTIONS), data=st.data())
+def test_parts_with_options_add_up_to_the_whole_also_after_json(
+    batch: tuple[np.ndarray, np.ndarray], options: dict[str, Any], data: st.DataObject
+) -> None:
+    labels, scores = batch
+    n = len(labels)
+    # Texts, numbers and lists, some of them the same: only the multiset counts.
+    names = st.sampled_from(["a", "b", 1, 2, ["a", 1], [1, "a"]])
+    records = data.draw(st.lists(names, min_size=n, max_size=n))
+    first, second = sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n))))
+    prototype = Evaluation(**options)
+    a, b, c = (
+        prototype.updated(labels[s], scores[s], records=records[s])
+        for s in (slice(0, first), slice(first, second), slice(second, n))
+    )
+    whole = Evaluation.from_predictions(labels, scores, records=records, **options)
+    assert (a + b) + c == a + (b + c) == c + prototype + a + b == whole
+    read = Evaluation.from_json(b.to_json())
+    assert read == b
+    assert ((a + read) + c).to_json() == whole.to_json()
+
+
+def test_evaluations_with_different_options_do_not_merge() -> None:
+    for options in ({"top_n": 2}, {"threshold": 0.5}, {"costs": [1, 2]}, {"keep_errors": 1}):
+        with pytest.raises(DataError, match=r"same options.*Received: .* and "):
+            Evaluation() + Evaluation(**options)
+        assert Evaluation(**options) != Evaluation()
+    with pytest.raises(TypeError):
+        Evaluation() + 3  # type: ignore[operator]
+
+
+def written() -> dict[str, Any]:
+    evaluation = Evaluation.from_predictions(
+        [0, 1], [[0.2, 0.8], [0.1, 0.9]], records=[5, 6], keep_errors=2, top_n=2
+    )
+    return json.loads(evaluation.to_json())
+
+
+def test_what_older_versions_wrote_is_read() -> None:
+    values = {"name": "evaluation", "class_names": None, "confusion": [[1, 2], [3, 4]]}
+    assert Evaluation.from_dict(values).examples == 10
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"confusion": [[1, 2], [3]]},
+        {"confusion": [[1.5, 2], [3, 4]]},
+        {"confusion": [[2**63, 0], [0, 0]]},
+        {"confusion": [[2**80, 0], [0, 0]]},
+        {"confusion": [[True, False], [False, True]]},
+        {"confusion": {"a": 1}},
+        {"confusion": [["1", "0"], ["0", "1"]]},
+        {"confusion": []},
+        {"class_names": ["a"]},
+        {"class_names": 3},
+        {"class_names": [["a"], ["b"]] * 500, "confusion": []},
+        {"top_n": 0},
+        {"top_n": "2"},
+        {"top_n_correct": 3},
+        {"top_n_correct": 0},
+        {"top_n_correct": None},
+        {"top_n_correct": 1.0},
+        {"keep_errors": 0},
+        {"threshold": [0.5]},
+        {"costs": {"a": 1}},
+        {"kept_errors": [3]},
+        {"kept_errors": [{}]},
+        {"kept_errors": 1},
+        {"kept_errors": [{**written()["kept_errors"][0], "probability": "x"}]},
+        {"kept_errors": [{**written()["kept_errors"][0], "probability": 10**400}]},
+        {"kept_errors": [{**written()["kept_errors"][0], "actual": 1}]},
+        {"kept_errors": [{**written()["kept_errors"][0], "predicted": 9}]},
+        {"kept_errors": [{**written()["kept_errors"][0], "record": {"a": 1}}]},
+        {"kept_errors": [{**written()["kept_errors"][0], "step": [-1]}]},
+        {"kept_errors": written()["kept_errors"] * 2},
+    ],
+)
+def test_damaged_evaluations_are_refused(change: dict[str, Any]) -> None:
+    assert Evaluation.from_dict(written()).examples == 2
+    with pytest.raises(DataError):
+        Evaluation.from_dict({**written(), **change})
+
+
+# Reports and plots
+
+
+def test_a_summary_shows_options_and_errors() -> None:
+    evaluation = Evaluation.from_predictions(
+        [0, 1, 1],
+        [[0.2, 0.8], [0.1, 0.9], [0.6, 0.4]],
+        records=["x<1>", "y", "z"],
+        class_names=["cat", "dog"],
+        costs=[1, 2.5],
+        keep_errors=3,
+        top_n=2,
+    )
+    text = evaluation.summary()
+    assert "top-2 accuracy        1.0000" in text
+    assert "probabilities multiplied by costs 1, 2.5" in text
+    assert "record  actual  predicted  probability\nx<1>       cat        dog       0.8000" in text
+    assert "x&lt;1&gt;" in evaluation._repr_html_()
+    assert "exceeds 0.25" in Evaluation(threshold=0.25).summary()
+    assert evaluation.headline()["top-2 accuracy"] == 1.0
+    assert evaluation.keeps_records
+    assert not evaluation.keeps_rows
+
+
+def test_the_matrix_as_csv_keeps_names_with_commas() -> None:
+    evaluation = Evaluation(('a,"b"', "c"), confusion=np.array([[1, 2], [3, 4]]))
+    rows = list(csv.reader(io.StringIO(evaluation.confusion_csv())))
+    assert rows == [["actual", 'a,"b"', "c"], ['a,"b"', "1", "2"], ["c", "3", "4"]]
+    assert evaluation.confusion_html().count("<tr>") == 3
+
+
+def test_positives_and_negatives_count_the_rows_of_each_class() -> None:
+    evaluation = Evaluation(confusion=np.array([[3, 1], [2, 4]]))
+    assert evaluation.positives.tolist() == [4, 6]
+    assert evaluation.negatives.tolist() == [6, 4]
+
+
+def test_correlation_of_huge_unbalanced_counts_is_exact() -> None:
+    n = 10**12
+    found = Evaluation(confusion=np.array([[n, 1], [1, 1]])).matthews_correlation()
+    # (n - 1) / (n + 1) * 1 / 2 to first order in 1 / n
+    assert found == pytest.approx((n - 1) / (2 * (n + 1)), rel=1e-12)
+
+
+@pytest.mark.parametrize("classes", [0, 1, 3, 20, 50])
+def test_plots_write_counts_while_they_can_be_read(classes: int) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    evaluation = Evaluation(confusion=np.full((classes, classes), 123, np.int64))
+    axes = evaluation.plot()
+    assert len(axes.texts) == (classes**2 if classes <= 20 else 0)
+    assert len(axes.get_xticks()) <= 20
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted", "actual")
+    bars = evaluation.plot_metrics()
+    assert len(bars.patches) == 3 * min(classes, 20)
+    pyplot.close("all")
+
+
+def test_plots_draw_on_the_axes_that_are_given() -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    evaluation = Evaluation(confusion=np.eye(3, dtype=np.int64))
+    _, (left, right) = pyplot.subplots(1, 2)
+    assert evaluation.plot(axes=left) is left
+    assert evaluation.plot_metrics(axes=right) is right
+    pyplot.close("all")
