@@ -52,6 +52,29 @@ class OutputRows(NamedTuple):
     where: Where
 
 
+def as_numbers(values: ArrayLike, what: str) -> Array:
+    """An array of real numbers: bool, integers or floats; bfloat16 and the like as float32.
+
+    Args:
+        values: of any shape.
+        what: "predictions" or "labels".
+
+    Raises:
+        DataError: if they are anything else, such as text or rows of different lengths.
+    """
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "V":  # NumPy knows the formats of other packages so
+            array = array.astype(np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"`{what}` must be an array of numbers. Received: {error}.") from None
+    if array.dtype.kind not in "biuf":
+        raise DataError(
+            f"`{what}` must be an array of real numbers. Received: dtype {array.dtype}."
+        )
+    return array
+
+
 def row_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """(rows,) which rows count; a mask per example counts or drops all of its steps.
 
@@ -87,9 +110,10 @@ def output_rows(
         All rows in order, but for those of which no output counts.
 
     Raises:
-        DataError: if shapes do not fit, or a prediction or label that counts is NaN.
+        DataError: if shapes do not fit, one of the two holds no real numbers, or a prediction or
+            label that counts is NaN.
     """
-    scores, truth = np.asarray(predictions), np.asarray(labels)
+    scores, truth = as_numbers(predictions, "predictions"), as_numbers(labels, "labels")
     if scores.ndim == 1:
         scores = scores[:, None]
     if truth.shape == scores.shape[:-1]:
@@ -97,8 +121,8 @@ def output_rows(
     if scores.ndim < 2 or scores.shape[-1] == 0 or truth.shape != scores.shape:
         raise DataError(
             "`labels` must have the shape of `predictions`, whose last axis is the outputs: "
-            f"(n, C), (n, T, C). Received: labels of shape {np.shape(labels)}, predictions of "
-            f"shape {np.shape(predictions)}."
+            f"(n, C), (n, T, C). Received: labels of shape {truth.shape}, predictions of shape "
+            f"{scores.shape}."
         )
     rows_shape, width = scores.shape[:-1], scores.shape[-1]
     given = None if mask is None else np.asarray(mask)
