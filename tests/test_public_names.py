@@ -36,14 +36,19 @@ PUBLIC = {
     "TrainingRun",
     "WorkerError",
     "data",
+    "delete_model",
+    "list_models",
+    "load_distributed_model",
     "load_model",
     "load_normalizer",
+    "model_info",
     "networks",
     "save_model",
     "start_spark",
     "training_master_from_dict",
     "training_master_from_json",
     "training_master_from_yaml",
+    "verify_model",
 }
 SUBMODULES = {module.name for module in pkgutil.iter_modules(sw.__path__)}
 PACKAGES = sorted(name for name in SUBMODULES if not name.startswith("_") and name != "errors")

@@ -45,8 +45,19 @@ from .masters import (
 )
 from .partitions import DefaultRepartitioner as DefaultRepartitioner
 from .runs import TrainingRun as TrainingRun
-from .spark import SparkNetwork as SparkNetwork, start_spark as start_spark
-from .storage import load_model as load_model, save_model as save_model
+from .spark import (
+    SparkNetwork as SparkNetwork,
+    load_distributed_model as load_distributed_model,
+    start_spark as start_spark,
+)
+from .storage import (
+    delete_model as delete_model,
+    list_models as list_models,
+    load_model as load_model,
+    model_info as model_info,
+    save_model as save_model,
+    verify_model as verify_model,
+)
 from .updates import (
     AdaptiveThreshold as AdaptiveThreshold,
     FixedThreshold as FixedThreshold,

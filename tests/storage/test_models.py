@@ -55,7 +55,7 @@ def test_damaged_notes_are_refused(
 def test_notes_that_would_fill_the_memory_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparkwright.storage._models._MAX_NOTES_BYTES", 10)
+    monkeypatch.setattr("sparkwright.storage._model_archive._MAX_TEXT_BYTES", 10)
     url = archive(tmp_path / "a.keras", {"sparkwright.json": json.dumps({"a": "x" * 20})})
     with pytest.raises(DataError, match=r"may have 10 bytes at most\. Received: 29"):
         read_notes(url)

@@ -1,4 +1,5 @@
 """Everything that talks to Spark."""
 
+from ._distributed_model import load_distributed_model as load_distributed_model
 from ._network import SparkNetwork as SparkNetwork
 from ._session import start_spark as start_spark

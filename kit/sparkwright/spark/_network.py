@@ -36,11 +36,13 @@ from sparkwright.storage import load_model, save_model
 from sparkwright.storage._models import read_notes
 
 from ._addresses import advertised_address, bind_address
+from ._distributed_model import distributed_master
 from ._export import Exports
 from ._jobs import run_job
 from ._launcher import SparkLauncher
 from ._rounds import SparkRoundsEngine
 from ._tasks import inference_task
+from ._training_summary import training_summary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -355,11 +357,31 @@ class SparkNetwork:
 
     # -- storage ----------------------------------------------------------------------------
 
-    def save(self, url: str, *, save_updater: bool = True) -> None:
+    def save(
+        self,
+        url: str,
+        *,
+        save_updater: bool = True,
+        metrics: Any | None = None,
+        title: str | None = None,
+        comment: str | None = None,
+        saved_by: str | None = "auto",
+    ) -> None:
         """Write the model to `url`, atomically; see `save_model`.
 
         The normalizer, the names of classes and the schema of the table, with the categories of
-        text, go into the same file, which Keras reads as ever.
+        text, go into the same file, which Keras reads as ever; so does how the model was trained.
+
+        Args:
+            url: where to.
+            save_updater: with the optimizer's state (default True), so that training can go on.
+            metrics: JSON-able results by name, for `model_info`; default none.
+            title: a few words, likewise.
+            comment: more of them.
+            saved_by: who; default "auto": user and machine. None: not kept.
+
+        Raises:
+            What `save_model` raises.
         """
         notes: dict[str, Any] = {}
         if self.normalizer is not None:
@@ -368,7 +390,19 @@ class SparkNetwork:
             notes["class_names"] = {n: list(names) for n, names in self.class_names.items()}
         if self.schema is not None:
             notes["schema"] = self.schema.to_dict()
-        save_model(self.model, url, save_updater=save_updater, notes=notes)
+        save_model(
+            self.model,
+            url,
+            save_updater=save_updater,
+            notes=notes,
+            metadata={
+                "title": title,
+                "comment": comment,
+                "metrics": {} if metrics is None else metrics,
+                "saved_by": saved_by,
+                "training": training_summary(self.master, self._active),
+            },
+        )
 
     @classmethod
     def load(
@@ -378,9 +412,16 @@ class SparkNetwork:
         master: TrainingMaster | None = None,
         *,
         custom_objects: dict[str, Any] | None = None,
+        safe_mode: bool = True,
     ) -> "SparkNetwork":
-        """A network with all that `save` kept at `url`; see `load_model`."""
-        model = load_model(url, custom_objects=custom_objects)
+        """A network with all that `save` kept at `url`; see `load_model`.
+
+        Without a `master`, that of a Keras HDF5 file with `distributed_config` is taken, if it is
+        one; see `load_distributed_model`. With `safe_mode=False`, code in the file is EXECUTED.
+        """
+        if master is None:
+            master = distributed_master(url)
+        model = load_model(url, custom_objects=custom_objects, safe_mode=safe_mode)
         network = cls(spark, model, master, normalizer=load_normalizer(url))
         notes = read_notes(url)
         class_names = notes.get("class_names", {})

@@ -1,3 +1,11 @@
 """One way to write, read and remove what lies at a URL; models on top."""
 
+from ._model_info import ModelInfo as ModelInfo
+from ._model_list import ModelList as ModelList
+from ._model_reading import (
+    delete_model as delete_model,
+    list_models as list_models,
+    model_info as model_info,
+    verify_model as verify_model,
+)
 from ._models import load_model as load_model, save_model as save_model

@@ -1,65 +1,138 @@
 """Keras models at a URL, as `.keras` files, with what belongs to them in the same file."""
 
-import json
+import contextlib
+import getpass
+import platform
+import shutil
+import socket
 import tempfile
-import zipfile
-import zlib
-from collections.abc import Mapping
+import threading
+import warnings
+from collections.abc import Generator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from sparkwright.errors import DataError
+import numpy as np
 
-from ._entries import read_entry
-from ._files import open_to_read, read_bytes, write_atomically
+from sparkwright._version import __version__
+from sparkwright.errors import ConfigurationError, DataError
 
-# A member of the archive beside Keras' own, which Keras neither reads nor minds.
-_NOTES = "sparkwright.json"
-_MAX_NOTES_BYTES = 256 << 20
+from ._code_in_models import refuse_code
+from ._files import open_to_read, write_atomically
+from ._hdf5_models import HDF5_SIGNATURE, check_hdf5
+from ._model_archive import CONFIG, NOTES, read_json_member, unpack_model, write_model_archive
+from ._model_metadata import AUTOMATIC, ModelMetadata
+from ._seeds import read_seeds, restore_seeds
+
+_ABOUT = "about"
+_FORMAT = 1
+_HDF5_ENDINGS = (".h5", ".hdf5")
+_LONGEST_REASON = 1000
+# Losses by these names are written into HDF5 by Keras, and not found by it again.
+_SHORT_NAMES = {
+    "mse": "mean_squared_error",
+    "mae": "mean_absolute_error",
+    "mape": "mean_absolute_percentage_error",
+    "msle": "mean_squared_logarithmic_error",
+}
+_without_updater = threading.Lock()
 
 
 def save_model(
-    model: Any, url: str, *, save_updater: bool = True, notes: Mapping[str, Any] | None = None
+    model: Any,
+    url: str,
+    *,
+    save_updater: bool = True,
+    notes: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> None:
     """Write `model` to `url`, atomically.
+
+    With it go what `model_info` tells (when, by whom, sizes, shapes, versions, SHA-256) and the
+    states of random generators, which Keras alone does not save: training goes on as if it had
+    never stopped.
 
     Args:
         model: a keras.Model.
         url: where to; ".keras" is Keras' own ending. A local path counts as a URL.
-        save_updater: with the optimizer's state (default True), so that training can go on.
+        save_updater: with the optimizer's state (default True), so that training can go on. If
+            False, or if the model has never been trained, the optimizer begins afresh after
+            loading, with the learning rate of now.
         notes: JSON-able values to keep in the file, for `read_notes`; default none.
+        metadata: "title" and "comment", text; "metrics", JSON-able results by name; "saved_by",
+            text (without it, user and machine; None: not kept); "training", JSON-able: how it was
+            trained. Default none of them.
 
     Raises:
+        ConfigurationError: if `metadata` or `notes` are not such.
         OSError: whatever the store says, naming the URL.
-    """
-    with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
-        file = Path(folder) / "model.keras"
-        model.save(file, include_optimizer=save_updater)
-        if notes:
-            with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
-                archive.writestr(_NOTES, json.dumps(dict(notes), allow_nan=False))
-        with file.open("rb") as source, write_atomically(url) as target:
-            while block := source.read(1 << 22):
-                target.write(block)
-
-
-def load_model(url: str, *, custom_objects: dict[str, Any] | None = None) -> Any:
-    """Read a model that `save_model` or Keras wrote; nothing in the file is executed.
-
-    Args:
-        url: where from.
-        custom_objects: the user's own layers, losses and metrics, by name; default None.
-
-    Raises:
-        OSError: whatever the store says, naming the URL.
-        ValueError: Keras' own, if the file is no model or needs a custom object.
     """
     import keras
 
+    if url.lower().endswith(_HDF5_ENDINGS):
+        raise ConfigurationError(
+            f"models are written in Keras' format of today. Received: {url}. Give a URL that ends "
+            'in ".keras".'
+        )
+    if notes and _ABOUT in notes:
+        raise ConfigurationError(
+            f"`notes` may have any key but {_ABOUT!r}, which is taken. Received: {sorted(notes)}."
+        )
+    given = ModelMetadata.from_dict(metadata or {})
+    optimizer = getattr(model, "optimizer", None)
+    has_updater = save_updater and optimizer is not None and bool(optimizer.built)
+    about = _described(model, given, has_updater=has_updater)
     with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
-        file = Path(folder) / "model.keras"
-        file.write_bytes(read_bytes(url))
-        return keras.saving.load_model(file, custom_objects=custom_objects, safe_mode=True)
+        # A folder, because Keras would put an archive together in memory.
+        with contextlib.nullcontext() if has_updater else _updater_left_out(optimizer):
+            keras.saving.save_model(model, folder, zipped=False)
+        with write_atomically(url) as target:
+            write_model_archive(
+                target,
+                Path(folder),
+                lambda digests: {**(notes or {}), _ABOUT: {**about, "digests": digests}},
+            )
+
+
+def load_model(
+    url: str, *, custom_objects: dict[str, Any] | None = None, safe_mode: bool = True
+) -> Any:
+    """Read a model that `save_model` or Keras wrote.
+
+    Args:
+        url: where from: a `.keras` file, or a whole model in HDF5 (`.h5`). The content decides, not
+            the ending.
+        custom_objects: the user's own layers, losses and metrics, by name; default None.
+        safe_mode: refuse files that carry code, such as a lambda in a layer (default True). With
+            False, loading EXECUTES code of the file: only for files whose writer you trust.
+
+    Raises:
+        OSError: whatever the store says, naming the URL.
+        DataError: if the file is damaged, is no model, needs a custom object or carries code; names
+            the URL.
+    """
+    with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
+        with open_to_read(url) as file:
+            if is_hdf5(file):
+                path = Path(folder) / "model.h5"
+                with path.open("xb") as target:
+                    shutil.copyfileobj(file, target, 1 << 22)
+                notes: dict[str, Any] = {}
+            else:
+                path = Path(folder) / "model"
+                notes = unpack_model(file, url, path)
+                config = read_json_member(file, url, CONFIG)
+                if safe_mode:
+                    refuse_code(config, url)
+        if path.is_file():
+            with path.open("rb") as copy:
+                check_hdf5(copy, url, safe_mode=safe_mode)
+        model = _built(path, url, custom_objects, safe_mode=safe_mode, notes=notes)
+    seeds = about_in(notes).get("seeds")
+    if seeds is not None:
+        restore_seeds(model, seeds, url)
+    return model
 
 
 def read_notes(url: str) -> dict[str, Any]:
@@ -69,30 +142,138 @@ def read_notes(url: str) -> dict[str, Any]:
 
     Raises:
         OSError: whatever the store says, naming the URL.
-        DataError: if the file is no `.keras` file, or the notes are damaged.
+        DataError: if the file is no model's file, or the notes are damaged.
     """
     with open_to_read(url) as file:
+        if is_hdf5(file):
+            return {}
+        notes = read_json_member(file, url, NOTES) or {}
+    return {name: value for name, value in notes.items() if name != _ABOUT}
+
+
+def is_hdf5(file: BinaryIO) -> bool:
+    """Whether `file` begins as HDF5 does; it is at its start then, and before."""
+    signature = file.read(len(HDF5_SIGNATURE))
+    file.seek(0)
+    return signature == HDF5_SIGNATURE
+
+
+def about_in(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """What the notes say of the model itself; nothing if that is no dict."""
+    about = notes.get(_ABOUT)
+    return about if isinstance(about, dict) else {}
+
+
+def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dict[str, Any]:
+    import keras
+    import tensorflow as tf
+
+    given = metadata.to_dict()
+    if metadata.saved_by == AUTOMATIC:
+        given["saved_by"] = _user()
+    return {
+        "format": _FORMAT,
+        "name": str(model.name),
+        **given,
+        "saved_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "versions": {
+            "sparkwright": __version__,
+            "keras": keras.__version__,
+            "tensorflow": str(tf.__version__),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
+        "parameters": int(model.count_params()) if model.built else None,
+        "trainable_parameters": sum(int(np.prod(v.shape)) for v in model.trainable_weights),
+        "inputs": _shapes(model, "input"),
+        "outputs": _shapes(model, "output"),
+        "has_updater": has_updater,
+        "dtype_policy": str(model.dtype_policy.name),
+        "seeds": read_seeds(model),
+    }
+
+
+def _shapes(model: Any, side: str) -> dict[str, list[int | None]]:
+    """Name -> shape; nothing for a model that does not tell before it is called."""
+    tensors = getattr(model, f"{side}s", None) or []
+    names = getattr(model, f"{side}_names", None) or [tensor.name for tensor in tensors]
+    return {str(n): list(tensor.shape) for n, tensor in zip(names, tensors, strict=False)}
+
+
+def _user() -> str:
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (OSError, KeyError):  # a user without a name, as in some containers
+        return socket.gethostname()
+
+
+@contextlib.contextmanager
+def _updater_left_out(optimizer: Any) -> Generator[None]:
+    """While the block runs, Keras finds nothing to save in `optimizer`, which goes on working."""
+    parts: list[Any] = []
+    while optimizer is not None:
+        parts.append(optimizer)
+        optimizer = getattr(optimizer, "inner_optimizer", None)
+    with _without_updater:
+        for part in parts:
+            part.save_own_variables = _save_nothing
         try:
-            with zipfile.ZipFile(file) as archive:
-                if _NOTES not in archive.namelist():
-                    return {}
-                entry = archive.getinfo(_NOTES)
-                size_bytes = entry.file_size
-                if size_bytes > _MAX_NOTES_BYTES:
-                    raise DataError(
-                        f"{_NOTES} in a model's file may have {_MAX_NOTES_BYTES} bytes at most. "
-                        f"Received: {size_bytes} in {url}. Is it a file of Sparkwright's?"
-                    )
-                found: Any = json.loads(read_entry(archive, entry))
-        # The rest of what damage makes zipfile raise; RecursionError is json's, for [[[[….
-        except (zipfile.BadZipFile, ValueError, RuntimeError, EOFError, zlib.error) as error:
+            yield
+        finally:
+            for part in parts:
+                del part.save_own_variables
+
+
+def _save_nothing(store: Any) -> None:
+    del store
+
+
+def _built(
+    path: Path,
+    url: str,
+    custom_objects: dict[str, Any] | None,
+    *,
+    safe_mode: bool,
+    notes: Mapping[str, Any],
+) -> Any:
+    import keras
+
+    about = about_in(notes)
+    if path.is_file():
+        losses = {name: getattr(keras.losses, whole) for name, whole in _SHORT_NAMES.items()}
+        custom_objects = {**losses, **(custom_objects or {})}
+    with warnings.catch_warnings():
+        if about:
+            # Without it, this is as it was asked for; with it, training would not go on as it was.
+            action = "ignore" if about.get("has_updater") is False else "error"
+            warnings.filterwarnings(action, "Skipping variable loading for optimizer")
+        try:
+            with _dtype_policy(about.get("dtype_policy")):
+                return keras.saving.load_model(
+                    path, custom_objects=custom_objects, safe_mode=safe_mode
+                )
+        except MemoryError:
+            raise
+        except Exception as error:  # Keras', h5py's, those of the user's own layers
+            reason = f"{type(error).__name__}: {error}"
             raise DataError(
-                f"a model's file must be whole, in Keras' own format. Received: {url} ({error}). "
-                "Save the model again."
-            ) from None
-    if not isinstance(found, dict):
-        raise DataError(
-            f"{_NOTES} in a model's file must hold a dict. Received: a {type(found).__name__} in "
-            f"{url}. Save the model again."
-        )
-    return found
+                f"a model's file must hold what Keras can build. Received: {url}, where it says: "
+                f"{reason[:_LONGEST_REASON]}\nPass your own layers, losses and metrics in "
+                "`custom_objects`."
+            ) from error
+
+
+@contextlib.contextmanager
+def _dtype_policy(name: Any) -> Generator[None]:
+    """Keras' default policy for the block: whether an optimizer scales the loss depends on it."""
+    import keras
+
+    before = keras.config.dtype_policy()
+    if name is None or name == before.name:
+        yield
+        return
+    keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)

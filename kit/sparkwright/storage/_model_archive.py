@@ -1,0 +1,285 @@
+"""A saved model as one ZIP archive: Keras' own files, then notes with the SHA-256 of each.
+
+Keras reads such an archive as its own. Large members are stored, not compressed, and pass through
+in blocks: no model is held in memory.
+"""
+
+import hashlib
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+from sparkwright.errors import DataError
+
+from ._entries import read_entry
+
+NOTES = "sparkwright.json"
+CONFIG = "config.json"
+_WEIGHTS = ("model.weights.h5", "model.weights.npz")
+_FILES = ("metadata.json", CONFIG, *_WEIGHTS)
+_ASSETS = "assets"
+_BLOCK_BYTES = 1 << 22
+_MAX_TEXT_BYTES = 256 << 20
+# What may be unpacked at most: Keras stores, and nothing real is packed that tightly.
+_MAX_EXPANSION, _ALWAYS_ALLOWED_BYTES = 100, 1 << 28
+# What damage makes zipfile and json raise; RecursionError is json's, for [[[[….
+_DAMAGE = (
+    *(zipfile.BadZipFile, ValueError, LookupError, RuntimeError, EOFError, zlib.error),
+    *(NotImplementedError, OverflowError, struct.error),
+)
+
+
+class _Outward:
+    """A file that is only written to: `zipfile` then writes the same bytes to every store."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, block: Any) -> int:
+        self._file.write(block)
+        return len(block)
+
+    def flush(self) -> None:
+        pass
+
+
+def write_model_archive(
+    file: BinaryIO, folder: Path, notes_of: Callable[[dict[str, str]], Mapping[str, Any]]
+) -> None:
+    """Write what Keras saved in `folder` to `file`, which need not be seekable.
+
+    Args:
+        file: open for writing.
+        folder: that `keras.saving.save_model(…, zipped=False)` wrote.
+        notes_of: SHA-256 of every member by name -> JSON-able notes to put behind them.
+    """
+    names = [name for name in _FILES if (folder / name).is_file()]
+    assets = sorted(path for path in (folder / _ASSETS).rglob("*") if path.is_file())
+    names += [path.relative_to(folder).as_posix() for path in assets]
+    outward: Any = _Outward(file)
+    digests: dict[str, str] = {}
+    # Digests take longer than a fast store, so they are computed beside it.
+    with (
+        ThreadPoolExecutor(1) as hashing,
+        zipfile.ZipFile(outward, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        for name in names:
+            digest = hashing.submit(_digest_of_file, folder / name)
+            large = (folder / name).stat().st_size >= zipfile.ZIP64_LIMIT // 2
+            with (
+                (folder / name).open("rb", buffering=0) as source,
+                archive.open(zipfile.ZipInfo(name), "w", force_zip64=large) as member,
+            ):
+                while block := source.read(_BLOCK_BYTES):
+                    member.write(block)
+            digests[name] = digest.result()
+        notes = json.dumps(dict(notes_of(digests)), allow_nan=False)
+        archive.writestr(NOTES, notes, zipfile.ZIP_DEFLATED)
+
+
+def read_json_member(file: BinaryIO, url: str, name: str) -> dict[str, Any] | None:
+    """A member of the archive in `file` that holds a JSON object; None if there is no such member.
+
+    Raises:
+        DataError: if the archive or the member is damaged or too large; names `url`.
+    """
+    with opened(file, url) as archive:
+        return _json_in(archive, url, name)
+
+
+def read_text_members(file: BinaryIO, url: str) -> dict[str, dict[str, Any]]:
+    """Notes and, where there are none, Keras' own texts, by name of the member.
+
+    Raises:
+        DataError: if it is damaged or no model; names `url`.
+    """
+    with opened(file, url) as archive:
+        notes = _json_in(archive, url, NOTES)
+        if notes is not None and "about" in notes:
+            return {NOTES: notes}
+        names = (NOTES, "metadata.json", CONFIG)
+        texts = {name: _json_in(archive, url, name) for name in names}
+        if texts[CONFIG] is None:
+            raise _no_model(url)
+        return {name: text for name, text in texts.items() if text is not None}
+
+
+def unpack_model(file: BinaryIO, url: str, folder: Path | None) -> dict[str, Any]:
+    """Write Keras' files of the archive in `file` into `folder`, and check them on the way.
+
+    Checked are the archive's own checksums and, if the notes have them, the SHA-256 of each.
+
+    Args:
+        file: open for reading, with `seek`.
+        url: for errors.
+        folder: where to; made. None: only check.
+
+    Returns:
+        The notes; none for a file of Keras' own.
+
+    Raises:
+        DataError: if anything is not as it was written; names `url` and the member.
+    """
+    with opened(file, url) as archive, ThreadPoolExecutor(1) as hashing:
+        notes = _json_in(archive, url, NOTES) or {}
+        entries = _checked(archive.infolist(), url)
+        found: dict[str, str] = {}
+        for entry in entries:
+            target = None if folder is None else folder / PurePosixPath(entry.filename)
+            try:
+                found[entry.filename] = _unpack(archive, entry, target, hashing)
+            except _DAMAGE as error:
+                raise damaged(url, f"{entry.filename}: {error}") from None
+        _compare(digests_in(notes), found, url)
+        return notes
+
+
+def digests_in(notes: Mapping[str, Any]) -> dict[str, str]:
+    """SHA-256 of each member as the notes say; none where they say nothing."""
+    about = notes.get("about")
+    digests = about.get("digests") if isinstance(about, dict) else None
+    return digests if isinstance(digests, dict) else {}
+
+
+def digest_of_all(digests: Mapping[str, str]) -> str:
+    """One SHA-256 for all members: of the lines "<digest>  <name>", sorted by name.
+
+    That is what `sha256sum` prints for the unpacked files, which may be hashed likewise.
+
+    Example:
+        >>> digest_of_all({"a": "00", "b": "11"})[:8]
+        '0c7e019c'
+    """
+    lines = (f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def opened(file: BinaryIO, url: str) -> zipfile.ZipFile:
+    """The archive in `file`.
+
+    Raises:
+        DataError: if it is none, or its directory is damaged; names `url`.
+    """
+    try:
+        return zipfile.ZipFile(file)
+    except _DAMAGE as error:
+        raise damaged(url, str(error)) from None
+
+
+def damaged(url: str, reason: str) -> DataError:
+    """The error for a file that is not as it was written."""
+    return DataError(
+        f"a model's file must be whole, in Keras' own format. Received: {url} ({reason}). "
+        "Save the model again."
+    )
+
+
+def _no_model(url: str) -> DataError:
+    return DataError(
+        f"a model's file must hold {CONFIG} and one of {', '.join(_WEIGHTS)}. Received: {url}, "
+        "which does not. Give a file that `save_model` or Keras wrote."
+    )
+
+
+def _json_in(archive: zipfile.ZipFile, url: str, name: str) -> dict[str, Any] | None:
+    try:
+        if name not in archive.namelist():
+            return None
+        entry = archive.getinfo(name)
+        if entry.file_size > _MAX_TEXT_BYTES:
+            raise DataError(
+                f"{name} in a model's file may have {_MAX_TEXT_BYTES} bytes at most. "
+                f"Received: {entry.file_size} in {url}. Is it a model's file?"
+            )
+        found: Any = json.loads(read_entry(archive, entry))
+    except DataError:
+        raise
+    except _DAMAGE as error:
+        raise damaged(url, str(error)) from None
+    if not isinstance(found, dict):
+        raise DataError(
+            f"{name} in a model's file must hold a dict. Received: a {type(found).__name__} in "
+            f"{url}. Save the model again."
+        )
+    return found
+
+
+def _checked(infos: list[zipfile.ZipInfo], url: str) -> list[zipfile.ZipInfo]:
+    """Keras' files among those of the archive, in the order in which they lie in it."""
+    entries = [info for info in infos if _is_keras(info.filename) and not info.is_dir()]
+    names = [entry.filename for entry in entries]
+    if len(set(names)) != len(names):
+        raise damaged(url, "two members have one name")
+    if CONFIG not in names or not any(name in names for name in _WEIGHTS):
+        raise _no_model(url)
+    packed = sum(entry.compress_size for entry in entries)
+    allowed_bytes = max(_ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION * packed)
+    unpacked_bytes = sum(entry.file_size for entry in entries)
+    if unpacked_bytes > allowed_bytes:
+        raise DataError(
+            f"a model's file may unpack to {_MAX_EXPANSION} times its size at most. Received: "
+            f"{url}, whose {packed} bytes would become {unpacked_bytes}. Is it a model's file?"
+        )
+    return sorted(entries, key=lambda entry: entry.header_offset)
+
+
+def _is_keras(name: str) -> bool:
+    parts = name.split("/")
+    safe = all(part not in ("", ".", "..") for part in parts) and not set(name) & set("\\:\0")
+    return name in _FILES or (parts[0] == _ASSETS and len(parts) > 1 and safe)
+
+
+def _unpack(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path | None, hashing: Any
+) -> str:
+    """Write one member to `target`, if any; returns its SHA-256."""
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise zipfile.BadZipFile(f"must be stored or deflated, and has {entry.compress_type}")
+    digest, size_bytes = hashlib.sha256(), 0
+    hashed: Future[None] | None = None
+    with archive.open(entry) as member:
+        for block in _written(iter(lambda: member.read(_BLOCK_BYTES), b""), target):
+            size_bytes += len(block)
+            if hashed is not None:
+                hashed.result()  # so that no more than two blocks are held
+            hashed = hashing.submit(digest.update, block)
+    if hashed is not None:
+        hashed.result()
+    if size_bytes != entry.file_size:
+        raise EOFError(f"has {size_bytes} bytes, and should have {entry.file_size}")
+    return digest.hexdigest()
+
+
+def _written(blocks: Iterator[bytes], target: Path | None) -> Iterator[bytes]:
+    if target is None:
+        yield from blocks
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("xb", buffering=0) as file:
+        for block in blocks:
+            yield block
+            view = memoryview(block)
+            while view:
+                view = view[file.write(view) :]
+
+
+def _compare(expected: Mapping[str, str], found: Mapping[str, str], url: str) -> None:
+    if not expected:
+        return
+    for name in sorted({*expected, *found}):
+        if name not in found:
+            raise damaged(url, f"{name} is missing")
+        if name not in expected:
+            raise damaged(url, f"{name} was added later")
+        if expected[name] != found[name]:
+            raise damaged(url, f"{name} differs from its SHA-256")
+
+
+def _digest_of_file(path: Path) -> str:
+    with path.open("rb", buffering=0) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

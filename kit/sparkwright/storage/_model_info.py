@@ -1,0 +1,237 @@
+"""What is known of a saved model without loading it."""
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from sparkwright.errors import DataError
+
+ModelFormat = Literal["keras", "hdf5"]
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelInfo:
+    """A saved model, as its file describes it. What a file does not say is None or empty.
+
+    Attributes:
+        url: where it is.
+        size_bytes: of the file.
+        format: "keras" or "hdf5" (Keras' older files); None if it is damaged.
+        name: of the network.
+        saved_at: when, in UTC. Keras' own files give the time without a zone: it is taken for UTC.
+        saved_by: who.
+        title: a few words.
+        comment: more of them.
+        metrics: results by name, as given when it was saved.
+        versions: "sparkwright", "keras", "tensorflow", "python", "numpy", as far as known.
+        parameters: how many numbers the weights hold.
+        trainable_parameters: how many of them training changes.
+        inputs: name -> shape; None stands for any length, the batch's among them.
+        outputs: likewise.
+        has_updater: whether the optimizer's state is in the file.
+        sha256: of all of Keras' files in it; see `verify_model`.
+        training: how it was trained: run, epochs, examples, loss, master.
+        kept: what lies in the file besides: "normalizer", "class_names", "schema", …
+        problem: why the file cannot be used, in a listing; None: nothing found.
+    """
+
+    url: str
+    size_bytes: int
+    format: ModelFormat | None = None
+    name: str | None = None
+    saved_at: datetime | None = None
+    saved_by: str | None = None
+    title: str | None = None
+    comment: str | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    parameters: int | None = None
+    trainable_parameters: int | None = None
+    inputs: Mapping[str, tuple[int | None, ...]] = field(
+        default_factory=dict[str, tuple[int | None, ...]]
+    )
+    outputs: Mapping[str, tuple[int | None, ...]] = field(
+        default_factory=dict[str, tuple[int | None, ...]]
+    )
+    has_updater: bool | None = None
+    sha256: str | None = None
+    training: Mapping[str, Any] | None = None
+    kept: tuple[str, ...] = ()
+    problem: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields by name; the time as text."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            **found,
+            "saved_at": self.saved_at and self.saved_at.isoformat(),
+            "metrics": dict(self.metrics),
+            "versions": dict(self.versions),
+            "inputs": {name: list(shape) for name, shape in self.inputs.items()},
+            "outputs": {name: list(shape) for name, shape in self.outputs.items()},
+            "kept": list(self.kept),
+        }
+
+    def __repr__(self) -> str:
+        lines = (f"  {label:<10} {text}" for label, text in self._rows())
+        return "\n".join([f"ModelInfo {self.url}", *lines])
+
+    def _repr_html_(self) -> str:
+        cells = (
+            f"<tr><th style='text-align:left'>{html.escape(label)}</th>"
+            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+            for label, text in (("model", self.url), *self._rows())
+        )
+        return f"<table>{''.join(cells)}</table>"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """What is known, to be shown."""
+        count = None if self.parameters is None else f"{self.parameters:,}"
+        if count and self.trainable_parameters is not None:
+            count += f", {self.trainable_parameters:,} of them trainable"
+        updater = {None: None, True: "in the file", False: "not in the file"}[self.has_updater]
+        found: list[tuple[str, str | None]] = [
+            ("problem", self.problem),
+            ("title", self.title),
+            ("network", self.name),
+            ("saved", " by ".join(t for t in (time_text(self.saved_at), self.saved_by) if t)),
+            ("size", size_text(self.size_bytes)),
+            ("parameters", count),
+            ("inputs", _shapes_text(self.inputs)),
+            ("outputs", _shapes_text(self.outputs)),
+            ("optimizer", updater and f"its state is {updater}"),
+            ("metrics", metrics_text(self.metrics)),
+            ("training", _training_text(self.training or {})),
+            ("kept", ", ".join(self.kept)),
+            ("versions", ", ".join(f"{name} {text}" for name, text in self.versions.items())),
+            ("sha256", self.sha256),
+            ("comment", self.comment),
+        ]
+        return [(label, text) for label, text in found if text]
+
+
+def info_from_about(about: Mapping[str, Any], **known: Any) -> ModelInfo:
+    """What `save_model` wrote down about a model.
+
+    Args:
+        about: from the file, so it may be anything.
+        known: fields that are known already, `url` among them.
+
+    Raises:
+        DataError: if a field is not of its kind, naming it and the URL.
+    """
+
+    def take(name: str, kind: type | tuple[type, ...], empty: Any = None) -> Any:
+        value = about.get(name)
+        # True is an int to Python, and no count.
+        if value is None or (isinstance(value, kind) and (kind is not int or value is not True)):
+            return empty if value is None else value
+        raise _refused(name, value)
+
+    def _refused(name: str, value: Any) -> DataError:
+        return DataError(
+            f"what a model's file says of `{name}` must be of its kind. Received: {value!r:.80} "
+            f"in {known['url']}. Save the model again."
+        )
+
+    try:
+        saved_at = None if about.get("saved_at") is None else read_time(about["saved_at"])
+        shapes = {name: shapes_from(about.get(name)) for name in ("inputs", "outputs")}
+    except (TypeError, ValueError, AttributeError) as error:
+        raise _refused("saved_at, inputs or outputs", error) from None
+    versions = {str(name): str(text) for name, text in take("versions", dict, {}).items()}
+    return ModelInfo(
+        **known,
+        **shapes,
+        saved_at=saved_at,
+        versions=versions,
+        **{name: take(name, str) for name in ("name", "saved_by", "title", "comment")},
+        **{name: take(name, int) for name in ("parameters", "trainable_parameters")},
+        metrics=take("metrics", dict, {}),
+        has_updater=take("has_updater", bool),
+        training=take("training", dict),
+    )
+
+
+def shapes_from(shapes: Any) -> dict[str, tuple[int | None, ...]]:
+    """Shapes by name, as lists, made tuples; nothing for None.
+
+    Raises:
+        TypeError, ValueError, AttributeError: if they are none.
+
+    Example:
+        >>> shapes_from({"x": [None, 4]})
+        {'x': (None, 4)}
+    """
+    return {
+        str(name): tuple(None if length is None else int(length) for length in shape)
+        for name, shape in ({} if shapes is None else shapes).items()
+    }
+
+
+def read_time(text: str) -> datetime:
+    """A time of ISO 8601, or Keras' form of it; without a zone, UTC.
+
+    Raises:
+        TypeError, ValueError: if it is none.
+
+    Example:
+        >>> read_time("2026-01-02@03:04:05").isoformat()
+        '2026-01-02T03:04:05+00:00'
+    """
+    found = datetime.fromisoformat(text.replace("@", "T"))
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def time_text(time: datetime | None) -> str:
+    """A time for reading, to the second.
+
+    Example:
+        >>> time_text(read_time("2026-01-02T03:04:05.678+00:00"))
+        '2026-01-02 03:04:05 UTC'
+    """
+    return "" if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def size_text(size_bytes: int) -> str:
+    """A size for reading, in powers of 1,000.
+
+    Example:
+        >>> size_text(999), size_text(1_234_567)
+        ('999 B', '1.2 MB')
+    """
+    size, unit = float(size_bytes), 0
+    while size >= 999.5 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.1f} {_UNITS[unit]}" if unit else f"{size_bytes} B"
+
+
+def metrics_text(metrics: Mapping[str, Any]) -> str:
+    """The numbers among the metrics, for reading; what is nested is left out.
+
+    Example:
+        >>> metrics_text({"accuracy": 0.98765, "errors": 12, "matrix": [[1]]})
+        'accuracy 0.9877, errors 12'
+    """
+    numbers = {n: v for n, v in metrics.items() if isinstance(v, int | float | str)}
+    return ", ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in numbers.items()
+    )
+
+
+def _training_text(training: Mapping[str, Any]) -> str:
+    master = training.get("master")
+    name = master.get("name") if isinstance(master, Mapping) else None
+    plain = {k: v for k, v in training.items() if not isinstance(v, Mapping)}
+    return ", ".join(text for text in (metrics_text(plain), str(name or "")) if text)
+
+
+def _shapes_text(shapes: Mapping[str, tuple[int | None, ...]]) -> str:
+    return ", ".join(
+        f"{name} ({', '.join('any' if length is None else str(length) for length in shape)})"
+        for name, shape in shapes.items()
+    )

@@ -1,0 +1,83 @@
+"""Settings of Deeplearning4j and Elephas become training masters."""
+
+from typing import Any
+
+import pytest
+
+import sparkwright as sw
+from sparkwright.masters._distributed_config import master_from_distributed_config
+
+
+def read(**config: Any) -> Any:
+    return master_from_distributed_config({"class_name": "SparkModel", "config": config})
+
+
+def test_synchronous_training_is_averaging_with_the_defaults_of_deeplearning4j() -> None:
+    assert read(
+        mode="synchronous", num_workers=3, batch_size=8
+    ) == sw.ParameterAveragingTrainingMaster(
+        workers=3, batch_size_per_worker=8, averaging_frequency=5, prefetch_batches=0
+    )
+    assert read(
+        mode="synchronous", num_workers=2, batch_size=4, averaging_frequency=7,
+        num_batches_prefetch=1, collect_stats=True,
+    ) == sw.ParameterAveragingTrainingMaster(
+        workers=2, batch_size_per_worker=4, averaging_frequency=7, prefetch_batches=1,
+        collect_training_stats=True,
+    )  # fmt: skip
+
+
+def test_asynchronous_training_is_sharing_with_a_fixed_threshold() -> None:
+    found = read(mode="asynchronous", num_workers=3, batch_size=8)
+    assert found == sw.SharedTrainingMaster(
+        workers=3, batch_size_per_worker=8, prefetch_batches=0, threshold=sw.FixedThreshold()
+    )
+    found = read(mode="asynchronous", num_workers=3, batch_size=8, update_threshold=0.5)
+    assert found.threshold == sw.FixedThreshold(threshold=0.5)
+    found = read(mode="asynchronous", num_workers=3, batch_size=8, workers_per_node=2)
+    assert (found.workers, found.workers_per_node) == (None, 2)
+    found = read(mode="asynchronous", num_workers=3, batch_size=8, workers_per_node=-1)
+    assert (found.workers, found.workers_per_node) == (3, None)
+
+
+def test_what_nothing_corresponds_to_changes_nothing() -> None:
+    plain = {"mode": "synchronous", "num_workers": None, "batch_size": 8}
+    more = {"parameter_server_mode": "http", "frequency": "epoch", "shake_frequency": 1}
+    assert read(**plain, **more, update_threshold=1e-4) == read(**plain)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"mode": "hogwild"}, "mode='hogwild'"),
+        ({"mode": None}, "mode=None"),
+        ({"num_workers": 0}, "num_workers=0"),
+        ({"num_workers": "2"}, "num_workers='2'"),
+        ({"batch_size": 2.5}, "batch_size=2.5"),
+        ({"averaging_frequency": 0}, "averaging_frequency=0"),
+        ({"num_batches_prefetch": -1}, "num_batches_prefetch=-1"),
+        ({"collect_stats": "yes"}, "collect_stats='yes'"),
+        ({"update_threshold": 0}, "update_threshold=0"),
+        ({"update_threshold": float("nan")}, "update_threshold=nan"),
+        ({"workers_per_node": 0}, "workers_per_node=0"),
+        ({"worker": 2}, "worker=2"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(change: dict[str, Any], text: str) -> None:
+    with pytest.raises(sw.ConfigurationError) as refused:
+        read(**{"mode": "synchronous", "num_workers": 2, "batch_size": 8, **change})
+    assert f"Received: {text}" in str(refused.value)
+
+
+@pytest.mark.parametrize("missing", ["mode", "batch_size"])
+def test_what_must_be_given_is_missed(missing: str) -> None:
+    config = {"mode": "synchronous", "num_workers": 2, "batch_size": 8}
+    del config[missing]
+    with pytest.raises(sw.ConfigurationError, match=f"`{missing}` must be given"):
+        read(**config)
+
+
+@pytest.mark.parametrize("distributed", [{}, {"config": None}, {"config": [1]}])
+def test_a_configuration_that_is_none_is_refused(distributed: dict[str, Any]) -> None:
+    with pytest.raises(sw.ConfigurationError, match="`config` must be a dict"):
+        master_from_distributed_config(distributed)

@@ -1,0 +1,204 @@
+"""The archive that a model is saved in, with files that stand for Keras' own."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from sparkwright.errors import DataError
+from sparkwright.storage._model_archive import (
+    digest_of_all,
+    digests_in,
+    unpack_model,
+    write_model_archive,
+)
+
+FILES = {
+    "metadata.json": b"{}",
+    "config.json": b'{"class_name": "Sequential"}',
+    "model.weights.h5": bytes(range(256)) * 9,
+    "assets/layers/text/vocabulary.txt": b"a\nb\n",
+}
+names = st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=3, unique=True).map(
+    lambda parts: "assets/" + "/".join(parts) + ".txt"
+)
+
+
+class OneWay(io.RawIOBase):
+    """A store that takes bytes one after the other."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, block: Any) -> int:
+        self.content += block
+        return len(block)
+
+
+def saved(folder: Path, files: dict[str, bytes], notes: dict[str, Any] | None = None) -> bytes:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    target: Any = OneWay()
+    write_model_archive(
+        target, folder, lambda digests: {**(notes or {}), "about": {"digests": digests}}
+    )
+    return bytes(target.content)
+
+
+def zipped(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return target.getvalue()
+
+
+def unpacked(content: bytes, folder: Path | None) -> dict[str, Any]:
+    return unpack_model(io.BytesIO(content), "store://a.keras", folder)
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@settings(max_examples=30)
+@given(
+    assets=st.dictionaries(names, st.binary(max_size=50), max_size=3),
+    weights=st.binary(max_size=5000),
+)
+def test_files_come_back_as_they_were(
+    tmp_path_factory: pytest.TempPathFactory, assets: dict[str, bytes], weights: bytes
+) -> None:
+    folder = tmp_path_factory.mktemp("model")
+    files = {**FILES, "model.weights.h5": weights, **assets}
+    content = saved(folder / "in", files, {"mine": [1]})
+    notes = unpacked(content, folder / "out")
+    assert notes["mine"] == [1]
+    assert files_in(folder / "out") == files
+    assert set(digests_in(notes)) == set(files)
+
+
+def test_large_files_pass_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkwright.storage._model_archive._BLOCK_BYTES", 100)
+    content = saved(tmp_path / "in", FILES)
+    unpacked(content, tmp_path / "out")
+    assert files_in(tmp_path / "out") == FILES
+
+
+def test_any_tool_reads_the_archive(tmp_path: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(saved(tmp_path, FILES))) as archive:
+        assert archive.testzip() is None
+        assert archive.namelist() == [*FILES, "sparkwright.json"]
+        assert archive.getinfo("model.weights.h5").compress_type == zipfile.ZIP_STORED
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_damage_is_told_or_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("model")
+    whole = saved(folder / "in", FILES)
+    at = data.draw(st.integers(0, len(whole) - 1))
+    if data.draw(st.booleans()):
+        broken = whole[:at]
+    else:
+        byte = bytes([whole[at] ^ data.draw(st.integers(1, 255))])
+        broken = whole[:at] + byte + whole[at + 1 :]
+    try:
+        notes = unpacked(broken, folder / "out")
+    except DataError as error:
+        told = str(error)
+    else:
+        told = "store://a.keras"
+        # A damaged name hides the notes or an asset; without notes nothing is compared.
+        found = files_in(folder / "out")
+        assert found == FILES if digests_in(notes) else found.items() <= FILES.items()
+    assert "store://a.keras" in told
+
+
+def test_another_content_under_a_right_checksum_is_told(tmp_path: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(saved(tmp_path, FILES))) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    changed = {**members, "model.weights.h5": b"other"}
+    with pytest.raises(DataError, match=r"model\.weights\.h5 differs from its SHA-256"):
+        unpacked(zipped(changed), None)
+    with pytest.raises(DataError, match="assets/more was added later"):
+        unpacked(zipped({**members, "assets/more": b""}), None)
+    del members["metadata.json"]
+    with pytest.raises(DataError, match=r"metadata\.json is missing"):
+        unpacked(zipped(members), None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../evil", "assets/../../evil", "/evil", "assets//evil", "assets/..", "assets\\..\\evil"],
+)
+def test_no_file_is_written_beside_the_folder(tmp_path: Path, name: str) -> None:
+    unpacked(zipped({**FILES, name: b"x"}), tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert files_in(tmp_path / "out") == FILES
+
+
+def test_what_unpacks_out_of_proportion_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkwright.storage._model_archive._ALWAYS_ALLOWED_BYTES", 1000)
+    bomb = zipped({**FILES, "model.weights.h5": bytes(1_000_000)}, zipfile.ZIP_DEFLATED)
+    with pytest.raises(DataError, match=r"at most\. Received: store://a\.keras"):
+        unpacked(bomb, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "must be whole"),
+        (b"no archive", "must be whole"),
+        (zipped({"a": b""}), "must hold config.json"),
+        (zipped({"config.json": b"{}"}), "must hold config.json"),
+        (zipped({**FILES, "sparkwright.json": b"[" * 100_000}), "must be whole"),
+        (zipped(FILES, zipfile.ZIP_BZIP2), "must be stored or deflated"),
+    ],
+    ids=["empty", "no archive", "no model", "no weights", "no end of notes", "other packing"],
+)
+def test_what_is_no_model_is_refused(content: bytes, text: str) -> None:
+    with pytest.raises(DataError, match=text) as refused:
+        unpacked(content, None)
+    assert "store://a.keras" in str(refused.value)
+
+
+def test_two_members_of_one_name_are_refused() -> None:
+    target = io.BytesIO(zipped(FILES))
+    with (
+        zipfile.ZipFile(target, "a") as archive,
+        pytest.warns(UserWarning, match="Duplicate name"),
+    ):
+        archive.writestr("config.json", "{}")
+    with pytest.raises(DataError, match="two members have one name"):
+        unpacked(target.getvalue(), None)
+
+
+def test_a_file_of_keras_own_needs_no_notes(tmp_path: Path) -> None:
+    assert unpacked(zipped(FILES, zipfile.ZIP_DEFLATED), tmp_path / "out") == {}
+    assert files_in(tmp_path / "out") == FILES
+
+
+def test_one_digest_stands_for_all(tmp_path: Path) -> None:
+    first = digests_in(unpacked(saved(tmp_path / "a", FILES), None))
+    second = digests_in(unpacked(saved(tmp_path / "b", {**FILES, "metadata.json": b"[]"}), None))
+    assert digest_of_all(first) == digest_of_all(dict(reversed(first.items())))
+    assert digest_of_all(first) != digest_of_all(second)
+    assert json.loads(json.dumps(first)) == first
