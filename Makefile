@@ -8,13 +8,14 @@ SHARING = notebooks/02_gradient_sharing.ipynb
 # JupyterLab refuses to run as root unless told that this is meant.
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
-.PHONY: help setup demo sharing report lab test notebooks faults check bench clean
+.PHONY: help setup demo sharing report lab hdfs test notebooks faults check bench clean
 
 help:
 	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
 	@echo 'make sharing train it by averaging and by sharing; reports/gradient_sharing.html compares them'
 	@echo 'make report NOTEBOOK=notebooks/03_csv.ipynb   the same for any of the notebooks'
 	@echo 'make lab     open the same notebook in JupyterLab'
+	@echo 'make hdfs    start a small HDFS to try things with, until Ctrl-C'
 	@echo 'make test    run all tests; ARGS="..." goes to pytest, as in make test ARGS="tests/data -x"'
 	@echo 'make notebooks   test the notebooks about data, which make test leaves out; about 5 minutes'
 	@echo 'make faults  kill workers in 20 runs of each training master; takes about 15 minutes'
@@ -37,6 +38,10 @@ report: setup
 
 lab: setup
 	@$(RUN) .venv/bin/python -m jupyterlab $(LAB_OPTIONS) $(NOTEBOOK)
+
+hdfs:
+	@bash .ci/setup hdfs
+	@$(RUN) exec .venv/bin/python -m sparkwright.testing._hdfs_sandbox $(ARGS)
 
 test:
 	@bash .ci/setup test

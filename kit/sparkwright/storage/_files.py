@@ -6,6 +6,8 @@ import uuid
 from collections.abc import Generator, Iterator
 from typing import Any, BinaryIO
 
+from ._hdfs import SCHEME, HdfsOperations, hdfs_system_of
+
 
 @contextlib.contextmanager
 def told(url: str, what: str) -> Generator[None]:
@@ -141,15 +143,25 @@ def open_file(url: str) -> BinaryIO:
 
 
 def exists(url: str) -> bool:
-    """Whether something is there."""
+    """Whether something is there.
+
+    Raises:
+        OSError: if the store cannot say, naming `url`.
+    """
     system, path = system_of(url)
-    return bool(system.exists(path))
+    with told(url, "looked for"):
+        return bool(system.exists(path))
 
 
 def is_folder(url: str) -> bool:
-    """Whether a folder is there."""
+    """Whether a folder is there.
+
+    Raises:
+        OSError: if the store cannot say, naming `url`.
+    """
     system, path = system_of(url)
-    return bool(system.isdir(path))
+    with told(url, "looked for"):
+        return bool(system.isdir(path))
 
 
 def join(folder_url: str, name: str) -> str:
@@ -199,9 +211,13 @@ def remove(url: str) -> None:
 
 
 def remove_tree(url: str) -> None:
-    """Remove a folder and everything in it, if it is there."""
+    """Remove a folder and everything in it, if it is there.
+
+    Raises:
+        OSError: whatever the store says, naming `url`.
+    """
     system, path = system_of(url)
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError), told(url, "removed"):
         system.rm(path, recursive=True)
 
 
@@ -229,6 +245,9 @@ def _local_path(url: str) -> str | None:
 def _replace(system: Any, temporary: str, path: str) -> None:
     if is_on_this_machine(system.unstrip_protocol(path)):
         os.replace(temporary, path)  # in one step, also over an old file
+        return
+    if is_hdfs(system):
+        system.replace(temporary, path)  # likewise
         return
     # Other stores refuse to rename over a file. The old one keeps a name until the new one has it.
     if not system.exists(path):
@@ -279,7 +298,21 @@ def as_asked(system: Any, url: str, path: str, name: str) -> str:
     return str(system.unstrip_protocol(name))
 
 
+def is_hdfs(system: Any) -> bool:
+    """Whether a store, as `system_of` gives it, is HDFS, which replaces a file in one step."""
+    return isinstance(system, HdfsOperations)
+
+
 def system_of(url: str) -> tuple[Any, str]:
+    """The store of a URL, as a file system of fsspec, and the path in it.
+
+    Raises:
+        ConfigurationError: if the URL is of HDFS, and hdfs-native is missing.
+        OSError: if the URL is of HDFS, and names no NameNode.
+    """
+    url = os.fspath(url)
+    if url.startswith(SCHEME):
+        return hdfs_system_of(url)
     import fsspec
 
-    return fsspec.core.url_to_fs(os.fspath(url))
+    return fsspec.core.url_to_fs(url)

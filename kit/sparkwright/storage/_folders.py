@@ -7,7 +7,16 @@ from collections.abc import Generator, Sequence
 
 from sparkwright.errors import ConfigurationError
 
-from ._files import absolute, is_on_this_machine, join, remove, remove_tree, system_of, told
+from ._files import (
+    absolute,
+    is_hdfs,
+    is_on_this_machine,
+    join,
+    remove,
+    remove_tree,
+    system_of,
+    told,
+)
 
 # Their files and folders cannot be renamed, only copied.
 _COPYING_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "az", "memory"}
@@ -109,6 +118,9 @@ def move_files(names: Sequence[str], from_url: str, to_url: str) -> None:
         with told(target, "written"):
             if is_on_this_machine(target):
                 os.replace(source, path)  # in one step, also over an old file
+                continue
+            if is_hdfs(system):
+                system.replace(source, path)  # likewise
                 continue
             if not _copies(target):  # a copy replaces the old one; a rename would be refused
                 remove(target)

@@ -1,0 +1,277 @@
+"""`hdfs://` without Java: the client of the package hdfs-native, as a file system of fsspec."""
+
+import functools
+import os
+import posixpath
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, BinaryIO, TypeVar
+
+from sparkwright.errors import ConfigurationError
+
+from ._hdfs_calls import within
+from ._hdfs_files import open_reader, open_writer
+
+_T = TypeVar("_T")
+SCHEME = "hdfs://"
+_DEFAULT_PORT = 8020
+_TIMEOUT_S = 60.0
+# A DataNode that hangs is given up by the client after 60 s; there may be three.
+_DATA_TIMEOUT_FACTOR = 3.0
+# One NameNode is waited for some 10 s, as Hadoop's client does; the settings of the client itself
+# (15 attempts, up to 15 s between them) are for several, of which another takes over.
+_ONE_NAMENODE = {"dfs.client.failover.max.attempts": "4"}
+_ENTRIES_AT_ONCE = 1000
+_IDENTITY = ("HADOOP_USER_NAME", "HADOOP_PROXY_USER", "HADOOP_CONF_DIR", "HADOOP_HOME")
+
+
+def hdfs_system_of(url: str) -> tuple[Any, str]:
+    """The file system that a URL with "hdfs://" names, and the path in it.
+
+    The user is that of HADOOP_USER_NAME, or this process'; with Kerberos, that of the ticket. A
+    host without a port is a nameservice of HADOOP_CONF_DIR, or has port 8020. Without a host, it
+    is what core-site.xml there calls fs.defaultFS. Options stand in fsspec's settings under
+    "hdfs": `timeout_s` (FSSPEC_HDFS_TIMEOUT_S; default 60) and Hadoop's own, by their names.
+
+    Raises:
+        ConfigurationError: if hdfs-native is not installed, or the URL holds a user's name.
+        OSError: if the URL names no NameNode.
+    """
+    authority, slash, path = url.removeprefix(SCHEME).partition("/")
+    identity = tuple(os.environ.get(name) for name in _IDENTITY)
+    # A client does not survive a fork: its threads stay behind.
+    return _system(authority, identity, os.getpid()), normal(slash + path)
+
+
+def normal(path: str) -> str:
+    """An absolute path without "", "." and "..", which the NameNode refuses; no "/" at its end.
+
+    Example:
+        >>> normal("/a//b/../c/"), normal("")
+        ('/a/c', '/')
+    """
+    return posixpath.normpath("/" + path.lstrip("/"))
+
+
+@functools.lru_cache(maxsize=64)
+def _system(authority: str, identity: tuple[str | None, ...], process: int) -> Any:
+    from fsspec.config import conf
+
+    if "@" in authority:
+        raise ConfigurationError(
+            f"a URL of HDFS holds no user. Received: {SCHEME}{authority}. Set the environment "
+            "variable HADOOP_USER_NAME."
+        )
+    options = dict(conf.get("hdfs", {}))
+    timeout_s = float(options.pop("timeout_s", _TIMEOUT_S))
+    settings = {str(name): str(value) for name, value in options.items()}
+    return _class()(authority, timeout_s, settings)
+
+
+@functools.cache
+def _class() -> type[Any]:
+    """The class, made when it is needed: fsspec is imported nowhere before."""
+    from fsspec import AbstractFileSystem
+
+    return type("HdfsSystem", (HdfsOperations, AbstractFileSystem), {})
+
+
+class HdfsOperations:
+    """What fsspec's AbstractFileSystem leaves open, on HDFS; it provides the rest."""
+
+    protocol = "hdfs"
+    root_marker = "/"
+    cachable = False
+
+    def __init__(self, authority: str, timeout_s: float, settings: dict[str, str]) -> None:
+        """Connect when first asked for something.
+
+        Args:
+            authority: host and port, a nameservice, or nothing.
+            timeout_s: for one answer of the NameNode, in seconds.
+            settings: Hadoop's, over those of HADOOP_CONF_DIR.
+        """
+        super().__init__()
+        self._server = f"{SCHEME}{authority}"
+        self._timeout_s, self._settings = timeout_s, settings
+        self._client: Any = None
+
+    # -- paths ----------------------------------------------------------------------------------
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        path = os.fspath(path)
+        if path.startswith(SCHEME):
+            path = "/" + path.removeprefix(SCHEME).partition("/")[2]
+        return normal(path)
+
+    def unstrip_protocol(self, name: str) -> str:
+        """The URL of a path."""
+        return f"{self._server}{self._strip_protocol(name)}"
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        """Size, kind and time of change of what is at a path."""
+        path = self._strip_protocol(path)
+        return _entry(self._ask(lambda client: client.get_file_info(path), f"look at {path}"))
+
+    def exists(self, path: str, **_: Any) -> bool:
+        """Whether something is there; other errors than its absence are raised."""
+        try:
+            self.info(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def isdir(self, path: str) -> bool:
+        """Whether a folder is there; other errors than its absence are raised."""
+        try:
+            return self.info(path)["type"] == "directory"
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
+        """What is in a folder; of a file, itself."""
+        path = self._strip_protocol(path)
+        found: Iterator[Any] = self._ask(lambda client: client.list_status(path), f"list {path}")
+        entries: list[dict[str, Any]] = []
+        while batch := self._ask(lambda _: list(islice(found, _ENTRIES_AT_ONCE)), f"list {path}"):
+            entries += map(_entry, batch)
+        return entries if detail else [entry["name"] for entry in entries]
+
+    # -- changing -------------------------------------------------------------------------------
+
+    def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
+        """Make a folder; one that is there stays."""
+        path = self._strip_protocol(path)
+        self._ask(lambda client: client.mkdirs(path, 0o755, create_parents), f"make {path}")
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """Make a folder and those above it."""
+        if not exist_ok and self.exists(path):
+            raise FileExistsError(f"{path} exists.")
+        self.mkdir(path)
+
+    def mv(self, path1: str, path2: str, **options: Any) -> None:
+        """Rename a file or folder; `overwrite=True` replaces a file, or an empty folder."""
+        source, target = self._strip_protocol(path1), self._strip_protocol(path2)
+        overwrite = bool(options.get("overwrite", False))
+        self._ask(lambda client: client.rename(source, target, overwrite), f"rename {source}")
+
+    def replace(self, path: str, to_path: str) -> None:
+        """Rename a file in one step, also over an old one."""
+        self.mv(path, to_path, overwrite=True)
+
+    def rm_file(self, path: str) -> None:
+        """Remove one file."""
+        self.rm(path)
+
+    def rmdir(self, path: str) -> None:
+        """Remove an empty folder."""
+        self.rm(path)
+
+    def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
+        """Remove a file or an empty folder; with `recursive`, whatever is there."""
+        assert maxdepth is None
+        for name in self._strip_protocol(path if isinstance(path, list) else [path]):
+            remove = functools.partial(_delete, path=name, recursive=recursive)
+            if not self._ask(remove, f"remove {name}"):
+                raise FileNotFoundError(name)
+
+    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
+        """Copy a file."""
+        with self.open(path1) as source, self.open(path2, "wb") as target:
+            while block := source.read(4 << 20):
+                target.write(block)
+
+    # -- content --------------------------------------------------------------------------------
+
+    def open(self, path: str, mode: str = "rb", **_: Any) -> BinaryIO:
+        """Open a file to read ("rb") or a new one to write ("wb")."""
+        path = self._strip_protocol(path)
+        # The client's own files would finish what failed, when they are collected.
+        if mode == "rb":
+            return open_reader(lambda: self._connected().inner.read(path), self._transfer, path)
+        if mode != "wb":
+            raise ConfigurationError(
+                f"a file of HDFS is opened to read or to write anew. Received: mode={mode!r}."
+            )
+        return open_writer(lambda: _create(self._connected(), path), self._transfer, path)
+
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **_: Any
+    ) -> bytes:
+        """The content of a file, or the part between two places, counted as in a slice."""
+        with self.open(path) as file:
+            size_bytes = file.seek(0, os.SEEK_END)
+            first, last, _step = slice(start, end).indices(size_bytes)
+            file.seek(first)
+            return file.read(max(0, last - first))
+
+    # -- the client -----------------------------------------------------------------------------
+
+    def _ask(self, function: Callable[[Any], _T], what: str) -> _T:
+        """Have the NameNode do something."""
+        return self._within(self._timeout_s, lambda: function(self._connected()), what)
+
+    def _transfer(self, function: Callable[[], _T], what: str) -> _T:
+        """Move one piece of a file, from or to DataNodes."""
+        return self._within(self._timeout_s * _DATA_TIMEOUT_FACTOR, function, what)
+
+    def _within(self, timeout_s: float, function: Callable[[], _T], what: str) -> _T:
+        try:
+            return within(timeout_s, function, what=what, server=self._server)
+        except TimeoutError:
+            self._client = None  # the call that was given up may still hold its connection
+            raise
+
+    def _connected(self) -> Any:
+        client = self._client
+        if client is None:
+            client = self._client = _new_client(self._server, self._settings)
+        return client
+
+
+def _new_client(server: str, settings: dict[str, str]) -> Any:
+    try:
+        from hdfs_native import Client
+    except ImportError as error:
+        raise ConfigurationError(
+            f"hdfs:// needs the package hdfs-native. Received: {error}. Install it, on every "
+            "machine, with: pip install 'sparkwright[hdfs]'."
+        ) from None
+    authority = server.removeprefix(SCHEME)
+    if ":" in authority:
+        return Client(server, _ONE_NAMENODE | settings)
+    try:
+        return Client(server, settings or None)
+    except RuntimeError:
+        if not authority:
+            raise
+        # No nameservice of that name: the host of a NameNode at its usual port.
+        return Client(f"{server}:{_DEFAULT_PORT}", _ONE_NAMENODE | settings)
+
+
+def _create(client: Any, path: str) -> Any:
+    from hdfs_native import WriteOptions
+
+    return client.inner.create(path, WriteOptions(overwrite=True))
+
+
+def _delete(client: Any, path: str, recursive: bool) -> bool:
+    return client.delete(path, recursive)
+
+
+def _entry(status: Any) -> dict[str, Any]:
+    return {
+        "name": status.path,
+        "size": status.length,
+        "type": "directory" if status.isdir else "file",
+        "mtime": status.modification_time,
+        "owner": status.owner,
+        "group": status.group,
+        "permission": status.permission,
+    }

@@ -1,0 +1,38 @@
+"""A process that ends others, and removes their folder, when its owner is no more.
+
+    python _keeper.py FOLDER
+
+It reads lines from its standard input: "+PID" takes a process over, "-PID" lets it go. At the end
+of the input, which also comes when the owner is killed, all are killed with their groups, and the
+folder is removed. Run by path: it imports nothing of the engine.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+
+
+def main() -> None:
+    """Wait for the end of the input, then clean up."""
+    # Ctrl-C in a terminal is for the owner, which may need its processes to the last.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    kept: set[int] = set()
+    for line in sys.stdin:
+        sign, pid = line[0], int(line[1:])
+        (kept.add if sign == "+" else kept.discard)(pid)
+    for pid in kept:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+    # Files that a dying process still writes can come back while the folder is being removed.
+    for _ in range(50):
+        shutil.rmtree(sys.argv[1], ignore_errors=True)
+        if not os.path.exists(sys.argv[1]):
+            break
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main()
