@@ -40,7 +40,7 @@ class BinaryRates(ABC):
 
     @property
     @abstractmethod
-    def names(self) -> tuple[str, ...]:
+    def _all_names(self) -> tuple[str, ...]:
         """A name for each class or output: the given one or its number."""
 
     @property
@@ -146,7 +146,7 @@ class BinaryRates(ABC):
             ConfigurationError: if there is no such metric.
         """
         undefined = np.isnan(self._each(metric))
-        return tuple(name for name, out in zip(self.names, undefined, strict=True) if out)
+        return tuple(name for name, out in zip(self._all_names, undefined, strict=True) if out)
 
     def _each(self, metric: str) -> Rates:
         """(C,) NaN where it is 0/0."""
@@ -166,7 +166,7 @@ class BinaryRates(ABC):
                 f"`average` must be 'macro' or 'micro'. Received: average={average!r}."
             )
         if of is not None:
-            values = rate(self.counts)[[number_of(of, self.names)]]
+            values = rate(self.counts)[[number_of(of, self._all_names)]]
         else:
             values = rate(self.counts.pooled() if average == "micro" else self.counts)
         defined = values[~np.isnan(values)]

@@ -272,6 +272,10 @@ class Evaluation(BinaryRates, AbstractEvaluation):
         return self.class_names or tuple(map(str, range(self.classes)))
 
     @property
+    def _all_names(self) -> tuple[str, ...]:
+        return self.names
+
+    @property
     def examples(self) -> int:
         """Rows counted: examples, or their time steps."""
         return int(self.confusion.sum())

@@ -1,0 +1,297 @@
+"""`EvaluationBinary`: yes-or-no outputs against scikit-learn, masks, merging, an inner ROC."""
+
+import json
+from typing import Any
+
+import hypothesis.extra.numpy as npst
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from sklearn import metrics as sklearn
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.evaluation import EvaluationBinary
+
+pytest.importorskip("matplotlib").use("Agg")
+
+coarse = st.integers(0, 8).map(lambda n: n / 8)
+RATES = {
+    "precision": sklearn.precision_score,
+    "recall": sklearn.recall_score,
+    "f1": sklearn.f1_score,
+}
+
+
+@st.composite
+def batches(
+    draw: st.DrawFn, *, outputs: int | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Labels, predictions and a mask per output, (n, C) each."""
+    shape = (draw(st.integers(0, 15)), outputs or draw(st.integers(2, 4)))
+    labels = draw(npst.arrays(np.int64, shape, elements=st.integers(0, 1)))
+    scores = draw(npst.arrays(np.float32, shape, elements=coarse))
+    mask = draw(npst.arrays(np.bool_, shape, elements=st.booleans()))
+    return labels, scores, mask
+
+
+Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@given(batch=batches(), threshold=st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+def test_rates_of_each_output_equal_scikit_learns(batch: Batch, threshold: float) -> None:
+    labels, scores, mask = batch
+    evaluation = EvaluationBinary.from_predictions(labels, scores, mask=mask, thresholds=threshold)
+    assert evaluation.examples == mask.any(axis=1).sum()
+    for k in range(labels.shape[1]):
+        kept = mask[:, k]
+        was, said = labels[kept, k], scores[kept, k] > threshold
+        if not kept.any():
+            assert evaluation.accuracy(of=k) == 0.0
+            continue
+        assert evaluation.accuracy(of=k) == pytest.approx(sklearn.accuracy_score(was, said))
+        for name, theirs in RATES.items():
+            expected = theirs(was, said, zero_division=0.0)
+            assert getattr(evaluation, name)(of=k) == pytest.approx(expected, abs=1e-12)
+            assert evaluation.per_output(name)[k] == pytest.approx(expected, abs=1e-12)  # type: ignore[arg-type]
+        beta = sklearn.fbeta_score(was, said, beta=2, zero_division=0.0)
+        assert evaluation.f_beta(2, of=k) == pytest.approx(beta, abs=1e-12)
+        if len(set(was) | set(said)) > 1:
+            correlation = sklearn.matthews_corrcoef(was, said)
+            assert evaluation.matthews_correlation(of=k) == pytest.approx(correlation, abs=1e-12)
+        tn, fp, fn, tp = sklearn.confusion_matrix(was, said, labels=[0, 1]).ravel()
+        assert evaluation.confusion[k].tolist() == [[tn, fp], [fn, tp]]
+        assert evaluation.false_positive_rate(of=k) == pytest.approx(fp / max(fp + tn, 1))
+        assert evaluation.false_negative_rate(of=k) == pytest.approx(fn / max(fn + tp, 1))
+
+
+@given(batch=batches())
+def test_averages_equal_scikit_learns(batch: Batch) -> None:
+    labels, scores, _ = batch
+    if not len(labels):
+        return
+    evaluation = EvaluationBinary.from_predictions(labels, scores)
+    for name, theirs in RATES.items():
+        for average in ("macro", "micro"):
+            expected = theirs(labels, scores > 0.5, average=average, zero_division=np.nan)
+            found = getattr(evaluation, name)(average)
+            assert found == pytest.approx(np.nan_to_num(expected), abs=1e-12)
+    assert evaluation.accuracy() == pytest.approx(np.mean(labels == (scores > 0.5)))
+    assert evaluation.accuracy("micro") == pytest.approx(np.mean(labels == (scores > 0.5)))
+
+
+def test_rates_of_a_worked_example() -> None:
+    # TP 3, FN 1, FP 2, TN 4.
+    evaluation = EvaluationBinary(confusion=np.array([[[4, 2], [1, 3]]]), rows=10)
+    assert evaluation.accuracy(of=0) == 7 / 10
+    assert evaluation.false_alarm_rate(of=0) == pytest.approx((2 / 6 + 1 / 4) / 2)
+    assert evaluation.g_measure(of=0) == pytest.approx(np.sqrt(3 / 5 * 3 / 4))
+    assert evaluation.positives.tolist() == [4]
+    assert evaluation.negatives.tolist() == [6]
+    assert evaluation.true_positives.tolist() == [3]
+
+
+def test_outputs_without_a_value_are_left_out_of_macro_averages() -> None:
+    evaluation = EvaluationBinary.from_predictions([[1, 0], [1, 0]], [[0.9, 0.1], [0.1, 0.1]])
+    assert evaluation.left_out("recall") == ("1",)
+    assert evaluation.recall() == 0.5
+    assert evaluation.recall(of=1) == 0.0
+    assert EvaluationBinary().accuracy() == EvaluationBinary().f1() == 0.0
+
+
+def test_each_output_has_its_own_threshold() -> None:
+    scores = np.full((1, 3), 0.3, np.float32)
+    evaluation = EvaluationBinary.from_predictions(
+        [[1, 1, 1]], scores, thresholds=[0.2, 0.3, 0.4], names=["a", "b", "c"]
+    )
+    assert [evaluation.recall(of=name) for name in "abc"] == [1.0, 0.0, 0.0]
+    same = EvaluationBinary.from_predictions([[1, 1, 1]], scores, thresholds=0.3)
+    assert same.recall() == 0.0
+
+
+def test_steps_and_masks_of_every_shape() -> None:
+    scores = np.array([[[0.9], [np.nan]], [[0.2], [0.8]]])
+    labels = np.array([[1, -1], [1, 1]])
+    evaluation = EvaluationBinary.from_predictions(labels, scores, mask=[[1, 0], [1, 1]])
+    assert evaluation.confusion.tolist() == [[[0, 0], [1, 2]]]
+    assert evaluation.examples == 3
+    assert EvaluationBinary.from_predictions([1, 0], [0.9, 0.1], mask=[1, 0]).examples == 1
+    nothing = EvaluationBinary.from_predictions(labels, scores, mask=[0, 0])
+    assert (nothing.examples, nothing.outputs) == (0, 1)
+    assert nothing + evaluation == evaluation
+
+
+@pytest.mark.parametrize(
+    ("labels", "predictions", "message"),
+    [
+        ([[0.5, 1]], [[0.1, 0.9]], r"labels must be 0 or 1.*at row 0"),
+        ([[0, 1], [2, 1]], [[0.1, 0.9], [0.5, 0.5]], r"0 or 1.*\[2, 1\] at row 1"),
+        ([[0, 1]], [[0.1, np.nan]], r"must not be NaN.*row 0"),
+        ([[0, 1]], [[0.1, -3.0]], r"every output must be a probability.*-3\.0 at row 0"),
+        ([[0, 1]], [[0.1, np.inf]], r"every output must be a probability.*inf at row 0"),
+        ([[0, 1]], [[0.1, 0.2, 0.3]], r"shape of `predictions`"),
+    ],
+)
+def test_wrong_rows_are_named(labels: Any, predictions: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        EvaluationBinary.from_predictions(labels, predictions)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: EvaluationBinary(thresholds=1.1), ConfigurationError, r"thresholds=1\.1"),
+        (lambda: EvaluationBinary(thresholds=[0.5, "a"]), ConfigurationError, r"thresholds='a'"),  # type: ignore[arg-type]
+        (lambda: EvaluationBinary(thresholds=[]), ConfigurationError, r"thresholds=\[\]"),  # type: ignore[arg-type]
+        (lambda: EvaluationBinary(("a",), thresholds=(0.5, 0.5)), ConfigurationError, r"2 for 1"),
+        (lambda: EvaluationBinary("ab"), ConfigurationError, r"different names"),  # type: ignore[arg-type]
+        (lambda: EvaluationBinary(roc_thresholds=-1), ConfigurationError, r"roc_thresholds=-1"),
+        (
+            lambda: EvaluationBinary(thresholds=(0.5, 0.5)).updated([[1]], [[0.5]]),
+            DataError,
+            r"2 for 1",
+        ),
+        (
+            lambda: EvaluationBinary.from_predictions([[1]], [[0.5]], names=["a", "b"]),
+            ConfigurationError,
+            r"2 for 1 outputs",
+        ),
+        (lambda: EvaluationBinary(("a", "b")).recall(of="c"), ConfigurationError, r"of='c'"),
+        (lambda: EvaluationBinary().per_output("auc"), ConfigurationError, r"metric='auc'"),  # type: ignore[arg-type]
+        (lambda: EvaluationBinary() + EvaluationBinary(thresholds=0.4), DataError, r"0\.5.*0\.4"),
+        (lambda: EvaluationBinary(("a",)) + EvaluationBinary(("b",)), DataError, r"'a'.*'b'"),
+        (lambda: EvaluationBinary(("a",)) + EvaluationBinary(("b", "c")), DataError, r"'c'"),
+        (lambda: EvaluationBinary() + 3, TypeError, r"EvaluationBinary"),  # type: ignore[operator]
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(
+    call: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"thresholds": [0.25, 0.5, 0.75], "roc_thresholds": 4},
+    {"roc_thresholds": 0},
+]
+
+
+@settings(max_examples=50)
+@given(batch=batches(outputs=3), options=st.sampled_from(OPTIONS), data=st.data())
+def test_parts_add_up_to_the_whole_also_after_json(
+    batch: Batch, options: dict[str, Any], data: st.DataObject
+) -> None:
+    n = len(batch[0])
+    first, second = sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n))))
+    prototype = EvaluationBinary(**options)
+    parts: list[EvaluationBinary] = []
+    for rows in (slice(0, first), slice(first, second), slice(second, n)):
+        labels, scores, mask = (array[rows] for array in batch)
+        parts.append(prototype.updated(labels, scores, mask=mask))
+    a, b, c = parts
+    whole = EvaluationBinary.from_predictions(*batch[:2], mask=batch[2], **options)
+    assert (a + b) + c == a + (b + c) == c + prototype + a + b == whole
+    read = EvaluationBinary.from_json(b.to_json())
+    assert read == b
+    assert ((a + read) + c).to_json() == whole.to_json()
+
+
+def test_names_survive_merging_with_unnamed_counts() -> None:
+    named = EvaluationBinary(("a", "b"), roc_thresholds=0)
+    counted = named.updated([[0, 1]], [[0.2, 0.7]])
+    assert counted.names == ("a", "b")
+    unnamed = EvaluationBinary(roc_thresholds=0).updated([[0, 1]], [[0.2, 0.7]])
+    assert unnamed + named == named + unnamed == counted
+    assert counted.roc is not None
+    assert counted.roc.names == ("a", "b")
+
+
+@given(batch=batches(outputs=2))
+def test_an_inner_roc_is_that_of_the_same_data(batch: Batch) -> None:
+    from sparkwright.evaluation._roc_outputs import ROCBinary
+
+    labels, scores, mask = batch
+    evaluation = EvaluationBinary.from_predictions(labels, scores, mask=mask, roc_thresholds=0)
+    assert evaluation.roc == ROCBinary.from_predictions(labels, scores, mask=mask)
+    assert evaluation.headline()["AUC (macro)"] == evaluation.roc.auc()
+    assert "AUC" in evaluation.summary()
+    assert evaluation.keeps_rows
+    assert not EvaluationBinary(roc_thresholds=10).keeps_rows
+
+
+def written() -> dict[str, Any]:
+    evaluation = EvaluationBinary.from_predictions([[0, 1]], [[0.2, 0.8]], roc_thresholds=0)
+    return json.loads(evaluation.to_json())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "evaluation"},
+        {"confusion": [[1, 2], [3, 4]]},
+        {"confusion": [[[1, 2], [3]]]},
+        {"confusion": [[[-1, 2], [3, 4]]]},
+        {"confusion": 3},
+        {"rows": 0},
+        {"rows": 3},
+        {"rows": 1.5},
+        {"rows": "1"},
+        {"names": ["a"]},
+        {"names": 3},
+        {"thresholds": 2},
+        {"thresholds": [0.5]},
+        {"thresholds": {"a": 1}},
+        {"roc_thresholds": None},
+        {"roc_thresholds": 5},
+        {"roc": None},
+        {"roc": 3},
+        {"roc": EvaluationBinary(roc_thresholds=0).to_dict()["roc"]},
+    ],
+)
+def test_damaged_evaluations_are_refused(change: dict[str, Any]) -> None:
+    assert EvaluationBinary.from_dict(written()).examples == 1
+    with pytest.raises(DataError):
+        EvaluationBinary.from_dict({**written(), **change})
+
+
+def test_an_evaluation_cannot_be_changed() -> None:
+    evaluation = EvaluationBinary.from_predictions([[0, 1]], [[0.2, 0.8]])
+    with pytest.raises(ValueError, match="read-only"):
+        evaluation.confusion[0, 0, 0] = 5
+
+
+def test_summary_is_a_table_for_the_terminal() -> None:
+    evaluation = EvaluationBinary.from_predictions(
+        [[0, 0], [1, 0], [1, 0]], [[0.2, 0.1], [0.9, 0.4], [0.3, 0.7]], names=["rain", "<wind>"]
+    )
+    assert str(evaluation) == (
+        "Evaluation of 3 examples, 2 outputs (yes above 0.5)\n"
+        "\n"
+        "accuracy (macro)          0.6667\n"
+        "precision (macro)         0.5000\n"
+        "recall (macro)            0.5000  (without 1 of 2 outputs: 0/0)\n"
+        "F1 (macro)                0.3333\n"
+        "Matthews corr. (macro)    0.5000  (without 1 of 2 outputs: 0/0)\n"
+        "\n"
+        "output  examples  yes  predicted yes  accuracy  precision  recall      F1\n"
+        "rain           3    2              1    0.6667     1.0000  0.5000  0.6667\n"
+        "<wind>         3    0              1    0.6667     0.0000  0.0000  0.0000"
+    )
+    assert "&lt;wind&gt;" in evaluation._repr_html_()
+    assert repr(evaluation) == "EvaluationBinary(3 examples, 2 outputs, accuracy=0.6667)"
+    each = EvaluationBinary(("a", "b"), thresholds=(0.1, 0.2), roc_thresholds=0)
+    assert "yes above" in each.summary()
+    assert "max_outputs=2" in each.summary(max_outputs=1)
+    assert "0 examples" in EvaluationBinary()._repr_html_()
+
+
+@pytest.mark.parametrize("outputs", [0, 1, 3, 30])
+def test_the_plot_has_three_bars_for_each_output(outputs: int) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    counts = np.full((outputs, 2, 2), 3, np.int64)
+    axes = EvaluationBinary(confusion=counts, rows=12 if outputs else 0).plot()
+    assert len(axes.patches) == 3 * min(outputs, 20)
+    assert "by output" in axes.get_title()
+    pyplot.close("all")
