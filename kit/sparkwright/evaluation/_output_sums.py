@@ -1,6 +1,5 @@
 """All that a regression's metrics need to know of one output: a few exact sums."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -163,10 +162,11 @@ class OutputSums:
             )
         found: Mapping[str, Any] = values  # pyright: ignore[reportUnknownVariableType]
         count, largest = found["count"], found["largest_error"]
-        numbers = type(count) is int and 0 <= count < 1 << 62 and type(largest) in (int, float)
+        numbers = type(count) is int and 0 <= count < 1 << 62
+        numbers = numbers and type(largest) in (int, float) and 0 <= largest <= 2 * LARGEST
         sums = cls(
             count=count if numbers else -1,
-            largest_error=float(largest) if numbers else math.nan,
+            largest_error=float(largest) if numbers else 0.0,
             sample=PairSample.from_dict(
                 found["sample"], size=points_per_output(outputs), examples=count if numbers else 0
             ),
@@ -193,7 +193,6 @@ class OutputSums:
         )
         return (
             bounded
-            and 0 <= self.largest_error <= 2 * LARGEST
             and abs(self.predictions - self.labels) <= self.absolute_errors
             and self.absolute_errors <= self.count * _units(2 * LARGEST)
             and min(self.label_variation(), self.prediction_variation()) >= 0

@@ -1,6 +1,5 @@
 """Some of many pairs of numbers to draw, chosen so that samples of parts merge exactly."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -128,9 +127,7 @@ def _lists(values: Any, size: int) -> tuple[list[float], list[float], list[int]]
     if not len(labels) == len(predictions) == len(counts):
         return None
     for number in labels + predictions:
-        if type(number) not in (int, float) or not (
-            math.isfinite(number) and abs(number) <= LARGEST
-        ):
+        if type(number) not in (int, float) or not abs(number) <= LARGEST:  # NaN is not
             return None
     if not all(type(count) is int and 0 < count < 1 << 62 for count in counts):
         return None

@@ -114,6 +114,7 @@ def output_rows(
             label that counts is NaN.
     """
     scores, truth = as_numbers(predictions, "predictions"), as_numbers(labels, "labels")
+    given_shapes = f"labels of shape {truth.shape}, predictions of shape {scores.shape}"
     if scores.ndim == 1:
         scores = scores[:, None]
     if truth.shape == scores.shape[:-1]:
@@ -121,8 +122,7 @@ def output_rows(
     if scores.ndim < 2 or scores.shape[-1] == 0 or truth.shape != scores.shape:
         raise DataError(
             "`labels` must have the shape of `predictions`, whose last axis is the outputs: "
-            f"(n, C), (n, T, C). Received: labels of shape {truth.shape}, predictions of shape "
-            f"{scores.shape}."
+            f"(n, C), (n, T, C). Received: {given_shapes}."
         )
     rows_shape, width = scores.shape[:-1], scores.shape[-1]
     given = None if mask is None else np.asarray(mask)

@@ -1,0 +1,467 @@
+import json
+import math
+import pickle
+from fractions import Fraction
+from typing import Any
+
+import hypothesis.extra.numpy as npst
+import hypothesis.strategies as st
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from sklearn import metrics as sklearn
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.evaluation import AbstractEvaluation, EvaluationCalibration
+from sparkwright.evaluation._histogram import bin_edges, bin_numbers, mirrored_bin_numbers
+
+mpl.use("agg")
+few = settings(max_examples=60)
+# Tied ones on edges of bins, ends, tiny ones, and whatever else.
+probabilities = (
+    st.integers(0, 10).map(lambda i: i / 10)
+    | st.integers(0, 50).map(lambda i: i / 50)
+    | st.sampled_from([0.0, 1.0, 1e-20, 1 - 2**-53, 1e-300])
+    | st.floats(0, 1)
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn, most: int = 15) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Integer labels (n,), probabilities (n, C) of some float type or (n, 1), and a mask (n,)."""
+    n, width = draw(st.integers(0, most)), draw(st.integers(1, 4))
+    values = draw(npst.arrays(np.float64, (n, width), elements=probabilities))
+    kind = draw(st.sampled_from([np.float64, np.float32]))
+    classes = st.integers(0, draw(st.sampled_from([0, max(width, 2) - 1])))
+    labels = draw(npst.arrays(np.int64, n, elements=classes))
+    return labels, values.astype(kind), draw(npst.arrays(np.bool_, n, elements=st.booleans()))
+
+
+def calibration(labels: Any, predictions: Any, **options: Any) -> EvaluationCalibration:
+    return EvaluationCalibration.from_predictions(labels, predictions, **options)
+
+
+def both_classes(predictions: np.ndarray) -> np.ndarray:
+    wide = predictions.astype(np.float64)
+    return np.concatenate([1 - wide, wide], axis=1) if wide.shape[1] == 1 else wide
+
+
+def exact_reliability(p: np.ndarray, yes: np.ndarray, bin_of: np.ndarray, bins: int) -> list[Any]:
+    """Rows, mean probability and fraction of yes of each bin, by the definition."""
+    found: list[Any] = []
+    for number in range(bins):
+        inside = bin_of == number
+        if inside.any():
+            mean = sum(map(Fraction, p[inside].tolist())) / int(inside.sum())
+            share = Fraction(int(yes[inside].sum()), int(inside.sum()))
+            found.append((number, int(inside.sum()), mean, share))
+    return found
+
+
+# Metrics
+
+
+@few
+@given(table=tables(), bins=st.sampled_from([1, 3, 10, 50]))
+def test_reliability_and_its_errors_equal_their_definition(
+    table: tuple[np.ndarray, ...], bins: int
+) -> None:
+    labels, predictions, mask = table
+    evaluation = calibration(labels, predictions, mask=mask, reliability_bins=bins)
+    labels, predictions = labels[mask], predictions[mask]
+    wide, n = both_classes(predictions), len(labels)
+    own = bin_numbers(predictions, bins)
+    single = wide.shape[1] != predictions.shape[1]
+    bin_of = np.concatenate([mirrored_bin_numbers(predictions, bins), own], 1) if single else own
+    # Of one probability, class 1 must exceed one half.
+    top = (predictions[:, 0] > 0.5).astype(int) if single else wide.argmax(axis=1)
+    row = np.arange(n)
+    questions: list[Any] = [
+        (k, wide[:, k], labels == k, bin_of[:, k]) for k in range(wide.shape[1])
+    ]
+    questions.append((None, wide[row, top], labels == top, bin_of[row, top]))
+    for of, p, yes, numbers in questions:
+        expected = exact_reliability(p, yes, numbers, bins)
+        diagram = evaluation.reliability(of=of)
+        assert diagram.bins.tolist() == [each[0] for each in expected]
+        assert diagram.counts.tolist() == [each[1] for each in expected]
+        close = {"rtol": 1e-15, "atol": 1e-130}
+        np.testing.assert_allclose(
+            diagram.mean_predicted, [float(each[2]) for each in expected], **close
+        )
+        np.testing.assert_allclose(
+            diagram.fraction_positive, [float(each[3]) for each in expected], **close
+        )
+        gaps = [(count, abs(mean - share)) for _, count, mean, share in expected]
+        error = sum((count * gap for count, gap in gaps), Fraction(0)) / max(n, 1)
+        assert evaluation.expected_calibration_error(of=of) == pytest.approx(
+            float(error), abs=1e-15
+        )
+        largest = max((gap for _, gap in gaps), default=0)
+        assert evaluation.maximum_calibration_error(of=of) == pytest.approx(
+            float(largest), abs=1e-15
+        )
+    macro = [evaluation.expected_calibration_error(of=k) for k in range(evaluation.classes)]
+    assert evaluation.expected_calibration_error("macro") == pytest.approx(np.mean(macro))
+    assert evaluation.examples == n
+    assert evaluation.label_counts.tolist() == [int((labels == k).sum()) for k in range(len(macro))]
+    assert evaluation.prediction_counts.tolist() == [
+        int((top == k).sum()) for k in range(len(macro))
+    ]
+
+
+@few
+@given(table=tables(), bins=st.sampled_from([1, 7, 10, 50]))
+def test_histograms_equal_their_definition(table: tuple[np.ndarray, ...], bins: int) -> None:
+    labels, predictions, mask = table
+    evaluation = calibration(labels, predictions, mask=mask, histogram_bins=bins)
+    labels, predictions = labels[mask], predictions[mask]
+    if predictions.shape[1] == 1:
+        own, other = bin_numbers(predictions, bins), mirrored_bin_numbers(predictions, bins)
+        place, mirror = np.concatenate([other, own], 1), np.concatenate([own, other], 1)
+    else:
+        place, mirror = bin_numbers(predictions, bins), mirrored_bin_numbers(predictions, bins)
+    is_class = labels[:, None] == np.arange(place.shape[1])
+    residual = np.where(is_class, mirror, place)
+
+    def count(numbers: np.ndarray) -> list[int]:
+        return np.bincount(numbers.ravel(), minlength=bins).tolist()
+
+    assert evaluation.probability_histogram().counts.tolist() == count(place)
+    assert evaluation.residual_histogram().counts.tolist() == count(residual)
+    for k in range(place.shape[1]):
+        mine = labels == k
+        histograms = (
+            (evaluation.probability_histogram(of=k), place[mine, k]),
+            (evaluation.probability_histogram(of=k, others=True), place[~mine, k]),
+            (evaluation.residual_histogram(of=k), residual[mine, k]),
+        )
+        for histogram, numbers in histograms:
+            assert histogram.counts.tolist() == count(numbers)
+            assert histogram.edges.tolist() == [i / bins for i in range(bins + 1)]
+
+
+@few
+@given(
+    seed=st.integers(0, 1 << 32), n=st.integers(1, 60), width=st.integers(1, 4), hard=st.booleans()
+)
+def test_scores_equal_scikit_learns(seed: int, n: int, width: int, hard: bool) -> None:
+    rng = np.random.default_rng(seed)
+    classes = max(width, 2)
+    p = rng.dirichlet(np.full(classes, 0.3), size=n)
+    if hard:
+        p = np.eye(classes)[rng.integers(0, classes, n)]
+    if width == 1:
+        p[:, 0] = 1 - p[:, 1]
+    labels = rng.integers(0, classes, n)
+    evaluation = calibration(labels, p[:, 1:] if width == 1 else p)
+    options = {"labels": list(range(classes))}
+    assert evaluation.log_loss() == pytest.approx(
+        sklearn.log_loss(labels, p, **options), rel=1e-12, abs=1e-15
+    )
+    if classes == 2:
+        expected = sklearn.brier_score_loss(labels, p[:, 1], pos_label=1, labels=[0, 1])
+    else:
+        expected = sklearn.brier_score_loss(labels, p, **options)
+    assert evaluation.brier_score() == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    for k in range(classes):
+        mean = np.mean((p[:, k] - (labels == k)) ** 2)
+        assert evaluation.brier_score(of=k) == pytest.approx(mean, rel=1e-12, abs=1e-15)
+        mine = labels == k
+        losses = -np.log(np.maximum(p[mine, k], 2.0**-52))
+        expected = losses.mean() if mine.any() else 0.0
+        assert evaluation.log_loss(of=k) == pytest.approx(expected, rel=1e-12, abs=1e-15)
+
+
+def test_log_loss_is_clipped_as_documented() -> None:
+    assert calibration([1], [[1.0, 0.0]]).log_loss() == pytest.approx(52 * math.log(2))
+    assert calibration([0], [[1.0, 0.0]]).log_loss() == 0
+
+
+def test_a_perfect_prediction_has_no_error() -> None:
+    evaluation = calibration([0, 1, 2], np.eye(3))
+    assert evaluation.expected_calibration_error() == 0
+    assert evaluation.maximum_calibration_error("macro") == 0
+    assert evaluation.brier_score() == evaluation.log_loss() == 0
+    assert evaluation.residual_histogram().counts.tolist() == [9] + [0] * 49
+
+
+def test_empty_bins_are_left_out_if_wanted() -> None:
+    predictions = [[0.05], [0.95]]
+    without = calibration([0, 1], predictions, exclude_empty_bins=True).reliability(of=1)
+    assert without.bins.tolist() == [0, 9]
+    whole = calibration([0, 1], predictions, exclude_empty_bins=False).reliability(of=1)
+    assert whole.counts.tolist() == [1] + [0] * 8 + [1]
+    assert whole.mean_predicted[1:9] == pytest.approx(np.arange(1, 9) / 10 + 0.05)
+    assert whole.fraction_positive.tolist() == [0.0] * 9 + [1.0]
+
+
+def test_without_rows_every_metric_is_zero() -> None:
+    for empty in (
+        EvaluationCalibration(),
+        EvaluationCalibration(class_names=("a", "b")),
+        calibration(np.zeros((0, 2)), np.zeros((0, 2))),
+        calibration([0, 1], [[0.5], [0.5]], mask=[0, 0]),
+    ):
+        for metric in ("brier_score", "log_loss"):
+            assert getattr(empty, metric)() == 0
+        for metric in ("expected_calibration_error", "maximum_calibration_error"):
+            assert getattr(empty, metric)() == getattr(empty, metric)("macro") == 0
+        assert empty.examples == empty.residual_histogram().counts.sum() == 0
+        assert empty.probability_histogram().counts.sum() == 0
+        assert empty.reliability().counts.size == 0
+        assert "0 examples" in empty.summary()
+    assert EvaluationCalibration(class_names=("a", "b")).log_loss(of="a") == 0
+
+
+# Bins
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("bins", [1, 3, 7, 10, 50, 100])
+def test_a_number_written_as_an_edge_begins_its_bin_in_any_precision(bins: int, dtype: Any) -> None:
+    edges = bin_edges(bins).astype(dtype)
+    assert bin_numbers(edges, bins).tolist() == [*range(bins), bins - 1]
+    below = np.nextafter(edges[1:], dtype(0))
+    assert bin_numbers(below, bins).tolist() == list(range(bins))
+    assert mirrored_bin_numbers(edges, bins).tolist() == [bins - 1, *reversed(range(bins))]
+
+
+@given(values=npst.arrays(np.float32, 20, elements=st.floats(0, 1, width=32)))
+def test_bins_are_between_their_edges(values: np.ndarray) -> None:
+    edges = bin_edges(10).astype(np.float32)
+    for value, number, mirrored in zip(
+        values, bin_numbers(values, 10), mirrored_bin_numbers(values, 10), strict=True
+    ):
+        assert edges[number] <= value
+        assert value < edges[number + 1] or number == 9
+        assert value <= edges[10 - mirrored]
+        assert edges[9 - mirrored] < value or mirrored == 9
+
+
+# Inputs
+
+
+def test_labels_may_be_one_hot_and_predictions_sequences() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), size=(4, 5))
+    labels, mask = rng.integers(0, 3, (4, 5)), rng.random((4, 5)) < 0.5
+    whole = calibration(labels, p, mask=mask)
+    assert whole == calibration(np.eye(3)[labels], p, mask=mask)
+    assert whole == calibration(labels[mask], p[mask])
+    assert whole.examples == mask.sum()
+
+
+def test_hard_predictions_of_integers_count() -> None:
+    assert calibration([0, 1], np.eye(2, dtype=int)) == calibration([0, 1], np.eye(2))
+
+
+@pytest.mark.parametrize("value", [1.01, -0.01, np.inf, np.nan])
+@pytest.mark.parametrize("width", [1, 3])
+def test_what_is_no_probability_is_refused_and_its_row_named(width: int, value: float) -> None:
+    p = np.full((2, 2, width), 0.25)
+    p[1, 0, 0] = value
+    with pytest.raises(DataError, match="row 1, step 0"):
+        calibration(np.zeros((2, 2), int), p)
+    assert calibration(np.zeros((2, 2), int), p, mask=[[1, 1], [0, 1]]).examples == 3
+
+
+def test_a_little_beyond_zero_and_one_counts_as_zero_and_one() -> None:
+    ends = calibration([0, 1], [[0.0], [1.0]])
+    assert calibration([0, 1], [[-0.0005], [1.0005]]) == ends
+
+
+def test_options_are_checked() -> None:
+    for options in (
+        {"reliability_bins": 0},
+        {"histogram_bins": 10_001},
+        {"reliability_bins": True},
+        {"exclude_empty_bins": 1},
+        {"class_names": "ab"},
+        {"class_names": ["a", "a"]},
+        {"class_names": ["a", "b", "c"]},
+    ):
+        with pytest.raises(ConfigurationError, match=next(iter(options))):
+            calibration([0, 1], [[0.5], [0.5]], **options)
+    evaluation = calibration([0, 1], [[0.5], [0.5]], class_names=["a", "b"])
+    for of in ("c", 2, -1, True):
+        with pytest.raises(ConfigurationError, match="`of` must be"):
+            evaluation.brier_score(of=of)
+    with pytest.raises(ConfigurationError, match="`average`"):
+        evaluation.expected_calibration_error("micro")  # pyright: ignore[reportArgumentType]
+
+
+# Merging
+
+
+@few
+@given(table=tables(), data=st.data())
+def test_parts_in_any_grouping_add_up_to_the_whole(
+    table: tuple[np.ndarray, ...], data: st.DataObject
+) -> None:
+    labels, predictions, mask = table
+    options = {"reliability_bins": 7, "histogram_bins": 9, "exclude_empty_bins": False}
+    whole = calibration(labels, predictions, mask=mask, **options)
+    part_of = data.draw(npst.arrays(np.int64, len(labels), elements=st.integers(0, 3)))
+    empty = EvaluationCalibration(**options)
+    parts = [
+        empty.updated(labels[at], predictions[at], mask=mask[at])
+        for at in (part_of == part for part in data.draw(st.permutations(range(4))))
+    ]
+    while len(parts) > 1:
+        i = data.draw(st.integers(0, len(parts) - 2))
+        both = parts[i] + parts.pop(i + 1)
+        parts[i] = EvaluationCalibration.from_json(both.to_json()) if i % 2 else both
+    assert parts[0] == whole
+    assert parts[0].to_json() == whole.to_json()
+    assert empty + whole == whole + empty == whole
+
+
+def test_parts_of_many_rows_add_up_to_the_whole() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), size=200_000).astype(np.float32)
+    labels = rng.integers(0, 3, len(p))
+    whole = calibration(labels, p)
+    parts = [calibration(labels[i::7], p[i::7]) for i in range(7)]
+    assert sum(parts[::-1], EvaluationCalibration()) == whole
+
+
+def test_evaluations_of_other_data_differ() -> None:
+    one = calibration([0, 1], [[0.25], [0.75]])
+    assert one != calibration([0, 1], [[0.25], [0.7500001]])
+    assert one != calibration([0, 1], [[0.25], [0.75]], exclude_empty_bins=False)
+    assert one != one + one
+    assert one != 5
+    assert one != EvaluationCalibration()
+
+
+def test_evaluations_with_other_options_do_not_add_up() -> None:
+    with pytest.raises(DataError, match=r"'reliability_bins': 10.*'reliability_bins': 11"):
+        EvaluationCalibration() + EvaluationCalibration(reliability_bins=11)
+    with pytest.raises(DataError, match="2 and 3 classes"):
+        calibration([0], [[0.5]]) + calibration([0], [[0.5, 0.25, 0.25]])
+
+
+# JSON
+
+
+def example() -> EvaluationCalibration:
+    return calibration([0, 1, 1, 0], [[0.25], [0.75], [0.5], [0.125]], reliability_bins=4,
+                       histogram_bins=2, class_names=["a", "b"])  # fmt: skip
+
+
+def test_json_keeps_everything_and_merges_afterwards() -> None:
+    one = example()
+    back = EvaluationCalibration.from_dict(json.loads(json.dumps(one.to_dict())))
+    assert back == one
+    assert back + one == one + one
+    assert pickle.loads(pickle.dumps(one)) == one
+    with pytest.raises(ValueError, match="read-only"):
+        one.prediction_counts[0] = 5
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("name",), "evaluation"),
+        (("reliability_bins",), 5),
+        (("reliability_bins",), 10**12),
+        (("reliability_bins",), "4"),
+        (("exclude_empty_bins",), 1),
+        (("class_names",), ["a"]),
+        (("class_names",), 5),
+        (("counts",), []),
+        (("counts",), {}),
+        (("counts", "predicted"), []),
+        (("counts", "predicted"), [4]),
+        (("counts", "predicted"), [3, 2]),
+        (("counts", "predicted"), [4.0, 0]),
+        (("counts", "predicted"), [5, -1]),
+        (("counts", "predicted"), [1 << 70, 0]),
+        (("counts", "in_bin"), [[4, 0, 0, 0]]),
+        (("counts", "in_bin", 0), [4, 0, 0, 0]),
+        (("counts", "in_bin", 0), [1, 0, 0, 0]),
+        (("counts", "positive", 0), [4, 0, 0, 0]),
+        (("counts", "positive", 1), [0, 0, 0, 0]),
+        (("counts", "histograms", 0, 0), [2, 1]),
+        (("counts", "histograms", 1, 0), [0, 1]),
+        (("counts", "histograms"), "x"),
+        (("counts", "in_bin_sums"), ["0p0"]),
+        (("counts", "in_bin_sums", 0), "1p5000"),
+        (("counts", "in_bin_sums", 2), 0.5),
+        (("counts", "squares", 0), "-1p0"),
+        (("counts", "squares", 0), "5p0"),
+        (("counts", "squares", 0), "0p0"),
+        (("counts", "of_actual", 0), "3p0"),
+        (("counts", "of_actual", 0), "-1p0"),
+        (("counts", "log_losses", 0), "1p10"),
+        (("counts", "log_losses", 0), "-1p-10"),
+    ],
+)
+def test_damaged_values_are_refused(path: tuple[Any, ...], value: Any) -> None:
+    values = json.loads(example().to_json())
+    place = values
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(DataError):
+        EvaluationCalibration.from_dict(values)
+
+
+# Reports and plots
+
+
+def test_reports_name_classes_and_escape_them() -> None:
+    evaluation = calibration([0, 1], [[0.25], [0.5]], class_names=["<b>", "dog"])
+    text, html = evaluation.summary(), evaluation._repr_html_()
+    assert f"{evaluation.brier_score():.4f}" in text
+    assert "dog" in text
+    assert "dog" not in evaluation.summary(max_classes=1)
+    assert "&lt;b&gt;" in html
+    assert "2 classes" in repr(evaluation)
+    assert evaluation.headline()["log loss"] == evaluation.log_loss()
+    assert isinstance(evaluation, AbstractEvaluation)
+
+
+def test_the_plot_shows_the_diagram_and_its_counts() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.random((500, 1))
+    evaluation = calibration(rng.random(500) < p[:, 0], p, class_names=["no", "yes"])
+    axes = evaluation.plot()
+    diagram = evaluation.reliability(of="yes")
+    line = axes.lines[1]
+    assert line.get_label().startswith("yes (ECE")
+    np.testing.assert_array_equal(line.get_xdata(), diagram.mean_predicted)
+    np.testing.assert_array_equal(line.get_ydata(), diagram.fraction_positive)
+    below = axes.figure.axes[1]
+    np.testing.assert_array_equal(below.patches[0].get_data().values, diagram.counts)
+    plt.close("all")
+
+
+@pytest.mark.parametrize(("classes", "lines"), [(2, 1), (3, 3), (6, 6), (7, 1)])
+def test_as_many_lines_are_drawn_as_can_be_told_apart(classes: int, lines: int) -> None:
+    p = np.random.default_rng(0).dirichlet(np.ones(classes), size=50)
+    axes = calibration(np.arange(50) % classes, p).plot()
+    assert len(axes.lines) == 1 + lines
+    plt.close("all")
+
+
+def test_histograms_are_drawn() -> None:
+    evaluation = example()
+    axes = evaluation.plot_residuals(of="b")
+    counts = evaluation.residual_histogram(of="b").counts
+    np.testing.assert_array_equal(axes.patches[0].get_data().values, counts)
+    assert "b" in axes.get_title()
+    texts = evaluation.plot_probabilities(of=1).get_legend().get_texts()
+    assert [text.get_text() for text in texts] == ["rows of b", "other rows"]
+    figure, axes = plt.subplots()
+    assert evaluation.plot_probabilities(axes=axes) is axes
+    assert axes.get_legend() is None
+    for empty in (EvaluationCalibration(), EvaluationCalibration(class_names=("a", "b"))):
+        empty.plot()
+        empty.plot_residuals()
+        empty.plot_probabilities()
+    figure.canvas.draw()
+    plt.close("all")
