@@ -53,8 +53,10 @@ from .spark import (
 from .storage import (
     delete_model as delete_model,
     list_models as list_models,
+    load_evaluation as load_evaluation,
     load_model as load_model,
     model_info as model_info,
+    save_evaluation as save_evaluation,
     save_model as save_model,
     verify_model as verify_model,
 )

@@ -5,10 +5,15 @@ from ._binary import EvaluationBinary as EvaluationBinary
 from ._binary_counts import BinaryCounts as BinaryCounts
 from ._binary_rates import Average as Average, Metric as Metric
 from ._calibration import EvaluationCalibration as EvaluationCalibration
+from ._comparison import Comparison as Comparison, compare as compare
 from ._custom import CustomEvaluation as CustomEvaluation
 from ._evaluation import Evaluation as Evaluation
 from ._histogram import Histogram as Histogram
 from ._prediction_errors import PredictionError as PredictionError
+from ._registry import (
+    evaluation_from_dict as evaluation_from_dict,
+    evaluation_from_json as evaluation_from_json,
+)
 from ._regression import (
     RegressionEvaluation as RegressionEvaluation,
     RegressionMetric as RegressionMetric,

@@ -259,8 +259,13 @@ class EvaluationBinary(BinaryRates, AbstractEvaluation):
         return self.confusion.shape[0]
 
     @property
-    def _all_names(self) -> tuple[str, ...]:
+    def output_names(self) -> tuple[str, ...]:
+        """A name for each output: the given one or its number."""
         return self.names or tuple(map(str, range(self.outputs)))
+
+    @property
+    def _all_names(self) -> tuple[str, ...]:
+        return self.output_names
 
     @property
     def examples(self) -> int:
@@ -309,7 +314,7 @@ class EvaluationBinary(BinaryRates, AbstractEvaluation):
             "precision (macro)": self.precision(),
             "recall (macro)": self.recall(),
             "F1 (macro)": self.f1(),
-            "Matthews corr. (macro)": self.matthews_correlation(),
+            "Matthews correlation (macro)": self.matthews_correlation(),
             **areas,
         }
 
@@ -335,7 +340,7 @@ class EvaluationBinary(BinaryRates, AbstractEvaluation):
 
         See `AbstractEvaluation.plot`.
         """
-        return plot_rates(self.counts, self._all_names, title="Metrics by output", axes=axes)
+        return plot_rates(self.counts, self.output_names, title="Metrics by output", axes=axes)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that was counted, as plain JSON values."""

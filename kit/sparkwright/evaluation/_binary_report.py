@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def text_report(evaluation: "EvaluationBinary", *, max_outputs: int) -> str:
     """Averages, then a table by output if there are not too many."""
     lines = [_title(evaluation), ""]
-    lines += [f"{name:<24}{value:>8.4f}{note}" for name, value, note in _headlines(evaluation)]
+    lines += [f"{name:<28}{value:>8.4f}{note}" for name, value, note in _headlines(evaluation)]
     if not evaluation.outputs:
         return "\n".join(lines)
     if evaluation.outputs > max_outputs:
@@ -53,7 +53,7 @@ def _headlines(evaluation: "EvaluationBinary") -> list[tuple[str, float, str]]:
         "precision (macro)": evaluation.left_out("precision"),
         "recall (macro)": evaluation.left_out("recall"),
         "F1 (macro)": evaluation.left_out("f1"),
-        "Matthews corr. (macro)": evaluation.left_out("matthews_correlation"),
+        "Matthews correlation (macro)": evaluation.left_out("matthews_correlation"),
         "AUC (macro)": () if evaluation.roc is None else evaluation.roc.left_out(),
     }
     found: list[tuple[str, float, str]] = []
@@ -83,7 +83,7 @@ def _by_output(evaluation: "EvaluationBinary") -> list[list[str]]:
         *columns,
     ]
     table = [[*head, *(["AUC"] if roc is not None else [])]]
-    for k, name in enumerate(evaluation.names or map(str, range(evaluation.outputs))):
+    for k, name in enumerate(evaluation.output_names):
         row = [name]
         row += [f"{each[k]:g}"] if isinstance(each, tuple) else []
         yes, said = counts.positives[k], counts.true_positives[k] + counts.false_positives[k]

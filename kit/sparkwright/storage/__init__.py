@@ -1,5 +1,9 @@
 """One way to write, read and remove what lies at a URL; models on top."""
 
+from ._evaluations import (
+    load_evaluation as load_evaluation,
+    save_evaluation as save_evaluation,
+)
 from ._model_info import ModelInfo as ModelInfo
 from ._model_list import ModelList as ModelList
 from ._model_reading import (

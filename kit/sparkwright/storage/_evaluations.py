@@ -1,0 +1,47 @@
+"""Evaluations at a URL, as JSON."""
+
+from sparkwright.errors import DataError
+from sparkwright.evaluation import AbstractEvaluation, evaluation_from_json
+
+from ._files import open_to_read, write_bytes
+
+_MAX_BYTES = 1 << 30  # an exact ROC takes up to 11 bytes a score
+
+
+def save_evaluation(evaluation: AbstractEvaluation, url: str) -> None:
+    """Write an evaluation to `url` as JSON, so that nobody sees half of it.
+
+    What is there is replaced; parent folders are created.
+
+    Args:
+        evaluation: of any kind; functions of a `CustomEvaluation` are not kept.
+        url: where to. A local path counts as a URL.
+
+    Raises:
+        OSError: whatever the store says, naming the URL.
+    """
+    write_bytes(url, evaluation.to_json().encode())
+
+
+def load_evaluation(url: str) -> AbstractEvaluation:
+    """Read an evaluation, of whatever kind, that `save_evaluation` wrote.
+
+    It can be added to others as before; see `CustomEvaluation.with_result_from` for functions.
+
+    Raises:
+        OSError: whatever the store says, naming the URL.
+        DataError: if there is no evaluation in the file, or it has more than 1 GiB.
+    """
+    with open_to_read(url) as file:
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise DataError(
+            f"an evaluation's file may have {_MAX_BYTES} bytes at most. Received: {url} with more. "
+            "Is it an evaluation?"
+        )
+    try:
+        return evaluation_from_json(content.decode())
+    except UnicodeDecodeError as error:
+        raise DataError(f"an evaluation must be JSON. Received: {url}: {error}.") from None
+    except DataError as error:
+        raise DataError(f"{url} holds no evaluation: {error}") from None

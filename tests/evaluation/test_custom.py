@@ -1,0 +1,182 @@
+"""`CustomEvaluation`: two functions, merged in any grouping, carried to other processes."""
+
+import json
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import cloudpickle
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.evaluation import CustomEvaluation
+
+pytest.importorskip("matplotlib").use("Agg")
+
+
+def counting(labels: np.ndarray, predictions: np.ndarray, mask: np.ndarray | None) -> Any:
+    counts = mask if mask is not None else np.ones(len(labels), np.int64)
+    return {"rows": np.count_nonzero(counts), "largest": [labels.max()], "seen": labels}
+
+
+def merging(a: Any, b: Any) -> Any:
+    a["rows"] += b["rows"]  # what it is given is its own
+    largest = max(a["largest"], b["largest"])
+    return {"rows": a["rows"], "largest": largest, "seen": sorted(a["seen"] + b["seen"])}
+
+
+def prototype() -> CustomEvaluation:
+    return CustomEvaluation(counting, merging, title="seen")
+
+
+@given(
+    labels=st.lists(st.integers(-5, 5), max_size=20),
+    cuts=st.tuples(st.integers(0, 20), st.integers(0, 20)),
+)
+def test_parts_add_up_to_the_whole_also_after_json(
+    labels: list[int], cuts: tuple[int, int]
+) -> None:
+    def sorting(was: np.ndarray, said: np.ndarray, mask: np.ndarray | None) -> Any:
+        return {**counting(was, said, mask), "seen": np.sort(was)}
+
+    first, second = sorted(cuts)
+    empty = CustomEvaluation(sorting, merging)
+    parts = [labels[:first], labels[first:second], labels[second:]]
+    a, b, c = (empty.updated(np.array(p, np.int64), np.zeros(len(p))) for p in parts)
+    whole = empty.updated(np.array(labels, np.int64), np.zeros(len(labels)))
+    assert (a + b) + c == a + (b + c) == empty + c + (b + a) == whole
+    read = empty.with_result_from(json.loads(b.to_json()))
+    assert (a + read) + c == whole
+    assert (a + CustomEvaluation.from_json(b.to_json())) + c == whole
+    assert whole.examples == len(labels)
+
+
+def test_a_merge_that_changes_what_it_gets_changes_nothing_else() -> None:
+    a = prototype().updated([3, 1], [0, 0])
+    b = prototype().updated([2], [0])
+    before = a.to_dict()
+    assert (a + b).result == {"rows": 3, "largest": [3], "seen": [1, 2, 3]}
+    a.result["rows"] = 100
+    assert a.to_dict() == before
+
+
+def test_examples_that_are_masked_altogether_do_not_count() -> None:
+    found = prototype().updated([1, 2, 3], [0, 0, 0], mask=[1, 0, 1])
+    assert found.examples == 2
+    assert found.result["rows"] == 2
+    steps = prototype().updated([1, 2], [0, 0], mask=[[0, 0], [0, 1]])
+    assert steps.examples == 1
+    assert prototype().updated([1, 2], [0, 0], mask=[[0], [0]]) == prototype()
+    assert prototype().updated([], []) == prototype()
+    assert prototype().updated(np.zeros(0), np.zeros(0), mask=np.zeros((0, 3))) == prototype()
+
+
+def test_functions_travel_as_spark_sends_them() -> None:
+    factor = 3
+    custom = CustomEvaluation(lambda was, said, mask: factor * len(was), lambda a, b: a + b)
+    code = (
+        "import pickle, sys;"
+        "custom = pickle.load(sys.stdin.buffer).updated([1, 2], [3, 4]);"
+        "sys.stdout.write(custom.to_json())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=cloudpickle.dumps(custom), capture_output=True
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    back = custom.with_result_from(json.loads(done.stdout))
+    assert (back + custom.updated([1], [1])).result == 9
+    copy = pickle.loads(cloudpickle.dumps(back))
+    assert (copy + back).result == 12
+
+
+def test_what_is_read_from_json_has_no_functions_and_says_so() -> None:
+    read = CustomEvaluation.from_json(prototype().updated([1], [0]).to_json())
+    assert read.result == {"rows": 1, "largest": [1], "seen": [1]}
+    assert '"rows": 1' in read.summary()
+    with pytest.raises(ConfigurationError, match=r"no functions.*with_result_from"):
+        read + read
+    with pytest.raises(ConfigurationError, match=r"no functions"):
+        read.updated([1], [0])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: CustomEvaluation(3, merging), ConfigurationError, r"`evaluate`.*3"),  # type: ignore[arg-type]
+        (lambda: CustomEvaluation(counting, None), ConfigurationError, r"`merge`.*None"),
+        (lambda: CustomEvaluation(counting, merging, title=""), ConfigurationError, r"title=''"),
+        (lambda: CustomEvaluation(counting, merging, rows=3), DataError, r"rows=3"),
+        (
+            lambda: prototype() + CustomEvaluation(counting, merging, title="other"),
+            DataError,
+            r"'seen' and 'other'",
+        ),
+        (lambda: prototype() + 3, TypeError, r"CustomEvaluation"),  # type: ignore[operator]
+        (lambda: prototype().updated([1, 2], [1]), DataError, r"as many rows.*\(2,\), \(1,\)"),
+        (lambda: prototype().updated(1, 2), DataError, r"as many rows"),
+        (lambda: prototype().updated([1], [1], mask=[1, 1]), DataError, r"and \(2,\)"),
+        (
+            lambda: CustomEvaluation(lambda *_: {1, 2}, merging).updated([1], [1]),
+            DataError,
+            r"what `evaluate` gives.*\{1, 2\}",
+        ),
+        (
+            lambda: CustomEvaluation(lambda *_: [float("nan")], merging).updated([1], [1]),
+            DataError,
+            r"finite.*\[nan\]",
+        ),
+        (
+            lambda: sum(
+                [CustomEvaluation(lambda *_: 1, lambda a, b: {a, b}).updated([1], [1])] * 2,
+                CustomEvaluation(lambda *_: 1, lambda a, b: {a, b}),
+            ),
+            DataError,
+            r"what `merge` gives",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(
+    call: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "evaluation"},
+        {"title": 3},
+        {"examples": -1},
+        {"examples": "1"},
+        {"examples": True},
+        {"result": float("nan")},
+    ],
+)
+def test_damaged_evaluations_are_refused(change: dict[str, Any]) -> None:
+    values = prototype().updated([1], [0]).to_dict()
+    assert CustomEvaluation.from_dict(values).examples == 1
+    with pytest.raises(DataError):
+        CustomEvaluation.from_dict({**values, **change})
+    with pytest.raises(DataError):
+        prototype().with_result_from({**values, **change})
+
+
+def test_reports_show_the_result_and_plots_its_numbers() -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    numbers = CustomEvaluation(lambda *_: {"a": 1, "<b>": 2.5, "c": "text"}, merging, title="t&")
+    found = numbers.updated([1], [0])
+    assert found.summary().startswith("Custom evaluation 't&' of 1 examples\n\n{")
+    assert "&lt;b&gt;" in found._repr_html_()
+    assert repr(found) == "CustomEvaluation('t&', 1 examples)"
+    assert found.headline() == {"a": 1.0, "<b>": 2.5}
+    assert len(found.plot().patches) == 2
+    pyplot.close("all")
+    with pytest.raises(DataError, match=r"Draw `result` yourself"):
+        numbers.plot()
+    one = CustomEvaluation(lambda *_: 7, max, title="seven").updated([1], [0])
+    assert one.headline() == {"seven": 7.0}

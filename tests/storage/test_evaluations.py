@@ -1,0 +1,77 @@
+"""Evaluations at URLs: of any kind, whole or not at all, and nothing else is read."""
+
+import uuid
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sparkwright as sw
+from sparkwright.errors import DataError
+from sparkwright.evaluation import ROC, Evaluation, EvaluationBinary
+
+
+@pytest.fixture(params=["path", "file", "memory"])
+def folder_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return {
+        "path": str(tmp_path),
+        "file": f"file://{tmp_path}",
+        "memory": f"memory://{uuid.uuid4().hex}",
+    }[request.param]
+
+
+def test_what_is_read_equals_what_was_written_and_still_adds_up(folder_url: str) -> None:
+    for counted in (
+        Evaluation(("cat", "dög"), confusion=np.array([[2**55 + 1, 1], [2, 7]])),
+        EvaluationBinary.from_predictions([[0, 1]], [[0.2, 0.7]]),
+        ROC.from_predictions([0, 1, 1], [0.1, 0.3, 0.2]),
+    ):
+        url = f"{folder_url}/deep/er/{counted.name}.json"
+        sw.save_evaluation(counted, url)
+        read = sw.load_evaluation(url)
+        assert type(read) is type(counted)
+        assert read == counted
+        assert read + counted == counted + counted
+        sw.save_evaluation(read + counted, url)  # replaces
+        assert sw.load_evaluation(url) == counted + counted
+
+
+def test_a_missing_file_is_named(folder_url: str) -> None:
+    with pytest.raises(FileNotFoundError, match=r"none\.json does not exist"):
+        sw.load_evaluation(f"{folder_url}/none.json")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff\xfe", b"[1]", b'{"name": "roc"}', b'{"name": "os.system"}']
+)
+def test_files_that_are_no_evaluation_are_refused_by_url(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"wrong\.json"):
+        sw.load_evaluation(str(path))
+
+
+def test_files_that_are_too_large_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = str(tmp_path / "evaluation.json")
+    sw.save_evaluation(Evaluation(), url)
+    monkeypatch.setattr("sparkwright.storage._evaluations._MAX_BYTES", 20)
+    with pytest.raises(DataError, match=r"20 bytes at most\. Received: .*evaluation\.json"):
+        sw.load_evaluation(url)
+
+
+def test_a_failed_write_leaves_the_old_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = str(tmp_path / "evaluation.json")
+    sw.save_evaluation(Evaluation(), url)
+    monkeypatch.setattr("os.replace", _full)
+    with pytest.raises(OSError, match=r"evaluation\.json could not be written"):
+        sw.save_evaluation(Evaluation(("a", "b")), url)
+    assert sw.load_evaluation(url) == Evaluation()
+    assert [path.name for path in tmp_path.iterdir()] == ["evaluation.json"]
+
+
+def _full(*_: object) -> None:
+    raise OSError("No space left on device")
