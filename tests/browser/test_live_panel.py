@@ -138,6 +138,13 @@ def test_reload_during_a_run_shows_the_whole_curve_and_goes_on(open_run):
     )
 
 
+def test_what_a_page_asked_does_not_decide_where_the_next_page_is_heard(open_run):
+    page = open_run("epochs=2, rounds=10", "panel = panel_for(run).panel")
+    wait_for_card(page)  # the page has asked for the curve, and was answered
+    remembered = "[part for part in (panel.chart, panel.stop_button) if hasattr(part.comm, NAME)]"
+    assert page.in_kernel(f"NAME = '_reply_subshell_id'; print({remembered})") == "[]"
+
+
 def test_values_can_be_read_by_pointer_and_the_loss_axis_can_be_logarithmic(open_run):
     page = open_run("epochs=3, rounds=20")
     wait_for_card(page)

@@ -11,11 +11,12 @@ from typing import Any
 import anywidget
 import traitlets
 
+from ._any_page import HeardFromAnyPage
 from ._assets import asset, joined_module
 from ._loss_feed import LossFeed, Message
 
 
-class LossChart(anywidget.AnyWidget):
+class LossChart(HeardFromAnyPage, anywidget.AnyWidget):
     """Draws what `feed` holds, and what `update` puts into it.
 
     Attributes:

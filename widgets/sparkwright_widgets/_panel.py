@@ -15,6 +15,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from . import _fragments as fragments
+from ._any_page import Button
 from ._contract import ENDED, Run, Status
 from ._loss_chart import LossChart
 from ._loss_feed import LossFeed
@@ -58,7 +59,7 @@ class LivePanel(widgets.VBox):
         self._has_ended = False
 
         self.state = widgets.HTML()
-        self.stop_button = widgets.Button(
+        self.stop_button = Button(
             description="Stop",
             icon="stop",
             tooltip=_STOP_ROUND if self._sharing is None else _STOP_SHARING,
