@@ -337,8 +337,23 @@ def test_the_sample_is_even() -> None:
     assert counts.min() > 60  # four standard deviations from 100
 
 
+def test_the_sample_counts_every_pair_it_keeps() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.permutation(np.repeat(np.arange(1500.0), 100))
+    assert set(PairSample.of(values, values, size=1000).counts.tolist()) == {100}
+    whole = PairSample.of(values, -values, size=1500)
+    np.testing.assert_array_equal(np.sort(whole.labels), np.arange(1500))
+
+
 def test_zero_is_one_number_whatever_its_sign() -> None:
-    assert regression([0.0, -0.0], [-0.0, 0.0]) == regression([0.0, 0.0], [0.0, 0.0])
+    one, other = regression([0.0, -0.0], [-0.0, 0.0]), regression([0.0, 0.0], [0.0, 0.0])
+    assert one == other
+    assert one.to_json() == other.to_json()
+
+
+def test_numbers_too_small_to_square_count_as_zero() -> None:
+    small = regression([1e-131, -1e-300, 5e-324], [1.0, 1e-150, 2.0])
+    assert small == regression([0.0, 0.0, 0.0], [1.0, 0.0, 2.0])
 
 
 # JSON

@@ -14,10 +14,8 @@ from ._registry import (
     evaluation_from_dict as evaluation_from_dict,
     evaluation_from_json as evaluation_from_json,
 )
-from ._regression import (
-    RegressionEvaluation as RegressionEvaluation,
-    RegressionMetric as RegressionMetric,
-)
+from ._regression import RegressionEvaluation as RegressionEvaluation
+from ._regression_metrics import RegressionMetric as RegressionMetric
 from ._reliability import ReliabilityDiagram as ReliabilityDiagram
 from ._roc import ROC as ROC
 from ._roc_curves import (

@@ -1,9 +1,9 @@
 """Calibration: whether of the rows given a probability of 0.8, 80 % are what was predicted."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from ._abstract import AbstractEvaluation
 from ._calibration_counts import CalibrationCounts
 from ._calibration_plots import Curve, plot_histograms, plot_reliability
+from ._calibration_report import html_report, text_report
 from ._class_rows import class_rows
 from ._exact_sums import as_fraction
 from ._histogram import Histogram
@@ -20,7 +21,6 @@ from ._output_names import checked_names, number_of
 from ._plots import COLOURS
 from ._reading import reading
 from ._reliability import ReliabilityDiagram
-from ._tables import aligned, html_report, html_row, html_table
 
 CalibrationAverage = Literal["confidence", "macro"]
 _MOST_BINS = 10_000
@@ -287,7 +287,7 @@ class EvaluationCalibration(AbstractEvaluation):
             C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On calibration of modern neural
             networks", ICML 2017.
         """
-        return self._over_questions(self._expected_error, average, of)
+        return self._over_questions(CalibrationCounts.expected_error, average, of)
 
     def maximum_calibration_error(
         self, average: CalibrationAverage = "confidence", *, of: int | str | None = None
@@ -296,7 +296,7 @@ class EvaluationCalibration(AbstractEvaluation):
 
         Arguments as in `expected_calibration_error`.
         """
-        return self._over_questions(self._maximum_error, average, of)
+        return self._over_questions(CalibrationCounts.maximum_error, average, of)
 
     def brier_score(self, *, of: int | str | None = None) -> float:
         """Mean squared difference of probabilities and one-hot labels.
@@ -345,11 +345,7 @@ class EvaluationCalibration(AbstractEvaluation):
         Args:
             max_classes: with more classes, the table by class is left out.
         """
-        lines = [self._title(), ""]
-        lines += [f"{name:<28}{value:>8.4f}" for name, value in self.headline().items()]
-        if 0 < self.classes <= max_classes:
-            lines += ["", *aligned([_HEAD, *self._table()])]
-        return "\n".join(lines)
+        return text_report(self, max_classes=max_classes)
 
     def __repr__(self) -> str:
         return (
@@ -358,11 +354,7 @@ class EvaluationCalibration(AbstractEvaluation):
         )
 
     def _repr_html_(self) -> str:
-        headlines = [html_row(name, [f"{v:.4f}"]) for name, v in self.headline().items()]
-        parts = [html_table([], headlines)]
-        if 0 < self.classes <= 20:
-            parts.append(html_table(_HEAD, [html_row(row[0], row[1:]) for row in self._table()]))
-        return html_report(self._title(), *parts)
+        return html_report(self, max_classes=20)
 
     def plot(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw the reliability diagram, and below it how many rows each bin holds.
@@ -457,44 +449,16 @@ class EvaluationCalibration(AbstractEvaluation):
     def _name(self, of: int | str) -> str:
         return self.names[self._question(of)]
 
-    def _over_questions(self, metric: Any, average: str, of: int | str | None) -> float:
-        if average not in ("confidence", "macro"):
+    def _over_questions(
+        self, error: Callable[[CalibrationCounts, int], float], average: str, of: int | str | None
+    ) -> float:
+        if average not in get_args(CalibrationAverage):
             raise ConfigurationError(
                 f"`average` must be 'confidence' or 'macro'. Received: average={average!r}."
             )
-        if of is not None or average == "confidence":
-            question = self._question(of)
-            return metric(question) if self.examples else 0.0
-        values = [metric(k) for k in range(self.classes)] if self.examples else []
-        return math.fsum(values) / max(len(values), 1)
-
-    def _expected_error(self, question: int) -> float:
-        return (
-            0.0 if self.counts is None else float(sum(self.counts.gaps(question)) / self.examples)
-        )
-
-    def _maximum_error(self, question: int) -> float:
+        question = self._question(of)
         if self.counts is None:
             return 0.0
-        rows: list[int] = self.counts.in_bin[question].tolist()
-        gaps = zip(self.counts.gaps(question), rows, strict=True)
-        return max(float(gap / count) for gap, count in gaps if count)
-
-    def _title(self) -> str:
-        return f"Calibration of {self.examples:,} examples, {self.classes} classes"
-
-    def _table(self) -> list[list[str]]:
-        return [
-            [
-                name,
-                str(self.label_counts[k]),
-                str(self.prediction_counts[k]),
-                f"{self.expected_calibration_error(of=k):.4f}",
-                f"{self.maximum_calibration_error(of=k):.4f}",
-                f"{self.brier_score(of=k):.4f}",
-            ]
-            for k, name in enumerate(self.names)
-        ]
-
-
-_HEAD = ["class", "examples", "predicted", "ECE", "MCE", "Brier score"]
+        if of is not None or average == "confidence":
+            return error(self.counts, question)
+        return math.fsum(error(self.counts, k) for k in range(self.classes)) / self.classes

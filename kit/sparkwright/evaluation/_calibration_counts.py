@@ -121,17 +121,27 @@ class CalibrationCounts:
         """(C,) rows of each class."""
         return self.positive[:-1].sum(axis=1)
 
-    def gaps(self, question: int) -> list[Fraction]:
-        """|sum of probabilities - yes answers| in each bin, exactly."""
-        bins = self.in_bin.shape[1]
-        sums = self.in_bin_sums[question * bins : (question + 1) * bins]
-        yes: list[int] = self.positive[question].tolist()
-        return [abs(as_fraction(total) - n) for total, n in zip(sums, yes, strict=True)]
+    def expected_error(self, question: int) -> float:
+        """Mean over the rows of |mean probability - fraction of yes| of their bin; 0 without."""
+        return float(sum(self._gaps(question)) / max(self.rows, 1))
+
+    def maximum_error(self, question: int) -> float:
+        """Largest |mean probability - fraction of yes| of a bin; 0 without rows."""
+        rows: list[int] = self.in_bin[question].tolist()
+        gaps = zip(self._gaps(question), rows, strict=True)
+        return max((float(gap / count) for gap, count in gaps if count), default=0.0)
 
     def squared_errors(self, k: int) -> Fraction:
         """Sum of (probability of class k - whether it is k)², exactly."""
         both = as_fraction(self.squares[k]) - 2 * as_fraction(self.of_actual[k])
         return both + int(self.actual[k])
+
+    def _gaps(self, question: int) -> list[Fraction]:
+        """|sum of probabilities - yes answers| in each bin, exactly."""
+        bins = self.in_bin.shape[1]
+        sums = self.in_bin_sums[question * bins : (question + 1) * bins]
+        yes: list[int] = self.positive[question].tolist()
+        return [abs(as_fraction(total) - n) for total, n in zip(sums, yes, strict=True)]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; `from_dict` is the inverse."""

@@ -1,10 +1,9 @@
 """Regression: how far predictions are from the numbers they predict, from exact sums."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,21 +14,10 @@ from ._abstract import AbstractEvaluation
 from ._output_names import checked_names, number_of
 from ._output_sums import OutputSums
 from ._reading import reading
+from ._regression_metrics import FORMULAS, RegressionMetric
 from ._regression_plots import plot_predictions, plot_residuals
+from ._regression_report import html_report, text_report
 from ._rows import output_rows
-from ._tables import aligned, html_report, html_row, html_table
-
-RegressionMetric = Literal[
-    "mean_squared_error",
-    "root_mean_squared_error",
-    "mean_absolute_error",
-    "max_error",
-    "mean_error",
-    "relative_squared_error",
-    "pearson_correlation",
-    "r2",
-    "explained_variance",
-]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -235,7 +223,7 @@ class RegressionEvaluation(AbstractEvaluation):
                 f"`metric` must be one of {', '.join(map(repr, get_args(RegressionMetric)))}. "
                 f"Received: metric={metric!r}."
             )
-        formula = _FORMULAS[metric]
+        formula = FORMULAS[metric]
         return np.array([formula(each) if each.count else 0.0 for each in self.outputs], float)
 
     def left_out(self) -> tuple[str, ...]:
@@ -263,9 +251,7 @@ class RegressionEvaluation(AbstractEvaluation):
         Args:
             max_outputs: with more outputs, the table shows only their average.
         """
-        if not self.outputs:
-            return self._title()
-        return "\n".join([self._title(), "", *aligned([_HEAD, *self._table(max_outputs)])])
+        return text_report(self, max_outputs=max_outputs)
 
     def __repr__(self) -> str:
         return (
@@ -274,10 +260,7 @@ class RegressionEvaluation(AbstractEvaluation):
         )
 
     def _repr_html_(self) -> str:
-        if not self.outputs:
-            return html_report(self._title())
-        rows = [html_row(row[0], row[1:]) for row in self._table(20)]
-        return html_report(self._title(), html_table(_HEAD, rows))
+        return html_report(self, max_outputs=20)
 
     def plot(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw predictions against labels: a sample of the rows, and where they would be equal.
@@ -347,82 +330,3 @@ class RegressionEvaluation(AbstractEvaluation):
         names = self.output_names
         chosen = range(len(names)) if of is None else [number_of(of, names)]
         return [(names[k], self.outputs[k].sample) for k in chosen if self.outputs]
-
-    def _title(self) -> str:
-        outputs = "1 output" if len(self.outputs) == 1 else f"{len(self.outputs)} outputs"
-        return f"Regression of {self.examples:,} examples, {outputs}"
-
-    def _table(self, max_outputs: int) -> list[list[str]]:
-        names, columns = self.output_names, [self.per_output(each) for each in _SHOWN]
-        rows: list[list[str]] = []
-        if len(names) <= max_outputs:
-            rows = [
-                [name, f"{self.outputs[k].count:,}", *(f"{each[k]:.5g}" for each in columns)]
-                for k, name in enumerate(names)
-            ]
-        if len(names) > 1:
-            out = len(self.left_out())
-            title = "average" if not out else f"average (without {out} of {len(names)}: no rows)"
-            averages = [getattr(self, each)() for each in _SHOWN]
-            rows.append([title, f"{self.examples:,}", *(f"{each:.5g}" for each in averages)])
-        return rows
-
-
-_HEAD = ["output", "examples", "MSE", "RMSE", "MAE", "mean error", "R²", "correlation"]
-_SHOWN: tuple[RegressionMetric, ...] = (
-    "mean_squared_error",
-    "root_mean_squared_error",
-    "mean_absolute_error",
-    "mean_error",
-    "r2",
-    "pearson_correlation",
-)
-
-
-def _mean(total: Fraction, sums: OutputSums) -> float:
-    return float(total / sums.count)
-
-
-def _root(value: Fraction) -> float:
-    """The root, from a float64 that keeps all digits, however small or large the value is."""
-    if value == 0:
-        return 0.0
-    power = (value.numerator.bit_length() - value.denominator.bit_length()) // 2
-    return math.ldexp(math.sqrt(value / Fraction(4) ** power), power)
-
-
-def _rest(part: Fraction, whole: Fraction) -> Fraction:
-    """Part of the whole; by convention 0 of 0 is nothing, and more than 0 of 0 is all of it."""
-    return part / whole if whole else Fraction(int(part > 0))
-
-
-def _rounded(value: Fraction) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
-def _relative_squared_error(sums: OutputSums) -> Fraction:
-    return _rest(sums.squared_errors(), sums.label_variation())
-
-
-def _correlation(sums: OutputSums) -> float:
-    shared = sums.covariation()
-    varied = sums.label_variation() * sums.prediction_variation()
-    return math.copysign(_root(shared**2 / varied), shared) if varied else 0.0
-
-
-_FORMULAS: dict[RegressionMetric, Callable[[OutputSums], float]] = {
-    "mean_squared_error": lambda sums: _mean(sums.squared_errors(), sums),
-    "root_mean_squared_error": lambda sums: _root(sums.squared_errors() / sums.count),
-    "mean_absolute_error": lambda sums: _mean(sums.absolute_error_sum(), sums),
-    "max_error": lambda sums: sums.largest_error,
-    "mean_error": lambda sums: _mean(sums.errors(), sums),
-    "relative_squared_error": lambda sums: _rounded(_relative_squared_error(sums)),
-    "pearson_correlation": _correlation,
-    "r2": lambda sums: _rounded(1 - _relative_squared_error(sums)),
-    "explained_variance": lambda sums: _rounded(
-        1 - _rest(sums.error_variation(), sums.label_variation())
-    ),
-}
