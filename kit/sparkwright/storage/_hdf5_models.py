@@ -151,20 +151,19 @@ class _Hdf5:
         """No link to another file, and no data set that lies in one."""
         import h5py
 
-        def look(name: str, link: Any) -> None:
+        def elsewhere(name: str, link: Any) -> str | None:
             if not isinstance(link, h5py.HardLink):
-                raise self._elsewhere(name)
+                return name
             found = self.root[name]
-            if isinstance(found, h5py.Dataset) and (found.external or found.is_virtual):
-                raise self._elsewhere(name)
+            outside = isinstance(found, h5py.Dataset) and (found.external or found.is_virtual)
+            return name if outside else None
 
-        self.root.visititems_links(look)
-
-    def _elsewhere(self, name: str) -> DataError:
-        return DataError(
-            "a model's HDF5 file must hold all of its data itself. Received: "
-            f"{self._url}, whose {name!r} lies elsewhere. Save the model again."
-        )
+        name = self.root.visititems_links(elsewhere)
+        if name is not None:
+            raise DataError(
+                "a model's HDF5 file must hold all of its data itself. Received: "
+                f"{self._url}, whose {name!r} lies elsewhere. Save the model again."
+            )
 
     def _damaged(self, reason: str) -> DataError:
         return DataError(

@@ -1,0 +1,137 @@
+"""Networks saved between two runs: training goes on as if it had never stopped."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import keras
+import numpy as np
+import pytest
+from tests.spark.helpers import dense, weights
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+
+pytestmark = pytest.mark.spark
+AVERAGING = sw.ParameterAveragingTrainingMaster(
+    workers=2, batch_size_per_worker=10, averaging_frequency=2, seed=3
+)
+SHARING = sw.SharedTrainingMaster(workers=2, batch_size_per_worker=10, seed=3)
+
+
+def network() -> Any:
+    """With all kinds of state: moments, a schedule by iterations, BatchNormalization, Dropout."""
+    layers = keras.layers
+    start = [keras.initializers.GlorotUniform(seed=seed) for seed in (1, 2)]
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            layers.Dense(8, activation="tanh", kernel_initializer=start[0]),
+            layers.BatchNormalization(),
+            layers.Dropout(0.3, seed=5),
+            layers.Dense(3, activation="softmax", kernel_initializer=start[1]),
+        ],
+        name="stateful",
+    )
+    rates = keras.optimizers.schedules.ExponentialDecay(0.05, 4, 0.8)
+    model.compile(keras.optimizers.Adam(rates), "sparse_categorical_crossentropy")
+    return model
+
+
+def state(model: Any) -> list[np.ndarray[Any, Any]]:
+    return [np.asarray(variable) for variable in (*model.variables, *model.optimizer.variables)]
+
+
+def assert_equal(first: Any, second: Any) -> None:
+    for expected, found in zip(state(first), state(second), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("store", ["file", "memory"])
+def test_averaging_goes_on_after_a_load_as_if_it_had_never_stopped(
+    spark: Any, blobs: DataSet, tmp_path: Path, store: str
+) -> None:
+    url = f"{tmp_path if store == 'file' else 'memory://going-on'}/model.keras"
+    straight = sw.SparkNetwork(spark, network(), AVERAGING)
+    straight.fit(blobs, epochs=1)
+    straight.save(url)
+    loaded = sw.SparkNetwork.load(spark, url, AVERAGING)
+    assert_equal(straight.model, loaded.model)
+    straight.fit(blobs, epochs=1)
+    loaded.fit(blobs, epochs=1)
+    assert_equal(straight.model, loaded.model)
+    assert int(loaded.model.optimizer.iterations) == 12
+
+
+def test_what_gradient_sharing_learnt_is_all_there_after_a_load(
+    spark: Any, blobs: DataSet, tmp_path: Path
+) -> None:
+    url = str(tmp_path / "model.keras")
+    trained = sw.SparkNetwork(spark, network(), SHARING)
+    trained.fit(blobs, epochs=1)
+    trained.save(url)
+    loaded = sw.SparkNetwork.load(spark, url, SHARING)
+    assert_equal(trained.model, loaded.model)
+    assert int(loaded.model.optimizer.iterations) > 0
+    before = weights(loaded.model)
+    loaded.fit(blobs, epochs=1)
+    assert not np.array_equal(before, weights(loaded.model))
+
+
+def test_how_a_network_was_trained_is_kept_with_it(
+    spark: Any, blobs: DataSet, tmp_path: Path
+) -> None:
+    url = str(tmp_path / "model.keras")
+    trained = sw.SparkNetwork(spark, dense(), AVERAGING)
+    trained.save(url, saved_by=None)
+    info = sw.model_info(url)
+    assert (info.training, info.saved_by) == ({"master": AVERAGING.to_dict()}, None)
+    run = trained.start(blobs, epochs=2, validation=blobs, display=False)
+    run.wait()
+    trained.save(url, metrics={"accuracy": trained.evaluate(blobs).accuracy}, comment="two epochs")
+    info = sw.model_info(url)
+    assert info.comment == "two epochs"
+    assert 0 < info.metrics["accuracy"] <= 1
+    assert info.training is not None
+    frame = run.history
+    last = frame[frame["epoch"] == 2]
+    assert info.training == {
+        "master": AVERAGING.to_dict(),
+        "run": run.id,
+        "state": "done",
+        "epochs": 2,
+        "examples": 240,
+        "averagings": run.status.averagings,
+        "seconds": pytest.approx(run.seconds, abs=1e-3),
+        "loss": pytest.approx(np.average(last["loss"], weights=last["examples"])),
+        "validation_loss": run.status.validation[-1].loss,
+    }
+    assert sw.training_master_from_dict(info.training["master"]) == AVERAGING
+    trained.save(url, save_updater=False)
+    assert sw.model_info(url).has_updater is False
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_file_of_deeplearning4j_brings_its_training_master(spark: Any, tmp_path: Path) -> None:
+    url = str(tmp_path / "model.h5")
+    dense().save(url)
+    assert sw.SparkNetwork.load(spark, url).master is None
+    config = {"mode": "asynchronous", "num_workers": 2, "batch_size": 16}
+    with h5py.File(url, "a") as file:
+        file.attrs["distributed_config"] = json.dumps({"config": config})
+    loaded = sw.SparkNetwork.load(spark, url)
+    assert loaded.master == sw.SharedTrainingMaster(
+        workers=2, batch_size_per_worker=16, prefetch_batches=0, threshold=sw.FixedThreshold()
+    )
+    assert sw.SparkNetwork.load(spark, url, AVERAGING).master is AVERAGING
+
+
+def test_code_in_a_file_is_executed_only_if_asked_for(spark: Any, tmp_path: Path) -> None:
+    url = str(tmp_path / "model.keras")
+    double = keras.layers.Lambda(lambda x: 2 * x)
+    sw.save_model(keras.Sequential([keras.Input((2,)), double]), url)
+    with pytest.raises(sw.DataError, match="may carry code only if you allow it"):
+        sw.SparkNetwork.load(spark, url)
+    loaded = sw.SparkNetwork.load(spark, url, safe_mode=False)
+    assert np.asarray(loaded.model(np.ones((1, 2)))).tolist() == [[2, 2]]

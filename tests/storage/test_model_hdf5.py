@@ -1,0 +1,177 @@
+"""Keras' older HDF5 files, and those of Deeplearning4j and Elephas, as models."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import keras
+import numpy as np
+import pytest
+from tests.storage.test_model_stores import FEATURES, network, train
+
+import sparkwright as sw
+from sparkwright.storage._models import read_notes
+
+# Keras says that the format is old.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+SYNCHRONOUS = {"mode": "synchronous", "num_workers": 2, "batch_size": 8}
+
+
+@pytest.fixture(scope="module")
+def trained() -> Any:
+    model = network()
+    train(model)
+    return model
+
+
+@pytest.fixture
+def saved(trained: Any, tmp_path: Path) -> str:
+    path = tmp_path / "model.h5"
+    trained.save(path)
+    return str(path)
+
+
+def distribute(url: str, content: Any) -> None:
+    with h5py.File(url, "a") as file:
+        file.attrs["distributed_config"] = content
+
+
+def elephas(**config: Any) -> bytes:
+    return json.dumps({"class_name": "SparkModel", "config": config}).encode()
+
+
+def test_a_whole_model_is_read_with_its_optimizer(saved: str, trained: Any) -> None:
+    model = sw.load_model(saved)
+    np.testing.assert_array_equal(
+        model.predict(FEATURES, verbose=0), trained.predict(FEATURES, verbose=0)
+    )
+    assert int(model.optimizer.iterations) == int(trained.optimizer.iterations) == 6
+    assert read_notes(saved) == {}
+    assert sw.load_normalizer(saved) is None
+
+
+def test_the_content_decides_and_not_the_ending(saved: str, tmp_path: Path) -> None:
+    renamed = Path(saved).rename(tmp_path / "model.keras")
+    assert sw.load_model(str(renamed)).name == "small"
+
+
+def test_what_the_file_says_of_it_is_told(saved: str) -> None:
+    info = sw.verify_model(saved)
+    assert (info.format, info.name, info.parameters) == ("hdf5", "small", 99)
+    assert (info.inputs, info.has_updater) == ({"x": (None, 4)}, True)
+    assert info.versions == {"keras": keras.__version__}
+    distribute(saved, elephas(**SYNCHRONOUS))
+    assert sw.model_info(saved).kept == ("distributed_config",)
+    assert [model.url for model in sw.list_models(str(Path(saved).parent))] == [saved]
+
+
+@pytest.mark.parametrize("loss", ["mse", "mae", "mean_squared_error"])
+def test_losses_by_their_short_names_are_found(tmp_path: Path, loss: str) -> None:
+    url = str(tmp_path / "model.h5")
+    network(loss=loss).save(url)
+    model = sw.load_model(url)
+    expected = network(loss=loss)
+    expected.set_weights(model.get_weights())
+    labels = np.ones((48, 3))
+    assert model.evaluate(FEATURES, labels, verbose=0) == pytest.approx(
+        expected.evaluate(FEATURES, labels, verbose=0)
+    )
+
+
+@pytest.mark.parametrize("as_bytes", [True, False], ids=["bytes", "text"])
+def test_a_model_comes_with_its_training_master(saved: str, as_bytes: bool) -> None:
+    content = elephas(**SYNCHRONOUS, averaging_frequency=3)
+    distribute(saved, content if as_bytes else content.decode())
+    model, master = sw.load_distributed_model(saved)
+    assert model.name == "small"
+    assert master == sw.ParameterAveragingTrainingMaster(
+        workers=2, batch_size_per_worker=8, averaging_frequency=3, prefetch_batches=0
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (elephas(**{**SYNCHRONOUS, "mode": "hogwild"}), "mode='hogwild'"),
+        (elephas(**SYNCHRONOUS, workers=2), "workers=2"),
+        (b"{", "distributed_config is no JSON"),
+        (b"[1]", "distributed_config is a list"),
+        (np.arange(3), "distributed_config is no JSON"),
+        (b"{}", "`config` must be a dict"),
+    ],
+    ids=["mode", "key", "no JSON", "no dict", "no text", "nothing"],
+)
+def test_settings_that_cannot_be_meant_are_told_with_the_url(
+    saved: str, content: Any, text: str
+) -> None:
+    distribute(saved, content)
+    with pytest.raises(sw.DataError) as told:
+        sw.load_distributed_model(saved)
+    assert saved in str(told.value)
+    assert text in str(told.value)
+
+
+def test_a_file_without_settings_of_training_is_told(saved: str, tmp_path: Path) -> None:
+    url = str(tmp_path / "model.keras")
+    sw.save_model(network(), url)
+    for each in (saved, url):
+        with pytest.raises(sw.DataError, match="has none") as told:
+            sw.load_distributed_model(each)
+        assert each in str(told.value)
+
+
+def test_code_is_executed_only_if_asked_for(tmp_path: Path) -> None:
+    url = str(tmp_path / "model.h5")
+    double = keras.layers.Lambda(lambda x: 2 * x, name="double")
+    model = keras.Sequential([keras.Input((2,)), double])
+    model.compile("sgd", "mse")
+    model.save(url)
+    with pytest.raises(sw.DataError, match="a lambda in 'double'") as told:
+        sw.load_model(url)
+    assert url in str(told.value)
+    loaded = sw.load_model(url, safe_mode=False)
+    assert np.asarray(loaded(np.ones((1, 2)))).tolist() == [[2, 2]]
+
+
+def test_code_of_older_keras_is_refused(saved: str) -> None:
+    with h5py.File(saved, "a") as file:
+        config = json.loads(file.attrs["model_config"])
+        config["config"]["layers"][1] = {
+            "class_name": "Lambda",
+            "config": {"name": "old", "function": ["4wEA", None, None], "function_type": "lambda"},
+        }
+        file.attrs["model_config"] = json.dumps(config)
+    with pytest.raises(sw.DataError, match="a lambda in 'old'"):
+        sw.load_model(saved)
+
+
+@pytest.mark.parametrize("kind", ["soft", "external", "data"])
+def test_data_of_other_files_is_refused(saved: str, tmp_path: Path, kind: str) -> None:
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(bytes(400))
+    with h5py.File(saved, "a") as file:
+        if kind == "soft":
+            file["optimizer_weights/more"] = h5py.SoftLink("/model_weights")
+        elif kind == "external":
+            file["optimizer_weights/more"] = h5py.ExternalLink(str(secret), "/")
+        else:
+            group = file["optimizer_weights"]
+            group.create_dataset("more", (100,), "f4", external=[(str(secret), 0, 400)])
+    for safe_mode in (True, False):
+        with pytest.raises(sw.DataError, match="'optimizer_weights/more' lies elsewhere"):
+            sw.load_model(saved, safe_mode=safe_mode)
+
+
+def test_what_is_no_whole_model_is_refused(saved: str, trained: Any, tmp_path: Path) -> None:
+    weights, cut = str(tmp_path / "only.weights.h5"), str(tmp_path / "cut.h5")
+    trained.save_weights(weights)
+    content = Path(saved).read_bytes()
+    Path(cut).write_bytes(content[: len(content) // 2])
+    for url, text in ((weights, "must hold a whole model"), (cut, "must be whole")):
+        for read in (sw.load_model, sw.model_info):
+            with pytest.raises(sw.DataError, match=text) as told:
+                read(url)
+            assert url in str(told.value)
+    problems = [model.problem for model in sw.list_models(str(tmp_path))]
+    assert [problem is None for problem in problems] == [False, True, False]

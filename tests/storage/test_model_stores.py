@@ -1,0 +1,358 @@
+"""Models written to and read from each kind of store, with Keras."""
+
+import contextlib
+import uuid
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import sparkwright as sw
+from sparkwright.storage._files import join, open_to_read, read_bytes, remove_tree, write_bytes
+from sparkwright.storage._listing import list_entries
+from sparkwright.storage._models import read_notes
+
+# The S3 server's own libraries warn, and Keras' variables under NumPy 2.
+pytestmark = [
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
+]
+
+
+@contextlib.contextmanager
+def in_memory() -> Iterator[str]:
+    url = f"memory://models-{uuid.uuid4().hex[:8]}"
+    yield url
+    remove_tree(url)
+
+
+@contextlib.contextmanager
+def on_s3() -> Iterator[str]:
+    import fsspec
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    options = {"endpoint_url": f"http://{host}:{port}", "key": "test", "secret": "test"}
+    before = fsspec.config.conf.get("s3")
+    fsspec.config.conf["s3"] = options
+    try:
+        bucket = f"models-{uuid.uuid4().hex[:8]}"  # all servers of a process share their state
+        fsspec.filesystem("s3").mkdir(bucket)
+        yield f"s3://{bucket}/models"
+    finally:
+        del fsspec.config.conf["s3"]
+        if before is not None:
+            fsspec.config.conf["s3"] = before
+        server.stop()
+
+
+# Name -> what yields the URL of an empty folder there; None: pytest's own folder of this machine.
+STORES: dict[str, Callable[[], AbstractContextManager[str]] | None] = {
+    "file": None,
+    "memory": in_memory,
+    "s3": on_s3,
+}
+
+
+@pytest.fixture(scope="module", params=STORES)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    store = STORES[request.param]
+    if store is None:
+        yield f"file://{tmp_path_factory.mktemp('models')}"
+        return
+    with store() as url:
+        yield url
+
+
+def network(optimizer: Any = "adam", *, loss: Any = "sparse_categorical_crossentropy") -> Any:
+    """Dropout and BatchNormalization: states that are no parameters."""
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            keras.Input((4,), name="x"),
+            layers.Dense(8, activation="tanh"),
+            layers.BatchNormalization(),
+            layers.Dropout(0.5),
+            layers.Dense(3, activation="softmax"),
+        ],
+        name="small",
+    )
+    model.compile(optimizer, loss, metrics=["accuracy"])
+    return model
+
+
+random = np.random.default_rng(0)
+FEATURES = random.normal(size=(48, 4)).astype(np.float32)
+LABELS = np.arange(48) % 3
+
+
+def train(model: Any) -> None:
+    model.fit(FEATURES, LABELS, batch_size=8, epochs=1, shuffle=False, verbose=0)
+
+
+def state(model: Any) -> dict[str, np.ndarray[Any, Any]]:
+    values = [*model.variables, *model.optimizer.variables]
+    return {f"{number}": np.asarray(variable) for number, variable in enumerate(values)}
+
+
+def assert_equal(first: Any, second: Any) -> None:
+    expected, found = state(first), state(second)
+    assert expected.keys() == found.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+@pytest.fixture(scope="module")
+def trained() -> Any:
+    rates = keras.optimizers.schedules.ExponentialDecay(0.1, 3, 0.9)
+    model = network(keras.optimizers.Adam(rates))
+    train(model)
+    return model
+
+
+def test_a_model_comes_back_and_goes_on_as_if_it_had_never_stopped(
+    folder: str, trained: Any
+) -> None:
+    url = join(folder, "round/model.keras")
+    sw.save_model(trained, url)
+    one, two = sw.load_model(url), sw.load_model(url)
+    assert_equal(trained, one)
+    assert int(one.optimizer.iterations) == 6
+    np.testing.assert_array_equal(
+        one.predict(FEATURES, verbose=0), trained.predict(FEATURES, verbose=0)
+    )
+    sw.save_model(one, url)
+    train(one)
+    train(two)
+    assert_equal(one, two)
+    assert list_entries(join(folder, "round")) == ["model.keras"]
+
+
+def test_what_is_known_of_a_model_is_read_without_loading_it(folder: str, trained: Any) -> None:
+    url = join(folder, "info/model.keras")
+    metadata = {
+        "title": "first", "comment": "a < b", "saved_by": "me",
+        "metrics": {"accuracy": np.float32(0.5)}, "training": {"run": "run-7", "epochs": 2},
+    }  # fmt: skip
+    sw.save_model(trained, url, notes={"class_names": {"y": ["a"]}}, metadata=metadata)
+    info = sw.model_info(url)
+    assert (info.url, info.format, info.name) == (url, "keras", "small")
+    assert info.size_bytes == len(read_bytes(url))
+    assert (info.title, info.comment, info.saved_by) == ("first", "a < b", "me")
+    assert info.metrics == {"accuracy": 0.5}
+    assert info.training == {"run": "run-7", "epochs": 2}
+    assert (info.parameters, info.trainable_parameters) == (4 * 8 + 8 + 32 + 8 * 3 + 3, 83)
+    assert (info.inputs, list(info.outputs.values())) == ({"x": (None, 4)}, [(None, 3)])
+    assert info.has_updater
+    assert info.kept == ("class_names",)
+    assert info.versions["keras"] == keras.__version__
+    assert set(info.versions) == {"sparkwright", "keras", "tensorflow", "python", "numpy"}
+    assert sw.verify_model(url) == info
+    assert read_notes(url) == {"class_names": {"y": ["a"]}}
+
+
+def test_a_folder_is_listed_newest_first_with_what_is_damaged(folder: str, trained: Any) -> None:
+    place = join(folder, "list")
+    for name in ("a.keras", "b.keras", "deeper/c.keras"):
+        sw.save_model(trained, join(place, name), metadata={"title": name})
+    write_bytes(join(place, "d.keras"), read_bytes(join(place, "a.keras"))[:3000])
+    write_bytes(join(place, "notes.txt"), b"no model")
+    models = sw.list_models(place)
+    assert [model.url for model in models] == [
+        join(place, n) for n in ["b.keras", "a.keras", "d.keras"]
+    ]
+    assert [model.title for model in models.usable] == ["b.keras", "a.keras"]
+    assert "must be whole" in str(models[2].problem)
+    assert models[2].size_bytes == 3000
+    assert len(sw.list_models(place, recursive=True)) == 4
+    assert "b.keras" in repr(models)
+    assert sw.delete_model(join(place, "d.keras"))
+    assert not sw.delete_model(join(place, "d.keras"))
+    assert len(sw.list_models(place)) == 2
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        sw.list_models(join(folder, "nowhere"))
+
+
+def test_a_damaged_file_is_told(folder: str, trained: Any) -> None:
+    url = join(folder, "damaged/model.keras")
+    sw.save_model(trained, url)
+    content = bytearray(read_bytes(url))
+    content[len(content) // 2] ^= 1  # in the weights
+    write_bytes(url, bytes(content))
+    for read in (sw.load_model, sw.verify_model):
+        with pytest.raises(sw.DataError, match="weights") as told:
+            read(url)
+        assert url in str(told.value)
+    assert sw.model_info(url).parameters == 99  # the weights are not looked at
+    with pytest.raises(FileNotFoundError, match="missing"):
+        sw.load_model(join(folder, "damaged/missing.keras"))
+
+
+def test_a_model_of_keras_own_is_read(folder: str, trained: Any, tmp_path: Path) -> None:
+    trained.save(tmp_path / "plain.keras")
+    url = join(folder, "plain.keras")
+    write_bytes(url, (tmp_path / "plain.keras").read_bytes())
+    info = sw.verify_model(url)
+    assert (info.name, info.inputs, info.versions) == (
+        "small", {"x": (None, 4)}, {"keras": keras.__version__},
+    )  # fmt: skip
+    assert info.saved_at is not None
+    assert (info.parameters, info.has_updater, info.sha256) == (None, None, None)
+    loaded = sw.load_model(url)
+    np.testing.assert_array_equal(
+        loaded.predict(FEATURES, verbose=0), trained.predict(FEATURES, verbose=0)
+    )
+    assert read_notes(url) == {}
+
+
+def test_only_the_end_of_a_file_is_read_for_what_it_says(
+    trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = str(tmp_path / "model.keras")
+    sw.save_model(trained, url)
+    seen: list[str] = []
+    opened = zipfile.ZipFile.open
+
+    def look(archive: Any, entry: Any, *rest: Any) -> Any:
+        seen.append(entry.filename)
+        return opened(archive, entry, *rest)
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", look)
+    sw.model_info(url)
+    assert seen == ["sparkwright.json"]
+
+
+def test_without_the_optimizers_state_it_begins_afresh(trained: Any, tmp_path: Path) -> None:
+    url = str(tmp_path / "model.keras")
+    before = state(trained)
+    sw.save_model(trained, url, save_updater=False)
+    assert sw.model_info(url).has_updater is False
+    model = sw.load_model(url)
+    assert int(model.optimizer.iterations) == 0
+    assert all(not np.asarray(v).any() for v in model.optimizer.variables)
+    np.testing.assert_array_equal(model.get_weights()[0], trained.get_weights()[0])
+    # Neither is the model that was saved changed, nor what is saved of it next.
+    for name, value in state(trained).items():
+        np.testing.assert_array_equal(value, before[name])
+    sw.save_model(trained, url)
+    assert int(sw.load_model(url).optimizer.iterations) == 6
+
+
+def test_a_learning_rate_of_now_survives_without_the_optimizers_state(tmp_path: Path) -> None:
+    model = network("sgd")
+    train(model)
+    model.optimizer.learning_rate = 0.125
+    sw.save_model(model, str(tmp_path / "a.keras"), save_updater=False)
+    assert float(sw.load_model(str(tmp_path / "a.keras")).optimizer.learning_rate) == 0.125
+
+
+@pytest.mark.parametrize("save_updater", [True, False])
+def test_a_model_that_was_never_trained_or_compiled_comes_back(
+    tmp_path: Path, save_updater: bool
+) -> None:
+    url = str(tmp_path / "model.keras")
+    model = network()
+    sw.save_model(model, url, save_updater=save_updater)
+    loaded = sw.load_model(url)
+    np.testing.assert_array_equal(model.get_weights()[0], loaded.get_weights()[0])
+    train(loaded)
+    sw.save_model(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]), url)
+    assert sw.model_info(url).has_updater is False
+    assert getattr(sw.load_model(url), "optimizer", None) is None
+
+
+@pytest.mark.parametrize("save_updater", [True, False])
+def test_loss_scaling_comes_back(tmp_path: Path, save_updater: bool) -> None:
+    url = str(tmp_path / "model.keras")
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        model = network()
+    finally:
+        keras.config.set_dtype_policy(before)
+    train(model)
+    sw.save_model(model, url, save_updater=save_updater)
+    loaded = sw.load_model(url)
+    assert type(loaded.optimizer) is type(model.optimizer) is keras.optimizers.LossScaleOptimizer
+    assert keras.config.dtype_policy() == before
+    if save_updater:
+        assert_equal(model, loaded)
+    else:
+        assert int(loaded.optimizer.inner_optimizer.iterations) == 0
+
+
+def test_vocabularies_come_back(tmp_path: Path) -> None:
+    url = str(tmp_path / "model.keras")
+    lookup = keras.layers.StringLookup(name="lookup")
+    lookup.adapt(["a", "b", "b"])
+    model = keras.Sequential([keras.Input((1,), dtype="string"), lookup])
+    sw.save_model(model, url)
+    loaded = sw.load_model(url)
+    words = keras.ops.convert_to_tensor(np.array([["b"], ["c"]], dtype="object"))
+    assert np.asarray(loaded(words)).tolist() == np.asarray(model(words)).tolist() == [[1], [0]]
+
+
+class Scale(keras.layers.Layer):
+    def call(self, x: Any) -> Any:
+        return 2 * x
+
+
+def test_layers_of_the_users_own_are_asked_for(tmp_path: Path) -> None:
+    url = str(tmp_path / "model.keras")
+    sw.save_model(keras.Sequential([keras.Input((2,)), Scale()]), url)
+    with pytest.raises(sw.DataError, match="Scale") as told:
+        sw.load_model(url)
+    assert url in str(told.value)
+    assert "`custom_objects`" in str(told.value)
+    model = sw.load_model(url, custom_objects={"Scale": Scale})
+    assert np.asarray(model(np.ones((1, 2)))).tolist() == [[2, 2]]
+
+
+def test_code_is_executed_only_if_asked_for(tmp_path: Path) -> None:
+    url = str(tmp_path / "model.keras")
+    double = keras.layers.Lambda(lambda x: 2 * x, name="double")
+    sw.save_model(keras.Sequential([keras.Input((2,)), double]), url)
+    with pytest.raises(sw.DataError, match="a lambda in 'double'") as told:
+        sw.load_model(url)
+    assert url in str(told.value)
+    assert "`safe_mode=False`" in str(told.value)
+    model = sw.load_model(url, safe_mode=False)
+    assert np.asarray(model(np.ones((1, 2)))).tolist() == [[2, 2]]
+
+
+def test_other_endings_and_names_are_refused(tmp_path: Path, trained: Any) -> None:
+    with pytest.raises(sw.ConfigurationError, match=r'ends in "\.keras"'):
+        sw.save_model(trained, str(tmp_path / "model.h5"))
+    with pytest.raises(sw.ConfigurationError, match="'about'"):
+        sw.save_model(trained, str(tmp_path / "model.keras"), notes={"about": 1})
+    for name in ("model.csv", "folder.keras"):
+        (tmp_path / "folder.keras").mkdir(exist_ok=True)
+        with pytest.raises(sw.ConfigurationError, match="be no folder"):
+            sw.delete_model(str(tmp_path / name))
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.keras"]
+
+
+def test_nothing_is_left_of_a_model_that_cannot_be_written(
+    tmp_path: Path, trained: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = str(tmp_path / "model.keras")
+    sw.save_model(trained, url)
+    before = read_bytes(url)
+
+    def fail(*_: Any) -> str:
+        raise OSError("no space")
+
+    monkeypatch.setattr("sparkwright.storage._model_archive._digest_of_file", fail)
+    with pytest.raises(OSError, match=r"model\.keras could not be written: no space"):
+        sw.save_model(trained, url)
+    assert read_bytes(url) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model.keras"]
+    with open_to_read(url) as file:
+        assert file.read(2) == b"PK"
