@@ -31,9 +31,8 @@ def draw_roc(
     """
     surface: Any = new_axes() if axes is None else axes
     if len(curves) > MOST_CURVES:
-        # Of points above each other the highest counts: that is where the line comes out.
         rates = [
-            _at(curve.false_positive_rate[::-1], curve.true_positive_rate[::-1])
+            np.interp(_GRID, curve.false_positive_rate, curve.true_positive_rate)
             for _, curve in curves
         ]
         _draw_mean(surface, np.stack(rates), f"{len(curves)} {what}")
@@ -66,7 +65,7 @@ def draw_precision_recall(
     """
     surface: Any = new_axes() if axes is None else axes
     if len(curves) > MOST_CURVES:
-        rates = [_at(curve.recall, curve.precision) for _, curve in curves]
+        rates = [np.interp(_GRID, curve.recall[::-1], curve.precision[::-1]) for _, curve in curves]
         _draw_mean(surface, np.stack(rates), f"{len(curves)} {what}")
     else:
         for (name, curve), style in zip(curves, _line_styles(len(curves)), strict=True):
@@ -87,12 +86,6 @@ def _line_styles(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def _at(x: Any, y: Any) -> Any:
-    """(401,) heights over an even grid, from points of descending x."""
-    places, firsts = np.unique(x, return_index=True)
-    return np.interp(_GRID, places, y[firsts])
-
-
 def _draw_mean(axes: Any, heights: Any, what: str) -> None:
     axes.plot(_GRID, heights.mean(axis=0), color=COLOURS[0], linewidth=1.8, label=f"mean of {what}")
     spread = {"color": COLOURS[0], "alpha": 0.18, "linewidth": 0, "label": "lowest to highest"}
@@ -101,4 +94,4 @@ def _draw_mean(axes: Any, heights: Any, what: str) -> None:
 
 def _square(axes: Any, *, title: str, x: str, y: str) -> Any:
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    return finish(axes, title=title, x=x, y=y, legend=True)
+    return finish(axes, title=title, x=x, y=y, legend=bool(axes.lines))

@@ -1,0 +1,560 @@
+import base64
+import json
+import math
+import pickle
+from typing import Any
+
+import hypothesis.extra.numpy as npst
+import hypothesis.strategies as st
+import matplotlib
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from sklearn import metrics as sklearn
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.evaluation import ROC, Evaluation, PrecisionRecallCurve, RocCurve
+
+matplotlib.use("Agg")
+
+Scored = tuple[np.ndarray, np.ndarray]
+CLOSE: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-12}
+
+
+@st.composite
+def scored(draw: st.DrawFn, *, least: int = 0, both: bool = False) -> Scored:
+    """Labels and scores: few distinct ones, so tied; or any; float32 or float64."""
+    n = draw(st.integers(max(least, 2 if both else 0), 40))
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    width = 32 if dtype is np.float32 else 64
+    elements = draw(
+        st.sampled_from(
+            [
+                st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+                st.floats(0, 1, width=width),
+                st.floats(-100, 100, width=width),
+                st.just(0.5),
+            ]
+        )
+    )
+    scores = draw(npst.arrays(dtype, n, elements=elements))
+    labels = draw(npst.arrays(np.int64, n, elements=st.integers(0, 1)))
+    if both:
+        labels[:2] = [0, 1]
+    return labels, scores
+
+
+probabilities = st.integers(2, 40).flatmap(
+    lambda n: st.tuples(
+        npst.arrays(np.int64, n, elements=st.integers(0, 1)),
+        npst.arrays(
+            np.float64, n, elements=st.floats(0, 1) | st.sampled_from([0.0, 0.3, 0.7, 1.0])
+        ),
+    )
+)
+
+
+# Against scikit-learn
+
+
+@settings(max_examples=150)
+@given(rows=scored(both=True))
+def test_areas_equal_scikit_learns(rows: Scored) -> None:
+    labels, scores = rows
+    roc = ROC.from_predictions(labels, scores)
+    assert roc.auc == pytest.approx(sklearn.roc_auc_score(labels, scores), rel=1e-12, abs=1e-12)
+    average_precision = sklearn.average_precision_score(labels, scores)
+    assert roc.average_precision == pytest.approx(average_precision, rel=1e-12)
+    precision, recall, _ = sklearn.precision_recall_curve(labels, scores)
+    assert roc.auprc == pytest.approx(sklearn.auc(recall, precision), rel=1e-12)
+
+
+@settings(max_examples=150)
+@given(rows=scored(both=True))
+def test_curves_equal_scikit_learns(rows: Scored) -> None:
+    labels, scores = rows
+    roc = ROC.from_predictions(labels, scores)
+    curve = roc.curve()
+    theirs = sklearn.roc_curve(labels, scores)
+    ours = (curve.false_positive_rate, curve.true_positive_rate, curve.thresholds)
+    for left, right in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(left, right, **CLOSE)
+    trade = roc.precision_recall_curve()
+    precision, recall, thresholds = sklearn.precision_recall_curve(labels, scores)
+    np.testing.assert_allclose(trade.precision, precision, **CLOSE)
+    np.testing.assert_allclose(trade.recall, recall, **CLOSE)
+    np.testing.assert_array_equal(trade.thresholds, [*thresholds, math.inf])
+
+
+@settings(max_examples=150)
+@given(rows=scored(), threshold=st.floats(-2, 2) | st.sampled_from([0.25, 0.5, 1.0]))
+def test_confusion_at_any_threshold_counts_row_by_row(rows: Scored, threshold: float) -> None:
+    labels, scores = rows
+    found = ROC.from_predictions(labels, scores).confusion_at(threshold).confusion
+    oracle = np.zeros((2, 2), np.int64)
+    np.add.at(oracle, (labels, (scores.astype(np.float64) >= threshold).astype(np.int64)), 1)
+    np.testing.assert_array_equal(found, oracle)
+
+
+def test_auc_is_exact_where_a_sum_of_floats_would_round() -> None:
+    # One pair of 3 · 10⁹ is in the wrong order: no trapezoid in float64 tells it so exactly.
+    negatives = np.arange(30_000.0)
+    positives = np.arange(100_000.0) + 29_998.5
+    roc = ROC().including(positives, negatives)
+    assert roc.auc == (3 * 10**9 - 1) / (3 * 10**9)
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_auc_of_more_positives_and_of_more_negatives_agrees(swap: bool) -> None:
+    generator = np.random.default_rng(3)
+    scores = np.round(generator.random(3000), 2)
+    labels = (generator.random(3000) < (0.9 if swap else 0.1)).astype(np.int64)
+    expected = sklearn.roc_auc_score(labels, scores)
+    assert ROC.from_predictions(labels, scores).auc == pytest.approx(expected, rel=1e-13)
+
+
+# Thresholds
+
+
+@settings(max_examples=150)
+@given(rows=probabilities, thresholds=st.integers(1, 40))
+def test_thresholded_equals_exact_of_scores_rounded_down(rows: Scored, thresholds: int) -> None:
+    labels, scores = rows
+    edges = np.arange(thresholds + 1) / thresholds
+    down = np.array([max(edge for edge in edges if edge <= score) for score in scores])
+    roc = ROC.from_predictions(labels, scores, thresholds=thresholds)
+    exact = ROC.from_predictions(labels, down)
+    assert (roc.auc, roc.auprc, roc.average_precision) == (
+        exact.auc,
+        exact.auprc,
+        exact.average_precision,
+    )
+    for threshold in edges:
+        assert roc.confusion_at(threshold) == exact.confusion_at(threshold)
+        true_positives = int(((scores >= threshold) & (labels == 1)).sum())
+        assert roc.confusion_at(threshold).true_positives[1] == true_positives
+    assert roc.confusion_at(1.5) == exact.confusion_at(1.5)
+    assert roc.confusion_at(-3.0) == exact.confusion_at(-3.0)
+
+
+def test_thresholded_does_not_answer_between_thresholds() -> None:
+    roc = ROC.from_predictions([0, 1], [0.2, 0.9], thresholds=4)
+    with pytest.raises(ConfigurationError, match=r"i / 4.*threshold=0\.3, between 0\.25 and 0\.5"):
+        roc.confusion_at(0.3)
+
+
+def test_float32_scores_meet_thresholds_as_the_numbers_they_are() -> None:
+    # 0.1 in float32 is a little more than 0.1, 0.3 in float32 a little more, 0.7 a little less.
+    roc = ROC.from_predictions([1, 1, 1], np.float32([0.1, 0.3, 0.7]), thresholds=10)
+    assert np.flatnonzero(roc.counts[1]).tolist() == [1, 3, 6]
+
+
+# 0/0
+
+
+def test_one_class_only_has_the_value_of_guessing() -> None:
+    for thresholds in (0, 10):
+        nothing = ROC(thresholds)
+        ones = ROC.from_predictions([1, 1], [0.3, 0.6], thresholds=thresholds)
+        zeros = ROC.from_predictions([0, 0], [0.3, 0.6], thresholds=thresholds)
+        assert [roc.auc for roc in (nothing, ones, zeros)] == [0.5] * 3
+        assert [roc.auprc for roc in (nothing, ones, zeros)] == [0.0, 1.0, 0.0]
+        assert [roc.average_precision for roc in (nothing, ones, zeros)] == [0.0, 1.0, 0.0]
+        for roc in (nothing, ones, zeros):
+            curve, trade = roc.curve(), roc.precision_recall_curve()
+            for values in (curve.false_positive_rate, curve.true_positive_rate):
+                assert np.isfinite(values).all()
+            assert np.isfinite(trade.precision).all()
+            assert "0/0" in roc.summary()
+            assert "0/0" in roc._repr_html_()
+            with pytest.raises(DataError, match="both are needed"):
+                roc.best_threshold()
+    assert ROC().curve().thresholds.tolist() == [math.inf]
+
+
+def test_all_rows_masked_is_the_prototype() -> None:
+    scores = np.array([np.nan, 0.5])
+    assert ROC.from_predictions([7, 1], scores, mask=[0, 0]) == ROC()
+    assert ROC.from_predictions([], np.zeros(0)) == ROC()
+
+
+# Labels, predictions and masks
+
+
+def test_all_shapes_of_labels_and_predictions_mean_the_same() -> None:
+    labels = np.array([0, 1, 1, 0])
+    scores = np.array([0.1, 0.8, 0.4, 0.6])
+    both = np.stack([1 - scores, scores], axis=1)
+    one_hot = np.eye(2)[labels]
+    expected = ROC.from_predictions(labels, scores)
+    assert expected.auc == 0.75
+    for truth in (labels, labels[:, None], labels.astype(bool), one_hot, 0.9 * one_hot + 0.05):
+        for given_scores in (scores, scores[:, None], both):
+            assert ROC.from_predictions(truth, given_scores) == expected
+    steps = scores.reshape(2, 2, 1)
+    for truth in (labels.reshape(2, 2), labels.reshape(2, 2, 1), one_hot.reshape(2, 2, 2)):
+        assert ROC.from_predictions(truth, steps) == expected
+        assert ROC.from_predictions(truth, both.reshape(2, 2, 2)) == expected
+
+
+@given(rows=scored(least=1), data=st.data())
+def test_masked_rows_do_not_count_whatever_they_hold(rows: Scored, data: st.DataObject) -> None:
+    labels, scores = rows
+    mask = data.draw(npst.arrays(np.bool_, len(labels)))
+    expected = ROC.from_predictions(labels[mask], scores[mask])
+    spoiled = np.where(mask, scores, np.nan)
+    assert ROC.from_predictions(np.where(mask, labels, -1), spoiled, mask=mask) == expected
+    steps = ROC.from_predictions(labels[None], spoiled[None, :, None], mask=mask[None])
+    assert steps == expected
+
+
+def test_half_precision_is_kept_as_float32_and_integers_as_float64() -> None:
+    half = ROC.from_predictions([1, 0], np.float16([0.1, 0.2]))
+    assert half.positive_scores.values.dtype == np.float32
+    assert half.positive_scores.values[0] == np.float16(0.1)
+    assert ROC.from_predictions([1, 0], [3, 2]).positive_scores.values.dtype == np.float64
+
+
+def test_zeros_of_both_signs_are_one_score() -> None:
+    roc = ROC.from_predictions([1, 0], [-0.0, 0.0])
+    assert roc.auc == 0.5
+    assert roc.to_json() == ROC.from_predictions([1, 0], [0.0, -0.0]).to_json()
+
+
+@pytest.mark.parametrize(
+    ("labels", "predictions", "options", "message"),
+    [
+        ([0, 1], [0.1, np.nan], {}, r"must not be NaN.*row 1"),
+        (np.zeros((1, 2)), [[[0.1], [np.nan]]], {}, r"must not be NaN.*row 0, step 1"),
+        ([0, 1], [0.1, np.inf], {}, r"scores must be finite.*\[inf\] at row 1.*log-odds"),
+        ([0, 2], [0.1, 0.2], {}, r"must be 0 or 1\. Received: 2 at row 1"),
+        ([0, 0.5], [0.1, 0.2], {}, r"must be 0 or 1\. Received: 0\.5 at row 1"),
+        ([0, np.nan], [0.1, 0.2], {}, r"must be 0 or 1\. Received: nan at row 1"),
+        ([[0, 0], [1, 0]], [0.1, 0.2], {}, r"one-hot\. Received: \[0, 0\] at row 0"),
+        ([[1, 0], [1, 1]], [0.1, 0.2], {}, r"one-hot\. Received: \[1, 1\] at row 1"),
+        ([[1, np.nan], [1, 0]], [0.1, 0.2], {}, r"one-hot\. Received: .*nan\] at row 0"),
+        ([0, 1, 1], [0.1, 0.2], {}, r"must have shape \(2,\), \(2, 1\).*\(3,\)"),
+        ([0], [[0.1, 0.2, 0.7]], {}, r"shape \(1, 3\)\. ROCMultiClass"),
+        ([0], ["0.5"], {}, r"real numbers. Received: dtype <U3"),
+        (["0"], [0.5], {}, r"labels must be real numbers"),
+        ([0, 1], [0.1, 2.0], {"thresholds": 5}, r"0 to 1, so scores must.*\[2\.0\] at row 1"),
+        ([0, 1], [0.1, 0.2], {"mask": [1]}, r"`mask` must have shape \(2,\)"),
+        ([0, 0, 2], [0, 0, 1.0], {"mask": [0, 1, 1]}, r"Received: 2 at row 2"),
+    ],
+)
+def test_wrong_rows_and_shapes_are_named(
+    labels: Any, predictions: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        ROC.from_predictions(labels, predictions, **options)
+
+
+@pytest.mark.parametrize("thresholds", [-1, 2_000_000, 1.5, True])
+def test_wrong_thresholds_are_refused(thresholds: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"thresholds={thresholds}"):
+        ROC(thresholds)
+
+
+# Merging and JSON
+
+
+@settings(max_examples=150)
+@given(
+    rows=scored(),
+    cuts=st.lists(st.integers(0, 40), max_size=8),
+    exact=st.booleans(),
+    data=st.data(),
+)
+def test_parts_add_up_to_the_whole_in_any_grouping_and_through_json(
+    rows: Scored, cuts: list[int], exact: bool, data: st.DataObject
+) -> None:
+    labels, scores = rows
+    binned = not exact and bool(((scores >= 0) & (scores <= 1)).all())
+    thresholds = 7 if binned else 0
+    whole = ROC.from_predictions(labels, scores, thresholds=thresholds)
+    places = np.sort(np.minimum(cuts, len(labels))).astype(int)
+    pieces = list(zip(np.split(labels, places), np.split(scores, places), strict=True))
+    parts = [ROC.from_predictions(*piece, thresholds=thresholds) for piece in pieces]
+    stepwise = ROC(thresholds)
+    for piece in pieces:
+        stepwise = stepwise.updated(*piece)
+    assert stepwise == whole
+    while len(parts) > 1:  # any two of them, in any order
+        first = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
+        second = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
+        parts.append(ROC.from_json(first.to_json()) + second)
+    assert parts[0] == whole
+    assert parts[0].to_json() == whole.to_json()
+    assert (parts[0].auc, parts[0].auprc) == (whole.auc, whole.auprc)
+    assert pickle.loads(pickle.dumps(whole)) == whole
+    assert whole + ROC(thresholds) == whole
+
+
+def test_float32_is_kept_until_a_float64_comes() -> None:
+    single = ROC.from_predictions([1, 0, 1], np.float32([0.1, 0.2, 0.3]))
+    double = ROC.from_predictions([1, 1], [0.1, 0.3])
+    assert single.to_dict()["positives"]["dtype"] == "float32"
+    assert (single + ROC.from_json(ROC().to_json())).to_json() == single.to_json()
+    assert (single + double).to_json() == (double + single).to_json()
+    # 0.1 in float32 is more than 0.1: nothing is rounded on the way.
+    assert (single + double).positive_scores.values.tolist() == [
+        0.1,
+        float(np.float32(0.1)),
+        0.3,
+        float(np.float32(0.3)),
+    ]
+
+
+def test_evaluations_that_differ_are_not_equal() -> None:
+    roc = ROC.from_predictions([1, 0], [0.1, 0.2])
+    assert roc != ROC.from_predictions([0, 1], [0.1, 0.2])
+    assert roc != ROC.from_predictions([1, 0], [0.1, 0.3])
+    assert roc != ROC.from_predictions([1, 0, 0], [0.1, 0.2, 0.2])
+    assert ROC(3) != ROC(4)
+    few = ROC.from_predictions([1, 0], [0.1, 0.2], thresholds=2)
+    assert few != ROC.from_predictions([1, 0], [0.1, 0.6], thresholds=2)
+
+
+def test_rocs_of_different_thresholds_do_not_add() -> None:
+    with pytest.raises(DataError, match=r"thresholds=0 and 5"):
+        ROC() + ROC(5)
+    with pytest.raises(DataError, match=r"thresholds=4 and 5"):
+        ROC(4) + ROC(5)
+
+
+def test_many_small_batches_are_merged_in_few_runs() -> None:
+    roc = ROC()
+    generator = np.random.default_rng(0)
+    scores = generator.random(3000)
+    for score in scores:
+        roc = roc.updated([1], [score])
+    assert len(roc.positive_scores.runs) <= 12
+    np.testing.assert_array_equal(roc.positive_scores.values, np.sort(scores))
+
+
+def test_state_cannot_be_changed() -> None:
+    scores = np.array([0.3, 0.1])
+    roc = ROC.from_predictions([1, 1], scores)
+    scores[0] = 9.0
+    assert roc.positive_scores.values.tolist() == [0.1, 0.3]
+    for values in (
+        roc.positive_scores.values,
+        (roc + roc).positive_scores.values,
+        roc.curve().thresholds,
+        ROC.from_predictions([1], [0.5], thresholds=2).counts,
+        ROC.from_json(roc.to_json()).positive_scores.values,
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 5
+
+
+EXACT = ROC.from_predictions([1, 0, 1], [0.5, 0.25, 0.75])
+COUNTED = ROC.from_predictions([1, 0, 1], [0.5, 0.25, 0.75], thresholds=2)
+
+
+def changed(roc: ROC, key: str, value: Any, inner: str | None = None) -> dict[str, Any]:
+    values = json.loads(roc.to_json())
+    (values[key] if inner else values)[inner or key] = value
+    return values
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"name": "roc"}, r"'thresholds', 'negatives', 'positives'"),
+        ({"name": "evaluation"}, r"name='evaluation'"),
+        (changed(EXACT, "thresholds", "0"), r"`thresholds` must be a count"),
+        (changed(EXACT, "thresholds", 10**9), r"at most 1000000 thresholds"),
+        (changed(EXACT, "thresholds", 2), r"two lists of 3 counts"),
+        (changed(EXACT, "positives", None), r"count=None"),
+        (changed(EXACT, "positives", 10**12, "count"), r"count=1000000000000, 24 characters"),
+        (changed(EXACT, "positives", -1, "count"), r"count=-1"),
+        (changed(EXACT, "positives", "object", "dtype"), r"dtype='object'"),
+        (changed(EXACT, "positives", "!" * 24, "sorted"), r"must be base 64"),
+        (changed(EXACT, "positives", "A" * 24, "sorted"), r"16 scores|2 scores must fill"),
+        (
+            changed(EXACT, "positives", EXACT.to_dict()["positives"]["sorted"][::-1], "sorted"),
+            r"base 64|finite",
+        ),
+        (changed(COUNTED, "positives", [1, 2]), r"two lists of 3"),
+        (changed(COUNTED, "positives", [1, 2, -1]), r"Received: -1"),
+        (changed(COUNTED, "positives", [1, 2, 0.5]), r"Received: 0\.5"),
+        (changed(COUNTED, "positives", [2**62, 2**62, 0]), r"all counts together"),
+    ],
+)
+def test_wrong_json_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        ROC.from_dict(values)
+
+
+@pytest.mark.parametrize("scores", [[0.5, 0.25], [np.nan, 0.5], [0.5, np.inf]])
+def test_scores_from_a_file_must_be_sorted_and_finite(scores: list[float]) -> None:
+    text = base64.b64encode(np.array(scores, "<f8").tobytes()).decode()
+    with pytest.raises(DataError, match="finite and in ascending order"):
+        ROC.from_dict(changed(EXACT, "positives", text, "sorted"))
+
+
+# What curves answer
+
+
+@settings(max_examples=100)
+@given(rows=scored(both=True), share=st.floats(0, 1))
+def test_points_are_the_best_of_all_that_reach_what_was_asked(rows: Scored, share: float) -> None:
+    labels, scores = rows
+    roc = ROC.from_predictions(labels, scores)
+    trade = roc.precision_recall_curve()
+    at = list(zip(trade.thresholds, trade.precision, trade.recall, strict=True))
+    point = trade.point_at_precision(share)
+    assert point.threshold == min(t for t, precision, _ in at if precision >= share)
+    point = trade.point_at_recall(share)
+    assert point.threshold == max(t for t, _, recall in at if recall >= share)
+    point = trade.point_at_threshold(share)
+    evaluation = roc.confusion_at(share)
+    assert point.recall == evaluation.recall(of=1)
+    assert point.false_positive_rate == evaluation.false_positive_rate(of=1)
+    if evaluation.confusion[:, 1].any():
+        assert point.precision == evaluation.precision(of=1)
+    else:
+        assert (point.threshold, point.precision) == (math.inf, 1.0)
+
+
+@settings(max_examples=50)
+@given(rows=scored(both=True))
+def test_best_thresholds_are_the_best_of_all(rows: Scored) -> None:
+    labels, scores = rows
+    roc = ROC.from_predictions(labels, scores)
+
+    def f1(threshold: float) -> float:
+        return sklearn.f1_score(labels, scores >= threshold)
+
+    def youden(threshold: float) -> float:
+        says = scores >= threshold
+        return float(says[labels == 1].mean() - says[labels == 0].mean())
+
+    for by, value in (("f1", f1), ("youden", youden)):
+        found = roc.best_threshold(by)  # type: ignore[arg-type]
+        values = {t: value(t) for t in np.unique(scores).astype(float)}
+        assert values[found] == pytest.approx(max(values.values()), abs=1e-12)
+
+
+def test_of_equally_good_thresholds_the_highest_is_best() -> None:
+    roc = ROC.from_predictions([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.6])
+    assert roc.best_threshold("youden") == 0.9
+    assert roc.best_threshold() == 0.7
+
+
+def test_wrong_questions_are_refused_by_name() -> None:
+    roc = ROC.from_predictions([0, 1], [0.1, 0.2])
+    for call, message in (
+        (lambda: roc.best_threshold("accuracy"), r"by='accuracy'"),  # type: ignore[arg-type]
+        (lambda: roc.curve(2), r"max_points=2"),
+        (lambda: roc.curve().point_at_recall(1.5), r"recall=1\.5"),
+        (lambda: roc.curve().point_at_precision(-1), r"precision=-1"),
+        (lambda: roc.curve().point_at_threshold(math.nan), r"threshold=nan"),
+        (lambda: roc.confusion_at(math.nan), r"threshold=nan"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            call()
+    with pytest.raises(DataError, match="without positives"):
+        ROC.from_predictions([0], [0.1]).curve().point_at_recall(0.5)
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 1000), points=st.integers(3, 60), rows=st.integers(2, 3000))
+def test_thinned_curves_keep_exact_points_and_both_ends(seed: int, points: int, rows: int) -> None:
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 2, rows)
+    labels[:2] = [0, 1]
+    roc = ROC.from_predictions(labels, generator.random(rows))
+    for full, thin in (
+        (roc.curve(), roc.curve(points)),
+        (roc.precision_recall_curve(), roc.precision_recall_curve(points)),
+    ):
+        assert len(thin) <= points
+        everywhere = {
+            (t, p, f)
+            for t, p, f in zip(
+                full.counts.thresholds,
+                full.counts.true_positives,
+                full.counts.false_positives,
+                strict=True,
+            )
+        }
+        kept = list(
+            zip(
+                thin.counts.thresholds,
+                thin.counts.true_positives,
+                thin.counts.false_positives,
+                strict=True,
+            )
+        )
+        assert set(kept) <= everywhere
+        assert kept[0][0] == math.inf
+        assert kept[-1][1:] == (roc.positives, roc.negatives)
+
+
+def test_curves_survive_json() -> None:
+    roc = ROC.from_predictions([0, 1, 1, 0], [0.1, 0.2, 0.7, 0.4])
+    curve, trade = roc.curve(), roc.precision_recall_curve()
+    assert RocCurve.from_dict(json.loads(json.dumps(curve.to_dict(), allow_nan=False))) == curve
+    assert PrecisionRecallCurve.from_dict(trade.to_dict()) == trade
+    assert curve != trade
+    with pytest.raises(DataError, match="name='roc_curve'"):
+        PrecisionRecallCurve.from_dict(curve.to_dict())
+    values = curve.to_dict()
+    for key, wrong in (
+        ("thresholds", [0.1, 0.2]),
+        ("thresholds", sorted(values["thresholds"])),
+        ("thresholds", [*values["thresholds"][:-1], "x"]),
+        ("true_positives", values["true_positives"][::-1]),
+        ("positives", 1),
+        ("positives", True),
+        ("false_positives", None),
+        ("false_positives", [10**30] * len(values["thresholds"])),
+    ):
+        with pytest.raises(DataError, match=r"curve|count"):
+            RocCurve.from_dict({**values, key: wrong})
+
+
+# Reports and plots
+
+
+def test_summary_is_a_table_for_the_terminal() -> None:
+    roc = ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    assert str(roc) == (
+        "ROC of 4 examples, 2 positive (exact)\n"
+        "\n"
+        "AUC                   0.7500\n"
+        "AUPRC                 0.7917\n"
+        "average precision     0.8333\n"
+        "best F1               0.8000  from a score of 0.35 on\n"
+        "best Youden index     0.5000  from a score of 0.8 on"
+    )
+    assert repr(roc) == "ROC(4 examples, exact)"
+    assert repr(ROC(8)) == "ROC(0 examples, 8 thresholds)"
+    assert "0.7917" in roc._repr_html_()
+    assert roc.headline()["AUC"] == 0.75
+    assert roc.keeps_rows
+    assert not ROC(8).keeps_rows
+
+
+def test_plots_show_the_curve_the_area_and_guessing() -> None:
+    roc = ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    axes = roc.plot()
+    assert roc.plot(axes=axes) is axes
+    curve = axes.lines[0].get_xydata()
+    assert curve[0].tolist() == [0, 0]
+    assert curve[-1].tolist() == [1, 1]
+    texts = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert texts[:2] == ["AUC 0.7500", "guessing"]
+    trade = roc.plot_precision_recall()
+    assert "AUPRC 0.7917" in trade.get_legend().get_texts()[0].get_text()
+    assert list(trade.lines[1].get_ydata()) == [0.5, 0.5]
+    ROC().plot()
+    ROC().plot_precision_recall()
+    matplotlib.pyplot.close("all")  # type: ignore[attr-defined]
+
+
+def test_confusion_at_a_threshold_is_an_evaluation() -> None:
+    roc = ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    assert roc.confusion_at(0.35) == Evaluation(confusion=np.array([[1, 1], [0, 2]]))

@@ -1,0 +1,300 @@
+import json
+from typing import Any
+
+import hypothesis.extra.numpy as npst
+import hypothesis.strategies as st
+import matplotlib
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from sklearn import metrics as sklearn
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.evaluation import ROC, ROCBinary, ROCMultiClass
+
+matplotlib.use("Agg")
+
+Rows = tuple[np.ndarray, np.ndarray]
+
+probabilities = st.floats(0, 1, width=32) | st.sampled_from([0.0, 0.25, 0.5, 1.0])
+
+
+@st.composite
+def binary_rows(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    shape = (draw(st.integers(0, 30)), draw(st.integers(1, 4)))
+    return (
+        draw(npst.arrays(np.int64, shape, elements=st.integers(0, 1))),
+        draw(npst.arrays(np.float32, shape, elements=probabilities)),
+        draw(npst.arrays(np.bool_, shape)),
+    )
+
+
+@st.composite
+def class_rows(draw: st.DrawFn, classes: int | None = None) -> Rows:
+    n, c = draw(st.integers(0, 30)), classes or draw(st.integers(2, 5))
+    return (
+        draw(npst.arrays(np.int64, n, elements=st.integers(0, c - 1))),
+        draw(npst.arrays(np.float64, (n, c), elements=probabilities)),
+    )
+
+
+# Values
+
+
+@settings(max_examples=100)
+@given(rows=binary_rows(), thresholds=st.sampled_from([0, 6]))
+def test_each_output_is_the_roc_of_its_unmasked_rows(
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray], thresholds: int
+) -> None:
+    labels, scores, mask = rows
+    spoiled = np.where(mask, scores, np.nan)
+    outputs = ROCBinary.from_predictions(labels, spoiled, mask=mask, thresholds=thresholds)
+    width = labels.shape[1]
+    assert outputs.examples == mask.any(axis=1).sum()
+    for column in range(width if outputs.rocs else 0):
+        keep = mask[:, column]
+        alone = ROC.from_predictions(
+            labels[keep, column], scores[keep, column], thresholds=thresholds
+        )
+        assert outputs.roc(column) == alone
+        assert outputs.auc(of=column) == alone.auc
+
+
+@settings(max_examples=100)
+@given(rows=class_rows())
+def test_classes_against_the_rest_equal_scikit_learns(rows: Rows) -> None:
+    labels, scores = rows
+    classes = ROCMultiClass.from_predictions(labels, scores)
+    assert classes == ROCMultiClass.from_predictions(np.eye(scores.shape[1])[labels], scores)
+    defined = [k for k in range(scores.shape[1]) if 0 < (labels == k).sum() < len(labels)]
+    areas = [sklearn.roc_auc_score(labels == k, scores[:, k]) for k in defined]
+    precisions = [sklearn.average_precision_score(labels == k, scores[:, k]) for k in defined]
+    for k, area in zip(defined, areas, strict=True):
+        assert classes.auc(of=k) == pytest.approx(area, rel=1e-12, abs=1e-12)
+    if defined:
+        assert classes.auc() == pytest.approx(np.mean(areas), rel=1e-12, abs=1e-12)
+        assert classes.average_precision() == pytest.approx(np.mean(precisions), rel=1e-12)
+        everything = np.eye(scores.shape[1])[labels].ravel(), scores.ravel()
+        assert classes.auc("micro") == pytest.approx(
+            sklearn.roc_auc_score(*everything), rel=1e-12, abs=1e-12
+        )
+        assert classes.auprc("micro") == ROC.from_predictions(*everything).auprc
+    else:
+        assert (classes.auc(), classes.auprc()) == (0.5, 0.0)
+    named = {str(k) for k in range(scores.shape[1])} - {str(k) for k in defined}
+    assert set(classes.left_out()) == (named if len(labels) else set())
+
+
+def test_macro_averages_leave_out_what_lacks_positives_or_negatives() -> None:
+    outputs = ROCBinary.from_predictions(
+        [[0, 1, 0], [1, 1, 0]], [[0.2, 0.5, 0.5], [0.7, 0.5, 0.1]], names=["a", "b", "c"]
+    )
+    assert outputs.left_out() == ("b", "c")
+    assert (outputs.auc(), outputs.auprc(), outputs.average_precision()) == (1.0, 1.0, 1.0)
+    assert (outputs.auc(of="b"), outputs.auprc(of="b")) == (0.5, 1.0)
+    assert (outputs.auc(of="c"), outputs.auprc(of="c")) == (0.5, 0.0)
+    assert "without 2 of 3 outputs: 0/0" in outputs.summary()
+
+
+def test_one_probability_is_a_roc_of_two_classes() -> None:
+    scores = np.array([[0.1], [0.4], [0.35], [0.8]])
+    classes = ROCMultiClass.from_predictions([0, 0, 1, 1], scores)
+    assert classes.auc(of=0) == classes.auc(of=1) == 0.75
+
+
+def test_time_steps_are_rows() -> None:
+    scores = np.random.default_rng(0).random((2, 3, 4))
+    labels = np.arange(6).reshape(2, 3) % 4
+    mask = np.array([[1, 1, 0], [1, 0, 0]])
+    flat = mask.ravel().astype(bool)
+    expected = ROCMultiClass.from_predictions(labels.ravel()[flat], scores.reshape(-1, 4)[flat])
+    assert ROCMultiClass.from_predictions(labels, scores, mask=mask) == expected
+    one_hot = np.eye(4)[labels]
+    expected_binary = ROCBinary.from_predictions(
+        one_hot.reshape(-1, 4)[flat], scores.reshape(-1, 4)[flat]
+    )
+    assert ROCBinary.from_predictions(one_hot, scores, mask=mask) == expected_binary
+
+
+# Merging and JSON
+
+
+@settings(max_examples=80)
+@given(
+    rows=class_rows(3),
+    cuts=st.tuples(st.integers(0, 30), st.integers(0, 30)),
+    thresholds=st.sampled_from([0, 6]),
+)
+def test_parts_add_up_to_the_whole_in_any_grouping_and_through_json(
+    rows: Rows, cuts: tuple[int, int], thresholds: int
+) -> None:
+    labels, scores = rows
+    one_hot = np.eye(3)[labels]
+    first, second = sorted(min(cut, len(labels)) for cut in cuts)
+    slices = [slice(0, first), slice(first, second), slice(second, None)]
+    kinds: tuple[tuple[Any, Any], ...] = (
+        (ROCMultiClass(thresholds, ("x", "y", "z")), labels),
+        (ROCBinary(thresholds), one_hot),
+    )
+    for empty, truth in kinds:
+        whole = empty.updated(truth, scores)
+        a, b, c = (empty.updated(truth[s], scores[s]) for s in slices)
+        assert (a + b) + c == whole
+        assert a + (b + c) == whole
+        assert type(a).from_json(c.to_json()) + type(a).from_json((b + a).to_json()) == whole
+        assert sum([c, a, b], empty) == whole
+        assert type(a).from_json(whole.to_json()).to_json() == whole.to_json()
+
+
+def test_different_options_do_not_add_up() -> None:
+    for left, right, message in (
+        (ROCBinary(), ROCBinary(5), r"'thresholds': 0.*'thresholds': 5"),
+        (ROCBinary(0, ("a",)), ROCBinary(), r"\('a',\).*None"),
+        (ROCBinary(), ROCMultiClass(), r"ROCBinarys of the same options"),
+        (ROCBinary(), 3, r"and 3"),
+        (
+            ROCBinary.from_predictions([[1]], [[0.5]]),
+            ROCBinary.from_predictions([[1, 0]], [[0.5, 0.1]]),
+            r"1 and 2 outputs",
+        ),
+    ):
+        with pytest.raises(DataError, match=message):
+            left + right  # type: ignore[operator]
+
+
+TWO = ROCBinary.from_predictions([[0, 1], [1, 0]], [[0.2, 0.5], [0.7, 0.5]], names=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("thresholds", 3),
+        ("thresholds", None),
+        ("names", ["a"]),
+        ("names", ["a", "a"]),
+        ("names", "ab"),
+        ("names", [1, 2]),
+        ("rows", 1),
+        ("rows", 5),
+        ("rows", None),
+        ("rocs", None),
+        ("rocs", [1, 2]),
+        ("rocs", [{"name": "roc"}]),
+        ("name", "roc"),
+    ],
+)
+def test_wrong_json_is_refused(key: str, value: Any) -> None:
+    values = json.loads(TWO.to_json())
+    assert ROCBinary.from_dict(values) == TWO
+    with pytest.raises(DataError):
+        ROCBinary.from_dict({**values, key: value})
+
+
+# Wrong arguments
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: ROCBinary(names=("a", "a")), ConfigurationError, "different names"),
+        (lambda: ROCBinary(-1), ConfigurationError, "thresholds=-1"),
+        (lambda: TWO.roc("c"), ConfigurationError, "of='c'"),
+        (lambda: TWO.auc(of=2), ConfigurationError, "of=2"),
+        (lambda: TWO.auc("weighted"), ConfigurationError, "average='weighted'"),  # type: ignore[arg-type]
+        (
+            lambda: ROCBinary(names=("a",)).updated([[1, 0]], [[0.1, 0.2]]),
+            ConfigurationError,
+            "1 names for 2 outputs",
+        ),
+        (
+            lambda: ROCBinary.from_predictions([[0, 1], [2, 0]], [[0.1, 0.2], [0.3, 0.4]]),
+            DataError,
+            r"0 or 1\. Received: \[2, 0\] at row 1",
+        ),
+        (
+            lambda: ROCBinary.from_predictions([[0, 1]], [[0.1, np.inf]]),
+            DataError,
+            r"finite.*\[0\.1, inf\] at row 0",
+        ),
+        (
+            lambda: ROCBinary.from_predictions([[0, 1]], [[0.1, 1.5]], thresholds=3),
+            DataError,
+            r"0 to 1.*1\.5\] at row 0",
+        ),
+        (
+            lambda: ROCMultiClass.from_predictions([0, 1], [[0.1, 0.2], [0.1, np.nan]]),
+            DataError,
+            r"NaN.*row 1",
+        ),
+        (
+            lambda: ROCMultiClass.from_predictions([[0, 1]], [[[0.1, 0.2], [0.1, np.inf]]]),
+            DataError,
+            r"finite.*row 0, step 1",
+        ),
+        (
+            lambda: ROCMultiClass.from_predictions([0, 3], [[0.1, 0.2], [0.1, 0.2]]),
+            DataError,
+            r"Received: 3 at row 1",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(
+    call: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+# Reports and plots
+
+
+def test_summary_is_a_table_for_the_terminal() -> None:
+    assert str(TWO) == (
+        "ROC of 2 examples, 2 outputs (exact)\n"
+        "\n"
+        "AUC (macro)                0.7500\n"
+        "AUPRC (macro)              0.8750\n"
+        "average precision (macro)  0.7500\n"
+        "\n"
+        "   positive  negative     AUC   AUPRC\n"
+        "a         1         1  1.0000  1.0000\n"
+        "b         1         1  0.5000  0.7500"
+    )
+    assert repr(TWO) == "ROCBinary(2 examples, 2 outputs, exact)"
+    assert repr(ROCMultiClass(4)) == "ROCMultiClass(0 examples, 0 classes, 4 thresholds)"
+    assert TWO._repr_html_().count("<table>") == 2
+    assert TWO.headline()["AUC (macro)"] == 0.75
+    assert TWO.keeps_rows
+    assert "0 examples" in ROCMultiClass().summary()
+    escaped = ROCBinary.from_predictions([[1], [0]], [[0.5], [0.1]], names=["<b>"])
+    assert "<b>&lt;" not in escaped._repr_html_()
+    assert "&lt;b&gt;" in escaped._repr_html_()
+
+
+def of_classes(count: int) -> ROCMultiClass:
+    generator = np.random.default_rng(0)
+    return ROCMultiClass.from_predictions(
+        generator.integers(0, count, 200), generator.random((200, count))
+    )
+
+
+def test_plots_show_a_curve_for_each_or_the_mean_of_many() -> None:
+    few, many = of_classes(3), of_classes(12)
+    for plot, value in ((few.plot, few.auc(of=1)), (few.plot_precision_recall, few.auprc(of=1))):
+        axes = plot()
+        names = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert f"1  {value:.4f}" in names
+        assert plot(axes=axes) is axes
+    for plot in (many.plot_roc, many.plot_precision_recall):
+        names = [text.get_text() for text in plot().get_legend().get_texts()]
+        assert names[:2] == ["mean of 12 classes", "lowest to highest"]
+    ROCBinary().plot()
+    ROCBinary().plot_precision_recall()
+    matplotlib.pyplot.close("all")  # type: ignore[attr-defined]
+
+
+def test_the_mean_curve_has_the_mean_area() -> None:
+    many = of_classes(12)
+    mean = many.plot().lines[0].get_xydata()
+    assert np.trapezoid(mean[:, 1], mean[:, 0]) == pytest.approx(many.auc(), abs=0.01)
+    matplotlib.pyplot.close("all")  # type: ignore[attr-defined]
