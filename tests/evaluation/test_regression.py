@@ -349,6 +349,10 @@ def test_zero_is_one_number_whatever_its_sign() -> None:
     one, other = regression([0.0, -0.0], [-0.0, 0.0]), regression([0.0, 0.0], [0.0, 0.0])
     assert one == other
     assert one.to_json() == other.to_json()
+    negative = PairSample.of(np.array([-0.0]), np.array([-0.0]), size=5)
+    assert repr(negative.to_dict()) == repr(
+        PairSample.of(np.zeros(1), np.zeros(1), size=5).to_dict()
+    )
 
 
 def test_numbers_too_small_to_square_count_as_zero() -> None:
