@@ -1,32 +1,38 @@
 """A coordinator and simulated workers, with messages that are late, lost and repeated."""
 
 from collections import deque
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from sparkwright.masters import EarlyStopping
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     Action,
+    BestReceived,
     ConnectionLost,
     Dismiss,
     EndRun,
+    EpochScored,
     Event,
     ForgetHistory,
+    KeepBest,
     RequestResult,
     ResultReceived,
     SendGroup,
     SendRegroup,
     SendStop,
+    SendVerdict,
     StopRequested,
     TimerFired,
     WorkerFailed,
     WorkerRegistered,
     WorkerReported,
 )
+from sparkwright.runs._early_stopping import Judge
 from sparkwright.runs._protocol import Ending, Failure, Group, Progress
 from sparkwright.runs._work import Span, share_out
 
@@ -43,6 +49,7 @@ class Ring:
     joined: set[int] = field(default_factory=set[int])  # connections
     contributed: dict[int, int] = field(default_factory=dict[int, int])
     stopping: set[int] = field(default_factory=set[int])  # rounds to which "stop" was contributed
+    verdicts: dict[int, bool] = field(default_factory=dict[int, bool])  # epoch -> whether to end
 
     @property
     def connections(self) -> list[int]:
@@ -63,6 +70,10 @@ class Worker:
     rounds: int = 0  # averagings in this ring
     progress: Progress | None = None
     stopping: bool = False
+    epochs: int = EPOCHS
+    scores: dict[int, float] | None = None  # epoch -> what an evaluation finds; None: no judge
+    asked: tuple[int, int] = (0, 0)  # the generation and the epoch that it asked about
+    ends: bool = False
 
     def take(self, action: Action, rings: dict[int, Ring]) -> None:
         match action:
@@ -80,6 +91,22 @@ class Worker:
                 assert self.ring is None
                 assert self.progress is not None, "there is nothing to deliver"
                 self.events.append(ResultReceived(connection=self.connection))
+            case SendVerdict(verdict=verdict, ends=ends, keep=keep):
+                if self.ring is None or self.asked != (self.ring.group.generation, verdict.epoch):
+                    return
+                if verdict.epoch in self.ring.verdicts:
+                    return  # it has been told
+                assert self.progress is not None
+                assert self.progress.epoch == self.progress.opened == verdict.epoch
+                self.ends = ends
+                if keep:
+                    event = BestReceived(connection=self.connection, epoch=verdict.epoch)
+                    self.events.append(event)
+                else:
+                    self.ring.verdicts[verdict.epoch] = ends
+            case KeepBest(epoch=epoch):
+                if self.ring is not None and self.asked == (self.ring.group.generation, epoch):
+                    self.ring.verdicts[epoch] = self.ends
             case Dismiss():
                 self.alive, self.ring = False, None
                 self.events.append(ConnectionLost(connection=self.connection))
@@ -96,6 +123,8 @@ class Worker:
             ring.contributed[self.connection] = 0
         elif ring.contributed[self.connection] == self.rounds:
             ending = self.prepare(ring)
+            if ending == "judging":
+                return self.ask(ring)
             if ending is not None:
                 self.leave(ending)
                 return True
@@ -110,14 +139,37 @@ class Worker:
             return False
         return True
 
-    def prepare(self, ring: Ring) -> Ending | None:
+    def ask(self, ring: Ring) -> bool:
+        """The first of the ring tells the score; the others wait for it."""
+        assert self.progress is not None
+        assert self.scores is not None
+        about = (ring.group.generation, self.progress.epoch)
+        if self.connection != ring.connections[0] or self.asked == about:
+            return False
+        self.asked = about
+        score = self.scores[self.progress.epoch]
+        self.events.append(
+            EpochScored(
+                connection=self.connection, epoch=self.progress.epoch, loss=score, metrics={}
+            )
+        )
+        return True
+
+    def prepare(self, ring: Ring) -> Ending | Literal["judging"] | None:
         assert self.progress is not None
         while True:
-            if self.progress.epoch < EPOCHS:
+            epoch = self.progress.epoch
+            if self.scores and self.progress.judged < epoch == self.progress.opened:
+                if epoch not in ring.verdicts:
+                    return "judging"
+                if ring.verdicts[epoch]:
+                    return "stopped"
+                self.progress = replace(self.progress, judged=epoch)
+            if self.progress.epoch < self.epochs:
                 self.progress = self.progress.with_epoch_opened([MINIBATCHES] * WORKERS)
             if self.shares(ring):
                 return None
-            if self.progress.epoch == EPOCHS:
+            if self.progress.epoch == self.epochs:
                 return "waiting" if self.progress.todo else "finished"
             self.progress = self.progress.after_epoch()
 
@@ -150,10 +202,15 @@ class Worker:
 class Runs(RuleBasedStateMachine):
     """What happens to a run, in any order."""
 
+    epochs = EPOCHS
+    judge: Judge | None = None
+    scores: dict[int, float] | None = None
+
     def __init__(self) -> None:
         super().__init__()
         self.coordinator = Coordinator(
             workers=WORKERS,
+            judge=self.judge,
             rendezvous_timeout_s=1e9,
             queue_timeout_s=1e9,
             replacement_timeout_s=1e9,
@@ -171,7 +228,13 @@ class Runs(RuleBasedStateMachine):
             self.begin(worker, attempt=0)
 
     def begin(self, worker: int, *, attempt: int) -> None:
-        found = Worker(connection=100 * attempt + worker, worker=worker, attempt=attempt)
+        found = Worker(
+            connection=100 * attempt + worker,
+            worker=worker,
+            attempt=attempt,
+            epochs=self.epochs,
+            scores=self.scores,
+        )
         self.attempts[found.connection] = self.latest[worker] = found
         found.events.append(
             WorkerRegistered(
@@ -207,6 +270,8 @@ class Runs(RuleBasedStateMachine):
                     SendGroup(connection=c)
                     | SendRegroup(connection=c)
                     | SendStop(connection=c)
+                    | SendVerdict(connection=c)
+                    | KeepBest(connection=c)
                     | RequestResult(connection=c)
                     | Dismiss(connection=c)
                 ):
@@ -352,7 +417,7 @@ class Runs(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def a_message_is_repeated(self, data: st.DataObject) -> None:
-        kinds = (WorkerReported, ConnectionLost, ResultReceived, StopRequested)
+        kinds = (WorkerReported, ConnectionLost, ResultReceived, StopRequested, EpochScored)
         past = [event for event in self.past if isinstance(event, kinds)]
         if past and self.end is None:
             self.handle(data.draw(st.sampled_from(past[-20:])))
@@ -380,9 +445,11 @@ class Runs(RuleBasedStateMachine):
         elif end.stopped:
             assert self.asked_to_stop
         else:
-            progress = self.coordinator.progress
-            assert (progress.epoch, progress.todo) == (EPOCHS, ())
-            assert sum(progress.examples) == EPOCHS * MINIBATCHES * WORKERS
+            self.check_the_end(self.coordinator.progress)
+
+    def check_the_end(self, progress: Progress) -> None:
+        assert (progress.epoch, progress.todo) == (EPOCHS, ())
+        assert sum(progress.examples) == EPOCHS * MINIBATCHES * WORKERS
 
     def everything_goes_well_for_a_moment(self) -> None:
         for latest in list(self.latest.values()):
@@ -407,5 +474,40 @@ class Runs(RuleBasedStateMachine):
         return bool(left) or not all(member.alive for member in members)
 
 
+class JudgedRuns(Runs):
+    """The third epoch is best; without improvement in the fourth the run ends, two before its end.
+
+    Whoever is lost while the others wait for a verdict, it is given once, and the best state is
+    kept before anybody trains on.
+    """
+
+    epochs = 6
+    scores = {1: 3.0, 2: 2.0, 3: 1.0, 4: 1.0, 5: 0.0, 6: 0.0}  # noqa: RUF012 (never changed)
+
+    def __init__(self) -> None:
+        self.judge = Judge(EarlyStopping(patience=1), epochs=self.epochs, validates=True)
+        super().__init__()
+
+    def check_the_end(self, progress: Progress) -> None:
+        assert self.judge is not None
+        found = self.judge.result
+        assert found.scores == {1: 3.0, 2: 2.0, 3: 1.0, 4: 1.0}
+        assert (found.best_epoch, self.judge.kept_epoch) == (3, 3)
+        assert progress.epoch == progress.opened == 4
+        done = sum(progress.examples) + sum(span.size for span in progress.todo)
+        assert done == 4 * MINIBATCHES * WORKERS
+
+    @invariant()
+    def nobody_trains_on_before_a_verdict(self) -> None:
+        assert self.judge is not None
+        ahead = [w.progress for w in self.attempts.values() if w.progress is not None]
+        for progress in ahead:
+            if progress.opened > progress.epoch > 0:
+                assert progress.epoch in self.judge.result.scores
+                assert not self.judge.wants_state(progress.epoch)
+
+
 TestRuns = Runs.TestCase
+TestJudgedRuns = JudgedRuns.TestCase
+TestJudgedRuns.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
 TestRuns.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)

@@ -8,14 +8,18 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from sparkwright.masters import EarlyStopping
 from sparkwright.runs._decisions import (
     Action,
+    BestReceived,
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
     EndRun,
+    EpochScored,
     Event,
     ForgetHistory,
+    KeepBest,
     KeepCheckpoint,
     RequestResult,
     ResultReceived,
@@ -23,6 +27,7 @@ from sparkwright.runs._decisions import (
     SendMeeting,
     SendPiece,
     SendRegroup,
+    SendVerdict,
     StopRequested,
     TimerFired,
     WorkerFailed,
@@ -30,6 +35,7 @@ from sparkwright.runs._decisions import (
     WorkerReported,
     WorkReported,
 )
+from sparkwright.runs._early_stopping import Judge
 from sparkwright.runs._protocol import Failure, Group, Progress
 from sparkwright.runs._sharing_coordinator import SharingCoordinator
 from sparkwright.runs._work import Span
@@ -37,15 +43,18 @@ from sparkwright.runs._work import Span
 MINIBATCHES = (5, 3, 4)  # of each worker in an epoch, of one example each
 WORKERS, EPOCHS = len(MINIBATCHES), 2
 PIECE = 2  # minibatches; some workers ask for more
-EVERYTHING = {
-    (worker, epoch, number)
-    for epoch in range(EPOCHS)
-    for worker, count in enumerate(MINIBATCHES)
-    for number in range(count)
-}
 ALWAYS = 1 << 62
 
 Learnt = set[tuple[int, int, int]]  # the minibatches that a state has seen
+
+
+def everything(epochs: int) -> Learnt:
+    return {
+        (worker, epoch, number)
+        for epoch in range(epochs)
+        for worker, count in enumerate(MINIBATCHES)
+        for number in range(count)
+    }
 
 
 def members(span: Span) -> Learnt:
@@ -84,6 +93,7 @@ class Ring:
     learnt: Learnt = field(default_factory=Learnt)  # where those who begin begin
     contributed: set[int] = field(default_factory=set[int])  # connections
     left: set[int] = field(default_factory=set[int])  # before its end
+    awaits_verdict: bool = False
 
     @property
     def connections(self) -> list[int]:
@@ -111,9 +121,21 @@ class Worker:
     waited: int = 0
     piece: Span | None = None
     done: int = 0
+    scores: dict[int, float] | None = None  # epoch -> what an evaluation finds; None: no judge
+    asked: int = 0  # the generation in which it told a score
 
     def arrive(self, order: Action) -> None:
         """The reader's thread: what ends a wait acts at once."""
+        if isinstance(order, SendVerdict | KeepBest):
+            ring = self.ring
+            if ring is None or self.asked != ring.group.generation or not ring.awaits_verdict:
+                return
+            ring.awaits_verdict = isinstance(order, SendVerdict) and order.keep
+            if isinstance(order, SendVerdict) and order.keep:
+                epoch = order.verdict.epoch
+                assert ring.group.progress.epoch == ring.group.progress.opened == epoch
+                self.sent.append(BestReceived(connection=self.connection, epoch=epoch))
+            return
         if isinstance(order, SendRegroup):
             self.abandoned = max(self.abandoned, order.generation)
             return
@@ -176,11 +198,26 @@ class Worker:
             ring.contributed.add(self.connection)
         elif not ring.contributed.issuperset(ring.connections):
             return False
+        elif ring.awaits_verdict:
+            return self.ask(ring)
         elif ring.order is None:
             self.ring, self.learnt, self.progress = None, ring.learnt, ring.group.progress
             self.report_work()
         else:
             self.average(ring.group, ring.order)
+        return True
+
+    def ask(self, ring: Ring) -> bool:
+        """The first of the ring tells the score; the others wait for it."""
+        assert self.scores is not None
+        generation, epoch = ring.group.generation, ring.group.progress.epoch
+        if self.connection != ring.connections[0] or self.asked == generation:
+            return False
+        self.asked = generation
+        loss = self.scores[epoch]
+        self.sent.append(
+            EpochScored(connection=self.connection, epoch=epoch, loss=loss, metrics={})
+        )
         return True
 
     def average(self, group: Group, order: SendMeeting) -> None:
@@ -273,11 +310,16 @@ class Worker:
 class Runs(RuleBasedStateMachine):
     """What happens to a run, in any order."""
 
+    epochs = EPOCHS
+    judge: Judge | None = None
+    scores: dict[int, float] | None = None
+
     def __init__(self) -> None:
         super().__init__()
         self.coordinator = SharingCoordinator(
             workers=WORKERS,
-            epochs=EPOCHS,
+            epochs=self.epochs,
+            judge=self.judge,
             minibatches=lambda rows: rows,
             piece_size=lambda _: PIECE,
             checkpoints=EveryFourMinibatches(),
@@ -306,7 +348,12 @@ class Runs(RuleBasedStateMachine):
             self.begin(worker, attempt=0)
 
     def begin(self, worker: int, *, attempt: int) -> None:
-        found = Worker(connection=100 * attempt + worker, worker=worker, attempt=attempt)
+        found = Worker(
+            connection=100 * attempt + worker,
+            worker=worker,
+            attempt=attempt,
+            scores=self.scores,
+        )
         self.attempts[found.connection] = self.latest[worker] = found
         found.sent.append(
             WorkerRegistered(
@@ -316,16 +363,18 @@ class Runs(RuleBasedStateMachine):
                 host="",
                 address=("", found.connection),
                 rows=MINIBATCHES[worker],
-                validation_rows=worker,
+                validation_rows=worker + (self.judge is not None),
             )
         )
 
     def ring(self, group: Group, order: SendMeeting | None) -> Ring:
-        return self.rings.setdefault(group.generation, Ring(group, order, set(self.kept)))
+        judged = self.judge is not None and order is not None and order.validate
+        ring = Ring(group, order, set(self.kept), awaits_verdict=judged)
+        return self.rings.setdefault(group.generation, ring)
 
     def is_broken(self, ring: Ring) -> bool:
         """Whether a member has closed its connections; a silent one has not."""
-        inside = [c for c in ring.connections if c not in ring.contributed]
+        inside = [c for c in ring.connections if ring.awaits_verdict or c not in ring.contributed]
         return bool(ring.left) or not all(self.attempts[c].alive for c in inside)
 
     # -- the driver's side ------------------------------------------------------------------
@@ -369,7 +418,7 @@ class Runs(RuleBasedStateMachine):
             case KeepCheckpoint(progress=progress):
                 assert self.arrived is not None
                 left = {part for span in progress.todo for part in members(span)}
-                opened = {part for part in EVERYTHING if part[1] < progress.opened}
+                opened = everything(progress.opened)
                 assert self.arrived.learnt >= opened - left, "what counts is not in it"
                 self.kept = self.arrived.learnt
                 return
@@ -546,13 +595,16 @@ class Runs(RuleBasedStateMachine):
         elif end.stopped:
             assert self.asked_to_stop
         else:
-            assert (progress.epoch, progress.todo) == (EPOCHS, ())
-            assert sum(progress.steps) == sum(progress.examples) == len(EVERYTHING)
-            assert self.deliverer is not None
-            assert self.deliverer.learnt == EVERYTHING
-            if not self.any_lost:
-                assert self.validated == [*range(1, progress.validated + 1)]
-                assert self.asked_to_stop or progress.validated == EPOCHS
+            self.check_the_end(progress)
+
+    def check_the_end(self, progress: Progress) -> None:
+        assert (progress.epoch, progress.todo) == (EPOCHS, ())
+        assert sum(progress.steps) == sum(progress.examples) == len(everything(EPOCHS))
+        assert self.deliverer is not None
+        assert self.deliverer.learnt == everything(EPOCHS)
+        if not self.any_lost:
+            assert self.validated == [*range(1, progress.validated + 1)]
+            assert self.asked_to_stop or progress.validated == EPOCHS
 
     def everything_goes_well_for_a_moment(self) -> None:
         for latest in list(self.latest.values()):
@@ -574,5 +626,41 @@ class Runs(RuleBasedStateMachine):
             self.handle(TimerFired())
 
 
+class JudgedRuns(Runs):
+    """The third epoch is best; without improvement in the fourth the run ends, two before its end.
+
+    Whoever is lost while the others wait for a verdict, it is given once, and the best state is
+    kept before anybody trains on.
+    """
+
+    epochs = 6
+    scores = {1: 3.0, 2: 2.0, 3: 1.0, 4: 1.0, 5: 0.0, 6: 0.0}  # noqa: RUF012 (never changed)
+
+    def __init__(self) -> None:
+        self.judge = Judge(EarlyStopping(patience=1), epochs=self.epochs, validates=True)
+        super().__init__()
+
+    def check_the_end(self, progress: Progress) -> None:
+        assert self.judge is not None
+        found = self.judge.result
+        assert found.scores == {1: 3.0, 2: 2.0, 3: 1.0, 4: 1.0}
+        assert (found.best_epoch, self.judge.kept_epoch) == (3, 3)
+        assert progress.epoch == progress.opened == 4
+        assert self.deliverer is not None
+        assert self.deliverer.learnt is not None
+        owed = {part for span in progress.todo for part in members(span)}
+        assert self.deliverer.learnt >= everything(4) - owed
+
+    @invariant()
+    def nobody_trains_on_before_a_verdict(self) -> None:
+        progress = self.coordinator.progress
+        assert self.judge is not None
+        if progress.opened > progress.epoch > 0:
+            assert progress.epoch in self.judge.result.scores
+            assert not self.judge.wants_state(progress.epoch)
+
+
 TestRuns = Runs.TestCase
+TestJudgedRuns = JudgedRuns.TestCase
+TestJudgedRuns.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
 TestRuns.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)

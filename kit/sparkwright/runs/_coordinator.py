@@ -158,7 +158,8 @@ class Coordinator:
                 self._start = progress
                 return [KeepCheckpoint(progress=progress)]
             case EpochScored() | BestReceived():
-                return judged(self._judge, event)
+                known = event.connection in self._members
+                return judged(self._judge, event) if known else []
             case TimerFired():
                 return self._tick(now_s)
             case WorkReported():

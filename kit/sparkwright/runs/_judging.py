@@ -9,6 +9,8 @@ def judged(judge: Judge | None, event: EpochScored | BestReceived) -> list[Actio
     if judge is None:
         return []
     if isinstance(event, BestReceived):
+        if event.epoch != judge.result.best_epoch:
+            return []  # of a worker that has been lost since
         judge.kept_epoch = event.epoch
         return [KeepBest(connection=event.connection, epoch=event.epoch)]
     verdict = judge.judge(event.epoch, loss=event.loss, metrics=event.metrics)

@@ -151,6 +151,7 @@ class SharingCoordinator:
         self._without_state_since_s: float | None = None
         self._fruitless: set[int] = set()  # generations that broke since anything went well
         self._broke = False  # somebody could not stay to the end of this meeting
+        self._teller = -1  # the connection of its first member, which tells its results
         self._checkpoints = checkpoints
         self._checkpoint_s = now_s  # when the last one came
         self._checkpoint_here = False  # a new one has come, from this meeting
@@ -200,7 +201,8 @@ class SharingCoordinator:
                 self._checkpoint_here |= self.phase == "meeting" and current
                 return []
             case EpochScored() | BestReceived():
-                return judged(self._judge, event)
+                known = event.connection in self._members
+                return judged(self._judge, event) if known else []
             case StopRequested():
                 self._stopping = True
                 return self._wind_up()
@@ -286,7 +288,7 @@ class SharingCoordinator:
         if left_ring:
             member.in_ring, member.met = False, event.ending == "met"
             self._broke |= not member.met
-            if event.progress is not None:
+            if event.progress is not None and event.connection == self._teller:
                 self._ledger.count_validation(event.progress.validated)
         if event.ending == "failed":
             self._failure = self._failure or event.failure
@@ -389,6 +391,7 @@ class SharingCoordinator:
     def _call_meeting(self) -> list[Action]:
         """Everybody who has a state breaks off and averages."""
         self.phase, self._broke, self._checkpoint_here = "meeting", False, False
+        self._teller = self._ready[0].connection
         self.generation += 1
         group = self._group(self._ready, source=0)
         goes_on = not self._is_winding_up
