@@ -38,6 +38,7 @@ def batches(
 Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
+@settings(max_examples=60)
 @given(batch=batches(), threshold=st.sampled_from([0.0, 0.25, 0.5, 1.0]))
 def test_rates_of_each_output_equal_scikit_learns(batch: Batch, threshold: float) -> None:
     labels, scores, mask = batch
@@ -65,6 +66,7 @@ def test_rates_of_each_output_equal_scikit_learns(batch: Batch, threshold: float
         assert evaluation.false_negative_rate(of=k) == pytest.approx(fn / max(fn + tp, 1))
 
 
+@settings(max_examples=60)
 @given(batch=batches())
 def test_averages_equal_scikit_learns(batch: Batch) -> None:
     labels, scores, _ = batch

@@ -75,6 +75,12 @@ def test_examples_that_are_masked_altogether_do_not_count() -> None:
     assert prototype().updated(np.zeros(0), np.zeros(0), mask=np.zeros((0, 3))) == prototype()
 
 
+def test_the_order_of_a_dict_does_not_matter() -> None:
+    a = CustomEvaluation(lambda *_: {"a": 1, "b": 2}, merging).updated([1], [1])
+    b = CustomEvaluation(lambda *_: {"b": 2, "a": 1}, merging).updated([1], [1])
+    assert a == b
+
+
 def test_functions_travel_as_spark_sends_them() -> None:
     factor = 3
     custom = CustomEvaluation(lambda was, said, mask: factor * len(was), lambda a, b: a + b)

@@ -164,6 +164,20 @@ def test_predictions_that_do_not_fit_an_option_are_named(
         Evaluation.from_predictions(labels, predictions, **options)
 
 
+@pytest.mark.parametrize("labels", [["a", "b"], [[0], [1, 2]], [None, 1], [1j, 1]])
+def test_labels_that_are_no_numbers_are_refused(labels: Any) -> None:
+    with pytest.raises(DataError, match=r"`labels` must be an array of"):
+        Evaluation.from_predictions(labels, [[0.5], [0.5]])
+
+
+def test_half_precision_of_other_packages_counts() -> None:
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    scores = np.array([[0.25, 0.75], [0.5, 0.25]], bfloat16)
+    options: dict[str, Any] = {"top_n": 2, "keep_errors": 2}
+    expected = Evaluation.from_predictions([0, 0], scores.astype(np.float32), **options)
+    assert Evaluation.from_predictions([0, 0], scores, **options) == expected
+
+
 # Remembered errors
 
 
@@ -366,6 +380,15 @@ def test_positives_and_negatives_count_the_rows_of_each_class() -> None:
     evaluation = Evaluation(confusion=np.array([[3, 1], [2, 4]]))
     assert evaluation.positives.tolist() == [4, 6]
     assert evaluation.negatives.tolist() == [6, 4]
+
+
+def test_counts_that_could_overflow_when_added_are_refused() -> None:
+    for confusion in ([[2**61, 0], [0, 0]], [[2**60, 0], [0, 2**60]]):
+        with pytest.raises(DataError, match=r"less than 2\*\*61 in all\. Received: 2\.31e\+18"):
+            Evaluation(confusion=np.array(confusion))
+    largest = Evaluation(confusion=np.array([[2**60, 0], [0, 0]]))
+    with pytest.raises(DataError, match=r"less than 2\*\*61"):
+        largest + largest
 
 
 def test_correlation_of_huge_unbalanced_counts_is_exact() -> None:

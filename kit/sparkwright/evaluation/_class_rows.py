@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sparkwright.errors import DataError
 
 from ._probabilities import exceeds, require_probabilities
-from ._rows import Where, require_numbers, row_mask
+from ._rows import Where, as_numbers, require_numbers, row_mask
 
 Array = NDArray[Any]
 Classes = NDArray[np.int64]
@@ -36,15 +36,15 @@ class ClassRows(NamedTuple):
         return np.where(classes == 1, probability, 1 - probability)
 
     def right_within(self, n: int) -> int:
-        """Rows of which fewer than `n` classes have a higher probability than the actual one."""
-        if self.scores.shape[1] == 1:
-            # Not from 1 - p, which rounds.
-            is_one, half = self.actual == 1, self.scores[:, 0]
-            higher = np.where(is_one, half < 0.5, half > 0.5).astype(np.int64)
-        else:
-            own = np.take_along_axis(self.scores, self.actual[:, None], axis=1)
-            higher = np.count_nonzero(self.scores > own, axis=1)
-        return int(np.count_nonzero(higher < n))
+        """Rows of which fewer than `n` classes have a higher probability than the actual one.
+
+        Args:
+            n: at least 2.
+        """
+        if self.classes <= n:
+            return len(self.actual)
+        own = np.take_along_axis(self.scores, self.actual[:, None], axis=1)
+        return int(np.count_nonzero(np.count_nonzero(self.scores > own, axis=1) < n))
 
 
 def class_rows(
@@ -75,10 +75,11 @@ def class_rows(
         The rows that count, in order.
 
     Raises:
-        DataError: if shapes do not fit, a prediction is NaN, one that must be a probability lies
-            outside 0 to 1, or a label names no class; the message names the row.
+        DataError: if shapes do not fit, one of the two holds no real numbers, a prediction is NaN,
+            one that must be a probability lies outside 0 to 1, or a label names no class; the
+            message names the row.
     """
-    scores, truth = np.asarray(predictions), np.asarray(labels)
+    scores, truth = as_numbers(predictions, "predictions"), as_numbers(labels, "labels")
     if scores.ndim < 2 or scores.shape[-1] == 0:
         raise DataError(
             "`predictions` must have a last axis of classes, or of one probability: (n, C), "

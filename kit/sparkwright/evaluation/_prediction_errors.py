@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -114,15 +115,23 @@ def _text_or_number(part: Any, record: Any) -> str | int:
 
 def most_certain(errors: Iterable[PredictionError], keep: int) -> tuple[PredictionError, ...]:
     """The `keep` errors of the highest probability, in the order that all evaluations use."""
-    return tuple(sorted(errors, key=_rank)[:keep])
+    return tuple(
+        nsmallest(
+            keep,
+            errors,
+            key=lambda e: _rank(e.probability, e.record, e.step, e.actual, e.predicted),
+        )
+    )
 
 
-def _rank(error: PredictionError) -> tuple[Any, ...]:
-    record = error.record if isinstance(error.record, tuple) else (error.record,)
+def _rank(
+    probability: float, record: Record, step: tuple[int, ...], actual: int, predicted: int
+) -> tuple[Any, ...]:
+    several = isinstance(record, tuple)
+    parts = record if isinstance(record, tuple) else (record,)
     # None before numbers before texts; one name before several.
-    keys = tuple((0, 0) if p is None else (1, p) if isinstance(p, int) else (2, p) for p in record)
-    several = isinstance(error.record, tuple)
-    return -error.probability, several, keys, error.step, error.actual, error.predicted
+    keys = tuple((0, 0) if p is None else (1, p) if isinstance(p, int) else (2, p) for p in parts)
+    return -probability, several, keys, step, actual, predicted
 
 
 def checked_errors(
@@ -177,17 +186,25 @@ def errors_of(
         # All that reach the last kept probability: who wins a tie is decided by record.
         bound = np.partition(certainty, wrong.size - keep)[wrong.size - keep]
         wrong, certainty = wrong[certainty >= bound], certainty[certainty >= bound]
-    examples, shape = rows.where.examples, rows.where.shape
+    steps = np.unravel_index(rows.where.kept[wrong], rows.where.shape)[1:]
+    examples = rows.where.examples[wrong].tolist()
+
+    def described(place: int) -> tuple[float, Record, tuple[int, ...], int, int]:
+        row = wrong[place]
+        record = None if records is None else checked_record(records[examples[place]])
+        step = tuple(int(axis[place]) for axis in steps)
+        return certainty[place], record, step, int(rows.actual[row]), int(rows.predicted[row])
+
+    chosen = nsmallest(keep, range(wrong.size), key=lambda place: _rank(*described(place)))
     found: list[PredictionError] = []
-    for row, probability in zip(wrong.tolist(), certainty.tolist(), strict=True):
-        place = np.unravel_index(int(rows.where.kept[row]), shape)
+    for probability, record, step, actual, predicted in map(described, chosen):
         found.append(
             PredictionError(
-                actual=int(rows.actual[row]),
-                predicted=int(rows.predicted[row]),
-                probability=probability,
-                record=None if records is None else checked_record(records[int(examples[row])]),
-                step=tuple(int(step) for step in place[1:]),
+                actual=actual,
+                predicted=predicted,
+                probability=float(probability),
+                record=record,
+                step=step,
             )
         )
     return most_certain(found, keep)
