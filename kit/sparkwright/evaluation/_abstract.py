@@ -71,7 +71,7 @@ class AbstractEvaluation(ABC):
         return False
 
     def headline(self) -> dict[str, float]:
-        """The few numbers that `compare` sets side by side, by name; none unless a kind has some."""
+        """The few numbers that `compare` sets side by side; none unless a kind has some."""
         return {}
 
     @abstractmethod
