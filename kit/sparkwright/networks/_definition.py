@@ -1,5 +1,6 @@
 """A compiled Keras model as text, so that a worker can build it again: no pickled models."""
 
+import functools
 import hashlib
 import json
 import sys
@@ -34,8 +35,7 @@ class ModelDefinition:
 
         How weights begin does not count: they come from the driver.
         """
-        config = json.dumps(_without_initializers(json.loads(self.config)), sort_keys=True)
-        return hashlib.sha256(config.encode() + b"\0" + self.custom_objects).hexdigest()[:24]
+        return _fingerprint(self.config, self.custom_objects)
 
     @property
     def architecture(self) -> str:
@@ -94,6 +94,12 @@ class ModelDefinition:
         objects = cloudpickle.loads(self.custom_objects) if self.custom_objects else {}
         with keras.saving.custom_object_scope(objects):
             return keras.saving.deserialize_keras_object(json.loads(self.config), safe_mode=False)
+
+
+@functools.lru_cache(maxsize=16)  # asked for with every block of an evaluation
+def _fingerprint(config: str, custom_objects: bytes) -> str:
+    text = json.dumps(_without_initializers(json.loads(config)), sort_keys=True)
+    return hashlib.sha256(text.encode() + b"\0" + custom_objects).hexdigest()[:24]
 
 
 def _without_initializers(value: Any) -> Any:

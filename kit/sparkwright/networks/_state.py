@@ -45,11 +45,15 @@ class ModelState:
         object.__setattr__(self, "_spans", tuple(_spans([*self.averaged, *self.updater])))
 
     @classmethod
-    def of(cls, model: Any) -> "ModelState":
+    def of(cls, model: Any, *, training: bool = True) -> "ModelState":
         """Sort the variables of `model`, building its optimizer's state if need be.
 
+        Args:
+            model: a keras.Model.
+            training: whether there must be an optimizer; default True.
+
         Raises:
-            ConfigurationError: if the model has not been built or compiled.
+            ConfigurationError: if the model has not been built, or for training not compiled.
         """
         if not model.built:
             raise ConfigurationError(
@@ -57,12 +61,12 @@ class ModelState:
                 f"{model.name!r}, not built. Start it with `keras.Input(shape=…)`."
             )
         optimizer = getattr(model, "optimizer", None)
-        if optimizer is None:
+        if optimizer is None and training:
             raise ConfigurationError(
                 "the model must be compiled with an optimizer and a loss before training. "
                 f"Received: {model.name!r}, not compiled. Call `model.compile(…)`."
             )
-        if not optimizer.built:
+        if optimizer is not None and not optimizer.built:
             optimizer.build(model.trainable_variables)
         frozen = {
             id(variable)
@@ -71,15 +75,18 @@ class ModelState:
             for variable in layer.variables
         }
         others = [v for v in model.non_trainable_variables if id(v) not in frozen]
-        rates = set(_learning_rates(optimizer))
-        slots = [v for v in optimizer.variables if id(v) not in rates]
-        iterations = optimizer.iterations
+        iterations: list[Any] = []
+        slots: list[Any] = []
+        if optimizer is not None:
+            iterations = [optimizer.iterations]
+            rates = set(_learning_rates(optimizer))
+            slots = [v for v in optimizer.variables if id(v) not in rates]
         return cls(
             averaged=[*model.trainable_variables, *(v for v in others if _is_float(v))],
             updater=[v for v in slots if _is_float(v)],
             counters=[
-                iterations,
-                *(v for v in slots if not _is_float(v) and v is not iterations),
+                *iterations,
+                *(v for v in slots if not _is_float(v) and all(v is not i for i in iterations)),
                 *(v for v in others if not _is_float(v)),
             ],
             fixed=[v for v in model.non_trainable_variables if id(v) in frozen],

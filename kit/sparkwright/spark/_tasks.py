@@ -10,7 +10,7 @@ from typing import Any
 from sparkwright.data import from_bytes
 from sparkwright.runs._protocol import Failure
 from sparkwright.workers._pool import TrainerPool
-from sparkwright.workers._requests import Answer, EvaluateRequest, RoundRequest, TrainRequest
+from sparkwright.workers._requests import Answer, RoundRequest, TrainRequest
 from sparkwright.workers._shard import ShardWriter
 
 # (order key, "train" or "validation", Arrow bytes): what a training task reads.
@@ -80,23 +80,6 @@ def round_task(
                 first=progress.round == 0,
             )
             return [trainer.ask(request)]
-
-    return task
-
-
-def inference_task(request: EvaluateRequest) -> Callable[[Iterable[bytes]], list[Answer]]:
-    """A function for `mapPartitions` that evaluates its partition."""
-
-    def task(chunks: Iterable[bytes]) -> list[Answer]:
-        from dataclasses import replace
-
-        from pyspark import TaskContext
-
-        context: Any = TaskContext.get()
-        pool = TrainerPool(owner=os.getppid())
-        with pool.borrow(**device_of(context)) as trainer, Shards(pool) as shards:
-            shards.write(((i,), "train", chunk) for i, chunk in enumerate(chunks))
-            return [trainer.ask(replace(request, shard=str(shards.train)))]
 
     return task
 

@@ -1,60 +1,141 @@
-"""A trainer's part in evaluation and scoring: a shard through the network, in inference mode."""
+"""A trainer's part in evaluation, scoring and prediction: examples through the network."""
 
 import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sparkwright.data import DataSet, Normalizer
 from sparkwright.errors import DataError
-from sparkwright.evaluation import Evaluation
+from sparkwright.evaluation import AbstractEvaluation
 
 from ._batch_layout import output_names
 from ._replica import Replica
-from ._requests import Answer, EvaluateRequest
-from ._shard import Shard
+from ._requests import Evaluating, InferRequest, Predicting, Scoring
+
+Array = NDArray[Any]
+Evaluations = dict[str, tuple[AbstractEvaluation, ...]]
 
 
-def run_inference(
-    replica: Replica, shard: Shard, request: EvaluateRequest, gone: threading.Event
-) -> Answer:
-    """Evaluate or score `shard`; an empty one gives neutral counts.
+class LossSum(NamedTuple):
+    """The loss of some examples.
+
+    Attributes:
+        examples: how many.
+        total: mean loss of each batch times its examples, summed.
+    """
+
+    examples: int
+    total: float
+
+
+def run_inference(replica: Replica, request: InferRequest, gone: threading.Event) -> Any:
+    """Evaluate, score or predict; stops early when the task is gone.
+
+    Returns:
+        For `Evaluating`: output name -> evaluations of these examples. For `Scoring`: a `LossSum`,
+        or an (n,) float64 array of each one's loss. For `Predicting`: output name -> (n, ...).
 
     Raises:
-        DataError: if the data has no labels, or does not fit the network.
+        DataError: if labels are needed and missing, or the data does not fit the network.
     """
-    if not shard.rows:
-        return Answer(fields={"examples": 0, "loss_sum": 0.0, "evaluation": None})
-    layout = replica.arrange(shard.columns)
-    if not any(name.startswith("labels/") for name in shard.columns):
+    has_labels = any(name.startswith("labels/") for name in request.columns)
+    if not has_labels and not isinstance(request.what, Predicting):
+        what = "an evaluation" if isinstance(request.what, Evaluating) else "a score"
         raise DataError(
-            f"`{request.what}` needs labels. Received: columns {sorted(shard.columns)}. Give the "
-            "DataSet labels, or use the network for prediction."
+            f"{what} needs labels. Received: columns {sorted(request.columns)}. Give the data "
+            "labels, or use `predict`."
         )
-    outputs = output_names(replica.model)
-    if request.what == "evaluation" and len(outputs) != 1:
-        raise DataError(f"`evaluate` needs a network with one output. Received: outputs {outputs}.")
-    loss_sum = 0.0
-    evaluation: Evaluation | None = None
-    for start in range(0, shard.rows, request.batch_size):
+    match request.what:
+        case Evaluating() as what:
+            return _evaluate(replica, request, what, gone)
+        case Scoring() as what:
+            return _score(replica, request, what, gone)
+        case Predicting(normalizer=normalizer):
+            return _in_labels_units(_outputs(replica, request, gone), normalizer)
+
+
+def _batches(
+    request: InferRequest, columns: Mapping[str, Array], gone: threading.Event
+) -> Iterator[dict[str, Array]]:
+    rows = len(next(iter(columns.values())))
+    for start in range(0, rows, request.batch_size):
         if gone.is_set():
-            break
-        rows = slice(start, min(start + request.batch_size, shard.rows))
-        block = {name: np.asarray(array[rows]) for name, array in shard.columns.items()}
-        loss, predictions = replica.evaluate(layout, block)
-        loss_sum += loss * (rows.stop - rows.start)
-        if request.what == "evaluation":
-            part = shard.dataset(rows)
-            masks = list(part.labels_masks.values())
-            found = Evaluation.from_predictions(
-                next(iter(part.labels.values())),
-                predictions[0],
-                mask=masks[0] if masks else None,
-                class_names=request.class_names,
+            return
+        part = slice(start, start + request.batch_size)
+        yield {name: array[part] for name, array in columns.items()}
+
+
+def _score(
+    replica: Replica, request: InferRequest, what: Scoring, gone: threading.Event
+) -> LossSum | NDArray[np.float64]:
+    layout = replica.arrange(request.columns)
+    batches = _batches(request, request.columns, gone)
+    if what.each:
+        losses = [replica.losses(layout, b, regularization=what.regularization) for b in batches]
+        return np.concatenate(losses or [np.empty(0)]).astype(np.float64)
+    examples, total = 0, 0.0
+    for batch in batches:
+        loss, _ = replica.evaluate(layout, batch)
+        rows = len(batch[layout.order[0]])
+        examples += rows
+        total += loss * rows
+    return LossSum(examples, total)
+
+
+def _outputs(replica: Replica, request: InferRequest, gone: threading.Event) -> dict[str, Array]:
+    """Output name -> (n, ...); labels are left aside, so that no loss is computed, or needed."""
+    columns = {n: a for n, a in request.columns.items() if n.startswith("features")}
+    layout = replica.arrange(columns)
+    names = output_names(replica.model)
+    found: list[list[Array]] = [[] for _ in names]
+    for batch in _batches(request, columns, gone):
+        for parts, output in zip(found, replica.evaluate(layout, batch)[1], strict=True):
+            parts.append(output)
+    return {name: np.concatenate(parts) for name, parts in zip(names, found, strict=True) if parts}
+
+
+def _in_labels_units(outputs: dict[str, Array], normalizer: Normalizer | None) -> dict[str, Array]:
+    scaled = () if normalizer is None else normalizer.label_names
+    if normalizer is None or not scaled:
+        return outputs
+    pairs = [(o, label) for o, label in _labels_of(list(outputs), list(scaled)) if o in outputs]
+    reverted = normalizer.revert_labels({label: outputs[output] for output, label in pairs})
+    return {**outputs, **{output: reverted[label] for output, label in pairs}}
+
+
+def _evaluate(
+    replica: Replica, request: InferRequest, what: Evaluating, gone: threading.Event
+) -> Evaluations:
+    outputs = _in_labels_units(_outputs(replica, request, gone), what.normalizer)
+    data = DataSet.from_columns(request.columns)
+    labels = dict(_labels_of(output_names(replica.model), list(data.labels)))
+    counted: Evaluations = {}
+    for name, prototypes in what.evaluations.items():
+        if name not in labels:
+            raise DataError(
+                f"an evaluation of output {name!r} needs its labels. Received: labels "
+                f"{list(data.labels)}."
             )
-            evaluation = found if evaluation is None else evaluation + found
-    return Answer(
-        fields={
-            "examples": shard.rows,
-            "loss_sum": loss_sum,
-            "evaluation": evaluation.to_dict() if evaluation is not None else None,
-        }
-    )
+        if name not in outputs:  # given up: nobody waits for the result
+            continue
+        counted[name] = tuple(
+            prototype.updated(
+                data.labels[labels[name]],
+                outputs[name],
+                mask=data.labels_masks.get(labels[name]),
+                records=request.records,
+            )
+            for prototype in prototypes
+        )
+    return counted
+
+
+def _labels_of(outputs: Sequence[str], labels: Sequence[str]) -> list[tuple[str, str]]:
+    """(output, its labels): by name, otherwise in order if there are as many, as in training."""
+    named = [(name, name) for name in labels if name in outputs]
+    if named or len(outputs) != len(labels):
+        return named
+    return list(zip(outputs, labels, strict=True))

@@ -22,6 +22,7 @@ from ._requests import Answer, Request
 
 _START_TIMEOUT_S = 120.0
 _MOST_TRAINERS = 256
+_LOOK_AGAIN_S = 0.02
 _started: list[subprocess.Popen[bytes]] = []
 
 
@@ -51,32 +52,42 @@ class TrainerPool:
             )
 
     @contextlib.contextmanager
-    def borrow(self, *, device: str, cores: int) -> Generator["BorrowedTrainer"]:
+    def borrow(
+        self, *, device: str, cores: int, at_most: int | None = None
+    ) -> Generator["BorrowedTrainer"]:
         """A trainer for `device` that nobody else uses meanwhile.
+
+        Who finds none free waits until a holder, another task of this machine, has finished.
 
         Args:
             device: "cpu" or "gpu-ADDRESS"; there is at most one trainer a GPU.
             cores: threads that it may use.
+            at_most: trainers at work at a time among those who ask with this limit; default None:
+                as many as there are tasks.
         """
-        most = 1 if device.startswith("gpu") else _MOST_TRAINERS
-        for number in range(most):
-            name = f"{device}-{cores}-{number}"
-            handle = os.open(self.folder / f"{name}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        most = 1 if device.startswith("gpu") else min(at_most or _MOST_TRAINERS, _MOST_TRAINERS)
+        handle, name = self._hold_one([f"{device}-{cores}-{number}" for number in range(most)])
+        try:
+            trainer = BorrowedTrainer(self.folder / name, self._owner, device, cores)
             try:
-                wait = fcntl.LOCK_EX if number == most - 1 else fcntl.LOCK_EX | fcntl.LOCK_NB
-                fcntl.flock(handle, wait)
-            except BlockingIOError:
-                os.close(handle)
-                continue
-            try:
-                trainer = BorrowedTrainer(self.folder / name, self._owner, device, cores)
-                try:
-                    yield trainer
-                finally:
-                    trainer.close()
+                yield trainer
             finally:
-                os.close(handle)
-            return
+                trainer.close()
+        finally:
+            os.close(handle)
+
+    def _hold_one(self, names: list[str]) -> tuple[int, str]:
+        """Lock the first that is free; the descriptor that holds the lock, and the name."""
+        while True:
+            for name in names:
+                handle = os.open(self.folder / f"{name}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    os.close(handle)
+                else:
+                    return handle, name
+            time.sleep(_LOOK_AGAIN_S)
 
     def scratch(self) -> Path:
         """A new path for a shard, in the first of Spark's local folders if there are any."""

@@ -37,7 +37,9 @@ class Replica:
             Whatever a user's layer raises while it is built.
         """
         self.model = definition.build()
-        self.state = ModelState.of(self.model)
+        # A network that only predicts need not have been compiled.
+        has_optimizer = getattr(self.model, "optimizer", None) is not None
+        self.state = ModelState.of(self.model, training=has_optimizer)
         self._xla: XlaChoice = xla
         self.uses_xla: bool | None = {"on": True, "off": False}.get(xla)
         self._fresh_updater = [
@@ -45,6 +47,7 @@ class Replica:
         ]
         self._train_calls: dict[Any, Callable[..., Any]] = {}
         self._evaluate_calls: dict[Any, Callable[..., Any]] = {}
+        self._losses_calls: dict[Any, Callable[..., Any]] = {}
         self._subtract_at = SparseSubtraction(self.state.averaged[: self.state.trainable])
         self._update_share: Any = None  # a variable, once updates are to be scaled
 
@@ -240,6 +243,21 @@ class Replica:
         loss, outputs = self._evaluate_call(layout)([columns[name] for name in layout.order])
         return float(loss), [output.numpy() for output in outputs]
 
+    def losses(
+        self, layout: BatchLayout, columns: Mapping[str, NDArray[Any]], *, regularization: bool
+    ) -> NDArray[np.float32]:
+        """(batch,) the loss that each example has by itself, in inference mode.
+
+        Args:
+            layout: from `arrange`.
+            columns: flat name -> (batch, ...) array.
+            regularization: whether each loss includes the network's regularisation terms.
+        """
+        key = (layout.key, regularization)
+        if key not in self._losses_calls:
+            self._losses_calls[key] = self._compile_losses(layout, regularization=regularization)
+        return self._losses_calls[key]([columns[name] for name in layout.order]).numpy()
+
     def metric_state(self) -> NDArray[np.float64]:
         """The compiled metrics' accumulators, flat; sums over workers are sums over their data."""
         variables = self.model.metrics_variables
@@ -282,6 +300,57 @@ class Replica:
             return tf.cast(loss, tf.float32), tf.nest.flatten(predictions)
 
         return tf.function(evaluate, autograph=False, input_signature=[signature])
+
+    def _compile_losses(self, layout: BatchLayout, *, regularization: bool) -> Callable[..., Any]:
+        import keras
+        import tensorflow as tf
+
+        model = self.model
+        signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.specs]
+
+        def losses(arrays: Sequence[Any]) -> Any:
+            x, y, sample_weight, mask = layout.unpack(arrays)
+            keywords = {} if mask is None else {"mask": mask}
+            predictions = model(x, training=False, **keywords)
+            outputs = tf.nest.flatten(predictions)
+            masks = [getattr(output, "_keras_mask", None) for output in outputs]
+            given = {
+                "y": y,
+                "outputs": outputs,
+                "masks": {str(i): mask for i, mask in enumerate(masks) if mask is not None},
+                "weights": _without_gaps(sample_weight),
+            }
+
+            # The network runs once for all; how labels and outputs become a number is the loss'
+            # own affair, so it is asked about one example at a time.
+            def loss_of(one: Any) -> Any:
+                one = tf.nest.map_structure(lambda part: part[None], one)
+                for i, its_mask in one["masks"].items():
+                    one["outputs"][int(i)]._keras_mask = its_mask
+                structured: Any = tf.nest.pack_sequence_as(predictions, one["outputs"])
+                weights = None if sample_weight is None else one["weights"]
+                loss = model._compile_loss(one["y"], structured, weights)
+                return tf.cast(loss, tf.float32)
+
+            found = tf.map_fn(loss_of, given, fn_output_signature=tf.float32)
+            terms: Any = [keras.ops.sum(term) for term in model.losses] if regularization else []
+            return found + sum(tf.cast(term, tf.float32) for term in terms)
+
+        # The compiled loss is built when it is first used, with all labels and outputs at hand.
+        self._evaluate_call(layout)
+        return tf.function(losses, autograph=False, input_signature=[signature])
+
+
+def _without_gaps(weights: Any) -> Any:
+    """Sample weights with ones for the outputs that have none; () where there are none at all."""
+    import tensorflow as tf
+
+    if weights is None:
+        return ()
+    if not isinstance(weights, list):
+        return weights
+    examples = tf.shape(next(weight for weight in weights if weight is not None))[:1]
+    return [tf.ones(examples) if weight is None else weight for weight in weights]
 
 
 def _compact(values: NDArray[Any]) -> NDArray[Any]:

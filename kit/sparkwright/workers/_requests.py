@@ -7,10 +7,15 @@ connection or a file is ever unpickled.
 """
 
 import traceback
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+from numpy.typing import NDArray
+
+from sparkwright.data import Normalizer
 from sparkwright.errors import DataError, NetworkError
+from sparkwright.evaluation import AbstractEvaluation
 from sparkwright.networks import ModelDefinition
 from sparkwright.runs._work import Span
 
@@ -81,31 +86,68 @@ class RoundRequest:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EvaluateRequest:
-    """Run the network over a shard in inference mode.
+class Evaluating:
+    """Count predictions.
+
+    Attributes:
+        evaluations: output name -> prototypes, which the block is counted into.
+        normalizer: what scales labels in training; evaluations see labels as they are, and
+            predictions in the same units. None: nothing does.
+    """
+
+    evaluations: Mapping[str, tuple[AbstractEvaluation, ...]]
+    normalizer: Normalizer | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scoring:
+    """Sum up the loss.
+
+    Attributes:
+        each: one loss for every example instead.
+        regularization: whether it belongs to the loss; only with `each`.
+    """
+
+    each: bool = False
+    regularization: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Predicting:
+    """Give the outputs.
+
+    Attributes:
+        normalizer: what scaled the labels; outputs are given in the labels' own units. None:
+            nothing did.
+    """
+
+    normalizer: Normalizer | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InferRequest:
+    """Run the network over some examples in inference mode.
 
     Attributes:
         definition: the network.
-        model_server: (host, port) of the driver's `ModelServer`.
-        secret: of that server.
-        digest: of the weights; a trainer that has them already does not fetch them.
-        shard: folder of the examples.
+        digest: of the weights; a trainer that has others asks for them.
+        weights: file of the weights; empty: only if the trainer has them already.
+        columns: the examples, as `DataSet.columns` gives them.
+        records: JSON-able names of the examples, for evaluations that remember some.
         batch_size: examples a call.
-        what: "evaluation": counts of a classification; "score": summed loss.
-        class_names: names of the classes, for "evaluation".
+        what: what to do with the outputs.
     """
 
     definition: ModelDefinition
-    model_server: tuple[str, int]
-    secret: bytes = field(repr=False)
     digest: str
-    shard: str
+    weights: str = ""
+    columns: Mapping[str, NDArray[Any]] = field(repr=False)
+    records: Sequence[Any] | None = field(default=None, repr=False)
     batch_size: int
-    what: Literal["evaluation", "score"]
-    class_names: tuple[str, ...] | None = None
+    what: Evaluating | Scoring | Predicting
 
 
-Request = TrainRequest | RoundRequest | EvaluateRequest
+Request = TrainRequest | RoundRequest | InferRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,13 +157,15 @@ class Answer:
     Attributes:
         fields: JSON-able results.
         payload: bytes that belong to them.
-        kind: "data", "network" or "error" of a failure.
+        kind: "data", "network" or "error" of a failure; "weights": the trainer needs these first.
+        result: what inference led to.
         error: one sentence.
         traceback: the trainer's.
     """
 
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
     payload: bytes = field(default=b"", repr=False)
+    result: Any = field(default=None, repr=False)
     kind: str = ""
     error: str = ""
     traceback: str = field(default="", repr=False)

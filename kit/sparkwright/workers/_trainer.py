@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 from sparkwright.errors import NetworkError, SparkwrightError
-from sparkwright.mesh._connection import Connection, close_socket, connect
+from sparkwright.mesh._connection import Connection, close_socket
 
-from ._requests import Answer, EvaluateRequest, Request, RoundRequest, TrainRequest
+from ._requests import Answer, InferRequest, Request, RoundRequest, TrainRequest
 
 # Replicas of the networks used last; each holds weights, optimizer state and compiled functions.
 _KEPT_REPLICAS = 2
@@ -98,8 +98,8 @@ class Trainer:
                 return self._train(request, gone)
             case RoundRequest():
                 return self._round(request)
-            case EvaluateRequest():
-                return self._evaluate(request, gone)
+            case InferRequest():
+                return self._infer(request, gone)
 
     def _replica(self, request: Request) -> Any:
         from ._replica import Replica
@@ -201,16 +201,17 @@ class Trainer:
             counters = pack_arrays(replica.state.read_counters())
         return Answer(fields=fields, payload=pickle.dumps((vector.tobytes(), counters)))
 
-    def _evaluate(self, request: EvaluateRequest, gone: threading.Event) -> Answer:
+    def _infer(self, request: InferRequest, gone: threading.Event) -> Answer:
         from ._inference import run_inference
-        from ._shard import Shard
 
         replica, key = self._replica(request), _replica_key(request)
         if self._digests.get(key) != request.digest:
             self._digests.pop(key, None)
-            _fetch_weights(replica, request)
+            if not request.weights:
+                return Answer(kind="weights")
+            _read_weights(replica, Path(request.weights), request.digest)
             self._digests[key] = request.digest
-        return run_inference(replica, Shard(Path(request.shard), consume=True), request, gone)
+        return Answer(result=run_inference(replica, request, gone))
 
 
 def _listen_host(wanted: str) -> str:
@@ -221,27 +222,19 @@ def _listen_host(wanted: str) -> str:
 
 
 def _replica_key(request: Request) -> tuple[str, str]:
-    xla = "auto" if isinstance(request, EvaluateRequest) else request.xla
+    xla = "auto" if isinstance(request, InferRequest) else request.xla
     return request.definition.fingerprint, xla
 
 
-def _fetch_weights(replica: Any, request: EvaluateRequest) -> None:
+def _read_weights(replica: Any, path: Path, digest: str) -> None:
     from sparkwright.networks import unpack_arrays
 
-    connection = connect(request.model_server, secret=request.secret, timeout_s=30.0)
-    try:
-        connection.send("fetch")
-        message = connection.receive()
-    finally:
-        connection.close()
-    if message is None:
-        raise NetworkError("the driver closed the connection before it sent the weights.")
-    size = replica.state.averaged_size
-    vector = np.frombuffer(message.payload, replica.state.dtype, size)
-    replica.write(vector)
-    rest = bytes(memoryview(message.payload)[vector.nbytes :])
-    if hashlib.sha256(message.payload).hexdigest() != request.digest:
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
         raise NetworkError("the weights that arrived are not those that were announced.")
+    vector = np.frombuffer(content, replica.state.dtype, replica.state.averaged_size)
+    replica.write(vector)
+    rest = content[vector.nbytes :]
     replica.state.write_extras(unpack_arrays(rest, replica.state.read_extras()))
 
 

@@ -30,6 +30,17 @@ class Normalizer(ABC):
     def _scales(self) -> tuple[Scales, ...]:
         """What is done, in order."""
 
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Inputs that are scaled, in the order in which they were fitted; None: all there are."""
+        names = self._names("features")
+        return None if names is None else tuple(names)
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Outputs whose labels are scaled, in the order in which they were fitted."""
+        return tuple(self._names("labels") or ())
+
     def transform(self, data: Any) -> Any:
         """Normalize features, and labels if they were fitted.
 

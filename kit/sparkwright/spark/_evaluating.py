@@ -1,0 +1,191 @@
+"""Evaluations and scores over distributed data: counted by partition, added up by Spark."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sparkwright.data import DataSet, DistributedDataSet, Normalizer, from_bytes
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.evaluation import AbstractEvaluation
+from sparkwright.workers._inference import Evaluations as Counted, LossSum
+from sparkwright.workers._requests import Evaluating, Scoring
+
+from ._inference import Inference, blocks, with_normalized_features
+from ._jobs import run_job
+
+# What users may give: one evaluation, several, or either by output name.
+Some = AbstractEvaluation | Sequence[AbstractEvaluation]
+Evaluations = Some | Mapping[str, Some]
+
+
+def by_output(
+    evaluations: Evaluations, outputs: Sequence[str]
+) -> dict[str, tuple[AbstractEvaluation, ...]]:
+    """Output name -> evaluations.
+
+    Args:
+        evaluations: as `SparkNetwork.do_evaluation` takes them.
+        outputs: the network's.
+
+    Raises:
+        ConfigurationError: if there is no such output, outputs are not named and there are several,
+            or something is no evaluation.
+    """
+    if not isinstance(evaluations, Mapping):
+        if len(outputs) != 1:
+            raise ConfigurationError(
+                f"evaluations of a network with the outputs {list(outputs)} must say which one "
+                "they are for. Received: no name. Give a dict {output: evaluations}, or `output=`."
+            )
+        evaluations = {outputs[0]: evaluations}
+    wrong = sorted(set(evaluations) - set(outputs))
+    if wrong:
+        raise ConfigurationError(
+            f"evaluations must be for the network's outputs {list(outputs)}. Received: {wrong}."
+        )
+    found = {name: _several(some) for name, some in evaluations.items()}
+    for each in (each for several in found.values() for each in several):
+        if not isinstance(each, AbstractEvaluation):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"evaluations must be values such as `Evaluation()` or `ROC()`. Received: {each!r}."
+            )
+    if not any(found.values()):
+        raise ConfigurationError("`do_evaluation` needs at least one evaluation. Received: none.")
+    return found
+
+
+def in_given_form(evaluations: Evaluations, found: Counted) -> Any:
+    """What was counted, in the form in which `evaluations` were given."""
+    if isinstance(evaluations, Mapping):
+        return {name: _alike(some, found[name]) for name, some in evaluations.items()}
+    return _alike(evaluations, next(iter(found.values())))
+
+
+def _several(some: Some) -> tuple[AbstractEvaluation, ...]:
+    return (some,) if isinstance(some, AbstractEvaluation) else tuple(some)
+
+
+def _alike(some: Some, found: tuple[AbstractEvaluation, ...]) -> Any:
+    return found[0] if isinstance(some, AbstractEvaluation) else list(found)
+
+
+class _Counted(NamedTuple):
+    """What a partition, or several, came to.
+
+    Attributes:
+        result: evaluations by output, or a `LossSum`; None where there were no examples.
+        partition: the first one.
+        error: what went wrong there; an error that another attempt would only repeat is not raised
+            in the task, where Spark would try three times more.
+    """
+
+    result: Any
+    partition: int
+    error: Exception | None = None
+
+
+def evaluate(
+    inference: Inference,
+    data: DistributedDataSet,
+    evaluations: Mapping[str, tuple[AbstractEvaluation, ...]],
+    *,
+    normalizer: Normalizer | None,
+) -> Counted:
+    """Count all of `data` into the prototypes, in one pass.
+
+    Args:
+        inference: the network.
+        data: examples with labels.
+        evaluations: output name -> prototypes.
+        normalizer: applied to the features; outputs are brought to the labels' units. None: none.
+
+    Raises:
+        DataError: if the data does not fit the network or has no labels, or is empty.
+    """
+    what = Evaluating(evaluations=evaluations, normalizer=normalizer)
+    named = any(e.keeps_records for prototypes in evaluations.values() for e in prototypes)
+    task = _counting(inference, what, _added_evaluations, normalizer=normalizer, named=named)
+    counted = run_job(
+        data.spark,
+        lambda: data.rdd.mapPartitionsWithIndex(task).treeReduce(_adding(_added_evaluations)),
+        description="evaluation",
+    )
+    return _result_of(counted, "an evaluation")
+
+
+def score(inference: Inference, data: DistributedDataSet) -> LossSum:
+    """The loss over all of `data`.
+
+    Raises:
+        DataError: if the data does not fit the network or has no labels, or is empty.
+    """
+    task = _counting(inference, Scoring(), _added_losses)
+    counted = run_job(
+        data.spark,
+        lambda: data.rdd.mapPartitionsWithIndex(task).treeReduce(_adding(_added_losses)),
+        description="score",
+    )
+    return _result_of(counted, "a score")
+
+
+def _counting(
+    inference: Inference,
+    what: Evaluating | Scoring,
+    added: Callable[[Any, Any], Any],
+    *,
+    normalizer: Normalizer | None = None,
+    named: bool = False,
+) -> Callable[[int, Iterable[bytes]], list[_Counted]]:
+    def task(partition: int, chunks: Iterable[bytes]) -> list[_Counted]:
+        total: Any = None
+        row = 0
+        try:
+            with inference.session() as session:
+                for block in blocks(_pieces(chunks, normalizer)):
+                    rows = len(block.dataset)
+                    records = [[partition, row + i] for i in range(rows)] if named else None
+                    found = session.run(block.dataset, what, records)
+                    total = found if total is None else added(total, found)
+                    row += rows
+        except DataError as error:
+            return [_Counted(None, partition, error)]
+        return [_Counted(total, partition)]
+
+    return task
+
+
+def _pieces(
+    chunks: Iterable[bytes], normalizer: Normalizer | None
+) -> Iterator[tuple[None, DataSet]]:
+    for chunk in chunks:
+        yield None, with_normalized_features(normalizer, from_bytes(chunk))
+
+
+def _adding(added: Callable[[Any, Any], Any]) -> Callable[[_Counted, _Counted], _Counted]:
+    def add(one: _Counted, other: _Counted) -> _Counted:
+        first, second = sorted((one, other), key=lambda counted: counted.partition)
+        if first.error or second.error:
+            return first if first.error else second
+        if first.result is None or second.result is None:
+            return first._replace(result=second.result if first.result is None else first.result)
+        return first._replace(result=added(first.result, second.result))
+
+    return add
+
+
+def _added_evaluations(one: Counted, other: Counted) -> Counted:
+    return {
+        name: tuple(a + b for a, b in zip(found, other[name], strict=True))
+        for name, found in one.items()
+    }
+
+
+def _added_losses(one: LossSum, other: LossSum) -> LossSum:
+    return LossSum(one.examples + other.examples, one.total + other.total)
+
+
+def _result_of(counted: _Counted, what: str) -> Any:
+    if counted.error is not None:
+        raise counted.error
+    if counted.result is None:
+        raise DataError(f"{what} needs at least one example. Received: data without examples.")
+    return counted.result

@@ -1,0 +1,194 @@
+"""Outputs of a network, and losses of single examples, for data of any kind: lazily, in order."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sparkwright.data import DataSet, DistributedDataSet, Normalizer, from_bytes, to_bytes
+from sparkwright.errors import DataError
+from sparkwright.workers._requests import Predicting, Scoring
+
+from ._inference import Inference, blocks, mapped_pieces, with_normalized_features
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+
+
+def predict_dataset(
+    inference: Inference,
+    data: DistributedDataSet,
+    *,
+    normalizer: Normalizer | None,
+    what: Predicting,
+) -> DistributedDataSet:
+    """A data set whose features are the network's outputs; labels and weights are those of `data`.
+
+    Args:
+        inference: the network.
+        data: the examples.
+        normalizer: applied to the features; None: none.
+        what: how to give outputs.
+    """
+
+    def with_outputs(chunks: Iterable[bytes]) -> Iterator[bytes]:
+        # As its own tag each piece keeps what belongs to it.
+        known = map(from_bytes, chunks)
+        pieces = ((piece, _features_of(normalizer, piece)) for piece in known)
+        for piece, outputs in mapped_pieces(inference, what)(pieces):
+            yield to_bytes(
+                DataSet(
+                    outputs,
+                    piece.labels,
+                    labels_masks=piece.labels_masks,
+                    weights=piece.weights,
+                )
+            )
+
+    predicted = data.derive(
+        data.rdd.mapPartitions(with_outputs),
+        step=f"prediction {inference.digest}",
+        counts=data.partition_counts() if data.is_counted else None,
+    )
+    predicted.schema = None  # its features are no columns of the table any more
+    return predicted
+
+
+class _Key(NamedTuple):
+    """Whose examples these are, and whether the value was a single one."""
+
+    key: Any
+    single: bool
+
+
+def predict_keyed(
+    inference: Inference,
+    pairs: "RDD[Any]",
+    *,
+    inputs: Mapping[str, int],
+    normalizer: Normalizer | None,
+    what: Predicting,
+) -> "RDD[Any]":
+    """(key, outputs) for (key, features); see `SparkNetwork.predict`.
+
+    Args:
+        inference: the network.
+        pairs: RDD of (key, features).
+        inputs: input name -> axes of one example.
+        normalizer: applied to the features; None: none.
+        what: how to give outputs.
+    """
+
+    def outputs_of(records: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        pieces = (_keyed(record, inputs) for record in records)
+        seen = ((tag, _features_of(normalizer, dataset)) for tag, dataset in pieces)
+        for tag, outputs in mapped_pieces(inference, what)(seen):
+            found = {n: array[0] if tag.single else array for n, array in outputs.items()}
+            yield tag.key, next(iter(found.values())) if len(found) == 1 else found
+
+    return pairs.mapPartitions(outputs_of)
+
+
+def _features_of(normalizer: Normalizer | None, data: DataSet) -> DataSet:
+    """What the network sees of examples whose labels do not matter."""
+    features = DataSet(data.features, features_masks=data.features_masks)
+    return with_normalized_features(normalizer, features)
+
+
+def _keyed(record: Any, inputs: Mapping[str, int]) -> tuple[_Key, DataSet]:
+    if not (isinstance(record, tuple) and len(record) == 2):
+        raise DataError(
+            "each element of the RDD must be a (key, features) pair. Received: "
+            f"{type(record).__name__}."
+        )
+    key, value = record
+    if isinstance(value, DataSet):
+        return _Key(key, single=False), DataSet(value.features, features_masks=value.features_masks)
+    features, masks = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
+    arrays = _by_input(features, inputs, key)
+    axes = {name: array.ndim - inputs[name] for name, array in arrays.items()}
+    if set(axes.values()) - {0, 1} or len(set(axes.values())) != 1:
+        raise DataError(
+            "features of a key must be one example, or several with one more axis in front; for "
+            f"all inputs alike. Received: key={key!r} with shapes "
+            f"{ {name: array.shape for name, array in arrays.items()} } for inputs whose examples "
+            f"have {dict(inputs)} axes."
+        )
+    single = next(iter(axes.values())) == 0
+    named_masks = {} if masks is None else _by_input(masks, inputs, key)
+    if single:
+        arrays = {name: array[None] for name, array in arrays.items()}
+        named_masks = {name: array[None] for name, array in named_masks.items()}
+    return _Key(key, single), DataSet(arrays, features_masks=named_masks)
+
+
+def _by_input(value: Any, inputs: Mapping[str, int], key: Any) -> dict[str, Any]:
+    """Arrays by the name of the input: a dict, a list in the order of inputs, or the only one."""
+    if isinstance(value, Mapping):
+        return {str(name): np.asarray(array) for name, array in value.items() if array is not None}
+    if len(inputs) == 1:
+        return {next(iter(inputs)): np.asarray(value)}
+    if isinstance(value, list) and len(value) == len(inputs):
+        pairs = zip(inputs, value, strict=True)
+        return {name: np.asarray(array) for name, array in pairs if array is not None}
+    raise DataError(
+        f"features for the inputs {list(inputs)} must be a dict of names, or a list in this order. "
+        f"Received: {type(value).__name__} for key={key!r}."
+    )
+
+
+def score_examples(
+    inference: Inference, data: DistributedDataSet, *, regularization: bool
+) -> "RDD[float]":
+    """The loss of each example, in order."""
+    what = Scoring(each=True, regularization=regularization)
+
+    def losses(chunks: Iterable[bytes]) -> Iterator[float]:
+        with inference.session() as session:
+            for block in blocks((None, from_bytes(chunk)) for chunk in chunks):
+                yield from session.run(block.dataset, what).tolist()
+
+    return data.rdd.mapPartitions(losses)
+
+
+def score_keyed(
+    inference: Inference,
+    pairs: "RDD[Any]",
+    *,
+    normalizer: Normalizer | None,
+    regularization: bool,
+) -> "RDD[Any]":
+    """(key, loss) for (key, DataSet of one example) or (key, (features, label))."""
+    what = Scoring(each=True, regularization=regularization)
+
+    def losses(records: Iterable[Any]) -> Iterator[tuple[Any, float]]:
+        pieces = (
+            (key, data if normalizer is None else normalizer.transform(data))
+            for key, data in map(_one, records)
+        )
+        with inference.session() as session:
+            for block in blocks(pieces):
+                found = session.run(block.dataset, what)
+                for key, rows in block.parts:
+                    yield key, float(found[rows.start])
+
+    return pairs.mapPartitions(losses)
+
+
+def _one(record: Any) -> tuple[Any, DataSet]:
+    if not (isinstance(record, tuple) and len(record) == 2):
+        raise DataError(
+            "each element of the RDD must be (key, DataSet) or (key, (features, label)). "
+            f"Received: {type(record).__name__}."
+        )
+    key, value = record
+    if isinstance(value, tuple) and len(value) == 2:
+        features, label = value
+        value = DataSet(np.asarray(features)[None], np.asarray(label)[None])
+    if not isinstance(value, DataSet) or len(value) != 1:
+        found = f"{len(value)} examples" if isinstance(value, DataSet) else type(value).__name__
+        raise DataError(
+            "each key must have exactly one example: a DataSet of one, or (features, label). "
+            f"Received: {found} for key={key!r}."
+        )
+    return key, value

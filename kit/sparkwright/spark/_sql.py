@@ -1,0 +1,285 @@
+"""A network as a function of Spark SQL: columns in, a column of outputs out."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.data import DataSet, Normalizer, TableSchema
+from sparkwright.errors import DataError
+from sparkwright.workers._requests import Predicting
+
+from ._inference import Inference, InferenceSession, with_normalized_features
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+Array = NDArray[Any]
+_SQL_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "bigint"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnReader:
+    """Makes a network's inputs of the columns that an SQL function is called with.
+
+    Attributes:
+        inputs: input name -> shape of one example; None stands for any length.
+        schema: the function's arguments are its `schema_columns`; None: see `SparkNetwork.as_udf`.
+    """
+
+    inputs: Mapping[str, tuple[int | None, ...]]
+    schema: TableSchema | None
+
+    def datasets(self, columns: Sequence[Any]) -> Iterator[tuple[NDArray[np.intp], DataSet]]:
+        """Examples of one length at a time, with their row numbers.
+
+        Args:
+            columns: pyarrow Arrays, one an argument of the function.
+
+        Raises:
+            DataError: if the columns do not make the network's inputs.
+        """
+        if self.schema is not None:
+            dataset = _by_schema(columns, self.schema)
+            yield np.arange(len(dataset)), dataset
+            return
+        names = list(self.inputs)
+        if len(names) == 1 and len(columns) > 1:
+            arrays = {names[0]: np.stack([_numbers(c, i) for i, c in enumerate(columns)], axis=1)}
+            yield np.arange(len(columns[0])), self._shaped(arrays)
+            return
+        if len(names) != len(columns):
+            raise DataError(
+                f"the function needs a column for each of the network's inputs {names}, or for a "
+                f"single input its numbers, one a column. Received: {len(columns)} columns."
+            )
+        lengths = np.stack([_lengths(c, i) for i, c in enumerate(columns)], axis=1)
+        kinds, kind_of = np.unique(lengths, axis=0, return_inverse=True)
+        for kind in range(len(kinds)):
+            rows = np.flatnonzero(kind_of.reshape(-1) == kind)
+            arrays = {
+                name: _dense(column.take(_indices(rows)), i)
+                for i, (name, column) in enumerate(zip(names, columns, strict=True))
+            }
+            yield rows, self._shaped(arrays)
+
+    def _shaped(self, arrays: Mapping[str, Array]) -> DataSet:
+        """Numbers of each example in the shape that the input wants, if they are as many."""
+        shaped: dict[str, Array] = {}
+        for name, array in arrays.items():
+            shape, free = (
+                self.inputs[name],
+                [i for i, n in enumerate(self.inputs[name]) if n is None],
+            )
+            wanted = tuple(-1 if n is None else n for n in shape)
+            given = int(np.prod(array.shape[1:], dtype=np.int64))
+            fixed = int(np.prod([n for n in shape if n is not None], dtype=np.int64))
+            fits = given == fixed if not free else len(free) == 1 and given % max(fixed, 1) == 0
+            if not fits:
+                raise DataError(
+                    f"input {name!r} of the network takes examples of shape {shape}. Received: "
+                    f"{array.shape[1:]} in the column."
+                )
+            array = array.reshape(len(array), *wanted)
+            shaped[name] = array.astype(np.float32) if array.dtype == np.float64 else array
+        return DataSet(shaped)
+
+
+def sql_function(
+    inference: Inference,
+    *,
+    reader: ColumnReader,
+    outputs: Mapping[str, tuple[str, tuple[int | None, ...]]],
+    normalizer: Normalizer | None,
+    what: Predicting,
+) -> Any:
+    """A Spark SQL function; see `SparkNetwork.as_udf`.
+
+    Args:
+        inference: the network.
+        reader: how columns become inputs.
+        outputs: output name -> (dtype, shape of one example).
+        normalizer: applied to the features; None: none.
+        what: how to give outputs.
+    """
+    import pyarrow as pa
+    from pyspark.sql.functions import arrow_udf
+
+    def predict(batches: Any) -> Any:
+        with inference.session() as session:
+            for batch in batches:
+                columns = batch if isinstance(batch, tuple) else (batch,)
+                yield _predicted(session, columns, reader, outputs, normalizer, what)
+
+    predict.__annotations__ = {
+        "batches": Iterator[tuple[pa.Array, ...]],
+        "return": Iterator[pa.Array],
+    }
+    fields = {name: _sql_type(*output) for name, output in outputs.items()}
+    kind = next(iter(fields.values()))
+    if len(fields) > 1:
+        kind = f"struct<{', '.join(f'`{name}`: {field}' for name, field in fields.items())}>"
+    return arrow_udf(predict, returnType=kind)  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+def schema_columns(schema: TableSchema) -> list[str]:
+    """Columns that the features of `schema` are made of, in the order of the table."""
+    used = {name for names in schema.features.values() for name in names}
+    return [name for name in schema.columns if name in used]
+
+
+def columns_of(frame: "DataFrame", names: Iterable[str]) -> "list[Column]":
+    """Columns of `frame`, Spark ML's vectors as arrays.
+
+    Raises:
+        DataError: if there is no such column.
+    """
+    from pyspark.ml.functions import vector_to_array
+    from pyspark.ml.linalg import VectorUDT
+
+    kinds = {field.name: field.dataType for field in frame.schema.fields}
+    missing = [name for name in names if name not in kinds]
+    if missing:
+        raise DataError(f"unknown columns {missing}. The DataFrame has {frame.columns}.")
+    return [
+        vector_to_array(frame[f"`{name}`"])
+        if isinstance(kinds[name], VectorUDT)
+        else frame[f"`{name}`"]
+        for name in names
+    ]
+
+
+def _predicted(
+    session: InferenceSession,
+    columns: Sequence[Any],
+    reader: ColumnReader,
+    outputs: Mapping[str, tuple[str, tuple[int | None, ...]]],
+    normalizer: Normalizer | None,
+    what: Predicting,
+) -> Any:
+    import pyarrow as pa
+
+    if not len(columns[0]):
+        return pa.array([], _arrow_type(outputs))
+    places: list[NDArray[np.intp]] = []
+    found: list[Any] = []
+    for rows, dataset in reader.datasets(columns):
+        made = session.run(with_normalized_features(normalizer, dataset), what)
+        arrays = [_to_arrow(made[name], len(shape)) for name, (_, shape) in outputs.items()]
+        places.append(rows)
+        found.append(
+            arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, list(outputs))
+        )
+    if len(found) == 1:
+        return found[0]
+    order = np.argsort(np.concatenate(places))
+    return pa.concat_arrays(found).take(_indices(order))
+
+
+def _by_schema(columns: Sequence[Any], schema: TableSchema) -> DataSet:
+    import pyarrow as pa
+
+    from sparkwright.data._tables._tables import to_dataset
+
+    names = schema_columns(schema)
+    if len(names) != len(columns):
+        raise DataError(
+            f"the function needs the columns {names}, in this order: those that the network was "
+            f"trained on. Received: {len(columns)} columns."
+        )
+    table = pa.table(dict(zip(names, columns, strict=True)))
+    dataset, faults = to_dataset(table, schema=schema.without_labels())
+    wrong = [fault for fault in faults if len(fault.rows)]
+    if wrong:
+        raise DataError(wrong[0].message(int(wrong[0].rows[0])))
+    return dataset
+
+
+def _lengths(column: Any, number: int) -> NDArray[np.int64]:
+    """Length of each row's array; 0 for numbers."""
+    _refuse_missing(column, number)
+    if not _is_list(column):
+        return np.zeros(len(column), np.int64)
+    return np.diff(column.offsets.to_numpy()).astype(np.int64)
+
+
+def _dense(column: Any, number: int) -> Array:
+    """(rows, ...) of a column of numbers or of arrays, nested or not, of one length."""
+    if not _is_list(column):
+        return _numbers(column, number)
+    lengths = _lengths(column, number)
+    if len(set(lengths.tolist())) > 1:
+        raise DataError(
+            f"inner arrays of argument {number + 1} must have one length. Received: from "
+            f"{lengths.min()} to {lengths.max()}."
+        )
+    inner = _dense(column.flatten(), number)
+    return inner.reshape(len(column), int(lengths[0]), *inner.shape[1:])
+
+
+def _numbers(column: Any, number: int) -> Array:
+    import pyarrow as pa
+
+    _refuse_missing(column, number)
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise DataError(
+            f"argument {number + 1} must hold numbers or arrays of them. Received: type {kind}."
+        )
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _refuse_missing(column: Any, number: int) -> None:
+    if column.null_count:
+        raise DataError(
+            f"argument {number + 1} must have no missing values. Received: {column.null_count} of "
+            f"them in {len(column)} rows. Drop or fill them first (`coalesce`, `DataFrame.na`)."
+        )
+
+
+def _is_list(column: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+
+
+def _indices(rows: NDArray[np.intp]) -> Any:
+    import pyarrow as pa
+
+    return pa.array(rows.astype(np.int64))
+
+
+def _sql_type(dtype: str, shape: Sequence[int | None]) -> str:
+    """SQL's name for an output: a number where an example has a single one, else arrays."""
+    kind = _SQL_TYPES.get(dtype, "float")
+    axes = 0 if tuple(shape) == (1,) else len(shape)
+    return "array<" * axes + kind + ">" * axes
+
+
+def _arrow_type(outputs: Mapping[str, tuple[str, tuple[int | None, ...]]]) -> Any:
+    import pyarrow as pa
+
+    empty = {
+        name: _to_arrow(np.zeros((0, *(n or 0 for n in shape)), _known(dtype)), len(shape)).type
+        for name, (dtype, shape) in outputs.items()
+    }
+    return next(iter(empty.values())) if len(empty) == 1 else pa.struct(list(empty.items()))
+
+
+def _known(dtype: str) -> str:
+    return dtype if dtype in _SQL_TYPES else "float32"
+
+
+def _to_arrow(array: Array, axes: int) -> Any:
+    """A column of numbers, or of arrays nested as deep as an example has axes."""
+    import pyarrow as pa
+
+    flat = pa.array(array.astype(_known(str(array.dtype)), copy=False).reshape(-1))
+    if axes == 1 and array.shape[1:] == (1,):
+        return flat
+    for size in reversed(array.shape[1:]):
+        offsets = np.arange(0, len(flat) + 1, max(size, 1), dtype=np.int32)
+        flat = pa.ListArray.from_arrays(pa.array(offsets), flat)
+    return flat

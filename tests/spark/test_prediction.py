@@ -1,0 +1,319 @@
+"""Predictions and losses on Spark equal those of the network here, for all kinds of data."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from tests.spark.helpers import dense
+
+import sparkwright as sw
+from sparkwright.data import DataSet, Standardize, from_arrays
+from sparkwright.errors import ConfigurationError, DataError
+
+pytestmark = pytest.mark.spark
+
+
+def close(found: Any, expected: Any) -> bool:
+    return np.allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture
+def network(spark: Any) -> sw.SparkNetwork:
+    return sw.SparkNetwork(spark, dense())
+
+
+@pytest.fixture
+def two(spark: Any) -> sw.SparkNetwork:
+    """Two inputs, two outputs."""
+    left, right = keras.Input((3,), name="left"), keras.Input((2,), name="right")
+    joined = keras.layers.Concatenate()([left, right])
+    one = keras.layers.Dense(1, name="one")(joined)
+    other = keras.layers.Dense(2, activation="softmax", name="other")(joined)
+    model = keras.Model([left, right], [one, other])
+    model.compile("sgd", loss={"one": "mse", "other": "sparse_categorical_crossentropy"})
+    return sw.SparkNetwork(spark, model)
+
+
+@pytest.fixture(scope="module")
+def masked_model() -> Any:
+    """Sequences of any length, with masks, one output a step."""
+    x = keras.Input((None, 2), name="steps")
+    hidden = keras.layers.LSTM(3, return_sequences=True)(x)
+    model = keras.Model(x, keras.layers.Dense(1, name="level")(hidden))
+    model.compile("sgd", loss="mse")
+    return model
+
+
+def test_what_goes_in_comes_out(network: sw.SparkNetwork, blobs: DataSet) -> None:
+    x = blobs.features["features"]
+    expected = network.model.predict(x, verbose=0)
+    assert close(network.predict(x, batch_size=7), expected)
+    found = network.predict(blobs)
+    assert close(next(iter(found.features.values())), expected)
+    assert np.array_equal(found.labels["labels"], blobs.labels["labels"])
+
+
+def test_distributed_data_keeps_its_order_and_labels(
+    spark: Any, network: sw.SparkNetwork, blobs: DataSet
+) -> None:
+    x = blobs.features["features"]
+    data = from_arrays(spark, x, blobs.labels["labels"], partitions=3)
+    predicted = network.predict(data)
+    assert predicted.partition_counts() == data.partition_counts()
+    found = predicted.collect()
+    assert close(next(iter(found.features.values())), network.model.predict(x, verbose=0))
+    assert np.array_equal(found.labels["labels"], blobs.labels["labels"])
+
+
+def test_lazy_predictions_use_the_weights_of_the_moment_of_the_call(
+    spark: Any, network: sw.SparkNetwork, blobs: DataSet
+) -> None:
+    x = blobs.features["features"]
+    expected = network.model.predict(x, verbose=0)
+    lazy = network.predict(from_arrays(spark, x))
+    network.model.set_weights([0 * w for w in network.model.get_weights()])
+    assert close(next(iter(lazy.collect().features.values())), expected)
+    assert not close(network.predict(x), expected)
+
+
+def test_keys_keep_their_rows(spark: Any, network: sw.SparkNetwork, blobs: DataSet) -> None:
+    x = blobs.features["features"]
+    expected = network.model.predict(x, verbose=0)
+    cuts = [(0, 1), (1, 6), (6, 8), (8, 9), (9, 14)]
+    pairs = [(f"key {a}", x[a:b]) for a, b in cuts]
+    found = network.predict(spark.sparkContext.parallelize(pairs, 2)).collect()
+    assert [key for key, _ in found] == [key for key, _ in pairs]
+    assert all(close(y, expected[a:b]) for (_, y), (a, b) in zip(found, cuts, strict=True))
+    single = network.predict(spark.sparkContext.parallelize([("one", x[3])], 1)).collect()
+    assert single[0][1].shape == (3,)
+    assert close(single[0][1], expected[3])
+
+
+def test_keyed_data_of_a_wrong_form_names_the_key(
+    spark: Any, network: sw.SparkNetwork, blobs: DataSet
+) -> None:
+    bad = spark.sparkContext.parallelize([("good", np.zeros(4)), ("bad", np.zeros((1, 1, 4)))], 1)
+    with pytest.raises(Exception, match="key='bad'"):
+        network.predict(bad).collect()
+
+
+def test_several_inputs_and_outputs_by_key(spark: Any, two: sw.SparkNetwork) -> None:
+    random = np.random.default_rng(1)
+    left, right = random.normal(size=(5, 3)), random.normal(size=(5, 2))
+    one, other = two.model.predict([left, right], verbose=0)
+    pairs = [(k, {"left": left[k : k + 1], "right": right[k : k + 1]}) for k in range(4)]
+    pairs.append((4, [left[4:], right[4:]]))
+    for key, found in two.predict(spark.sparkContext.parallelize(pairs, 2)).collect():
+        assert close(found["one"], one[key : key + 1])
+        assert close(found["other"], other[key : key + 1])
+    found = two.predict({"left": left, "right": right})
+    assert close(found["one"], one)
+    assert close(found["other"], other)
+
+
+@pytest.mark.filterwarnings("ignore:.*does not support masking")
+def test_sequences_of_different_length_with_masks_by_key(spark: Any, masked_model: Any) -> None:
+    network = sw.SparkNetwork(spark, masked_model)
+    random = np.random.default_rng(2)
+    features = [random.normal(size=(t, 2)).astype(np.float32) for t in (3, 5, 5, 2)]
+    masks = [np.arange(len(f)) < len(f) - 1 for f in features]
+    pairs = [(i, (f, m)) for i, (f, m) in enumerate(zip(features, masks, strict=True))]
+    for key, found in network.predict(spark.sparkContext.parallelize(pairs, 1)).collect():
+        expected = masked_model(features[key][None], mask=masks[key][None])
+        assert found.shape == (len(features[key]), 1)
+        assert close(found, expected[0])
+
+
+def test_a_column_of_outputs_beside_the_users_columns(
+    spark: Any, network: sw.SparkNetwork, blobs: DataSet
+) -> None:
+    x = blobs.features["features"]
+    expected = network.model.predict(x, verbose=0)
+    rows = [(f"row {i}", [float(v) for v in row]) for i, row in enumerate(x)]
+    frame = spark.createDataFrame(rows, "name string, features array<float>").repartition(3)
+    predicted = network.predict(frame)
+    assert predicted.columns == ["name", "features", "prediction"]
+    assert dict(predicted.dtypes)["prediction"] == "array<float>"
+    found = {row["name"]: row["prediction"] for row in predicted.collect()}
+    assert close([found[f"row {i}"] for i in range(len(x))], expected)
+    flat = spark.createDataFrame(
+        [[float(v) for v in row] for row in x], "a float, b float, c float, d float"
+    )
+    named = network.predict(flat, features=["a", "b", "c", "d"], output_column="p")
+    assert close([row["p"] for row in named.collect()], expected)
+    with pytest.raises(ConfigurationError, match="output_column"):
+        network.predict(predicted)
+    with pytest.raises(DataError, match="unknown columns"):
+        network.predict(flat)
+
+
+def test_vectors_of_spark_ml_are_features(
+    spark: Any, network: sw.SparkNetwork, blobs: DataSet
+) -> None:
+    from pyspark.ml.linalg import Vectors
+
+    x = blobs.features["features"][:5]
+    frame = spark.createDataFrame([(Vectors.dense(row.tolist()),) for row in x], ["features"])
+    found = [row["prediction"] for row in network.predict(frame).collect()]
+    assert close(found, network.model.predict(x, verbose=0))
+
+
+def test_a_network_is_a_function_in_queries(
+    spark: Any, network: sw.SparkNetwork, two: sw.SparkNetwork, blobs: DataSet
+) -> None:
+    x = blobs.features["features"]
+    spark.createDataFrame(
+        [(i, [float(v) for v in row]) for i, row in enumerate(x)], "i int, f array<double>"
+    ).createOrReplaceTempView("blobs")
+    spark.udf.register("classify", network.as_udf())
+    found = spark.sql("SELECT classify(f) AS p FROM blobs WHERE i < 9 ORDER BY i").collect()
+    assert close([row["p"] for row in found], network.model.predict(x[:9], verbose=0))
+    spark.udf.register("both", two.as_udf())
+    row = spark.sql("SELECT both(array(1.0D, 2.0D, 3.0D), array(4.0D, 5.0D)) AS p").collect()[0][
+        "p"
+    ]
+    one, other = two.model.predict([np.array([[1.0, 2, 3]]), np.array([[4.0, 5]])], verbose=0)
+    assert row["one"] == pytest.approx(float(one[0, 0]), rel=1e-5)
+    assert close(row["other"], other[0])
+
+
+def test_rows_of_different_length_go_through_sql(spark: Any, masked_model: Any) -> None:
+    random = np.random.default_rng(3)
+    sequences = [random.normal(size=(t, 2)).astype(np.float32) for t in (4, 1, 3, 4, 1)]
+    rows = [(i, s.tolist()) for i, s in enumerate(sequences)]
+    frame = spark.createDataFrame(rows, "i int, s array<array<float>>").coalesce(1)
+    found = sw.SparkNetwork(spark, masked_model).predict(frame, features="s").collect()
+    for row in found:
+        assert close(row["prediction"], masked_model(sequences[row["i"]][None])[0])
+
+
+def test_missing_values_and_wrong_shapes_in_columns_are_told(
+    spark: Any, network: sw.SparkNetwork
+) -> None:
+    gap = spark.createDataFrame([([1.0, 2.0, 3.0, 4.0],), (None,)], "features array<float>")
+    with pytest.raises(Exception, match="must have no missing values"):
+        network.predict(gap).collect()
+    short = spark.createDataFrame([([1.0, 2.0],)], "features array<float>")
+    with pytest.raises(Exception, match=r"takes examples of shape \(4,\)"):
+        network.predict(short).collect()
+
+
+def test_outputs_of_a_regression_come_in_the_labels_own_units(spark: Any) -> None:
+    random = np.random.default_rng(4)
+    x = random.normal(size=(40, 3)) * 5 + 2
+    y = x @ np.array([[1.0], [2.0], [-1.0]]) * 100 + 1000
+    data = from_arrays(spark, x, y, partitions=2)
+    normalizer = Standardize.fit(data, labels=True)
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile("sgd", loss="mse")
+    network = sw.SparkNetwork(spark, model, normalizer=normalizer)
+    expected = normalizer.revert_labels(model.predict(normalizer.transform(x), verbose=0))
+    assert close(network.predict(x), expected)
+    found = network.predict(data).collect()
+    assert close(next(iter(found.features.values())), expected)
+    assert close(found.labels["labels"], y)
+    frame = spark.createDataFrame(
+        [[float(v) for v in row] for row in x], "a double, b double, c double"
+    )
+    udf = network.predict(frame, features=["a", "b", "c"])
+    assert dict(udf.dtypes)["prediction"] == "float"
+    assert close([[row["prediction"]] for row in udf.collect()], expected)
+
+
+def test_a_table_with_texts_is_predicted_by_the_schema_it_was_trained_with(
+    spark: Any, tmp_path: Any
+) -> None:
+    file = tmp_path / "passengers.csv"
+    lines = [f"{'abc'[i % 3]},{i},{i % 2}" for i in range(30)]
+    file.write_text("\n".join(["deck,age,survived", *lines]))
+    train = sw.data.from_csv(spark, str(file), labels="survived", categories={"deck": "infer"})
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
+    model.compile("sgd", loss="binary_crossentropy")
+    network = sw.SparkNetwork(spark, model)
+    network.schema = train.schema
+    frame = spark.read.csv(str(file), header=True, inferSchema=True)
+    found = [row["prediction"] for row in network.predict(frame).collect()]
+    assert close(found, model.predict(train.collect().features["features"], verbose=0)[:, 0])
+    frame.createOrReplaceTempView("passengers")
+    spark.udf.register("survives", network.as_udf())
+    row = spark.sql("SELECT survives('b', 4.0D) AS p").collect()[0]
+    assert row["p"] == pytest.approx(found[4], rel=1e-5)
+
+
+@pytest.mark.parametrize("regularization", [True, False])
+def test_losses_of_examples_equal_those_of_batches_of_one(
+    spark: Any, blobs: DataSet, regularization: bool
+) -> None:
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.Dense(5, activation="tanh", kernel_regularizer="l2"),
+            keras.layers.Dropout(0.5),
+            keras.layers.Dense(3, activation="softmax", kernel_regularizer="l1"),
+        ]
+    )
+    model.compile("sgd", loss="sparse_categorical_crossentropy")
+    network = sw.SparkNetwork(spark, model)
+    x, y = blobs.features["features"], blobs.labels["labels"]
+    terms = 0.0 if regularization else float(sum(keras.ops.sum(t) for t in model.losses))
+    one_by_one = [model.evaluate(x[i : i + 1], y[i : i + 1], verbose=0) - terms for i in range(9)]
+    found = network.score_examples(
+        from_arrays(spark, x, y, partitions=3), regularization=regularization
+    ).collect()
+    assert len(found) == 120
+    assert np.allclose(found[:9], one_by_one, atol=1e-5)
+    if regularization:
+        assert np.mean(found) == pytest.approx(network.score(blobs), abs=1e-5)
+    pairs = [(f"k{i}", blobs.take(slice(i, i + 1))) for i in range(4)] + [("k4", (x[4], y[4]))]
+    keyed = network.score_examples(
+        spark.sparkContext.parallelize(pairs, 2), keyed=True, regularization=regularization
+    ).collect()
+    assert [key for key, _ in keyed] == [key for key, _ in pairs]
+    assert np.allclose([loss for _, loss in keyed], one_by_one[:5], atol=1e-5)
+    two = spark.sparkContext.parallelize([("two", blobs.take(slice(0, 2)))], 1)
+    with pytest.raises(Exception, match="exactly one example"):
+        network.score_examples(two, keyed=True).collect()
+
+
+def test_losses_of_sequences_and_of_several_outputs(
+    spark: Any, masked_model: Any, two: sw.SparkNetwork
+) -> None:
+    random = np.random.default_rng(5)
+    x, y = random.normal(size=(6, 4, 2)), random.normal(size=(6, 4, 1))
+    mask = np.arange(4)[None, :] < np.array([4, 2, 1, 3, 4, 2])[:, None]
+    data = DataSet({"steps": x}, {"level": y}, labels_masks={"level": mask})
+    found = sw.SparkNetwork(spark, masked_model).score_examples(data).collect()
+    expected = [
+        masked_model.evaluate(x[i : i + 1], y[i : i + 1], sample_weight=mask[i : i + 1], verbose=0)
+        for i in range(6)
+    ]
+    assert np.allclose(found, expected, atol=1e-5)
+    left, right = random.normal(size=(5, 3)), random.normal(size=(5, 2))
+    labels = {"one": random.normal(size=(5, 1)), "other": np.array([0, 1, 1, 0, 1])}
+    several = DataSet({"left": left, "right": right}, labels)
+    found = two.score_examples(several).collect()
+    for i in range(5):
+        one = slice(i, i + 1)
+        whole = two.model.evaluate(
+            [left[one], right[one]], [labels["one"][one], labels["other"][one]], verbose=0
+        )
+        assert found[i] == pytest.approx(whole[0] if isinstance(whole, list) else whole, abs=1e-5)
+
+
+def test_a_network_without_a_loss_can_predict(spark: Any) -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    x = np.ones((3, 4), np.float32)
+    found = sw.SparkNetwork(spark, model).predict(x)
+    assert close(found, model.predict(x, verbose=0))
+
+
+def test_at_most_so_many_copies_of_the_network_work_at_a_time(
+    spark: Any, network: sw.SparkNetwork, blobs: DataSet
+) -> None:
+    x, y = blobs.features["features"], blobs.labels["labels"]
+    data = from_arrays(spark, x, y, partitions=8)
+    for workers in (1, 4, None):
+        assert network.evaluate(data, eval_workers=workers).examples == 120
+    with pytest.raises(ConfigurationError, match="eval_workers"):
+        network.evaluate(data, eval_workers=0)
