@@ -30,7 +30,17 @@ from .errors import (
     SparkwrightError as SparkwrightError,
     WorkerError as WorkerError,
 )
-from .evaluation import Evaluation as Evaluation
+from .evaluation import (
+    ROC as ROC,
+    CustomEvaluation as CustomEvaluation,
+    Evaluation as Evaluation,
+    EvaluationBinary as EvaluationBinary,
+    EvaluationCalibration as EvaluationCalibration,
+    RegressionEvaluation as RegressionEvaluation,
+    ROCBinary as ROCBinary,
+    ROCMultiClass as ROCMultiClass,
+    compare as compare,
+)
 from .local import ParallelWrapper as ParallelWrapper
 from .masters import (
     Checkpointing as Checkpointing,

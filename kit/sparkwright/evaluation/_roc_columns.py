@@ -12,6 +12,7 @@ from ._binary_rates import Average
 from ._output_names import checked_names, number_of
 from ._reading import reading
 from ._roc import ROC
+from ._roc_digest import ROCDigest
 from ._roc_plots import MOST_CURVES, PLOT_POINTS, draw_precision_recall, draw_roc
 from ._tables import aligned, html_report, html_row, html_table
 from ._threshold_counts import whole_number
@@ -26,7 +27,8 @@ class RocColumns(AbstractEvaluation):
 
     Attributes:
         thresholds: of each `ROC`: 0, the default: exact.
-        rocs: one for each column; none before any data.
+        rocs: one for each column; none before any data. Exact ones of very many rows, evaluated
+            on a cluster, are digests, which cannot be added to, so neither can this.
         rows: rows counted.
     """
 
@@ -34,7 +36,7 @@ class RocColumns(AbstractEvaluation):
     _names_key: ClassVar[str] = "names"
 
     thresholds: int = 0
-    rocs: tuple[ROC, ...] = field(default=(), kw_only=True)
+    rocs: tuple[ROC | ROCDigest, ...] = field(default=(), kw_only=True)
     rows: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -87,7 +89,10 @@ class RocColumns(AbstractEvaluation):
             )
         if not self.rocs or not other.rocs:
             return self if not other.rocs else other
-        rocs = tuple(ours + theirs for ours, theirs in zip(self.rocs, other.rocs, strict=True))
+        rocs = tuple(
+            (ours + theirs)  # pyright: ignore[reportOperatorIssue] # digests say why they cannot
+            for ours, theirs in zip(self.rocs, other.rocs, strict=True)
+        )
         return replace(self, rocs=rocs, rows=self.rows + other.rows)
 
     def __eq__(self, other: object) -> bool:
@@ -99,7 +104,7 @@ class RocColumns(AbstractEvaluation):
             and (self.rows, self.rocs) == (other.rows, other.rocs)
         )
 
-    def roc(self, of: int | str) -> ROC:
+    def roc(self, of: int | str) -> ROC | ROCDigest:
         """The `ROC` of one column, by number or name.
 
         Raises:
@@ -239,11 +244,12 @@ class RocColumns(AbstractEvaluation):
             raise DataError(f"`rocs` must be a list of ROCs. Received: {rocs!r:.60}.")
         if names is not None and not isinstance(names, list):
             raise DataError(f"`{cls._names_key}` must be a list. Received: {names!r:.60}.")
-        read = tuple(ROC.from_dict(roc) for roc in rocs)
+        read = tuple(_read(roc) for roc in rocs)
         counted = [roc.examples for roc in read]
         whole_number(rows, "rows")
         if not max(counted, default=0) <= rows <= sum(counted) or any(
-            roc.thresholds != values["thresholds"] for roc in read
+            (0 if isinstance(roc, ROCDigest) else roc.thresholds) != values["thresholds"]
+            for roc in read
         ):
             raise DataError(
                 "ROCs of one evaluation must be of the same thresholds and rows. Received: "
@@ -258,7 +264,9 @@ class RocColumns(AbstractEvaluation):
             self._names_key: getattr(self, self._names_key),
         }
 
-    def _area(self, area: Callable[[ROC], float], average: str, of: int | str | None) -> float:
+    def _area(
+        self, area: Callable[[ROC | ROCDigest], float], average: str, of: int | str | None
+    ) -> float:
         if average not in get_args(Average):
             raise ConfigurationError(
                 f"`average` must be 'macro' or 'micro'. Received: average={average!r}."
@@ -266,7 +274,10 @@ class RocColumns(AbstractEvaluation):
         if of is not None:
             return area(self.roc(of))
         if average == "micro":
-            return area(sum(self.rocs, ROC(self.thresholds)))
+            whole: Any = ROC(self.thresholds)
+            for roc in self.rocs:
+                whole = whole + roc if isinstance(roc, ROC) else roc + whole
+            return area(whole)
         found = [area(roc) for roc in self.rocs if roc.positives and roc.negatives]
         return sum(found) / len(found) if found else area(ROC(self.thresholds))
 
@@ -275,7 +286,7 @@ class RocColumns(AbstractEvaluation):
         rocs = tuple(ROC(self.thresholds).including(*side) for side in sides)
         return self + replace(self, rocs=rocs if rows else (), rows=rows)
 
-    def _drawn(self) -> list[tuple[str, ROC]]:
+    def _drawn(self) -> list[tuple[str, ROC | ROCDigest]]:
         return [
             (name, roc)
             for name, roc in zip(self.output_names, self.rocs, strict=False)
@@ -299,3 +310,8 @@ class RocColumns(AbstractEvaluation):
             [name, str(roc.positives), str(roc.negatives), f"{roc.auc:.4f}", f"{roc.auprc:.4f}"]
             for name, roc in zip(self.output_names, self.rocs, strict=False)
         ]
+
+
+def _read(values: Mapping[str, Any]) -> ROC | ROCDigest:
+    kind = ROCDigest if values.get("name") == ROCDigest.name else ROC
+    return kind.from_dict(values)

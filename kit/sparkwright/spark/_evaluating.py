@@ -1,7 +1,7 @@
 """Evaluations and scores over distributed data: counted by partition, added up by Spark."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparkwright.data import DataSet, DistributedDataSet, Normalizer, from_bytes
 from sparkwright.errors import ConfigurationError, DataError
@@ -9,8 +9,12 @@ from sparkwright.evaluation import AbstractEvaluation
 from sparkwright.workers._inference import Evaluations as Counted, LossSum
 from sparkwright.workers._requests import Evaluating, Scoring
 
+from ._exact_roc import ROWS_ON_DRIVER, digested
 from ._inference import Inference, blocks, with_normalized_features
 from ._jobs import run_job
+
+if TYPE_CHECKING:
+    from pyspark import RDD
 
 # What users may give: one evaluation, several, or either by output name.
 Some = AbstractEvaluation | Sequence[AbstractEvaluation]
@@ -102,14 +106,74 @@ def evaluate(
         DataError: if the data does not fit the network or has no labels, or is empty.
     """
     what = Evaluating(evaluations=evaluations, normalizer=normalizer)
-    named = any(e.keeps_records for prototypes in evaluations.values() for e in prototypes)
-    task = _counting(inference, what, _added_evaluations, normalizer=normalizer, named=named)
-    counted = run_job(
-        data.spark,
-        lambda: data.rdd.mapPartitionsWithIndex(task).treeReduce(_adding(_added_evaluations)),
-        description="evaluation",
+    prototypes = [each for several in evaluations.values() for each in several]
+    task = _counting(
+        inference,
+        what,
+        _added_evaluations,
+        normalizer=normalizer,
+        named=any(each.keeps_records for each in prototypes),
     )
-    return _result_of(counted, "an evaluation")
+    counts = data.rdd.mapPartitionsWithIndex(task)
+    if not any(each.keeps_rows for each in prototypes):
+        add = _adding(_added_evaluations)
+        counted = run_job(data.spark, lambda: counts.treeReduce(add), description="evaluation")
+        return _result_of(counted, "an evaluation")
+    return run_job(
+        data.spark, lambda: _without_many_rows(counts, evaluations), description="evaluation"
+    )
+
+
+def _without_many_rows(
+    counts: "RDD[_Counted]", evaluations: Mapping[str, tuple[AbstractEvaluation, ...]]
+) -> Counted:
+    """Add up on the driver what is small; exact ROCs of many rows stay on the cluster."""
+    from pyspark import StorageLevel
+
+    counts = counts.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        small = counts.map(_small).treeReduce(_adding(_added_small))
+        found = _result_of(small, "an evaluation")
+        result: Counted = {}
+        for name, prototypes in evaluations.items():
+            each = [
+                found[name, i]
+                if not prototype.keeps_rows
+                else _added_or_digested(counts, name, i, prototype, examples=found[name, i])
+                for i, prototype in enumerate(prototypes)
+            ]
+            result[name] = tuple(each)
+        return result
+    finally:
+        counts.unpersist()
+
+
+def _added_or_digested(
+    counts: "RDD[_Counted]", name: str, number: int, kind: AbstractEvaluation, *, examples: int
+) -> AbstractEvaluation:
+    parts = counts.filter(lambda counted: counted.result is not None).map(
+        lambda counted: counted.result[name][number]
+    )
+    if examples > ROWS_ON_DRIVER:
+        return digested(kind, parts, examples=examples)
+    return parts.treeReduce(lambda one, other: one + other)
+
+
+def _small(counted: _Counted) -> _Counted:
+    """What a partition counted, with the number of examples instead of evaluations that grow."""
+    if counted.result is None:
+        return counted
+    return counted._replace(
+        result={
+            (name, i): each.examples if each.keeps_rows else each
+            for name, found in counted.result.items()
+            for i, each in enumerate(found)
+        }
+    )
+
+
+def _added_small(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
+    return {key: value + other[key] for key, value in one.items()}
 
 
 def score(inference: Inference, data: DistributedDataSet) -> LossSum:

@@ -301,8 +301,7 @@ class SparkNetwork:
             data: as for `fit`, with labels. Where the normalizer scales labels, evaluations see
                 labels and predictions in the labels' own units.
             evaluations: an evaluation without data, such as `ROC()`; a list of them; or output
-                name -> one or a list, for a network with several outputs. What they have counted
-                already is added to.
+                name -> one or a list, for a network with several outputs.
             batch_size: examples a call; default 64.
             eval_workers: copies of the network at work at a time on an executor's machine; tasks
                 beyond that wait for their turn. Default None: one for each task slot.

@@ -71,6 +71,8 @@ class Trainer:
 
     def _converse(self, connection: Connection) -> None:
         """Answer one task's requests until it hangs up."""
+        import cloudpickle  # an evaluation may hold functions of the user's own
+
         try:
             while (message := connection.receive()) is not None:
                 request: Request = pickle.loads(message.payload)
@@ -87,7 +89,7 @@ class Trainer:
                     watch.close()
                 if watch.gone.is_set():
                     break
-                connection.send("answer", {}, (pickle.dumps(answer),))
+                connection.send("answer", {}, (cloudpickle.dumps(answer),))
         except (NetworkError, OSError):
             pass
         connection.close()

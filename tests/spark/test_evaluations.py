@@ -1,0 +1,194 @@
+"""Evaluations on Spark equal those of all predictions at once, whatever the partitions."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from tests.spark.helpers import dense
+
+import sparkwright as sw
+from sparkwright.data import DataSet, Standardize, from_arrays
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.evaluation import (
+    ROC,
+    CustomEvaluation,
+    Evaluation,
+    EvaluationBinary,
+    EvaluationCalibration,
+    RegressionEvaluation,
+    ROCBinary,
+    ROCDigest,
+    ROCMultiClass,
+)
+from sparkwright.spark import _evaluating
+from sparkwright.spark._exact_roc import digested
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def network(spark: Any) -> sw.SparkNetwork:
+    return sw.SparkNetwork(spark, dense())
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 8])
+def test_several_evaluations_in_one_pass_equal_the_local_ones(
+    spark: Any, network: sw.SparkNetwork, blobs: DataSet, partitions: int
+) -> None:
+    x, y = blobs.features["features"], blobs.labels["labels"]
+    data = from_arrays(spark, x, y, partitions=partitions)
+    predictions = next(iter(network.predict(data).collect().features.values()))
+    wanted = [
+        Evaluation(("ant", "bee", "cat"), top_n=2, keep_errors=5),
+        ROCMultiClass(),
+        ROCMultiClass(thresholds=20),
+        EvaluationCalibration(),
+    ]
+    found = network.do_evaluation(data, wanted)
+    assert found[0] == Evaluation.from_predictions(
+        y, predictions, class_names=("ant", "bee", "cat"), top_n=2, keep_errors=5,
+        records=[[p, i] for p, n in enumerate(data.partition_counts()) for i in range(n)],
+    )  # fmt: skip
+    assert found[1:] == [each.updated(y, predictions) for each in wanted[1:]]
+    assert network.evaluate(data, top_n=2) == Evaluation.from_predictions(y, predictions, top_n=2)
+    assert network.evaluate_roc_multi_class(data) == found[1]
+
+
+def test_evaluations_are_given_without_data_and_add_up_afterwards(
+    network: sw.SparkNetwork, blobs: DataSet
+) -> None:
+    once = network.do_evaluation(blobs, Evaluation())
+    with pytest.raises(ConfigurationError, match="counted 120 examples"):
+        network.do_evaluation(blobs, once)
+    assert (once + network.evaluate(blobs)).examples == 240
+
+
+def test_two_classes_masks_and_own_functions(spark: Any) -> None:
+    random = np.random.default_rng(1)
+    x = random.normal(size=(50, 6, 2)).astype(np.float32)
+    y = (x.sum(axis=2, keepdims=True) > 0).astype(np.float32)
+    mask = np.arange(6)[None, :] < random.integers(1, 7, 50)[:, None]
+    inputs = keras.Input((6, 2))
+    model = keras.Model(inputs, keras.layers.Dense(1, activation="sigmoid")(inputs))
+    model.compile("sgd", loss="binary_crossentropy")
+    data = DataSet(x, y, labels_masks=mask)
+    count = CustomEvaluation(
+        lambda labels, predictions, mask: int(np.sum(mask)), lambda a, b: a + b, title="steps"
+    )
+    kinds = [ROC(), ROC(thresholds=16), ROCBinary(), EvaluationBinary(), Evaluation(), count]
+    found = sw.SparkNetwork(spark, model).do_evaluation(data, kinds)
+    predictions = model.predict(x, verbose=0)
+    assert all(each.examples == mask.sum() for each in found[:5])
+    assert found[5].result == int(mask.sum())
+    for each, kind in zip(found[:5], kinds[:5], strict=True):
+        local = kind.updated(y, predictions, mask=mask)
+        for metric, value in local.headline().items():
+            assert each.headline()[metric] == pytest.approx(value, abs=1e-6)
+
+
+def test_outputs_are_evaluated_by_name(spark: Any) -> None:
+    inputs = keras.Input((2,))
+    number = keras.layers.Dense(1, name="number")(inputs)
+    kind = keras.layers.Dense(3, activation="softmax", name="kind")(inputs)
+    model = keras.Model(inputs, [number, kind])
+    model.compile("sgd", loss=["mse", "sparse_categorical_crossentropy"])
+    network = sw.SparkNetwork(spark, model)
+    random = np.random.default_rng(2)
+    labels = {"number": random.normal(size=(30, 1)), "kind": random.integers(0, 3, 30)}
+    data = DataSet(random.normal(size=(30, 2)), labels)
+    found = network.do_evaluation(
+        data, {"number": RegressionEvaluation(), "kind": [Evaluation(), ROCMultiClass()]}
+    )
+    number_p, kind_p = model.predict(data.features["features"], verbose=0)
+    assert found["number"].mean_squared_error() == pytest.approx(
+        np.mean((labels["number"] - number_p) ** 2), rel=1e-5
+    )
+    assert found["kind"][0] == Evaluation.from_predictions(labels["kind"], kind_p)
+    assert network.evaluate(data, output="kind") == found["kind"][0]
+    with pytest.raises(ConfigurationError, match="which one"):
+        network.do_evaluation(data, Evaluation())
+    with pytest.raises(ConfigurationError, match=r"\['kinds'\]"):
+        network.do_evaluation(data, {"kinds": Evaluation()})
+
+
+def test_regression_is_evaluated_in_the_labels_own_units(spark: Any) -> None:
+    random = np.random.default_rng(3)
+    x = random.normal(size=(80, 2))
+    y = 1000 + 100 * x[:, :1] + random.normal(size=(80, 1))
+    data = from_arrays(spark, x, y, partitions=3)
+    normalizer = Standardize.fit(data, labels=True)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", loss="mse")
+    network = sw.SparkNetwork(spark, model, normalizer=normalizer)
+    found = network.evaluate_regression(data, names=["price"])
+    errors = y - network.predict(x)
+    assert found.mean_absolute_error() == pytest.approx(np.abs(errors).mean(), rel=1e-5)
+    assert found.root_mean_squared_error(of="price") > 50
+
+
+def test_an_evaluation_needs_labels_numbers_and_examples(
+    spark: Any, network: sw.SparkNetwork, blobs: DataSet
+) -> None:
+    x = blobs.features["features"]
+    with pytest.raises(DataError, match="needs labels"):
+        network.do_evaluation(DataSet(x), Evaluation())
+    network.model.set_weights([np.nan * w for w in network.model.get_weights()])
+    with pytest.raises(DataError, match="must not be NaN"):
+        network.evaluate(blobs)
+    with pytest.raises(ConfigurationError, match="at least one evaluation"):
+        network.do_evaluation(blobs, [])
+    with pytest.raises(ConfigurationError, match="must be values such as"):
+        network.do_evaluation(blobs, [Evaluation])  # pyright: ignore[reportArgumentType]
+
+
+def test_minibatch_files_are_evaluated_as_the_data_they_hold(
+    spark: Any, network: sw.SparkNetwork, blobs: DataSet, tmp_path: Any
+) -> None:
+    x, y = blobs.features["features"], blobs.labels["labels"]
+    from_arrays(spark, x, y, partitions=2).export(str(tmp_path / "batches"), batch_size=16)
+    found = network.do_evaluation_paths(
+        str(tmp_path / "batches"), [Evaluation(), EvaluationCalibration()]
+    )
+    assert found[0] == network.evaluate(blobs)
+    assert found[1].examples == 120
+
+
+def test_results_go_to_json_at_a_url_and_back(
+    network: sw.SparkNetwork, blobs: DataSet, tmp_path: Any
+) -> None:
+    for number, kind in enumerate([Evaluation(), ROCMultiClass(), EvaluationCalibration()]):
+        found = network.do_evaluation(blobs, kind)
+        url = f"file://{tmp_path}/{number}.json"
+        sw.save_evaluation(found, url)
+        assert sw.load_evaluation(url) == found
+        assert (sw.load_evaluation(url) + found).examples == 240
+
+
+def test_an_exact_roc_of_many_rows_is_summed_up_on_the_cluster(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(4)
+    labels = random.integers(0, 2, 3000)
+    scores = np.round(random.normal(labels * 0.5, 1.0), 2)
+    parts = [ROC().updated(labels[i::7], scores[i::7]) for i in range(7)] + [ROC()]
+    rdd = spark.sparkContext.parallelize(parts, 4)
+    whole = ROC().updated(labels, scores)
+    found = digested(ROC(), rdd, examples=3000, rows_per_range=400)
+    assert isinstance(found, ROCDigest)
+    assert (found.auc, found.auprc, found.average_precision) == (
+        whole.auc, whole.auprc, whole.average_precision,
+    )  # fmt: skip
+    monkeypatch.setattr(_evaluating, "ROWS_ON_DRIVER", 100)
+    x = random.normal(size=(400, 3)).astype(np.float32)
+    y = random.integers(0, 3, 400)
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(3, activation="softmax")])
+    model.compile("sgd", loss="sparse_categorical_crossentropy")
+    network = sw.SparkNetwork(spark, model)
+    data = from_arrays(spark, x, y, partitions=3)
+    large = network.evaluate_roc_multi_class(data)
+    monkeypatch.undo()
+    small = network.evaluate_roc_multi_class(data)
+    assert all(isinstance(roc, ROCDigest) for roc in large.rocs)
+    assert large.headline() == small.headline()
+    assert ROCMultiClass.from_dict(large.to_dict()) == large
