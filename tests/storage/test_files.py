@@ -199,14 +199,14 @@ def test_a_store_that_cannot_rename_over_a_file_keeps_the_old_one_until_the_new_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     url = put(f"memory://files {next(_NUMBERS)}/file", b"old")
-    moved = fsspec.filesystem("memory").mv
+    copied = fsspec.filesystem("memory").cp_file
 
     def refuse_new(path1: str, path2: str, **options: Any) -> None:
         if path1.endswith(".tmp"):
             raise PermissionError("full")
-        moved(path1, path2, **options)
+        copied(path1, path2, **options)
 
-    monkeypatch.setattr(fsspec.filesystem("memory"), "mv", refuse_new)
+    monkeypatch.setattr(fsspec.filesystem("memory"), "cp_file", refuse_new)
     with pytest.raises(PermissionError, match="full"):
         put(url, b"new")
     assert read_bytes(url) == b"old"

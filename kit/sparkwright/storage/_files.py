@@ -251,18 +251,29 @@ def _replace(system: Any, temporary: str, path: str) -> None:
         return
     # Other stores refuse to rename over a file. The old one keeps a name until the new one has it.
     if not system.exists(path):
-        system.mv(temporary, path)
+        _rename(system, temporary, path)
         return
     aside = f"{temporary}.old"
-    system.mv(path, aside)
+    _rename(system, path, aside)
     try:
-        system.mv(temporary, path)
+        _rename(system, temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            system.mv(aside, path)
+            _rename(system, aside, path)
         raise
     with contextlib.suppress(OSError):
         system.rm_file(aside)
+
+
+def _rename(system: Any, path: str, to_path: str) -> None:
+    from fsspec import AbstractFileSystem
+
+    if type(system).mv is AbstractFileSystem.mv:
+        # It copies what the path matches as a pattern; names may hold brackets.
+        system.cp_file(path, to_path)
+        system.rm_file(path)
+    else:
+        system.mv(path, to_path)
 
 
 def _protocols(system: Any) -> set[str]:

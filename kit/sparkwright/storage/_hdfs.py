@@ -25,6 +25,26 @@ _ENTRIES_AT_ONCE = 1000
 _IDENTITY = ("HADOOP_USER_NAME", "HADOOP_PROXY_USER", "HADOOP_CONF_DIR", "HADOOP_HOME")
 
 
+class _Used:
+    """Whether this process has a client, and whether the one had that it was forked from.
+
+    The client keeps connections to DataNodes for the whole process, which a fork takes along
+    without the threads that serve them: the child would wait for ever, or read what its parent
+    asked for.
+    """
+
+    def __init__(self) -> None:
+        self.here = self.forked = False
+
+    def fork(self) -> None:
+        self.forked = self.forked or self.here
+
+
+_used = _Used()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_used.fork)
+
+
 def hdfs_system_of(url: str) -> tuple[Any, str]:
     """The file system that a URL with "hdfs://" names, and the path in it.
 
@@ -34,13 +54,20 @@ def hdfs_system_of(url: str) -> tuple[Any, str]:
     "hdfs": `timeout_s` (FSSPEC_HDFS_TIMEOUT_S; default 60) and Hadoop's own, by their names.
 
     Raises:
-        ConfigurationError: if hdfs-native is not installed, or the URL holds a user's name.
+        ConfigurationError: if hdfs-native is not installed, the URL holds a user's name, or this
+            process was forked from one that had used HDFS.
         OSError: if the URL names no NameNode.
     """
+    if _used.forked:
+        raise ConfigurationError(
+            "a process that uses HDFS must not be forked from one that has used it: they would "
+            f"share connections. Received: process {os.getpid()}. Start it anew, as with "
+            "multiprocessing.get_context('spawn')."
+        )
     authority, slash, path = url.removeprefix(SCHEME).partition("/")
+    # Clients take these from the environment once.
     identity = tuple(os.environ.get(name) for name in _IDENTITY)
-    # A client does not survive a fork: its threads stay behind.
-    return _system(authority, identity, os.getpid()), normal(slash + path)
+    return _system(authority, _options(), identity), normal(slash + path)
 
 
 def normal(path: str) -> str:
@@ -53,19 +80,35 @@ def normal(path: str) -> str:
     return posixpath.normpath("/" + path.lstrip("/"))
 
 
-@functools.lru_cache(maxsize=64)
-def _system(authority: str, identity: tuple[str | None, ...], process: int) -> Any:
+def _options() -> tuple[tuple[str, Any], ...]:
     from fsspec.config import conf
 
+    return tuple(sorted(conf.get("hdfs", {}).items()))
+
+
+@functools.lru_cache(maxsize=64)
+def _system(authority: str, options: tuple[tuple[str, Any], ...], identity: tuple[Any, ...]) -> Any:
+    del identity
     if "@" in authority:
         raise ConfigurationError(
             f"a URL of HDFS holds no user. Received: {SCHEME}{authority}. Set the environment "
             "variable HADOOP_USER_NAME."
         )
-    options = dict(conf.get("hdfs", {}))
-    timeout_s = float(options.pop("timeout_s", _TIMEOUT_S))
-    settings = {str(name): str(value) for name, value in options.items()}
-    return _class()(authority, timeout_s, settings)
+    # fsspec's own cache does not know the user.
+    return _class()(authority, dict(options), skip_instance_cache=True)
+
+
+def _timeout_s(text: str) -> float:
+    try:
+        timeout_s = float(text)
+    except ValueError:
+        timeout_s = 0.0
+    if not 0.0 < timeout_s < float("inf"):
+        raise ConfigurationError(
+            f"timeout_s of HDFS must be a number of seconds above 0. Received: {text!r}. Look at "
+            "the environment variable FSSPEC_HDFS_TIMEOUT_S."
+        )
+    return timeout_s
 
 
 @functools.cache
@@ -81,19 +124,23 @@ class HdfsOperations:
 
     protocol = "hdfs"
     root_marker = "/"
-    cachable = False
 
-    def __init__(self, authority: str, timeout_s: float, settings: dict[str, str]) -> None:
+    def __init__(self, authority: str, options: dict[str, Any], **_: Any) -> None:
         """Connect when first asked for something.
 
         Args:
             authority: host and port, a nameservice, or nothing.
-            timeout_s: for one answer of the NameNode, in seconds.
-            settings: Hadoop's, over those of HADOOP_CONF_DIR.
+            options: `timeout_s` for one answer of the NameNode, in seconds, and Hadoop's settings,
+                over those of HADOOP_CONF_DIR.
+            _: the same once more, from fsspec.
+
+        Raises:
+            ConfigurationError: if `timeout_s` is none.
         """
         super().__init__()
         self._server = f"{SCHEME}{authority}"
-        self._timeout_s, self._settings = timeout_s, settings
+        self._settings = {name: str(value) for name, value in options.items()}
+        self._timeout_s = _timeout_s(self._settings.pop("timeout_s", str(_TIMEOUT_S)))
         self._client: Any = None
 
     # -- paths ----------------------------------------------------------------------------------
@@ -135,12 +182,51 @@ class HdfsOperations:
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """What is in a folder; of a file, itself."""
-        path = self._strip_protocol(path)
-        found: Iterator[Any] = self._ask(lambda client: client.list_status(path), f"list {path}")
-        entries: list[dict[str, Any]] = []
-        while batch := self._ask(lambda _: list(islice(found, _ENTRIES_AT_ONCE)), f"list {path}"):
-            entries += map(_entry, batch)
+        entries = self._listed(self._strip_protocol(path), recursive=False)
         return entries if detail else [entry["name"] for entry in entries]
+
+    def find(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        **_: Any,
+    ) -> Any:
+        """The files below a folder, or a file itself; nothing if it does not exist.
+
+        Unlike fsspec's own, which leaves out what it may not list, it fails then.
+        """
+        path = self._strip_protocol(path)
+        try:
+            root = self.info(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return {} if detail else []
+        entries = [root]
+        if root["type"] == "directory":
+            entries += self._below(path, maxdepth)
+        found = {e["name"]: e for e in entries if withdirs or e["type"] == "file"}
+        names = sorted(found)
+        return {name: found[name] for name in names} if detail else names
+
+    def _below(self, path: str, maxdepth: int | None) -> list[dict[str, Any]]:
+        if maxdepth is None:
+            return self._listed(path, recursive=True)
+        entries: list[dict[str, Any]] = []
+        folders = [path]
+        for _ in range(maxdepth):
+            level = [entry for folder in folders for entry in self._listed(folder, recursive=False)]
+            folders = [entry["name"] for entry in level if entry["type"] == "directory"]
+            entries += level
+        return entries
+
+    def _listed(self, path: str, *, recursive: bool) -> list[dict[str, Any]]:
+        what = f"list {path}"
+        found: Iterator[Any] = self._ask(lambda client: client.list_status(path, recursive), what)
+        entries: list[dict[str, Any]] = []
+        while batch := self._ask(lambda _: list(islice(found, _ENTRIES_AT_ONCE)), what):
+            entries += map(_entry, batch)
+        return entries
 
     # -- changing -------------------------------------------------------------------------------
 
@@ -243,6 +329,7 @@ def _new_client(server: str, settings: dict[str, str]) -> Any:
             f"hdfs:// needs the package hdfs-native. Received: {error}. Install it, on every "
             "machine, with: pip install 'sparkwright[hdfs]'."
         ) from None
+    _used.here = True
     authority = server.removeprefix(SCHEME)
     if ":" in authority:
         return Client(server, _ONE_NAMENODE | settings)

@@ -226,7 +226,7 @@ class HdfsCluster:
             )
         environment = self._environment | ({} if user is None else {"HADOOP_USER_NAME": user})
         limit_s = self._timeout_s if timeout_s is None else timeout_s
-        options = [*_SHORT_LIVED, "-cp", self._classpath_with(self.configuration_folder)]
+        options = ["-cp", self._classpath_with(self.configuration_folder)]
         try:
             done = subprocess.run(
                 [java(), *options, _COMMANDS[tool], *arguments],

@@ -1,0 +1,140 @@
+"""Data, training, checkpoints and models on a real HDFS, read and written by executors."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.data.pictures import folder_of_classes
+from tests.spark.helpers import Paced, dense, wait_until, weights
+from tests.storage.stores import shared_hdfs
+
+import sparkwright as sw
+from sparkwright.storage._files import exists, remove_tree, write_bytes
+from sparkwright.storage._listing import list_entries, list_files
+from sparkwright.testing import HdfsCluster
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="session")
+def hdfs() -> Iterator[HdfsCluster]:
+    yield shared_hdfs()
+    shared_hdfs().close()
+
+
+@pytest.fixture
+def folder(hdfs: HdfsCluster, request: pytest.FixtureRequest) -> str:
+    url = f"{hdfs.url}/spark/{request.node.name}"
+    remove_tree(url)
+    return url
+
+
+def master(**options: Any) -> Any:
+    settings: dict[str, Any] = {"workers": 2, "batch_size_per_worker": 8, "averaging_frequency": 1}
+    return sw.ParameterAveragingTrainingMaster(**settings | {"seed": 1} | options)
+
+
+def test_executors_export_and_training_from_there_equals_a_local_folder(
+    spark: Any, folder: str, tmp_path: Path, blobs: sw.DataSet
+) -> None:
+    data = sw.data.from_arrays(
+        spark, blobs.features["features"], blobs.labels["labels"], partitions=3
+    )
+    models: list[Any] = []
+    for url in (str(tmp_path / "export"), f"{folder}/export"):
+        export = data.export(url, batch_size=8)
+        assert sw.data.list_paths(url) == export.paths
+        assert all(path.startswith(url) for path in export.paths)
+        sw.data.validate(url, spark=spark)
+        network = sw.SparkNetwork(spark, dense(), master())
+        network.fit_paths(export, epochs=2)
+        models.append(network)
+    local, remote = models
+    np.testing.assert_array_equal(weights(remote.model), weights(local.model))
+    found = remote.evaluate_paths(f"{folder}/export")
+    np.testing.assert_array_equal(found.confusion, local.evaluate(blobs).confusion)
+    second = data.export(f"{folder}/export", batch_size=10, overwrite=True)
+    assert sw.data.list_paths(f"{folder}/export") == second.paths
+    assert sw.data.delete_export(f"{folder}/export")
+    assert not exists(f"{folder}/export") or list_files(f"{folder}/export") == []
+
+
+def test_tables_records_and_images_are_read_from_there(
+    spark: Any, folder: str, tmp_path: Path, blobs: sw.DataSet
+) -> None:
+    rows = np.column_stack([blobs.features["features"], blobs.labels["labels"]])
+    for number, part in enumerate(np.array_split(rows, 3)):
+        lines = ["a,b,c,d,y", *(",".join(f"{value:.6f}" for value in row) for row in part)]
+        write_bytes(f"{folder}/csv/part-{number}.csv", "\n".join(lines).encode())
+    columns: dict[str, Any] = {"features": ["a", "b", "c", "d"], "labels": "y"}
+    for url in (f"{folder}/csv", f"{folder}/csv/part-*.csv"):
+        table = sw.data.from_csv(spark, url, **columns).collect()
+        np.testing.assert_allclose(
+            np.sort(table.features["features"], axis=0),
+            np.sort(blobs.features["features"], axis=0),
+            atol=1e-5,
+        )
+    data = sw.data.from_arrays(
+        spark, blobs.features["features"], blobs.labels["labels"], partitions=3
+    )
+    for write, read in (
+        (sw.data.write_sequence_file, sw.data.from_sequence_file),
+        (sw.data.write_tfrecord, sw.data.from_tfrecord),
+    ):
+        url = f"{folder}/{write.__name__}"
+        for _ in range(2):
+            assert write(data, url, overwrite=True) == 120
+        found = read(spark, url).collect()
+        np.testing.assert_array_equal(
+            np.sort(found.features["features"], axis=0),
+            np.sort(blobs.features["features"], axis=0),
+        )
+    assert list_entries(folder) == ["csv/", "write_sequence_file/", "write_tfrecord/"]
+    pictures = folder_of_classes(tmp_path / "pictures")
+    packed = sw.data.write_file_batches(str(pictures), f"{folder}/packed", batch_size=2, spark=None)
+    assert all(url.startswith(f"{folder}/packed/") for url in packed)
+    for file in pictures.rglob("*.*"):
+        write_bytes(f"{folder}/loose/{file.relative_to(pictures)}", file.read_bytes())
+    images = sw.data.from_images(spark, f"{folder}/loose", size=(8, 8)).collect()
+    local = sw.data.from_images(spark, str(pictures), size=(8, 8)).collect()
+    np.testing.assert_array_equal(
+        np.sort(images.features["features"], axis=0), np.sort(local.features["features"], axis=0)
+    )
+
+
+def test_a_run_goes_on_from_its_checkpoint_there(
+    spark: Any, folder: str, blobs: sw.DataSet
+) -> None:
+    undisturbed = dense("adam")
+    sw.SparkNetwork(spark, undisturbed, master()).fit(blobs, epochs=5)
+    checkpoint = sw.Checkpointing(f"{folder}/checkpoints", every_rounds=3)
+    paced = master(checkpoint=checkpoint).with_hooks(Paced(0.02))
+    run = sw.SparkNetwork(spark, dense("adam"), paced).start(blobs, epochs=5)
+    wait_until(lambda: run.status.epoch >= 3, 60)
+    run.stop()
+    network = sw.SparkNetwork(spark, dense("adam"), master(checkpoint=checkpoint))
+    network.fit(blobs, epochs=5, resume=True)
+    np.testing.assert_array_equal(weights(network.model), weights(undisturbed))
+    assert all(name.endswith(".swc") for name in list_entries(f"{folder}/checkpoints"))
+
+
+def test_a_model_from_there_gives_the_same_outputs_and_the_same_next_epoch(
+    spark: Any, folder: str, blobs: sw.DataSet
+) -> None:
+    network = sw.SparkNetwork(spark, dense("adam"), master())
+    network.fit(blobs, epochs=2)
+    url = f"{folder}/models/dense.keras"
+    for _ in range(2):
+        sw.save_model(network.model, url)
+    loaded = sw.load_model(url)
+    features = blobs.features["features"]
+    np.testing.assert_array_equal(
+        loaded.predict(features, verbose=0), network.model.predict(features, verbose=0)
+    )
+    other = sw.SparkNetwork(spark, loaded, master())
+    for one in (network, other):
+        one.fit(blobs)
+    np.testing.assert_array_equal(weights(other.model), weights(network.model))
+    assert list_entries(f"{folder}/models") == ["dense.keras"]

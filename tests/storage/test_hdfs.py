@@ -1,0 +1,273 @@
+"""What is HDFS' own: users, nameservices, one step to replace a file; the cluster for tests."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from tests.storage.stores import shared_hdfs
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.storage._files import (
+    exists,
+    read_bytes,
+    remove_tree,
+    system_of,
+    write_atomically,
+    write_bytes,
+)
+from sparkwright.storage._folders import move_files
+from sparkwright.storage._listing import list_entries, list_files
+from sparkwright.testing import HdfsCluster
+
+
+@pytest.fixture
+def folder(hdfs: HdfsCluster, request: pytest.FixtureRequest) -> str:
+    url = f"{hdfs.url}/{request.node.name}"
+    remove_tree(url)
+    return url
+
+
+def test_hadoops_own_client_reads_what_is_written_and_the_reverse(
+    hdfs: HdfsCluster, folder: str, tmp_path: Path
+) -> None:
+    content = os.urandom(3_500_000)
+    write_bytes(f"{folder}/a", content)
+    path = folder.removeprefix(hdfs.url)
+    hdfs.command("dfs", "-get", f"{path}/a", str(tmp_path / "a"))
+    assert (tmp_path / "a").read_bytes() == content
+    hdfs.command("dfs", "-put", str(tmp_path / "a"), f"{path}/b")
+    assert read_bytes(f"{folder}/b") == content
+    assert "2 3500000" in " ".join(hdfs.command("dfs", "-stat", "%r %b", f"{path}/a").split())
+
+
+def test_a_file_is_replaced_in_one_step(folder: str) -> None:
+    """Somebody who reads all the time finds the old content or the new one, always."""
+    url, rounds = f"{folder}/file", 60
+    write_bytes(url, b"0" * 1000)
+    found: list[bytes] = []
+    ended = threading.Event()
+
+    def read() -> None:
+        while not ended.is_set():
+            found.append(read_bytes(url))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(rounds):
+            if number % 2:
+                write_bytes(url, b"%d" % (number % 10) * 1000)
+            else:
+                write_bytes(f"{folder}/other/file", b"%d" % (number % 10) * 1000)
+                move_files(["file"], f"{folder}/other", folder)
+    finally:
+        ended.set()
+        reader.join()
+    assert len(found) > 1
+    assert all(len(set(content)) == 1 and len(content) == 1000 for content in found)
+
+
+def test_more_entries_than_one_answer_holds_are_listed(folder: str) -> None:
+    system, path = system_of(folder)
+    names = [f"{number:04}" for number in range(1100)]
+    for name in names:
+        system.mkdir(f"{path}/{name}")
+    assert list_entries(folder) == [f"{name}/" for name in names]
+
+
+def test_another_user_is_refused_with_a_remedy(
+    hdfs: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_bytes(f"{folder}/a", b"1")
+    system, path = system_of(folder)
+    system._ask(lambda client: client.set_permission(path, 0o700), "permit")
+    monkeypatch.setenv("HADOOP_USER_NAME", "bob")
+    for act in (
+        lambda: read_bytes(f"{folder}/a"),
+        lambda: exists(f"{folder}/a"),
+        lambda: list_files(folder),
+        lambda: write_bytes(f"{folder}/b", b""),
+        lambda: remove_tree(folder),
+    ):
+        with pytest.raises(PermissionError, match=r"user=bob.*HADOOP_USER_NAME") as raised:
+            act()
+        assert str(raised.value).startswith(folder)
+    monkeypatch.delenv("HADOOP_USER_NAME")
+    assert list_entries(folder) == ["a"]
+
+
+def test_a_new_file_belongs_to_the_user_of_the_environment(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system, path = system_of(f"{folder}/open")
+    system.mkdir(path)
+    system._ask(lambda client: client.set_permission(path, 0o777), "permit")
+    monkeypatch.setenv("HADOOP_USER_NAME", "alice")
+    write_bytes(f"{folder}/open/a", b"1")
+    system, path = system_of(f"{folder}/open/a")
+    assert system.info(path)["owner"] == "alice"
+
+
+def test_a_nameservice_is_looked_up_and_the_standby_passed_over(
+    hdfs: HdfsCluster, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_bytes(f"{folder}/a", b"1")
+    settings = {
+        "fs.defaultFS": "hdfs://Away",
+        "dfs.ha.namenodes.Away": "one,two",
+        "dfs.namenode.rpc-address.Away.one": "127.0.0.1:1",
+        "dfs.namenode.rpc-address.Away.two": hdfs.url.removeprefix("hdfs://"),
+    }
+    properties = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>"
+        for name, value in settings.items()
+    )
+    for name in ("core-site.xml", "hdfs-site.xml"):
+        (tmp_path / name).write_text(f"<configuration>{properties}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    path = folder.removeprefix(hdfs.url)
+    assert read_bytes(f"hdfs://Away{path}/a") == b"1"
+    assert [file.url for file in list_files(f"hdfs://{path}")] == [f"hdfs://{path}/a"]
+    assert [file.url for file in list_files(f"hdfs://Away{path}/*")] == [f"hdfs://Away{path}/a"]
+
+
+def test_the_configuration_of_the_cluster_names_it(
+    hdfs: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_bytes(f"{folder}/a", b"1")
+    with pytest.raises(OSError, match=r"names no NameNode.*HADOOP_CONF_DIR"):
+        exists("hdfs:///a")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(hdfs.configuration_folder))
+    assert read_bytes(f"hdfs://{folder.removeprefix(hdfs.url)}/a") == b"1"
+
+
+FORKS = """
+import os, sys
+from sparkwright.errors import ConfigurationError
+from sparkwright.storage._files import read_bytes, write_bytes
+def in_child(act):
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            act()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+def refused():
+    try:
+        read_bytes(sys.argv[1] + "/a")
+    except ConfigurationError as error:
+        assert "get_context('spawn')" in str(error)
+        return
+    raise AssertionError("not refused")
+assert in_child(lambda: write_bytes(sys.argv[1] + "/a", b"1")) == 0
+assert read_bytes(sys.argv[1] + "/a") == b"1"
+assert in_child(refused) == in_child(lambda: in_child(refused)) == 0
+assert read_bytes(sys.argv[1] + "/a") == b"1"
+"""
+
+
+def test_a_process_forked_from_one_with_connections_is_refused(folder: str) -> None:
+    subprocess.run([sys.executable, "-c", FORKS, folder], check=True, timeout=90)
+
+
+@pytest.mark.parametrize("url", ["hdfs://bob@127.0.0.1:8020/a"])
+def test_a_user_in_the_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="HADOOP_USER_NAME"):
+        exists(url)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'sparkwright\[hdfs\]'"):
+        exists("hdfs://127.0.0.1:2/a")
+
+
+@pytest.mark.parametrize("limit", ["soon", "0", "nan", "inf"])
+def test_a_limit_that_is_none_is_refused(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": limit})
+    with pytest.raises(ConfigurationError, match="FSSPEC_HDFS_TIMEOUT_S"):
+        exists("hdfs://127.0.0.1:2/a")
+
+
+def test_a_namenode_that_is_not_there_is_an_error_and_leaves_no_trace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # One attempt; more of them only take longer.
+    monkeypatch.setitem(fsspec.config.conf, "hdfs", {"dfs.client.failover.max.attempts": 0})
+    url = "hdfs://127.0.0.1:1/folder/a"
+
+    def write() -> None:
+        with write_atomically(url) as file:
+            file.write(b"1")
+
+    for act in (write, lambda: read_bytes(url), lambda: exists(url), lambda: list_files(url)):
+        with pytest.raises(ConnectionError, match=r"cannot be reached \(Connection refused") as got:
+            act()
+        assert str(got.value).startswith(url)
+
+
+def test_a_cluster_ends_with_its_owner(tmp_path: Path) -> None:
+    shared_hdfs()  # or skips
+    code = (
+        "import os, sparkwright.testing as t\n"
+        "h = t.HdfsCluster(datanodes=1, replication=1).start()\n"
+        "print(h.folder, *(s._process.pid for s in (h._namenode, *h._datanodes)),"
+        " h._keeper._process.pid, flush=True)\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    folder, *pids = done.stdout.split()
+    assert len(pids) == 3
+    import psutil
+
+    for pid in pids:
+        process: Any = None
+        try:
+            process = psutil.Process(int(pid))
+            process.wait(60)
+        except psutil.NoSuchProcess:
+            continue
+    assert not Path(folder).exists()
+
+
+def test_fewer_datanodes_than_copies_are_refused() -> None:
+    for options in ({"datanodes": 1}, {"replication": 0}, {"datanodes": 0, "replication": 0}):
+        with pytest.raises(ConfigurationError, match="a DataNode of its own"):
+            HdfsCluster(**options)
+
+
+def test_a_cluster_that_does_not_run_says_so() -> None:
+    with pytest.raises(ConfigurationError, match="must have been started"):
+        HdfsCluster().stop_namenode()
+
+
+def test_a_command_that_fails_is_told_with_its_words(hdfs: HdfsCluster) -> None:
+    with pytest.raises(OSError, match="No such file or directory"):
+        hdfs.command("dfs", "-cat", "/nothing")
+    with pytest.raises(ConfigurationError, match="tool='fs'"):
+        hdfs.command("fs", "-ls")
+
+
+def test_missing_maven_and_a_fetch_that_fails_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sparkwright.errors import NetworkError
+    from sparkwright.testing._hadoop_jars import hadoop_jars
+
+    monkeypatch.setenv("SPARKWRIGHT_HADOOP_JARS", str(tmp_path / "jars"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigurationError, match=r"no mvn on the path.*apt-get install maven"):
+        hadoop_jars()
+    (tmp_path / "mvn").write_text("#!/bin/sh\necho 'checksum differs'\nexit 1\n")
+    (tmp_path / "mvn").chmod(0o755)
+    with pytest.raises(NetworkError, match="checksum differs"):
+        hadoop_jars()
+    assert list((tmp_path / "jars").iterdir()) == []

@@ -1,0 +1,204 @@
+"""What the client of HDFS says, told in one sentence with a remedy; calls that never end."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
+from sparkwright.storage._hdfs import normal
+from sparkwright.storage._hdfs_calls import within
+from sparkwright.storage._hdfs_errors import as_os_error
+from sparkwright.storage._hdfs_files import open_reader, open_writer
+
+SERVER = "hdfs://namenode:8020"
+TRACE = r"\n\tat org.apache.hadoop.A.b(A.java:1)\n\tat java.base/c.d(E.java:2)\n"
+
+
+def remote(kind: str, message: str) -> RuntimeError:
+    return RuntimeError(f'RPCError("org.apache.hadoop.{kind}", "{message}{TRACE}")')
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "texts"),
+    [
+        (
+            remote("security.AccessControlException", r"Permission denied: inode=\"/a\""),
+            PermissionError,
+            ['Permission denied: inode="/a".', "HADOOP_USER_NAME"],
+        ),
+        (
+            remote("hdfs.server.namenode.SafeModeException", r"In safe mode.\nTurned on."),
+            OSError,
+            ["In safe mode. Turned on. Wait until", "hdfs dfsadmin -safemode leave"],
+        ),
+        (
+            remote("hdfs.protocol.DSQuotaExceededException", "quota = 3000 B"),
+            OSError,
+            ["quota = 3000 B.", "raise the quota"],
+        ),
+        (remote("fs.FileAlreadyExistsException", "/a exists"), FileExistsError, ["/a exists."]),
+        (remote("fs.ParentNotDirectoryException", "/a"), NotADirectoryError, ["/a."]),
+        (remote("ipc.StandbyException", "standby"), NetworkError, ["nameservice"]),
+        (remote("x.StrangeException", r"f\u{fc}nf \\ \t6"), OSError, ["fünf \\ 6."]),
+        (remote("x.StrangeException", ""), OSError, ["StrangeException."]),
+        (
+            FileNotFoundError("Path is not a file: /a\n\tat org.A.b(A.java)"),
+            IsADirectoryError,
+            ["Path is not a file: /a."],
+        ),
+        (FileExistsError("/a exists\n\tat org.A.b(A.java)"), FileExistsError, ["/a exists."]),
+        (FileNotFoundError("/a"), FileNotFoundError, ["/a"]),
+        (
+            OSError("Connection refused (os error 111)"),
+            NetworkError,
+            [f"{SERVER} cannot be reached (Connection refused (os error 111)). Check the host"],
+        ),
+        (
+            RuntimeError('InvalidArgument("No NameNode hosts found")'),
+            OSError,
+            [f"{SERVER} names no NameNode", "HADOOP_CONF_DIR"],
+        ),
+        (RuntimeError('Other("a \\"b\\"")'), OSError, [f'HDFS at {SERVER} failed: Other: a "b"']),
+    ],
+)
+def test_errors_have_a_kind_a_sentence_and_no_traceback(
+    error: Exception, kind: type[OSError], texts: list[str]
+) -> None:
+    found = as_os_error(error, server=SERVER)
+    assert type(found) is kind
+    assert "\n" not in str(found)
+    assert ".java" not in str(found)
+    for text in texts:
+        assert text in str(found)
+
+
+def test_a_call_that_does_not_end_is_given_up_and_the_next_one_works() -> None:
+    never = threading.Event()
+    try:
+        for _ in range(3):
+            with pytest.raises(RunTimeoutError, match=r"Waited 0\.01 s for hdfs.* to list /a"):
+                within(0.01, never.wait, what="list /a", server=SERVER)
+            assert within(60.0, lambda: 5, what="add", server=SERVER) == 5
+    finally:
+        never.set()
+
+
+def test_mistakes_and_configuration_errors_stay_what_they_are() -> None:
+    def fail(error: Exception) -> None:
+        raise error
+
+    for error in (TypeError("x"), ConfigurationError("y"), KeyError("z")):
+        with pytest.raises(type(error)) as raised:
+            within(60.0, lambda e=error: fail(e), what="try", server=SERVER)
+        assert raised.value is error
+    with pytest.raises(OSError, match=r"HDFS at .* failed: z"):
+        within(60.0, lambda: fail(RuntimeError("z")), what="try", server=SERVER)
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("", "/"),
+        ("/", "/"),
+        ("//a", "/a"),
+        ("/a//b/", "/a/b"),
+        ("/a/./b/../c", "/a/c"),
+        ("/../a", "/a"),
+        ("/a?b#c*[d]", "/a?b#c*[d]"),
+    ],
+)
+def test_paths_are_as_the_namenode_wants_them(path: str, wanted: str) -> None:
+    assert normal(path) == wanted
+
+
+class Inner:
+    """A file of the client: of its reads, those in `bad` fail; what is written is kept."""
+
+    def __init__(self, content: bytes = b"", bad: tuple[int, ...] = ()) -> None:
+        self.content, self.bad, self.reads = content, bad, 0
+        self.closed = False
+
+    def file_length(self) -> int:
+        return len(self.content)
+
+    def read_range(self, start: int, size: int) -> bytes:
+        self.reads += 1
+        if self.reads in self.bad:
+            raise OSError("a DataNode is gone")
+        return self.content[start : start + size]
+
+    def write(self, content: bytes) -> int:
+        self.reads += 1
+        if self.reads in self.bad:
+            raise OSError("no DataNode is left")
+        self.content += content
+        return len(content)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def call(function: Any, _: str) -> Any:
+    return function()
+
+
+def test_a_read_that_fails_once_is_tried_with_the_file_opened_anew() -> None:
+    content = bytes(range(256)) * 40_000
+    inner, opened = Inner(content, bad=(2, 4)), []
+
+    def open_inner() -> Inner:
+        opened.append(1)
+        return inner
+
+    with open_reader(open_inner, call, "/a") as file:
+        assert file.read(300_000) + file.read() == content
+    assert len(opened) == 3
+    inner = Inner(content, bad=(1, 2))
+    with open_reader(open_inner, call, "/a") as file, pytest.raises(OSError, match="is gone"):
+        file.read(10)
+
+
+def test_small_reads_in_order_are_few_of_the_store() -> None:
+    inner = Inner(bytes(20 << 20))
+    with open_reader(lambda: inner, call, "/a") as file:
+        while file.read(1000):
+            pass
+    assert inner.reads <= 7
+
+
+def test_a_file_that_is_shorter_than_announced_is_an_error() -> None:
+    class Short(Inner):
+        def file_length(self) -> int:
+            return len(self.content) + 1
+
+    with open_reader(lambda: Short(b"abc"), call, "/a") as file, pytest.raises(OSError, match="4"):
+        file.read()
+
+
+def test_a_place_before_the_start_is_refused() -> None:
+    with open_reader(lambda: Inner(b"abc"), call, "/a") as file:
+        with pytest.raises(ValueError, match="at least 0"):
+            file.seek(-4, 2)
+        assert file.seek(10) == 10
+        assert file.read() == b""
+
+
+def test_after_a_failed_write_the_file_is_not_finished_and_the_first_error_stays() -> None:
+    inner = Inner(bad=(2,))
+
+    def write() -> None:
+        with open_writer(lambda: inner, call, "/a") as file:
+            for _ in range(3):
+                file.write(bytes(5 << 20))
+
+    with pytest.raises(OSError, match="no DataNode is left"):
+        write()
+    assert not inner.closed
+    whole = Inner()
+    with open_writer(lambda: whole, call, "/a") as file:
+        file.write(b"ab")
+        file.write(b"c")
+        assert file.tell() == 3
+    assert whole.closed
+    assert whole.content == b"abc"

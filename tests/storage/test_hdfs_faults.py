@@ -1,0 +1,202 @@
+"""HDFS in trouble: what comes of writing and reading is whole, or an error that helps."""
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import fsspec
+import pytest
+from tests.storage.stores import started_or_skipped
+
+from sparkwright.errors import RunTimeoutError
+from sparkwright.storage._files import (
+    exists,
+    open_to_read,
+    read_bytes,
+    remove,
+    remove_tree,
+    write_atomically,
+    write_bytes,
+)
+from sparkwright.storage._folders import write_folder
+from sparkwright.storage._listing import list_entries, list_files
+from sparkwright.testing import HdfsCluster
+
+CONTENT = random.Random(0).randbytes(40 << 20)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[HdfsCluster]:
+    """Two DataNodes, two copies, blocks of 16 MB."""
+    hdfs = started_or_skipped(block_size_bytes=16 << 20)
+    yield hdfs
+    hdfs.close()
+
+
+@pytest.fixture
+def folder(cluster: HdfsCluster, request: pytest.FixtureRequest) -> str:
+    url = f"{cluster.url}/{request.node.name}"
+    write_bytes(f"{url}/old", b"old")
+    return url
+
+
+def write_pieces(url: str, between: Callable[[], None], content: bytes = CONTENT) -> None:
+    half = len(content) // 2
+    with write_atomically(url) as file:
+        file.write(content[:half])
+        between()
+        file.write(content[half:])
+
+
+def test_a_datanode_lost_within_a_block_costs_nothing(cluster: HdfsCluster, folder: str) -> None:
+    content = CONTENT[: 15 << 20]
+    try:
+        write_pieces(f"{folder}/new", lambda: cluster.kill_datanode(0), content)
+        assert read_bytes(f"{folder}/new") == content
+        assert list_entries(folder) == ["new", "old"]
+    finally:
+        cluster.restart_datanode(0)
+
+
+def test_a_datanode_lost_between_blocks_costs_nothing_or_is_an_error(
+    cluster: HdfsCluster, folder: str
+) -> None:
+    """The client does not look for another place if the NameNode names one that is lost."""
+    said = ""
+    try:
+        try:
+            write_pieces(f"{folder}/new", lambda: cluster.kill_datanode(0))
+        except OSError as error:
+            said = str(error)
+        assert list_entries(folder) == (["old"] if said else ["new", "old"])
+        assert said.startswith(f"{folder}/new could not be written" if said else "")
+    finally:
+        cluster.restart_datanode(0)
+    write_bytes(f"{folder}/new", CONTENT)
+    assert read_bytes(f"{folder}/new") == CONTENT
+
+
+def test_a_datanode_lost_while_reading_costs_nothing(cluster: HdfsCluster, folder: str) -> None:
+    write_bytes(f"{folder}/new", CONTENT)
+    try:
+        with open_to_read(f"{folder}/new") as file:
+            start = file.read(100_000)
+            cluster.kill_datanode(1)
+            assert start + file.read() == CONTENT
+        assert read_bytes(f"{folder}/new") == CONTENT
+    finally:
+        cluster.restart_datanode(1)
+
+
+def test_without_any_datanode_writing_and_reading_are_errors(
+    cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": 10})
+
+    def both() -> None:
+        for number in range(2):
+            cluster.kill_datanode(number)
+
+    try:
+        for name in ("old", "new"):
+            with pytest.raises(OSError, match=f"{folder}/{name} could not be written"):
+                write_pieces(f"{folder}/{name}", both)
+        with pytest.raises(OSError, match=f"{folder}/old could not be read"):
+            read_bytes(f"{folder}/old")
+        assert list_entries(folder) == ["old"]
+    finally:
+        for number in range(2):
+            cluster.restart_datanode(number)
+    assert read_bytes(f"{folder}/old") == b"old"
+
+
+def test_a_quota_that_is_exceeded_leaves_the_old_file(cluster: HdfsCluster, folder: str) -> None:
+    path = folder.removeprefix(cluster.url)
+    cluster.set_space_quota(path, 70 << 20)
+    for name in ("old", "new"):
+        with pytest.raises(OSError, match=r"quota.*Remove files there") as raised:
+            write_bytes(f"{folder}/{name}", CONTENT)
+        assert str(raised.value).startswith(f"{folder}/{name} could not be written: ")
+    assert list_entries(folder) == ["old"]
+    assert read_bytes(f"{folder}/old") == b"old"
+    cluster.set_space_quota(path, None)
+    write_bytes(f"{folder}/new", CONTENT)
+
+
+def test_safe_mode_refuses_changes_and_lets_read(cluster: HdfsCluster, folder: str) -> None:
+    def replace() -> None:
+        with write_folder(folder) as new:
+            write_bytes(f"{new}/a", b"1")
+
+    cluster.safe_mode(True)
+    try:
+        for act in (
+            lambda: write_bytes(f"{folder}/new", b"1"),
+            lambda: remove(f"{folder}/old"),
+            lambda: remove_tree(folder),
+            replace,
+        ):
+            with pytest.raises(OSError, match="-safemode leave") as raised:
+                act()
+            assert cluster.url in str(raised.value)
+        assert read_bytes(f"{folder}/old") == b"old"
+        assert list_entries(folder) == ["old"]
+    finally:
+        cluster.safe_mode(False)
+    write_bytes(f"{folder}/new", b"1")
+
+
+def test_a_folder_of_others_is_closed(
+    cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.set_permissions(folder.removeprefix(cluster.url), "711", owner="alice")
+    monkeypatch.setenv("HADOOP_USER_NAME", "bob")
+    assert exists(f"{folder}/old")
+    with pytest.raises(PermissionError, match=f"{folder}/new could not be written.*user=bob"):
+        write_bytes(f"{folder}/new", b"1")
+    with pytest.raises(PermissionError, match=f"{folder} could not be listed.*user=bob"):
+        list_files(folder)
+    monkeypatch.setenv("HADOOP_USER_NAME", "alice")
+    assert list_entries(folder) == ["old"]
+
+
+def test_a_namenode_that_hangs_is_given_up_and_found_again(
+    cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": 0.5})
+    acts: list[Callable[[], Any]] = [
+        lambda: exists(f"{folder}/old"),
+        lambda: read_bytes(f"{folder}/old"),
+        lambda: write_bytes(f"{folder}/new", b"1"),
+    ]
+    cluster.pause_namenode()
+    try:
+        for act in acts:
+            with pytest.raises(RunTimeoutError, match=r"FSSPEC_HDFS_TIMEOUT_S") as raised:
+                act()
+            assert str(raised.value).startswith(folder)
+    finally:
+        cluster.resume_namenode()
+    monkeypatch.setitem(fsspec.config.conf, "hdfs", {})
+    assert read_bytes(f"{folder}/old") == b"old"
+
+
+def test_a_namenode_that_restarts_knows_what_was_written(
+    cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_bytes(f"{folder}/new", CONTENT)
+    settings = {"dfs.client.failover.max.attempts": 0}
+    monkeypatch.setitem(fsspec.config.conf, "hdfs", settings)
+
+    def write_while_it_ends() -> None:
+        write_pieces(f"{folder}/other", cluster.stop_namenode)
+
+    with pytest.raises(ConnectionError, match=f"{folder}/other could not be written"):
+        write_while_it_ends()
+    with pytest.raises(ConnectionError, match="cannot be reached"):
+        exists(folder)
+    cluster.start_namenode()
+    # The same process, with the connections that it had.
+    assert read_bytes(f"{folder}/new") == CONTENT
+    assert not exists(f"{folder}/other")
+    assert [file.url for file in list_files(folder)] == [f"{folder}/new", f"{folder}/old"]
