@@ -133,7 +133,7 @@ def test_metrics_are_made_plain() -> None:
 @pytest.mark.parametrize(
     ("metadata", "text"),
     [
-        ({"titel": "x"}, r"unknown metadata \['titel'\]"),
+        ({"heading": "x"}, r"unknown metadata \['heading'\]"),
         ({"title": 1}, "`title` must be text or None"),
         ({"saved_by": False}, "`saved_by` must be text or None"),
         ({"metrics": 0.5}, "`metrics` must be a dict"),

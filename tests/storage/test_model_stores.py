@@ -1,10 +1,6 @@
 """Models written to and read from each kind of store, with Keras."""
 
-import contextlib
-import uuid
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +9,7 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.storage._files import join, open_to_read, read_bytes, remove_tree, write_bytes
+from sparkwright.storage._files import join, open_to_read, read_bytes, write_bytes
 from sparkwright.storage._listing import list_entries
 from sparkwright.storage._models import read_notes
 
@@ -22,53 +18,6 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),
     pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
 ]
-
-
-@contextlib.contextmanager
-def in_memory() -> Iterator[str]:
-    url = f"memory://models-{uuid.uuid4().hex[:8]}"
-    yield url
-    remove_tree(url)
-
-
-@contextlib.contextmanager
-def on_s3() -> Iterator[str]:
-    import fsspec
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    options = {"endpoint_url": f"http://{host}:{port}", "key": "test", "secret": "test"}
-    before = fsspec.config.conf.get("s3")
-    fsspec.config.conf["s3"] = options
-    try:
-        bucket = f"models-{uuid.uuid4().hex[:8]}"  # all servers of a process share their state
-        fsspec.filesystem("s3").mkdir(bucket)
-        yield f"s3://{bucket}/models"
-    finally:
-        del fsspec.config.conf["s3"]
-        if before is not None:
-            fsspec.config.conf["s3"] = before
-        server.stop()
-
-
-# Name -> what yields the URL of an empty folder there; None: pytest's own folder of this machine.
-STORES: dict[str, Callable[[], AbstractContextManager[str]] | None] = {
-    "file": None,
-    "memory": in_memory,
-    "s3": on_s3,
-}
-
-
-@pytest.fixture(scope="module", params=STORES)
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    store = STORES[request.param]
-    if store is None:
-        yield f"file://{tmp_path_factory.mktemp('models')}"
-        return
-    with store() as url:
-        yield url
 
 
 def network(optimizer: Any = "adam", *, loss: Any = "sparse_categorical_crossentropy") -> Any:
@@ -118,9 +67,9 @@ def trained() -> Any:
 
 
 def test_a_model_comes_back_and_goes_on_as_if_it_had_never_stopped(
-    folder: str, trained: Any
+    store: str, trained: Any
 ) -> None:
-    url = join(folder, "round/model.keras")
+    url = join(store, "round/model.keras")
     sw.save_model(trained, url)
     one, two = sw.load_model(url), sw.load_model(url)
     assert_equal(trained, one)
@@ -132,11 +81,11 @@ def test_a_model_comes_back_and_goes_on_as_if_it_had_never_stopped(
     train(one)
     train(two)
     assert_equal(one, two)
-    assert list_entries(join(folder, "round")) == ["model.keras"]
+    assert list_entries(join(store, "round")) == ["model.keras"]
 
 
-def test_what_is_known_of_a_model_is_read_without_loading_it(folder: str, trained: Any) -> None:
-    url = join(folder, "info/model.keras")
+def test_what_is_known_of_a_model_is_read_without_loading_it(store: str, trained: Any) -> None:
+    url = join(store, "info/model.keras")
     metadata = {
         "title": "first", "comment": "a < b", "saved_by": "me",
         "metrics": {"accuracy": np.float32(0.5)}, "training": {"run": "run-7", "epochs": 2},
@@ -158,8 +107,8 @@ def test_what_is_known_of_a_model_is_read_without_loading_it(folder: str, traine
     assert read_notes(url) == {"class_names": {"y": ["a"]}}
 
 
-def test_a_folder_is_listed_newest_first_with_what_is_damaged(folder: str, trained: Any) -> None:
-    place = join(folder, "list")
+def test_a_folder_is_listed_newest_first_with_what_is_damaged(store: str, trained: Any) -> None:
+    place = join(store, "list")
     for name in ("a.keras", "b.keras", "deeper/c.keras"):
         sw.save_model(trained, join(place, name), metadata={"title": name})
     write_bytes(join(place, "d.keras"), read_bytes(join(place, "a.keras"))[:3000])
@@ -177,11 +126,11 @@ def test_a_folder_is_listed_newest_first_with_what_is_damaged(folder: str, train
     assert not sw.delete_model(join(place, "d.keras"))
     assert len(sw.list_models(place)) == 2
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        sw.list_models(join(folder, "nowhere"))
+        sw.list_models(join(store, "nowhere"))
 
 
-def test_a_damaged_file_is_told(folder: str, trained: Any) -> None:
-    url = join(folder, "damaged/model.keras")
+def test_a_damaged_file_is_told(store: str, trained: Any) -> None:
+    url = join(store, "damaged/model.keras")
     sw.save_model(trained, url)
     content = bytearray(read_bytes(url))
     content[len(content) // 2] ^= 1  # in the weights
@@ -192,12 +141,12 @@ def test_a_damaged_file_is_told(folder: str, trained: Any) -> None:
         assert url in str(told.value)
     assert sw.model_info(url).parameters == 99  # the weights are not looked at
     with pytest.raises(FileNotFoundError, match="missing"):
-        sw.load_model(join(folder, "damaged/missing.keras"))
+        sw.load_model(join(store, "damaged/missing.keras"))
 
 
-def test_a_model_of_keras_own_is_read(folder: str, trained: Any, tmp_path: Path) -> None:
+def test_a_model_of_keras_own_is_read(store: str, trained: Any, tmp_path: Path) -> None:
     trained.save(tmp_path / "plain.keras")
-    url = join(folder, "plain.keras")
+    url = join(store, "plain.keras")
     write_bytes(url, (tmp_path / "plain.keras").read_bytes())
     info = sw.verify_model(url)
     assert (info.name, info.inputs, info.versions) == (

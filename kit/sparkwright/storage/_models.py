@@ -33,7 +33,7 @@ _LONGEST_REASON = 1000
 _SHORT_NAMES = {
     "mse": "mean_squared_error",
     "mae": "mean_absolute_error",
-    "mape": "mean_absolute_percentage_error",
+    "mape": "mean_absolute_percentage_error",  # codespell:ignore mape
     "msle": "mean_squared_logarithmic_error",
 }
 _without_updater = threading.Lock()
