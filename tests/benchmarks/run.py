@@ -28,6 +28,7 @@ from tests.benchmarks._data import digits_arrays  # noqa: E402
 from tests.benchmarks.csv_files import csv_files  # noqa: E402
 from tests.benchmarks.encoding import encoding  # noqa: E402
 from tests.benchmarks.exported import exported  # noqa: E402
+from tests.benchmarks.hdfs import hdfs  # noqa: E402
 from tests.benchmarks.images import images  # noqa: E402
 from tests.benchmarks.mesh_growth import mesh_growth  # noqa: E402
 from tests.benchmarks.sharing import sharing  # noqa: E402
@@ -375,6 +376,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "sharing": sharing,
     "exported": exported,
     "csv": csv_files,
+    "hdfs": hdfs,
 }
 
 if __name__ == "__main__":

@@ -149,7 +149,10 @@ class HdfsCluster:
 
     @property
     def web_url(self) -> str:
-        """The NameNode's pages; another port after each start."""
+        """The NameNode's web server, with another port after each start.
+
+        `/webhdfs/v1/` and `/jmx` answer; this packaging of Hadoop has no pages for people.
+        """
         port = self._the_namenode().written().rpartition(_WEB)[2].split()[0]
         return f"http://127.0.0.1:{port}"
 

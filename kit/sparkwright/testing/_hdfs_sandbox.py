@@ -14,7 +14,8 @@ _EXAMPLE = """\
 HDFS runs.
 
     URL            {url}
-    web pages      {web_url}
+    its state      {web_url}/jmx
+    WebHDFS        {web_url}/webhdfs/v1/?op=LISTSTATUS
     settings       {settings}   (for HADOOP_CONF_DIR)
     logs           {logs}
 
