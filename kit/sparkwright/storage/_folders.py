@@ -52,7 +52,9 @@ def write_folder(url: str) -> Generator[str]:
     try:
         yield new
     except BaseException:
-        remove_tree(new)
+        # Whatever else is wrong there, the first error is told.
+        with contextlib.suppress(OSError):
+            remove_tree(new)
         raise
     replace_folder(new, url)
 
@@ -99,7 +101,8 @@ def replace_folder(new_url: str, url: str) -> None:
                         _rename(old, path, url)
                 raise
     except OSError:
-        remove_tree(new_url)
+        with contextlib.suppress(OSError):
+            remove_tree(new_url)
         raise
     remove_tree(aside)
 
