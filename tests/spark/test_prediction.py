@@ -209,16 +209,20 @@ def test_outputs_of_a_regression_come_in_the_labels_own_units(spark: Any) -> Non
     model.compile("sgd", loss="mse")
     network = sw.SparkNetwork(spark, model, normalizer=normalizer)
     expected = normalizer.revert_labels(model.predict(normalizer.transform(x), verbose=0))
-    assert close(network.predict(x), expected)
+
+    def is_near(prices: Any) -> bool:
+        return np.allclose(prices, expected, rtol=1e-4, atol=0.01)  # of thousands, in float32
+
+    assert is_near(network.predict(x))
     found = network.predict(data).collect()
-    assert close(next(iter(found.features.values())), expected)
+    assert is_near(next(iter(found.features.values())))
     assert close(found.labels["labels"], y)
     frame = spark.createDataFrame(
         [[float(v) for v in row] for row in x], "a double, b double, c double"
     )
     udf = network.predict(frame, features=["a", "b", "c"])
     assert dict(udf.dtypes)["prediction"] == "float"
-    assert close([[row["prediction"]] for row in udf.collect()], expected)
+    assert is_near([[row["prediction"]] for row in udf.collect()])
 
 
 def test_a_table_with_texts_is_predicted_by_the_schema_it_was_trained_with(

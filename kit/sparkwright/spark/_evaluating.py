@@ -52,6 +52,11 @@ def by_output(
             raise ConfigurationError(
                 f"evaluations must be values such as `Evaluation()` or `ROC()`. Received: {each!r}."
             )
+        if each.examples:
+            raise ConfigurationError(
+                "evaluations must be given without data. Received: one that has counted "
+                f"{each.examples} examples. Give a new one, and add the two (`a + b`)."
+            )
     if not any(found.values()):
         raise ConfigurationError("`do_evaluation` needs at least one evaluation. Received: none.")
     return found
