@@ -5,6 +5,7 @@ import itertools
 import os
 import shutil
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
@@ -27,13 +28,16 @@ _LOOPBACK = "127.0.0.1"
 # As often as Spark tries a task.
 _ATTEMPTS = 4
 _numbers = itertools.count(1)
+# All wrappers of this process share its worker processes, which end with the last of them.
+_open_wrappers: "weakref.WeakSet[ParallelWrapper]" = weakref.WeakSet()
+_opening = threading.Lock()
 
 
 class ParallelWrapper:
     """Trains a Keras model with several worker processes of this machine, without Spark.
 
     The same workers, master and results as on Spark. Use it as a context manager, or call
-    `close`: the worker processes stay for further runs until then.
+    `close`: the worker processes stay for further runs, also of other wrappers, until then.
 
     Attributes:
         model: the keras.Model; training changes it in place.
@@ -163,7 +167,9 @@ class ParallelWrapper:
             validates=validating is not None,
             save=self._save,
         )
-        self._pool = self._pool or TrainerPool(owner=os.getpid())
+        with _opening:
+            self._pool = self._pool or TrainerPool(owner=os.getpid())
+            _open_wrappers.add(self)
         launcher = LocalLauncher(
             pool=self._pool,
             workers=self.workers,
@@ -193,8 +199,10 @@ class ParallelWrapper:
                 with contextlib.suppress(SparkwrightError):
                     self._active.wait(30.0)
         finally:
-            if self._pool is not None:
-                self._pool.close()
+            with _opening:
+                _open_wrappers.discard(self)
+                if self._pool is not None and not _open_wrappers:
+                    self._pool.close()
                 self._pool = None
 
 

@@ -29,6 +29,7 @@ from sparkwright.runs._checkpoint import (
     write_checkpoint,
 )
 from sparkwright.runs._history import History
+from sparkwright.runs._kept_models import KeptState
 from sparkwright.runs._protocol import Progress
 from sparkwright.storage._archive import read_archive, write_archive
 from sparkwright.storage._files import join, open_to_read, read_bytes, write_atomically
@@ -97,6 +98,19 @@ def test_what_is_written_is_read(folder: str) -> None:
     assert_same(read_checkpoint(url), whole)
     assert_same(read_checkpoint(folder), whole)
     read_checkpoint(url).vector[:] = 0  # training goes on in it
+
+
+def test_scores_and_the_best_state_are_read_as_they_were_written(folder: str) -> None:
+    best = KeptState(epoch=2, vector=np.arange(7, dtype=np.float32), counters=b"12", iterations=9)
+    judge = {"monitor": "loss", "scores": [[1, 0.5], [2, float("inf")]], "seconds": 3.5}
+    whole = checkpoint_at(12, early_stopping=judge, best=best, extras=(b"", b"1"))
+    found = read_checkpoint(write_checkpoint(folder, whole, keep=3))
+    assert_same(replace(found, best=None), replace(whole, best=None))
+    assert found.best is not None
+    assert (found.best.epoch, found.best.counters, found.best.iterations) == (2, b"12", 9)
+    np.testing.assert_array_equal(found.best.vector, best.vector)
+    with pytest.raises(DataError, match="best state must be of the same network"):
+        checkpoint_at(best=replace(best, vector=np.zeros(6, np.float32)))
 
 
 @given(
@@ -300,6 +314,11 @@ def change_meta(**fields: Any) -> Callable[[dict[str, Any], dict[str, Any]], Non
         (change_meta(columns=[]), "consist of"),
         (change_meta(columns=[["loss"]]), "another form"),
         (change_meta(extras=1), "consist of"),
+        (change_meta(early_stopping=[1]), "its early_stopping is"),
+        (change_meta(early_stopping={"monitor": "loss"}), "another form"),
+        (change_meta(early_stopping={"monitor": "loss", "scores": [[1]], "seconds": 1}), "another"),
+        (change_meta(best={"epoch": 1}), "another form"),
+        (change_meta(best={"epoch": 1, "iterations": 1}), "best.npy"),
         (lambda meta, members: members.pop("vector.npy"), "vector.npy"),
         (lambda meta, members: members.pop("extras/0.bin"), "extras/0.bin"),
         (lambda meta, members: members.update({"more.txt": b""}), "consist of"),

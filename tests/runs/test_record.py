@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkwright.masters import TrainingPlan
+from sparkwright.masters import EarlyStopping, TrainingPlan
 from sparkwright.runs import RunStatus, ValidationPoint, WorkerStatus
+from sparkwright.runs._early_stopping import Judge
 from sparkwright.runs._events import (
+    EarlyStoppingJudged,
     RowsLogged,
     RunEvent,
     RunState,
@@ -243,6 +245,30 @@ def test_a_validation_point_stands_at_the_step_of_the_furthest_worker(record: Ru
     assert record.status().validation == (
         ValidationPoint(epoch=1, step=3, loss=0.5, metrics={"accuracy": 0.9}),
     )
+
+
+def test_an_epoch_that_is_validated_again_has_one_point(record: RunRecord) -> None:
+    for epoch, loss in ((1, 0.5), (2, 0.4), (2, 0.3)):
+        record.validated(epoch=epoch, loss=loss, metrics={})
+    assert [(p.epoch, p.loss) for p in record.status().validation] == [(1, 0.5), (2, 0.3)]
+
+
+def test_each_verdict_is_told_once(record: RunRecord) -> None:
+    events = told(record)
+    judge = Judge(EarlyStopping(patience=1), epochs=9, validates=True)
+    assert record.status().early_stopping is None
+    record.early_stopping_found(judge.result)
+    for epoch in (1, 2, 2):
+        verdict = judge.judge(epoch, loss=0.5, metrics={})
+        record.early_stopping_found(judge.result, verdict)
+    found = record.status().early_stopping
+    assert found is judge.result
+    assert found.best_epoch == 1
+    record.close()
+    assert events == [
+        EarlyStoppingJudged(epoch=1, score=0.5, is_best=True, verdict=None),
+        EarlyStoppingJudged(epoch=2, score=0.5, is_best=False, verdict=found.reason),
+    ]
 
 
 def test_phases_are_kept_only_if_asked_for_and_follow_one_another(record: RunRecord) -> None:

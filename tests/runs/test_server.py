@@ -12,9 +12,11 @@ import numpy as np
 import psutil
 import pytest
 
+from sparkwright.masters import EarlyStopping
 from sparkwright.mesh._connection import Connection, connect
 from sparkwright.mesh._framing import Message
 from sparkwright.runs._coordinator import Coordinator, EndRun, WorkerRegistered
+from sparkwright.runs._early_stopping import Judge, Verdict
 from sparkwright.runs._protocol import Failure, Group, Progress
 from sparkwright.runs._server import CoordinatorServer
 
@@ -49,6 +51,12 @@ class Sink:
     def checkpoint_arrived(self, message: Message, progress: Progress) -> None:
         del message
         self.told.append(("checkpoint", progress))
+
+    def epoch_judged(self, verdict: Verdict) -> None:
+        self.told.append(("judged", verdict.epoch))
+
+    def best_arrived(self, message: Message, epoch: int) -> None:
+        self.told.append(("best", (epoch, bytes(message.payload))))
 
     def run_ended(self, end: EndRun) -> None:
         self.told.append(("ended", end))
@@ -129,9 +137,16 @@ class Worker:
 class Site:
     """A server with its sink, and workers that are closed with it."""
 
-    def __init__(self, *, workers: int, peer_timeout_s: float = 30.0, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        workers: int,
+        peer_timeout_s: float = 30.0,
+        judge: Judge | None = None,
+        **options: Any,
+    ) -> None:
         self.sink = Sink()
-        self.coordinator = Coordinator(workers=workers, now_s=time.monotonic())
+        self.coordinator = Coordinator(workers=workers, judge=judge, now_s=time.monotonic())
         settings = {"start": lambda: ({"size": 1}, (np.zeros(1),)), **options}
         self.server = CoordinatorServer(
             self.coordinator,
@@ -228,6 +243,40 @@ def test_a_run_from_registration_to_result(site: Callable[..., Site]) -> None:
         ("settled", 4),
         ("ended", EndRun()),
     ]
+
+
+def test_a_score_is_answered_by_a_verdict_and_the_best_state_is_kept_first(
+    site: Callable[..., Site],
+) -> None:
+    judge = Judge(EarlyStopping(patience=1), epochs=5, validates=True)
+    here = site(2, judge=judge)
+    one, other = here.training()
+    score: dict[str, Any] = {"epoch": 1, "loss": 0.5, "metrics": {}}
+    one.connection.send("validated", score)
+    assert one.take("verdict").fields == {"epoch": 1, "ends": False, "keep": True}
+    one.connection.send("best", {"epoch": 1}, (b"state",))
+    assert one.take("kept").fields == {"epoch": 1}
+    # A member that asks again, after the group has been formed anew, has the same answer.
+    other.connection.send("validated", {**score, "loss": 0.0})
+    assert other.take("verdict").fields == {"epoch": 1, "ends": False, "keep": False}
+    one.connection.send("validated", {**score, "epoch": 2})
+    assert one.take("verdict").fields == {"epoch": 2, "ends": True, "keep": False}
+    one.report("stopped", end_of())
+    other.report("stopped", end_of())
+    one.deliver()
+    assert here.sink.end() == EndRun()
+    told = [entry for entry in here.sink.told if entry[0] in ("judged", "best")]
+    assert told == [("judged", 1), ("best", (1, b"state")), ("judged", 1), ("judged", 2)]
+
+
+def test_what_the_driver_finds_wrong_ends_the_run(site: Callable[..., Site]) -> None:
+    here = site(1)
+    (worker,) = here.training()
+    failure = Failure(worker=-1, kind="data", reason="no such metric")
+    here.server.fail(failure)
+    worker.take("regroup")
+    worker.report("broken", None)
+    assert here.sink.end() == EndRun(failure=failure)
 
 
 def test_stop_reaches_every_worker(site: Callable[..., Site]) -> None:

@@ -53,6 +53,15 @@ class FakeValidation:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class FakeEarlyStopping:
+    monitor: str = "accuracy"
+    best_epoch: int | None = None
+    best_score: float | None = None
+    without_improvement: int = 0
+    patience: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class FakeStatus:
     state: str = "training"
     message: str = "Training on 2 workers."
@@ -66,6 +75,7 @@ class FakeStatus:
     workers: tuple[FakeWorker, ...] = ()
     validation: tuple[FakeValidation, ...] = ()
     error: str | None = None
+    early_stopping: FakeEarlyStopping | None = None
 
 
 class FakeLog:

@@ -84,6 +84,35 @@ def test_signs_of_life_are_sent_without_being_asked(
         assert message.kind == "alive"
 
 
+def test_an_answer_about_an_epoch_is_no_order_and_late_ones_are_dropped(
+    line: tuple[ControlLine, Connection],
+) -> None:
+    control, driver = line
+    driver.send("verdict", {"epoch": 1, "ends": False})
+    driver.send("kept", {"epoch": 2})
+    driver.send("group", {"generation": 1})
+    driver.send("verdict", {"epoch": 2, "ends": True})
+    found = control.answer("verdict", epoch=2, timeout_s=5.0)
+    assert found is not None
+    assert found.fields == {"epoch": 2, "ends": True}
+    assert control.next_order().kind == "group"
+    assert control.answer("kept", epoch=2, timeout_s=0.0) is None
+
+
+def test_who_waits_for_an_answer_is_dismissed_like_everybody(
+    line: tuple[ControlLine, Connection],
+) -> None:
+    control, driver = line
+    driver.send("dismiss", {"reason": "the run has ended"})
+    with pytest.raises(Dismissed, match="the run has ended"):
+        control.answer("verdict", epoch=1, timeout_s=30.0)
+    with pytest.raises(Dismissed, match="the run has ended"):
+        control.next_order()
+    driver.close()
+    with pytest.raises(Dismissed):
+        control.answer("verdict", epoch=1, timeout_s=30.0)
+
+
 def test_stop_is_known_at_once_and_is_no_order(line: tuple[ControlLine, Connection]) -> None:
     control, driver = line
     driver.send("stop")

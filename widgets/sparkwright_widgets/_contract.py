@@ -57,6 +57,21 @@ class Validation(Protocol):
     def metrics(self) -> Mapping[str, float]: ...
 
 
+class EarlyStopping(Protocol):
+    """What early stopping has found so far."""
+
+    @property
+    def monitor(self) -> str: ...
+    @property
+    def best_epoch(self) -> int | None: ...
+    @property
+    def best_score(self) -> float | None: ...
+    @property
+    def without_improvement(self) -> int: ...
+    @property
+    def patience(self) -> int | None: ...
+
+
 class Status(Protocol):
     """A snapshot of a run; every number is final once `state` is one of `ENDED`."""
 
@@ -84,6 +99,8 @@ class Status(Protocol):
     def validation(self) -> Sequence[Validation]: ...
     @property
     def error(self) -> str | None: ...
+    @property
+    def early_stopping(self) -> EarlyStopping | None: ...
 
 
 class Log(Protocol):

@@ -68,6 +68,7 @@ def progress(status: Status, mean_loss: float | None, sharing: Sharing | None = 
         ("Elapsed", duration_text(status.elapsed_s)),
         *([] if has_ended else [("Time left", _time_left(status))]),
         *sharing_figures(status, sharing),
+        *early_stopping_figures(status),
     ]
     return (
         '<div class="sparkwright-progress">'
@@ -87,6 +88,18 @@ def sharing_figures(status: Status, sharing: Sharing | None) -> list[tuple[str, 
         ("Minibatches", f"{done} of {count_text(planned)}" if planned else done),
         ("Sent", bytes_text(sum(worker.sent_bytes for worker in status.workers))),
     ]
+
+
+def early_stopping_figures(status: Status) -> list[tuple[str, str]]:
+    """The best score so far, and how long ago that was; nothing without early stopping."""
+    found = status.early_stopping
+    if found is None or found.best_score is None:
+        return []
+    text = f"{found.best_score:.4g} in epoch {count_text(found.best_epoch or 0)}"
+    if found.without_improvement:
+        limit = "" if found.patience is None else f" of {count_text(found.patience)}"
+        text += f", {count_text(found.without_improvement)}{limit} since without improvement"
+    return [(f"Best {found.monitor}", text)]
 
 
 def figure_list(figures: Sequence[tuple[str, str]]) -> str:
@@ -116,6 +129,7 @@ def progress_text(status: Status, mean_loss: float | None, sharing: Sharing | No
         parts.append(f"loss {loss_text(mean_loss)}")
     if status.validation:
         parts.append(f"validation loss {loss_text(status.validation[-1].loss)}")
+    parts += [f"{label.lower()} {text}" for label, text in early_stopping_figures(status)]
     if status.examples_per_s > 0:
         parts.append(f"{rate_text(status.examples_per_s)} examples/s")
     if has_ended:
@@ -195,7 +209,7 @@ def _time_left(status: Status) -> str:
 
 def _epochs_done(status: Status) -> float:
     """Finished epochs plus the part of the current one, so that the bar moves evenly."""
-    if status.state == "done":
+    if status.state == "done" and status.early_stopping is None:
         return status.epochs
     part = status.round / status.rounds if status.rounds else 0.0
     return max(0.0, status.epoch - 1 + min(part, 1.0))

@@ -22,6 +22,7 @@ def summary(run: Run) -> Block:
         ("Epochs", f"{status.epoch} of {status.epochs}"),
         ("Loss", loss_text(_last_loss(run, sharing))),
         *_validation_figures(run),
+        *fragments.early_stopping_figures(status),
         ("Workers", str(len(status.workers))),
         ("Examples/s", rate_text(status.examples_per_s)),
         ("Time", duration_text(run.seconds)),

@@ -21,7 +21,8 @@ _BETTER_IF_HIGHER = {
     *("similarity", "correlation", "true"),
 }
 _BETTER_IF_LOWER = {
-    *("loss", "error", "err", "mse", "mae", "mape", "msle", "rmse", "huber", "deviance", "nll"),
+    *("loss", "error", "err", "rmse", *(f"m{kind}" for kind in ("se", "ae", "ape", "sle"))),
+    *("huber", "deviance", "nll"),
     *("crossentropy", "entropy", "hinge", "divergence", "kld", "poisson", "logcosh", "cosh"),
     *("brier", "perplexity", "distance", "false"),
 }

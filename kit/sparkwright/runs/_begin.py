@@ -121,6 +121,8 @@ class RunBeginning:
         """Begin, and show the run if `display` says so or, when None, in a notebook."""
         record = RunRecord(workers=workers, epochs=self.epochs, name=f"sparkwright-{self.id}")
         record.keep_stats = self.master.collect_training_stats
+        if self.judged is not None:
+            record.early_stopping_found(self.judged.judge.result)
         run = TrainingRun(
             id=self.id,
             title=title,

@@ -65,7 +65,6 @@ class JudgedRun:
         """The run begins, from this state."""
         self._record = record
         self._keeper.begin(vector, extras)
-        record.early_stopping_found(self.judge.result)
 
     def training_begins(self) -> None:
         """All workers are there."""

@@ -1,0 +1,419 @@
+"""Runs that end early, on Spark and on this machine: after the right epoch, with the best state."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.runs.test_early_stopping import SEQUENCES, Ended, Sequence
+from tests.spark.helpers import KillOnce, Paced, dense, wait_until, weights
+from tests.spark.test_checkpoints import averaging, files, model_of, sharing
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.runs import EarlyStoppingJudged
+from sparkwright.runs._early_stopping import Judge
+
+pytestmark = pytest.mark.spark
+
+# Scores of more epochs than any test trains.
+_PLACES = 16
+
+
+def falls(y_true: Any, y_pred: Any) -> Any:
+    """A loss whose gradient is 1 everywhere: each step lowers every weight by the learning rate."""
+    import tensorflow as tf
+
+    del y_true
+    return tf.reduce_sum(y_pred, axis=-1)
+
+
+def scripted(y_true: Any, y_pred: Any) -> Any:
+    """A metric that says, after epoch n, what stands at place n of the labels."""
+    import tensorflow as tf
+
+    place = tf.cast(tf.round(-y_pred[:, :1]), tf.int32) % _PLACES
+    return tf.gather(y_true, place, batch_dims=1)
+
+
+def clock() -> Any:
+    """A network whose weights are minus the number of its epochs."""
+    import keras
+
+    layer = keras.layers.Dense(_PLACES, use_bias=False, kernel_initializer="zeros")
+    model = keras.Sequential([keras.Input((1,)), layer], name="clock")
+    model.compile(keras.optimizers.SGD(0.25), falls, metrics=[scripted])
+    return model
+
+
+def script(*scores: float) -> DataSet:
+    """40 examples: 4 minibatches of 5 for each of 2 workers."""
+    labels = np.resize(np.array([0.0, *scores], np.float32), _PLACES)
+    return DataSet(np.ones((40, 1), np.float32), np.tile(labels, (40, 1)))
+
+
+def epoch_of(model: Any) -> float:
+    """How many epochs the clock's weights have seen."""
+    found = np.unique(-model.get_weights()[0])
+    assert found.size == 1
+    return float(found[0])
+
+
+def rules(**options: Any) -> Any:
+    settings: dict[str, Any] = {"monitor": "scripted", "mode": "min", **options}
+    return sw.EarlyStopping(**settings)
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Any]:
+    """Two processes of this machine that keep their networks warm."""
+    with sw.ParallelWrapper(clock(), averaging(), workers=2) as wrapper:
+        yield wrapper
+
+
+def trained(wrapper: Any, scores: list[float], rules: Any, **options: Any) -> Any:
+    """A finished run of the clock."""
+    wrapper.model.set_weights([np.zeros((1, _PLACES))])
+    wrapper.model.optimizer.iterations.assign(0)
+    data = script(*scores)
+    options = {"epochs": len(scores), "validation": data, **options}
+    run = wrapper.start(data, early_stopping=rules, display=False, **options)
+    run.wait(60)
+    return run
+
+
+def found_by(run: Any) -> Any:
+    """What early stopping found."""
+    return run.early_stopping
+
+
+# -- the right epoch ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sequence", SEQUENCES)
+def test_a_scripted_sequence_ends_after_exactly_the_right_epoch(
+    two: Any, sequence: Sequence
+) -> None:
+    options = {**sequence.rules, "monitor": "scripted"}
+    run = trained(two, sequence.scores, rules(**options))
+    found = found_by(run)
+    assert Ended(found.epochs, found.reason.kind, found.best_epoch) == sequence.ended
+    assert run.status.epoch == sequence.ended.epoch
+    assert run.history["epoch"].max() == sequence.ended.epoch
+    assert found.model == ("last" if sequence.ended.best is None else "best")
+    assert epoch_of(two.model) == (sequence.ended.best or sequence.ended.epoch)
+    assert int(two.model.optimizer.iterations) == 4 * epoch_of(two.model)
+    evaluated = [point.epoch for point in run.status.validation]
+    assert evaluated == list(found.scores)
+
+
+def test_without_keeping_the_best_the_model_has_the_last_state(two: Any) -> None:
+    run = trained(two, [3, 1, 2, 2, 2], rules(patience=2, keep_best=None))
+    assert (epoch_of(two.model), found_by(run).best_epoch) == (4, 2)
+    assert found_by(run).model == "last"
+
+
+def test_the_loss_of_the_validation_data_is_watched_by_default(two: Any) -> None:
+    run = trained(two, [9] * 6, sw.EarlyStopping(target=-4 * _PLACES))
+    assert found_by(run).scores == {n: -float(_PLACES * n) for n in range(1, 5)}
+    assert (found_by(run).reason.kind, epoch_of(two.model)) == ("target", 4)
+
+
+def test_the_epochs_are_those_of_the_rules_unless_told(two: Any) -> None:
+    run = trained(two, [3, 2, 1], rules(max_epochs=2), epochs=None)
+    assert (run.status.epochs, epoch_of(two.model)) == (2, 2)
+    with pytest.raises(sw.ConfigurationError, match="upper bound of epochs"):
+        trained(two, [3, 2, 1], rules(patience=2), epochs=None)
+
+
+def test_listeners_hear_of_each_verdict_and_the_run_tells_what_was_found(two: Any) -> None:
+    events: list[Any] = []
+    two.model.set_weights([np.zeros((1, _PLACES))])
+    data = script(3, 1, 2, 2)
+    run = two.start(data, epochs=9, validation=data, early_stopping=rules(patience=2))
+    run.add_listener(events.append)
+    run.wait(60)
+    heard = [event for event in events if isinstance(event, EarlyStoppingJudged)]
+    assert [(e.epoch, e.score, e.is_best) for e in heard] == [
+        *((1, 3.0, True), (2, 1.0, True), (3, 2.0, False), (4, 2.0, False)),
+    ]
+    assert [event.verdict is None for event in heard] == [True, True, True, False]
+    assert "best scripted 1 in epoch 2; scripted has not improved" in repr(run)
+    assert run.status.message.endswith("the model holds the best state, that of epoch 2")
+    assert run.status.state == "done"
+    assert run.configuration["early_stopping"]["patience"] == 2
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_worker_lost_while_all_wait_for_a_verdict_changes_nothing(
+    two: Any, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    """One of the trainers is killed as the score of epoch 3 arrives."""
+    import psutil
+
+    killed: list[int] = []
+    judge = Judge.judge
+
+    def kill_first(self: Judge, epoch: int, **found: Any) -> Any:
+        if epoch == 3 and not killed:
+            family = psutil.Process().children(recursive=True)
+            trainers = sorted(p.pid for p in family if "workers._trainer" in " ".join(p.cmdline()))
+            killed.append(trainers[-2:][lost])
+            os.kill(killed[0], signal.SIGKILL)
+        return judge(self, epoch, **found)
+
+    monkeypatch.setattr(Judge, "judge", kill_first)
+    # Without going on meanwhile: so the lost worker's validation data counts, too.
+    monkeypatch.setattr(two, "master", averaging(mesh=sw.MeshConfig(replacement_grace_s=50)))
+    run = trained(two, [3, 2, 1, 2, 2, 2, 2], rules(patience=2))
+    assert killed
+    assert sum(worker.restarts for worker in run.status.workers) == 1
+    found = found_by(run)
+    assert found.scores == {1: 3.0, 2: 2.0, 3: 1.0, 4: 2.0, 5: 2.0}
+    assert (found.epochs, found.best_epoch, epoch_of(two.model)) == (5, 3, 3)
+    assert [point.epoch for point in run.status.validation] == [1, 2, 3, 4, 5]
+
+
+# -- within an epoch ------------------------------------------------------------------------
+
+
+def test_time_ends_a_run_within_an_epoch() -> None:
+    slow = sw.ParallelWrapper(clock(), averaging().with_hooks(Paced(0.05)), workers=2)
+    with slow:
+        run = slow.start(script(1), epochs=1000, early_stopping=sw.EarlyStopping(max_seconds=1.0))
+        run.wait(60)
+    found = found_by(run)
+    assert (found.reason.kind, found.model, found.scores) == ("max_seconds", "last", {})
+    assert run.status.state == "done"
+    assert 0 < found.epochs < 100
+
+
+def test_a_loss_above_the_limit_ends_a_run_and_the_best_state_stays(two: Any) -> None:
+    # The loss of the clock falls; with its learning rate turned round it grows by 16 an epoch.
+    two.model.optimizer.learning_rate.assign(-0.25)
+    try:
+        run = trained(two, [9] * 15, sw.EarlyStopping(max_loss=3.5 * _PLACES))
+        found = found_by(run)
+        assert found.reason.kind == "max_loss"
+        assert "is above max_loss=56" in found.reason.sentence
+        assert (found.best_epoch, epoch_of(two.model)) == (1, -1)
+    finally:
+        two.model.optimizer.learning_rate.assign(0.25)
+
+
+@pytest.mark.parametrize("non_finite", ["stop", "continue"])
+@pytest.mark.parametrize("master_of", [averaging, sharing])
+def test_a_loss_that_is_no_number_ends_a_run_with_the_best_state(
+    blobs: DataSet, non_finite: str, master_of: Any
+) -> None:
+    columns = blobs.features["features"].copy()
+    model = dense("sgd")
+    with sw.ParallelWrapper(model, master_of(non_finite=non_finite), workers=2) as wrapper:
+        columns[::40] = np.nan
+        broken = DataSet(columns, blobs.labels["labels"])
+        run = wrapper.start(
+            broken, epochs=9, validation=blobs, early_stopping=sw.EarlyStopping(max_epochs=5)
+        )
+        run.wait(60)
+        found = found_by(run)
+        assert (run.status.state, found.reason.kind) == ("done", "invalid")
+        assert np.isfinite(weights(model)).all() or non_finite == "continue"
+        assert found.epochs <= 1
+        strict = sw.EarlyStopping(max_epochs=5, stop_on_invalid=False)
+        if non_finite == "stop":
+            with pytest.raises(sw.NonFiniteLossError):
+                wrapper.fit(broken, epochs=9, validation=blobs, early_stopping=strict)
+
+
+def test_who_stops_a_run_gets_the_best_state(two: Any) -> None:
+    paced = averaging().with_hooks(Paced(0.02))
+    model = clock()
+    data = script(3, 1, *[2] * 12)
+    with sw.ParallelWrapper(model, paced, workers=2) as wrapper:
+        run = wrapper.start(data, epochs=14, validation=data, early_stopping=rules(patience=12))
+        wait_until(lambda: len(found_by(run).scores) >= 3, 60)
+        run.stop()
+        run.wait(30)
+    assert (run.status.state, found_by(run).reason.kind) == ("stopped", "user")
+    assert epoch_of(model) == 2
+    assert run.status.message == "stopped; the model holds the best state, that of epoch 2"
+
+
+# -- the best state -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("save_updater", [True, False])
+def test_the_best_state_is_that_of_its_epoch_bit_for_bit(
+    spark: Any, blobs: DataSet, leaves_nothing: None, save_updater: bool
+) -> None:
+    """The highest accuracy, against a second run which trains just as many epochs."""
+    model, same = model_of(), model_of()
+    train, validation = blobs.take(slice(0, 80)), blobs.take(slice(80, 120))
+    stopping = sw.EarlyStopping(monitor="accuracy", patience=3)
+    master = averaging(save_updater=save_updater)
+    network = sw.SparkNetwork(spark, model, master)
+    run = network.start(train, epochs=40, validation=validation, early_stopping=stopping)
+    run.wait(120)
+    found = found_by(run)
+    assert found.reason.kind == "patience"
+    assert found.epochs == found.best_epoch + 3 == run.status.epoch
+    assert found.best_score == max(found.scores.values())
+    assert network.evaluate(validation).accuracy == pytest.approx(found.best_score, abs=1e-3)
+    sw.SparkNetwork(spark, same, master).fit(train, epochs=found.best_epoch, validation=validation)
+    np.testing.assert_array_equal(weights(model), weights(same))
+    for one, other in zip(model.optimizer.variables, same.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+def test_with_shared_gradients_the_best_state_has_the_best_score(
+    spark: Any, blobs: DataSet, leaves_nothing: None
+) -> None:
+    model = model_of()
+    train, validation = blobs.take(slice(0, 80)), blobs.take(slice(80, 120))
+    network = sw.SparkNetwork(spark, model, sharing())
+    stopping = sw.EarlyStopping(patience=2, evaluate_every=2, min_improvement=0.05)
+    run = network.start(train, epochs=40, validation=validation, early_stopping=stopping)
+    run.wait(120)
+    found = found_by(run)
+    assert found.reason.kind == "patience"
+    assert found.best_score == min(found.scores.values())
+    assert all(epoch % 2 == 0 for epoch in found.scores)
+    assert found.epochs == max(found.scores) == run.status.epoch
+    assert network.score(validation) == pytest.approx(found.best_score, rel=1e-3)
+
+
+def test_shared_gradients_end_after_the_right_epoch_too() -> None:
+    # Each step lowers each weight by just what a message carries, so both masters keep time alike.
+    model = clock()
+    model.optimizer.learning_rate.assign(0.125)
+    master = sharing(threshold=sw.FixedThreshold(threshold=0.125), minibatches_per_message=1)
+    with sw.ParallelWrapper(model, master, workers=2) as wrapper:
+        for sequence in (SEQUENCES[i] for i in (2, 4, 12, 17, 23, 27)):
+            options = {**sequence.rules, "monitor": "scripted"}
+            run = trained(wrapper, sequence.scores, rules(**options))
+            found = found_by(run)
+            assert Ended(found.epochs, found.reason.kind, found.best_epoch) == sequence.ended
+            assert epoch_of(model) == sequence.ended.best
+
+
+@pytest.mark.parametrize("master_of", [averaging, sharing])
+def test_a_killed_worker_does_not_change_what_is_found(
+    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None, master_of: Any
+) -> None:
+    stopping = sw.EarlyStopping(max_epochs=4, target=-1.0)
+    calm = model_of()
+    train, validation = blobs.take(slice(0, 80)), blobs.take(slice(80, 120))
+    options: dict[str, Any] = {"validation": validation, "early_stopping": stopping}
+    undisturbed = sw.SparkNetwork(spark, calm, master_of()).start(train, **options)
+    undisturbed.wait(120)
+    model = model_of()
+    master = master_of().with_hooks(KillOnce(str(tmp_path / "killed"), at=12))
+    run = sw.SparkNetwork(spark, model, master).start(train, **options)
+    run.wait(120)
+    assert (tmp_path / "killed").exists()
+    found, expected = found_by(run), found_by(undisturbed)
+    assert list(found.scores) == list(expected.scores) == [1, 2, 3, 4]
+    assert found.epochs == 4
+    if master_of is averaging:
+        assert found.scores == pytest.approx(expected.scores)
+
+
+def test_the_best_and_the_last_model_are_saved(
+    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None
+) -> None:
+    best, last = str(tmp_path / "best.keras"), str(tmp_path / "last.keras")
+    model = model_of()
+    network = sw.SparkNetwork(spark, model, averaging())
+    stopping = sw.EarlyStopping(
+        monitor="accuracy", mode="min", patience=2, keep_best=best, save_last=last
+    )
+    run = network.start(blobs, epochs=40, validation=blobs, early_stopping=stopping)
+    run.wait(120)
+    found = found_by(run)
+    assert (found.best_url, found.last_url) == (best, last)
+    np.testing.assert_array_equal(weights(sw.load_model(best)), weights(model))
+    kept, ended = sw.load_model(best), sw.load_model(last)
+    assert int(kept.optimizer.iterations) == found.best_epoch * 12
+    assert int(ended.optimizer.iterations) == found.epochs * 12
+    assert (weights(ended) != weights(model)).any()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["best.keras", "last.keras"]
+
+
+def test_a_place_that_cannot_be_written_is_told_and_the_run_goes_on(
+    two: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    url = str(tmp_path / "file" / "best.keras")
+    run = trained(two, [3, 1, 2], rules(max_epochs=3, keep_best=url))
+    assert found_by(run).best_url is None
+    assert f"no model saved to {url}" in caplog.text
+    assert epoch_of(two.model) == 2
+
+
+def test_a_resumed_run_goes_on_with_its_scores_and_its_best_state(tmp_path: Path) -> None:
+    """Stopped after the best epoch; the second run finds nothing better, and so hands that back."""
+    data = script(3, 1, *[2] * 12)
+    first, second = clock(), clock()
+    stopping = rules(patience=7)
+    paced = averaging(tmp_path).with_hooks(Paced(0.02))
+    with sw.ParallelWrapper(first, paced, workers=2) as wrapper:
+        run = wrapper.start(data, epochs=14, validation=data, early_stopping=stopping)
+        wait_until(lambda: len(found_by(run).scores) >= 5, 60)
+        run.stop()
+        run.wait(30)
+    assert files(tmp_path)
+    with sw.ParallelWrapper(second, averaging(), workers=2) as wrapper:
+        again = wrapper.start(
+            data, epochs=14, validation=data, early_stopping=stopping, resume=str(tmp_path)
+        )
+        again.wait(60)
+    found = found_by(again)
+    assert found.scores == {1: 3.0, 2: 1.0, **dict.fromkeys(range(3, 10), 2.0)}
+    assert (found.reason.kind, found.epochs, found.best_epoch) == ("patience", 9, 2)
+    assert epoch_of(second) == 2
+
+
+# -- what cannot be meant -------------------------------------------------------------------
+
+
+def test_what_cannot_be_meant_is_told_before_anything_starts(two: Any, spark: Any) -> None:
+    data = script(1)
+    with pytest.raises(sw.ConfigurationError, match="need validation data"):
+        two.start(data, epochs=3, early_stopping=rules(patience=1))
+    with pytest.raises(sw.ConfigurationError, match="must be an EarlyStopping or None"):
+        two.start(data, epochs=3, early_stopping={"patience": 1})
+    network = sw.SparkNetwork(spark, clock(), averaging(communication="spark"))
+    with pytest.raises(sw.ConfigurationError, match='need `communication="ring"`'):
+        network.start(data, epochs=3, validation=data, early_stopping=rules(patience=1))
+
+
+def test_a_metric_that_is_not_there_is_told_after_the_first_round(two: Any) -> None:
+    with pytest.raises(sw.ConfigurationError, match="there are 'loss', 'scripted'"):
+        trained(two, [3, 2], sw.EarlyStopping(monitor="accuracy", patience=1))
+    with pytest.raises(sw.DataError, match="needs validation examples"):
+        trained(two, [3, 2], rules(patience=1), validation=script(1).take(slice(0, 0)))
+
+
+def test_with_sparks_own_averaging_time_and_losses_end_a_run(
+    spark: Any, leaves_nothing: None
+) -> None:
+    threads = threading.active_count()
+    model = clock()
+    network = sw.SparkNetwork(spark, model, averaging(communication="spark"))
+    model.optimizer.learning_rate.assign(-0.25)
+    run = network.start(
+        script(1), epochs=9, early_stopping=sw.EarlyStopping(max_loss=1.1 * _PLACES)
+    )
+    run.wait(120)
+    found = found_by(run)
+    assert (run.status.state, found.reason.kind, found.epochs) == ("done", "max_loss", 1)
+    assert epoch_of(model) == -1.5
+    timed = network.start(script(1), epochs=9, early_stopping=sw.EarlyStopping(max_seconds=1e-9))
+    timed.wait(120)
+    assert found_by(timed).reason.kind == "max_seconds"
+    assert epoch_of(model) == -2
+    assert threading.active_count() <= threads + 2
