@@ -98,6 +98,7 @@ def reference(rules: dict[str, Any], scores: list[float]) -> Ended:
     bound = min(rules.get("max_epochs", len(scores)), len(scores))
     every, least = rules.get("evaluate_every", 1), rules.get("min_improvement", 0.0)
     seen: list[tuple[int, float]] = []
+    best: int | None = None
     for epoch in range(1, bound + 1):
         if epoch % every and epoch < bound:
             continue

@@ -262,6 +262,7 @@ def test_each_verdict_is_told_once(record: RunRecord) -> None:
         verdict = judge.judge(epoch, loss=0.5, metrics={})
         record.early_stopping_found(judge.result, verdict)
     found = record.status().early_stopping
+    assert found is not None
     assert found is judge.result
     assert found.best_epoch == 1
     record.close()

@@ -17,6 +17,9 @@ from ._kept_models import KeptState, ModelKeeper, Save
 from ._protocol import Failure, Progress
 from ._record import RunRecord
 
+# A model that is being saved when the run ends may take so long.
+_LAST_MODEL_S = 600.0
+
 
 class JudgedRun:
     """What an engine tells of a run that may stop early, and what it does with the outcome.
@@ -105,10 +108,10 @@ class JudgedRun:
     def settle(self, outcome: Outcome) -> Outcome:
         """What the run comes to: with the best state, if one was kept."""
         outcome = self._explained(outcome)
-        self._keeper.close()
+        ended = self._keeper.close(_LAST_MODEL_S)
         rules, best = self.judge.rules, self._keeper.best
         last_url = None
-        if rules.save_last is not None and outcome.vector is not None:
+        if ended and rules.save_last is not None and outcome.vector is not None:
             last_url = self._keeper.save_now(outcome, rules.save_last)
         if best is not None:
             progress = replace(outcome.progress, iterations=best.iterations)

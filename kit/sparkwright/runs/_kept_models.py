@@ -95,13 +95,17 @@ class ModelKeeper:
                 self._thread.start()
             self._changed.notify()
 
-    def close(self) -> None:
-        """Save what waits, then end the thread."""
+    def close(self, timeout_s: float) -> bool:
+        """Save what waits, then end the thread. Returns whether it ended within `timeout_s`."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        if self._thread is not None:
-            self._thread.join()
+        if self._thread is None:
+            return True
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            _log.warning("the best model is not saved to %s after %g s", self._url, timeout_s)
+        return not self._thread.is_alive()
 
     def save_now(self, outcome: Outcome, url: str) -> str | None:
         """Save the state of `outcome`, after `close`; returns `url`, or None if that failed."""

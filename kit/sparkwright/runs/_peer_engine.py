@@ -179,6 +179,11 @@ class PeerEngine:
                 launcher.cancel()
                 job.join(_TASKS_END_S)
             return self._outcome(coordinator.progress)
+        except Exception as error:
+            if self._judged is None:
+                raise
+            nothing = Outcome(vector=None, counters=None, progress=Progress(), error=error)
+            return self._judged.settle(nothing)
         finally:
             if self._writer is not None:
                 self._writer.close(_LAST_CHECKPOINT_S)
