@@ -115,7 +115,7 @@ def test_a_run_goes_on_from_its_checkpoint_there(
     wait_until(lambda: run.status.epoch >= 3, 60)
     run.stop()
     network = sw.SparkNetwork(spark, dense("adam"), master(checkpoint=checkpoint))
-    network.fit(blobs, epochs=5, resume=True)
+    network.fit(blobs, epochs=5, resume=f"{folder}/checkpoints")
     np.testing.assert_array_equal(weights(network.model), weights(undisturbed))
     assert all(name.endswith(".swc") for name in list_entries(f"{folder}/checkpoints"))
 
