@@ -1,0 +1,90 @@
+"""What a worker does with the driver's verdict on an epoch; ring, line and network are stand-ins."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkwright.errors import NetworkError
+from sparkwright.mesh._framing import Message
+from sparkwright.runs._protocol import Progress
+from sparkwright.workers._member import RunMember
+
+
+class Line:
+    """The driver answers with what is left of `answers`."""
+
+    def __init__(self, *answers: Message) -> None:
+        self.answers, self.sent = list(answers), list[tuple[str, Any]]()
+
+    def answer(self, kind: str, *, epoch: int, timeout_s: float) -> Message | None:
+        assert (epoch, timeout_s) == (3, 5.0)
+        if not self.answers:
+            return None
+        assert self.answers[0].kind == kind
+        return self.answers.pop(0)
+
+    def send(self, kind: str, fields: dict[str, Any], payload: Any = ()) -> None:
+        self.sent.append((kind, fields["epoch"]))
+        del payload
+
+
+class Ring:
+    """The first one's word is `word`; others hear it from the ring."""
+
+    def __init__(self, rank: int, word: bytes = b"") -> None:
+        self.rank, self.word = rank, word
+
+    def all_gather(self, content: bytes) -> list[bytes]:
+        return [content if self.rank == 0 else self.word, b""]
+
+
+def member(line: Line) -> Any:
+    found: Any = object.__new__(RunMember)
+    found.settings = SimpleNamespace(worker=0, peer_timeout_s=5.0)
+    found.control, found.progress = line, Progress(epoch=3, opened=3, validated=3)
+    counters = [np.zeros(1)]
+    found.replica = SimpleNamespace(state=SimpleNamespace(counters=counters), uses_xla=False)
+    found.average, found.extras = np.zeros(4), lambda: counters
+    return found
+
+
+def verdict(*, ends: bool, keep: bool) -> Message:
+    return Message(kind="verdict", fields={"epoch": 3, "ends": ends, "keep": keep})
+
+
+KEPT = Message(kind="kept", fields={"epoch": 3})
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_first_of_a_ring_asks_and_sends_the_best_state(ends: bool, keep: bool) -> None:
+    line = Line(verdict(ends=ends, keep=keep), *[KEPT] * keep)
+    one = member(line)
+    assert one.await_verdict(Ring(0)) == ends
+    assert line.sent == [("best", 3)] * keep
+    assert line.answers == []
+    # An end is not written down: who is asked again has to hear it again.
+    assert one.progress.judged == (0 if ends else 3)
+
+
+@pytest.mark.parametrize(("word", "ends"), [(b"end", True), (b"go on", False)])
+def test_the_others_hear_it_from_the_first(word: bytes, ends: bool) -> None:
+    line = Line()
+    other = member(line)
+    assert other.await_verdict(Ring(1, word)) == ends
+    assert line.sent == []
+    assert other.progress.judged == (0 if ends else 3)
+
+
+@pytest.mark.parametrize("answers", [(), (verdict(ends=False, keep=True),)])
+def test_who_waits_too_long_says_for_whom(answers: tuple[Message, ...]) -> None:
+    one = member(Line(*answers))
+    with pytest.raises(NetworkError) as refused:
+        one.await_verdict(Ring(0))
+    assert str(refused.value) == (
+        "worker 0, and all others with it, waited 5 s for the driver's verdict on epoch 3. If the "
+        "driver is only busy, raise `MeshConfig(peer_timeout_s=…)`."
+    )
+    assert one.progress.judged == 0
