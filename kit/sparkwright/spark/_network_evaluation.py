@@ -1,0 +1,314 @@
+"""Evaluation and scoring: how good a network is, found out on the executors."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sparkwright.data import DistributedDataSet
+from sparkwright.data._minibatches._loaders import Loader
+from sparkwright.data._pieces import OnError
+from sparkwright.errors import DataError
+from sparkwright.evaluation import (
+    ROC,
+    Evaluation,
+    RegressionEvaluation,
+    ROCDigest,
+    ROCMultiClass,
+)
+from sparkwright.workers._batch_layout import output_names
+
+from ._evaluating import Evaluations, by_output, evaluate, in_given_form, score
+from ._inference import Inference
+from ._network_base import NetworkOnSpark
+from ._predicting import score_examples, score_keyed
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+
+
+class EvaluatingNetwork(NetworkOnSpark):
+    """The part of `SparkNetwork` that evaluates and scores."""
+
+    def do_evaluation(
+        self,
+        data: Any,
+        evaluations: Evaluations,
+        *,
+        batch_size: int = 64,
+        eval_workers: int | None = None,
+    ) -> Any:
+        """Run several evaluations in one pass over the data, on the executors.
+
+        Args:
+            data: as for `fit`, with labels. Where the normalizer scales labels, evaluations see
+                labels and predictions in the labels' own units.
+            evaluations: an evaluation without data, such as `ROC()`; a list of them; or output
+                name -> one or a list, for a network with several outputs.
+            batch_size: examples a call; default 64.
+            eval_workers: copies of the network at work at a time on an executor's machine; tasks
+                beyond that wait for their turn. Default None: one for each task slot.
+
+        Returns:
+            The evaluations of all the data, in the form in which they were given.
+
+        Raises:
+            ConfigurationError: if there is no such output, or outputs are not named and there are
+                several.
+            DataError: if the data does not fit the network or has no labels, or is empty.
+        """
+        wanted = by_output(evaluations, output_names(self.model))
+        data = self._distributed(data, "data")
+        with self._inference(batch_size, eval_workers) as inference:
+            found = evaluate(inference, data, wanted, normalizer=self.normalizer)
+        return in_given_form(evaluations, found)
+
+    def do_evaluation_paths(
+        self,
+        where: Any,
+        evaluations: Evaluations,
+        *,
+        loader: Loader | None = None,
+        on_error: OnError = "raise",
+        batch_size: int = 64,
+        eval_workers: int | None = None,
+    ) -> Any:
+        """`do_evaluation` on files that hold minibatches; see `fit_paths` for `where`, `loader`."""
+        data = self._minibatches(where, loader, on_error)
+        return self.do_evaluation(
+            data, evaluations, batch_size=batch_size, eval_workers=eval_workers
+        )
+
+    def evaluate(
+        self,
+        data: Any,
+        *,
+        batch_size: int = 64,
+        class_names: Sequence[str] | None = None,
+        top_n: int = 1,
+        output: str | None = None,
+        eval_workers: int | None = None,
+    ) -> Evaluation:
+        """Evaluate a classifier on the executors.
+
+        Args:
+            data: as for `fit`, with labels.
+            batch_size: examples a call; default 64.
+            class_names: names of the classes; default None: the data's own, or
+                those of the data trained on.
+            top_n: also count how often the class is among the `top_n` most probable; default 1.
+            output: name of the network's output to look at; default None: the only one.
+            eval_workers: as for `do_evaluation`.
+
+        Returns:
+            Accuracy, precision, recall, F1, confusion matrix and more, over all examples.
+
+        Raises:
+            DataError: if the data does not fit the network or has no labels, or is empty.
+        """
+        data = self._distributed(data, "data")
+        names = class_names or self._names_of_classes(data, output)
+        return self._evaluate_one(
+            Evaluation(
+                None if names is None else tuple(names),
+                top_n=top_n,
+            ),
+            data,
+            output,
+            batch_size,
+            eval_workers,
+        )
+
+    def evaluate_roc(
+        self,
+        data: Any,
+        *,
+        thresholds: int = 0,
+        batch_size: int = 64,
+        output: str | None = None,
+        eval_workers: int | None = None,
+    ) -> ROC | ROCDigest:
+        """ROC and precision-recall of a classifier with two classes.
+
+        Args:
+            data: as for `fit`, with labels.
+            thresholds: 0 (default): exact, at every score that occurs. Above a million rows the
+                cluster sorts them, and the driver gets a digest: exact areas, and a curve of some
+                thousand exact points. n: counts at n + 1 thresholds from 0 to 1, in constant
+                memory.
+            batch_size: examples a call; default 64.
+            output: name of the network's output to look at; default None: the only one.
+            eval_workers: as for `do_evaluation`.
+
+        Raises:
+            DataError: if the data does not fit the network or has no labels, or is empty.
+        """
+        prototype = ROC(thresholds=thresholds)
+        return self._evaluate_one(prototype, data, output, batch_size, eval_workers)
+
+    def evaluate_roc_multi_class(
+        self,
+        data: Any,
+        *,
+        thresholds: int = 0,
+        class_names: Sequence[str] | None = None,
+        batch_size: int = 64,
+        output: str | None = None,
+        eval_workers: int | None = None,
+    ) -> ROCMultiClass:
+        """ROC of each class against the rest; arguments as for `evaluate_roc`.
+
+        Raises:
+            DataError: if the data does not fit the network or has no labels, or is empty.
+        """
+        data = self._distributed(data, "data")
+        names = class_names or self._names_of_classes(data, output)
+        prototype = ROCMultiClass(
+            thresholds=thresholds, class_names=None if names is None else tuple(names)
+        )
+        return self._evaluate_one(prototype, data, output, batch_size, eval_workers)
+
+    def evaluate_regression(
+        self,
+        data: Any,
+        *,
+        names: Sequence[str] | None = None,
+        batch_size: int = 64,
+        output: str | None = None,
+        eval_workers: int | None = None,
+    ) -> RegressionEvaluation:
+        """Errors, correlation and R² of each predicted number.
+
+        Args:
+            data: as for `fit`, with labels. Where a normalizer scaled the labels, errors are in
+                the labels' own units.
+            names: of the numbers that the network predicts; default None: "0", "1", ….
+            batch_size: examples a call; default 64.
+            output: name of the network's output to look at; default None: the only one.
+            eval_workers: as for `do_evaluation`.
+
+        Raises:
+            DataError: if the data does not fit the network or has no labels, or is empty.
+        """
+        prototype = RegressionEvaluation(names=None if names is None else tuple(names))
+        return self._evaluate_one(prototype, data, output, batch_size, eval_workers)
+
+    def evaluate_paths(
+        self,
+        where: Any,
+        *,
+        loader: Loader | None = None,
+        on_error: OnError = "raise",
+        batch_size: int = 64,
+        class_names: Sequence[str] | None = None,
+    ) -> Evaluation:
+        """`evaluate` on files that hold minibatches; see `fit_paths` for the first arguments."""
+        data = self._minibatches(where, loader, on_error)
+        return self.evaluate(data, batch_size=batch_size, class_names=class_names)
+
+    # -- scoring ----------------------------------------------------------------------------
+
+    def score(
+        self,
+        data: Any,
+        *,
+        average: bool = True,
+        batch_size: int = 64,
+        eval_workers: int | None = None,
+    ) -> float:
+        """The loss, regularisation included, over `data`.
+
+        Args:
+            data: as for `fit`, with labels.
+            average: the mean over the examples (default); else their sum.
+            batch_size: examples a call; default 64.
+            eval_workers: as for `do_evaluation`.
+
+        Raises:
+            DataError: if the data does not fit the network or has no labels, or is empty.
+        """
+        data = self._distributed(data, "data")
+        with self._inference(batch_size, eval_workers) as inference:
+            found = score(inference, self._normalized(data))
+        return found.total / found.examples if average else found.total
+
+    def score_paths(
+        self,
+        where: Any,
+        *,
+        loader: Loader | None = None,
+        on_error: OnError = "raise",
+        average: bool = True,
+        batch_size: int = 64,
+    ) -> float:
+        """`score` on files that hold minibatches; see `fit_paths` for the first arguments."""
+        data = self._minibatches(where, loader, on_error)
+        return self.score(data, average=average, batch_size=batch_size)
+
+    def score_examples(
+        self,
+        data: Any,
+        *,
+        regularization: bool = True,
+        keyed: bool = False,
+        batch_size: int = 64,
+        eval_workers: int | None = None,
+    ) -> "RDD[Any]":
+        """The loss that each example has by itself: which ones does the network get wrong?
+
+        Args:
+            data: as for `fit`, with labels; or with `keyed=True` an RDD of (key, DataSet of one
+                example) or (key, (features, label)).
+            regularization: whether the network's regularisation terms, the same for every example,
+                are added; default True.
+            keyed: whether `data` has keys; default False.
+            batch_size: examples a call; default 64.
+            eval_workers: as for `do_evaluation`.
+
+        Returns:
+            A lazy RDD of floats in the order of the data, or of (key, float).
+
+        Raises:
+            DataError: when the RDD is computed, if the data does not fit the network, has no
+                labels, or a key not exactly one example.
+        """
+        inference = Inference.of(
+            self.spark, self.model, batch_size=batch_size, workers=eval_workers
+        )
+        if keyed:
+            return score_keyed(
+                inference,
+                _require_rdd(data),
+                normalizer=self.normalizer,
+                regularization=regularization,
+            )
+        found = self._normalized(self._distributed(data, "data"))
+        return score_examples(inference, found, regularization=regularization)
+
+    # -- private ----------------------------------------------------------------------------
+
+    def _names_of_classes(
+        self, data: DistributedDataSet, output: str | None
+    ) -> tuple[str, ...] | None:
+        known = data.class_names or self.class_names
+        if output in known:
+            return known[output]
+        return next(iter(known.values()), None) if len(known) == 1 else None
+
+    def _evaluate_one(
+        self,
+        prototype: Any,
+        data: Any,
+        output: str | None,
+        batch_size: int,
+        eval_workers: int | None,
+    ) -> Any:
+        wanted = prototype if output is None else {output: prototype}
+        found = self.do_evaluation(data, wanted, batch_size=batch_size, eval_workers=eval_workers)
+        return found if output is None else found[output]
+
+
+def _require_rdd(data: Any) -> "RDD[Any]":
+    from pyspark import RDD
+
+    if not isinstance(data, RDD):
+        raise DataError(f"data with keys must be an RDD of pairs. Received: {type(data).__name__}.")
+    return data

@@ -1,0 +1,152 @@
+"""Prediction: what a network says of any kind of data, computed on the executors."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sparkwright.data import DataSet, DistributedDataSet, TableSchema
+from sparkwright.errors import ConfigurationError
+from sparkwright.workers._batch_layout import input_shapes, output_types
+from sparkwright.workers._requests import Predicting
+
+from ._inference import Inference
+from ._jobs import run_job
+from ._network_base import NetworkOnSpark
+from ._predicting import predict_dataset, predict_keyed
+from ._sql import ColumnReader, columns_of, schema_columns, sql_function
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class PredictingNetwork(NetworkOnSpark):
+    """The part of `SparkNetwork` that predicts."""
+
+    def predict(
+        self,
+        data: Any,
+        *,
+        batch_size: int = 64,
+        features: str | Sequence[str] | None = None,
+        output_column: str = "prediction",
+        eval_workers: int | None = None,
+    ) -> Any:
+        """What the network says, computed on the executors; of the kind that was given.
+
+        Labels that a normalizer scaled are predicted in their own units. Order and keys are kept.
+        Sequences may differ in length from one example to the next where the network allows it.
+
+        Args:
+            data: one of
+
+                - a DistributedDataSet, also of files: gives one whose features are the outputs, by
+                  output name; labels and weights stay beside them. Lazy.
+                - a DataFrame: gives the DataFrame with one column more. Lazy.
+                - an RDD of (key, features): gives (key, outputs). Features are an array of one
+                  example, or of several with one more axis in front, which then the outputs have as
+                  well; for several inputs a dict of names or a list in order; with masks a tuple
+                  (features, masks), or a DataSet. Outputs are an array, or a dict by output name if
+                  there are several. Lazy.
+                - an array, or a dict input name -> array: gives an array, or a dict by output
+                  name. At once.
+                - a DataSet: gives a DataSet, as the first. At once.
+            batch_size: examples a call; default 64.
+            features: for a DataFrame: its columns, one an input or, for a single input, its
+                numbers. Default None: those of the table trained on if it has all of them,
+                otherwise `features`.
+            output_column: for a DataFrame: the new column. An output of one number is a number,
+                others are arrays; several outputs are a struct with their names. Default
+                "prediction".
+            eval_workers: as for `do_evaluation`.
+
+        Raises:
+            DataError: if the data does not fit the network; for lazy kinds when it is computed.
+        """
+        from pyspark import RDD
+        from pyspark.sql import DataFrame
+
+        if isinstance(data, DataFrame):
+            return self._predict_frame(data, batch_size, features, output_column, eval_workers)
+        if features is not None or output_column != "prediction":
+            raise ConfigurationError(
+                "`features` and `output_column` are for DataFrames. Received: "
+                f"{type(data).__name__}."
+            )
+        inference = Inference.of(
+            self.spark, self.model, batch_size=batch_size, workers=eval_workers
+        )
+        what = Predicting(normalizer=self.normalizer)
+        if isinstance(data, RDD):
+            return predict_keyed(
+                inference,
+                data,
+                inputs={name: len(shape) for name, shape in input_shapes(self.model).items()},
+                normalizer=self.normalizer,
+                what=what,
+            )
+        if isinstance(data, DistributedDataSet):
+            return predict_dataset(inference, data, normalizer=self.normalizer, what=what)
+        dataset = data if isinstance(data, DataSet) else DataSet(data)
+        lazy = predict_dataset(
+            inference, self._distributed(dataset, "data"), normalizer=self.normalizer, what=what
+        )
+        found = run_job(self.spark, lazy.collect, description="predict")
+        if isinstance(data, DataSet):
+            return found
+        arrays = found.features
+        return next(iter(arrays.values())) if len(arrays) == 1 else arrays
+
+    def as_udf(self, *, batch_size: int = 64, eval_workers: int | None = None) -> Any:
+        """The network as a function of Spark SQL, with the weights that it has now.
+
+        For a network trained on a table (`from_csv` and the like, see `schema`) the arguments are
+        that table's feature columns, in its order, texts included. Otherwise they are one column an
+        input, numbers or arrays; or for a single input its numbers, one a column. Spark ML's
+        vectors go through `pyspark.ml.functions.vector_to_array`. Missing values are an error.
+
+        Args:
+            batch_size: examples a call; default 64.
+            eval_workers: as for `do_evaluation`.
+
+        Returns:
+            A function of columns, for `select` and `withColumn`, or `spark.udf.register(name, …)`
+            for queries. Its value is a number where an example's output is one; otherwise an array,
+            nested like the output; for several outputs a struct of them by name.
+
+        Example:
+            spark.udf.register("survives", network.as_udf())
+            spark.sql("SELECT name, survives(class, age) FROM passengers")
+        """
+        return self._udf(self.schema, batch_size, eval_workers)
+
+    # -- private ----------------------------------------------------------------------------
+
+    def _predict_frame(
+        self,
+        frame: "DataFrame",
+        batch_size: int,
+        features: str | Sequence[str] | None,
+        output_column: str,
+        eval_workers: int | None,
+    ) -> "DataFrame":
+        if output_column in frame.columns:
+            raise ConfigurationError(
+                "`output_column` must be a new one. Received: "
+                f"output_column={output_column!r}, which the DataFrame has already."
+            )
+        schema, names = None, ["features"] if features is None else features
+        if features is None and self.schema is not None:
+            known = schema_columns(self.schema)
+            if set(known) <= set(frame.columns):
+                schema, names = self.schema, known
+        function = self._udf(schema, batch_size, eval_workers)
+        names = [names] if isinstance(names, str) else list(names)
+        return frame.withColumn(output_column, function(*columns_of(frame, names)))
+
+    def _udf(self, schema: TableSchema | None, batch_size: int, workers: int | None) -> Any:
+        return sql_function(
+            Inference.of(self.spark, self.model, batch_size=batch_size, workers=workers),
+            reader=ColumnReader(inputs=input_shapes(self.model), schema=schema),
+            outputs=output_types(self.model),
+            normalizer=self.normalizer,
+            what=Predicting(normalizer=self.normalizer),
+        )
