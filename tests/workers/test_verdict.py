@@ -1,4 +1,4 @@
-"""What a worker does with the driver's verdict on an epoch; ring, line and network are stand-ins."""
+"""What a worker does with the verdict on an epoch; ring, line and network are stand-ins."""
 
 from types import SimpleNamespace
 from typing import Any
