@@ -311,7 +311,9 @@ def test_a_killed_worker_does_not_change_what_is_found(
     undisturbed = sw.SparkNetwork(spark, calm, master_of()).start(train, **options)
     undisturbed.wait(120)
     model = model_of()
-    master = master_of().with_hooks(KillOnce(str(tmp_path / "killed"), at=12))
+    # All wait for the replacement, so that no minibatch is trained in another epoch than before.
+    patient = master_of(mesh=sw.MeshConfig(replacement_grace_s=50))
+    master = patient.with_hooks(KillOnce(str(tmp_path / "killed"), at=12))
     run = sw.SparkNetwork(spark, model, master).start(train, **options)
     run.wait(120)
     assert (tmp_path / "killed").exists()
