@@ -8,7 +8,7 @@ SHARING = notebooks/02_gradient_sharing.ipynb
 # JupyterLab refuses to run as root unless told that this is meant.
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
-.PHONY: help setup demo sharing report lab hdfs test notebooks faults check bench clean
+.PHONY: help setup demo sharing report lab hdfs test stores notebooks faults check bench clean
 
 help:
 	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
@@ -17,6 +17,7 @@ help:
 	@echo 'make lab     open the same notebook in JupyterLab'
 	@echo 'make hdfs    start a small HDFS to try things with, until Ctrl-C'
 	@echo 'make test    run all tests; ARGS="..." goes to pytest, as in make test ARGS="tests/data -x"'
+	@echo 'make stores  test a real HDFS, S3 and others, which make test leaves out; about 4 minutes'
 	@echo 'make notebooks   test the notebooks about data, which make test leaves out; about 5 minutes'
 	@echo 'make faults  kill workers in 20 runs of each training master; takes about 15 minutes'
 	@echo 'make check   check format, lint, types and spelling'
@@ -46,6 +47,10 @@ hdfs:
 test:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest $(ARGS)
+
+stores:
+	@bash .ci/setup test
+	@$(RUN) .venv/bin/python -m pytest tests -m stores $(ARGS)
 
 notebooks:
 	@bash .ci/setup test

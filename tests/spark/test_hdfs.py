@@ -15,7 +15,7 @@ from sparkwright.storage._files import exists, remove_tree, write_bytes
 from sparkwright.storage._listing import list_entries, list_files
 from sparkwright.testing import HdfsCluster
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.stores]
 
 
 @pytest.fixture(scope="session")
@@ -114,6 +114,7 @@ def test_a_run_goes_on_from_its_checkpoint_there(
     run = sw.SparkNetwork(spark, dense("adam"), paced).start(blobs, epochs=5)
     wait_until(lambda: run.status.epoch >= 3, 60)
     run.stop()
+    run.wait(20)
     network = sw.SparkNetwork(spark, dense("adam"), master(checkpoint=checkpoint))
     network.fit(blobs, epochs=5, resume=f"{folder}/checkpoints")
     np.testing.assert_array_equal(weights(network.model), weights(undisturbed))

@@ -24,6 +24,8 @@ from sparkwright.storage._folders import move_files
 from sparkwright.storage._listing import list_entries, list_files
 from sparkwright.testing import HdfsCluster
 
+pytestmark = pytest.mark.stores
+
 
 @pytest.fixture
 def folder(hdfs: HdfsCluster, request: pytest.FixtureRequest) -> str:

@@ -22,6 +22,8 @@ from sparkwright.storage._folders import write_folder
 from sparkwright.storage._listing import list_entries, list_files
 from sparkwright.testing import HdfsCluster
 
+pytestmark = pytest.mark.stores
+
 CONTENT = random.Random(0).randbytes(40 << 20)
 
 

@@ -15,6 +15,7 @@ from sparkwright.storage._models import read_notes
 
 # The S3 server's own libraries warn, and Keras' variables under NumPy 2.
 pytestmark = [
+    pytest.mark.stores,
     pytest.mark.filterwarnings("default"),
     pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
 ]

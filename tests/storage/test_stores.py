@@ -32,7 +32,7 @@ from sparkwright.storage._listing import list_entries, list_files, list_folder
 from sparkwright.storage._models import read_notes
 
 # The S3 server's own libraries warn.
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [pytest.mark.stores, pytest.mark.filterwarnings("default")]
 
 
 def put(url: str, content: bytes = b"content") -> str:
