@@ -179,7 +179,7 @@ def test_an_exact_roc_of_many_rows_is_summed_up_on_the_cluster(
     assert (found.auc, found.auprc, found.average_precision) == (
         whole.auc, whole.auprc, whole.average_precision,
     )  # fmt: skip
-    monkeypatch.setattr(_evaluating, "ROWS_ON_DRIVER", 100)
+    monkeypatch.setattr(_evaluating, "SCORES_ON_DRIVER", 100)
     x = random.normal(size=(400, 3)).astype(np.float32)
     y = random.integers(0, 3, 400)
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(3, activation="softmax")])

@@ -321,3 +321,47 @@ def test_at_most_so_many_copies_of_the_network_work_at_a_time(
         assert network.evaluate(data, eval_workers=workers).examples == 120
     with pytest.raises(ConfigurationError, match="eval_workers"):
         network.evaluate(data, eval_workers=0)
+
+
+def test_one_network_reads_what_another_predicts_in_the_same_task(
+    spark: Any, network: sw.SparkNetwork, blobs: DataSet
+) -> None:
+    head = sw.SparkNetwork(
+        spark, keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="head")])
+    )
+    x = blobs.features["features"]
+    lazy = network.predict(from_arrays(spark, x, partitions=2), eval_workers=1)
+    found = head.predict(lazy, eval_workers=1).collect().features["head"]
+    assert close(found, head.model.predict(network.model.predict(x, verbose=0), verbose=0))
+
+
+def test_names_tell_which_features_are_scaled_how(spark: Any) -> None:
+    a, b = keras.Input((1,), name="a"), keras.Input((1,), name="b")
+    model = keras.Model([a, b], keras.layers.Concatenate(name="both")([a, b]))
+    data = DataSet({"a": np.array([[0.0], [2000.0]]), "b": np.array([[10.0], [30.0]])})
+    network = sw.SparkNetwork(spark, model, normalizer=Standardize.fit(data))
+    one = {"b": np.array([[20.0]]), "a": np.array([[1000.0]])}
+    assert close(network.predict(one), [[0.0, 0.0]])
+    income = {"income": one["a"], "age": one["b"]}
+    with pytest.raises(DataError, match="income"):
+        network.predict(income)
+
+
+def test_keys_are_named_when_their_examples_do_not_fit(
+    spark: Any, network: sw.SparkNetwork
+) -> None:
+    pairs = [("good", np.zeros(4)), ("short", np.zeros(3))]
+    with pytest.raises(Exception, match="key='short'"):
+        network.predict(spark.sparkContext.parallelize(pairs, 1)).collect()
+    with pytest.raises(Exception, match="none for key='nobody'"):
+        network.predict(spark.sparkContext.parallelize([("nobody", np.zeros((0, 4)))], 1)).collect()
+    named = spark.sparkContext.parallelize([("k", {"pixels": np.zeros(4)})], 1)
+    assert network.predict(named).collect()[0][1].shape == (3,)
+
+
+def test_a_loss_that_sums_is_summed(spark: Any, blobs: DataSet) -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+    model.compile("sgd", loss=keras.losses.SparseCategoricalCrossentropy(reduction="sum"))
+    network = sw.SparkNetwork(spark, model)
+    each = network.score_examples(blobs).collect()
+    assert network.score(blobs, average=False, batch_size=7) == pytest.approx(sum(each), rel=1e-4)

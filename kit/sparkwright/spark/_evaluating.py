@@ -1,7 +1,10 @@
 """Evaluations and scores over distributed data: counted by partition, added up by Spark."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from sparkwright.data import DataSet, DistributedDataSet, Normalizer, from_bytes
 from sparkwright.errors import ConfigurationError, DataError
@@ -9,8 +12,8 @@ from sparkwright.evaluation import AbstractEvaluation
 from sparkwright.workers._inference import Evaluations as Counted, LossSum
 from sparkwright.workers._requests import Evaluating, Scoring
 
-from ._exact_roc import ROWS_ON_DRIVER, digested
-from ._inference import Inference, blocks, with_normalized_features
+from ._exact_roc import SCORES_ON_DRIVER, digested, scores_kept
+from ._inference import Inference, InferenceSession, normalized, with_normalized_features
 from ._jobs import run_job
 
 if TYPE_CHECKING:
@@ -69,8 +72,8 @@ def in_given_form(evaluations: Evaluations, found: Counted) -> Any:
     return _alike(evaluations, next(iter(found.values())))
 
 
-def _several(some: Some) -> tuple[AbstractEvaluation, ...]:
-    return (some,) if isinstance(some, AbstractEvaluation) else tuple(some)
+def _several(some: Any) -> tuple[AbstractEvaluation, ...]:
+    return tuple(some) if isinstance(some, list | tuple) else (some,)
 
 
 def _alike(some: Some, found: tuple[AbstractEvaluation, ...]) -> Any:
@@ -116,7 +119,7 @@ def evaluate(
         inference,
         what,
         _added_evaluations,
-        normalizer=normalizer,
+        seen=partial(with_normalized_features, normalizer),
         named=any(each.keeps_records for each in prototypes),
     )
     counts = data.rdd.mapPartitionsWithIndex(task)
@@ -144,7 +147,7 @@ def _without_many_rows(
             each = [
                 found[name, i]
                 if not prototype.keeps_rows
-                else _added_or_digested(counts, name, i, prototype, examples=found[name, i])
+                else _added_or_digested(counts, name, i, prototype, found[name, i].tolist())
                 for i, prototype in enumerate(prototypes)
             ]
             result[name] = tuple(each)
@@ -154,23 +157,25 @@ def _without_many_rows(
 
 
 def _added_or_digested(
-    counts: "RDD[_Counted]", name: str, number: int, kind: AbstractEvaluation, *, examples: int
+    counts: "RDD[_Counted]", name: str, number: int, kind: AbstractEvaluation, held: list[int]
 ) -> AbstractEvaluation:
+    """Exact ROCs of all parts, or their digest if the driver should not hold so many scores."""
+    examples, scores = held
     parts = counts.filter(lambda counted: counted.result is not None).map(
         lambda counted: counted.result[name][number]
     )
-    if examples > ROWS_ON_DRIVER:
+    if scores > SCORES_ON_DRIVER:
         return digested(kind, parts, examples=examples)
     return parts.treeReduce(lambda one, other: one + other)
 
 
 def _small(counted: _Counted) -> _Counted:
-    """What a partition counted, with the number of examples instead of evaluations that grow."""
+    """What a partition counted, with how much they hold instead of evaluations that grow."""
     if counted.result is None:
         return counted
     return counted._replace(
         result={
-            (name, i): each.examples if each.keeps_rows else each
+            (name, i): np.array([each.examples, scores_kept(each)]) if each.keeps_rows else each
             for name, found in counted.result.items()
             for i, each in enumerate(found)
         }
@@ -181,13 +186,15 @@ def _added_small(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
     return {key: value + other[key] for key, value in one.items()}
 
 
-def score(inference: Inference, data: DistributedDataSet) -> LossSum:
-    """The loss over all of `data`.
+def score(
+    inference: Inference, data: DistributedDataSet, *, normalizer: Normalizer | None
+) -> LossSum:
+    """The loss over all of `data`, features and labels normalized.
 
     Raises:
         DataError: if the data does not fit the network or has no labels, or is empty.
     """
-    task = _counting(inference, Scoring(), _added_losses)
+    task = _counting(inference, Scoring(), _added_losses, seen=partial(normalized, normalizer))
     counted = run_job(
         data.spark,
         lambda: data.rdd.mapPartitionsWithIndex(task).treeReduce(_adding(_added_losses)),
@@ -201,32 +208,34 @@ def _counting(
     what: Evaluating | Scoring,
     added: Callable[[Any, Any], Any],
     *,
-    normalizer: Normalizer | None = None,
+    seen: Callable[[DataSet], DataSet],
     named: bool = False,
 ) -> Callable[[int, Iterable[bytes]], list[_Counted]]:
     def task(partition: int, chunks: Iterable[bytes]) -> list[_Counted]:
         total: Any = None
         row = 0
         try:
-            with inference.session() as session:
-                for block in blocks(_pieces(chunks, normalizer)):
-                    rows = len(block.dataset)
-                    records = [[partition, row + i] for i in range(rows)] if named else None
-                    found = session.run(block.dataset, what, records)
-                    total = found if total is None else added(total, found)
-                    row += rows
+            session = InferenceSession(inference)
+            for block in inference.blocks(_pieces(chunks, seen, inference)):
+                rows = len(block.dataset)
+                records = [[partition, row + i] for i in range(rows)] if named else None
+                found = session.run(block.dataset, what, records)
+                total = found if total is None else added(total, found)
+                row += rows
         except DataError as error:
-            return [_Counted(None, partition, error)]
+            where = f"Counted from row {row} of partition {partition}."
+            return [_Counted(None, partition, DataError(f"{error} {where}"))]
         return [_Counted(total, partition)]
 
     return task
 
 
 def _pieces(
-    chunks: Iterable[bytes], normalizer: Normalizer | None
+    chunks: Iterable[bytes], seen: Callable[[DataSet], DataSet], inference: Inference
 ) -> Iterator[tuple[None, DataSet]]:
     for chunk in chunks:
-        yield None, with_normalized_features(normalizer, from_bytes(chunk))
+        for piece in inference.cut(seen(from_bytes(chunk))):
+            yield None, piece
 
 
 def _adding(added: Callable[[Any, Any], Any]) -> Callable[[_Counted, _Counted], _Counted]:

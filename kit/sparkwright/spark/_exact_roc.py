@@ -26,8 +26,8 @@ from sparkwright.evaluation import (
 if TYPE_CHECKING:
     from pyspark import RDD
 
-# Rows of an exact evaluation that the driver takes as they are: eight megabytes of scores.
-ROWS_ON_DRIVER = 1_000_000
+# Scores of an exact evaluation that the driver takes as they are: eight megabytes.
+SCORES_ON_DRIVER = 1_000_000
 # Rows of a range, which one task sorts and holds.
 _ROWS_PER_RANGE = 4_000_000
 _POINTS = 10_000
@@ -55,8 +55,9 @@ def digested(
         return _digest(parts, _itself, rows_per_range)
     if not isinstance(kind, ROCBinary | ROCMultiClass):
         raise DataError(
-            f"{type(kind).__name__} with exact ROCs takes {ROWS_ON_DRIVER:,} examples at most. "
-            f"Received: {examples:,}. Give it thresholds, or evaluate `ROCBinary()` beside it."
+            f"{type(kind).__name__} with exact ROCs takes {SCORES_ON_DRIVER:,} scores at most. "
+            f"Received: more, of {examples:,} examples. Give it thresholds, or evaluate "
+            "`ROCBinary()` beside it."
         )
     columns = max(parts.map(lambda part: len(part.rocs)).collect())
     rocs = tuple(_digest(parts, _column(i), rows_per_range) for i in range(columns))
@@ -65,8 +66,10 @@ def digested(
 
 def _digest(
     parts: "RDD[Any]", roc_of: Callable[[Any], ROC | None], rows_per_range: int
-) -> ROCDigest:
+) -> ROC | ROCDigest:
     rocs: Any = parts.map(roc_of).filter(lambda roc: roc is not None and roc.examples > 0)
+    if rocs.isEmpty():  # an output that is masked everywhere
+        return ROC()
     histogram = rocs.map(score_histogram).treeReduce(_add)
     while (edges := refined_edges(histogram, rows_per_range=rows_per_range)) is not None:
         histogram = rocs.map(_counted_between(edges)).treeReduce(_add)
@@ -88,6 +91,14 @@ def _digest(
     # One range a partition: a task holds one of them.
     ranges = rocs.flatMap(pieces).partitionBy(len(plan.ranges), int)
     return ROCDigest.from_ranges(ranges.mapPartitions(summaries).collect())
+
+
+def scores_kept(evaluation: Any) -> int:
+    """How many scores an exact evaluation holds."""
+    if isinstance(evaluation, ROC):
+        return evaluation.examples
+    columns = evaluation if hasattr(evaluation, "rocs") else evaluation.roc
+    return sum(roc.examples for roc in columns.rocs) if columns is not None else 0
 
 
 def _itself(part: ROC) -> ROC:

@@ -4,17 +4,18 @@ Examples go to the trainer in blocks of a few megabytes, so neither a task nor a
 a partition.
 """
 
-import contextlib
 import hashlib
+import math
 import os
 import socket
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from sparkwright.data import DataSet, Normalizer
 from sparkwright.errors import ConfigurationError, DataError, NetworkError, WorkerError
 from sparkwright.networks import ModelDefinition, ModelState, pack_arrays
+from sparkwright.workers._batch_layout import output_types
 from sparkwright.workers._pool import BorrowedTrainer, TrainerPool
 from sparkwright.workers._requests import Answer, Evaluating, InferRequest, Predicting, Scoring
 
@@ -40,6 +41,7 @@ class Inference:
         batch_size: examples a call.
         workers: copies of the network at work at a time on an executor's machine; None: as many
             as there are tasks.
+        outputs: (dtype, shape of one example) of each output; None stands for any length.
     """
 
     definition: ModelDefinition
@@ -47,6 +49,7 @@ class Inference:
     digest: str
     batch_size: int
     workers: int | None
+    outputs: tuple[tuple[str, tuple[int | None, ...]], ...]
 
     @classmethod
     def of(
@@ -58,8 +61,11 @@ class Inference:
             ConfigurationError: if a number is below 1, or the model cannot be described.
         """
         for name, value in (("batch_size", batch_size), ("eval_workers", workers)):
-            if value is not None and (isinstance(value, bool) or value < 1):
-                raise ConfigurationError(f"`{name}` must be at least 1. Received: {name}={value}.")
+            is_number = isinstance(value, int) and not isinstance(value, bool)
+            if value is not None and (not is_number or value < 1):
+                raise ConfigurationError(
+                    f"`{name}` must be an integer of at least 1. Received: {name}={value!r}."
+                )
         state = ModelState.of(model, training=False)
         content = state.read(updater=False).tobytes() + pack_arrays(state.read_extras())
         return cls(
@@ -68,30 +74,69 @@ class Inference:
             digest=hashlib.sha256(content).hexdigest(),
             batch_size=batch_size,
             workers=workers,
+            outputs=tuple(output_types(model).values()),
         )
 
     def close(self) -> None:
-        """Free the executors' copies of the weights; they come back if they are needed again."""
-        self.weights.unpersist()
+        """Remove the weights from executors and driver: nothing will ask for them any more."""
+        self.weights.destroy()
 
-    @contextlib.contextmanager
-    def session(self) -> "Generator[InferenceSession]":
-        """A way to run this network inside a Spark task.
+    def cut(self, dataset: DataSet) -> Iterator[DataSet]:
+        """Consecutive pieces that are small, together with what the network makes of them."""
+        if len(dataset):
+            row_bytes = self._size_bytes(dataset) // len(dataset)
+            yield from dataset.batches(max(1, BLOCK_BYTES // max(1, row_bytes)))
 
-        A trainer is borrowed when the first examples come: an empty partition needs none.
+    def blocks(
+        self, pieces: Iterable[tuple[Tag, DataSet]], *, size_bytes: int = BLOCK_BYTES
+    ) -> "Iterator[Block[Tag]]":
+        """Join pieces to blocks of about `size_bytes`, outputs included, in order.
+
+        A piece of another layout, as sequences of another length are, begins a new block. Pieces
+        without examples are left out.
         """
-        with contextlib.ExitStack() as stack:
-            yield InferenceSession(self, stack)
+        waiting: list[tuple[Tag, DataSet]] = []
+        waiting_bytes = 0
+        for tag, dataset in pieces:
+            if not len(dataset):
+                continue
+            is_other = waiting and waiting[0][1].layout != dataset.layout
+            if is_other or waiting_bytes >= size_bytes:
+                yield _joined(waiting)
+                waiting, waiting_bytes = [], 0
+            waiting.append((tag, dataset))
+            waiting_bytes += self._size_bytes(dataset)
+        if waiting:
+            yield _joined(waiting)
+
+    def _size_bytes(self, dataset: DataSet) -> int:
+        """Of the examples and of their outputs."""
+        lengths = [array.shape[1] for array in dataset.features.values() if array.ndim > 1]
+        steps = max(lengths, default=1)
+        row_bytes = sum(
+            8 * math.prod(steps if size is None else size for size in shape)
+            for _, shape in self.outputs
+        )
+        return dataset.size_bytes + row_bytes * len(dataset)
 
 
 class InferenceSession:
-    """A trainer of this machine, asked block after block."""
+    """Runs a network inside a Spark task, block after block.
 
-    def __init__(self, inference: Inference, stack: contextlib.ExitStack) -> None:
-        """Use `Inference.session`."""
-        self._inference, self._stack = inference, stack
+    A trainer of the machine is borrowed for each block and given back: a task may predict with
+    several networks, one after the other's outputs, and must not wait for what it holds itself.
+
+    Attributes:
+        inference: the network.
+    """
+
+    def __init__(self, inference: Inference) -> None:
+        """Find this machine's trainers."""
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        self.inference, self._device = inference, device_of(context)
         self._pool = TrainerPool(owner=os.getppid())
-        self._borrowed: BorrowedTrainer | None = None
 
     def run(self, dataset: DataSet, what: What, records: list[Any] | None = None) -> Any:
         """What `run_inference` makes of the examples.
@@ -101,37 +146,26 @@ class InferenceSession:
             WorkerError: if the network, or the trainer, fails.
         """
         request = InferRequest(
-            definition=self._inference.definition,
-            digest=self._inference.digest,
+            definition=self.inference.definition,
+            digest=self.inference.digest,
             columns=dataset.columns(),
             records=records,
-            batch_size=self._inference.batch_size,
+            batch_size=self.inference.batch_size,
             what=what,
         )
-        answer = self._trainer.ask(request)
-        if answer.kind == "weights":
-            answer = self._with_weights(request)
+        with self._pool.borrow(**self._device, at_most=self.inference.workers) as trainer:
+            answer = trainer.ask(request)
+            if answer.kind == "weights":
+                answer = self._with_weights(trainer, request)
         if answer.error:
             raise _error_of(answer)
         return answer.result
 
-    @property
-    def _trainer(self) -> BorrowedTrainer:
-        from pyspark import TaskContext
-
-        if self._borrowed is None:
-            context: Any = TaskContext.get()
-            lent = self._pool.borrow(**device_of(context), at_most=self._inference.workers)
-            self._borrowed = self._stack.enter_context(lent)
-        return self._borrowed
-
-    def _with_weights(self, request: InferRequest) -> Answer:
-        from dataclasses import replace
-
+    def _with_weights(self, trainer: BorrowedTrainer, request: InferRequest) -> Answer:
         path = self._pool.scratch()
-        path.write_bytes(self._inference.weights.value)
+        path.write_bytes(self.inference.weights.value)
         try:
-            return self._trainer.ask(replace(request, weights=str(path)))
+            return trainer.ask(replace(request, weights=str(path)))
         finally:
             path.unlink(missing_ok=True)
 
@@ -161,29 +195,6 @@ class Block(NamedTuple, Generic[Tag]):
     parts: list[tuple[Tag, slice]]
 
 
-def blocks(
-    pieces: Iterable[tuple[Tag, DataSet]], *, size_bytes: int = BLOCK_BYTES
-) -> Iterator[Block[Tag]]:
-    """Join pieces to blocks of about `size_bytes`, in order.
-
-    A piece of another layout, as sequences of another length are, begins a new block. Pieces
-    without examples are left out.
-    """
-    waiting: list[tuple[Tag, DataSet]] = []
-    waiting_bytes = 0
-    for tag, dataset in pieces:
-        if not len(dataset):
-            continue
-        is_other = waiting and waiting[0][1].layout != dataset.layout
-        if is_other or waiting_bytes >= size_bytes:
-            yield _joined(waiting)
-            waiting, waiting_bytes = [], 0
-        waiting.append((tag, dataset))
-        waiting_bytes += dataset.size_bytes
-    if waiting:
-        yield _joined(waiting)
-
-
 def _joined(pieces: list[tuple[Tag, DataSet]]) -> Block[Tag]:
     parts: list[tuple[Tag, slice]] = []
     start = 0
@@ -194,16 +205,29 @@ def _joined(pieces: list[tuple[Tag, DataSet]]) -> Block[Tag]:
 
 
 def mapped_pieces(
-    inference: Inference, what: What
+    inference: Inference, what: What, *, called: Callable[[Tag], str] | None = None
 ) -> Callable[[Iterable[tuple[Tag, DataSet]]], Iterator[tuple[Tag, Mapping[str, Any]]]]:
-    """A function from tagged pieces to each one's outputs; asks for a trainer with the first."""
+    """A function from tagged pieces to each one's outputs.
+
+    Args:
+        inference: the network.
+        what: what to do with the outputs.
+        called: what an error calls a piece; default None: nothing.
+    """
 
     def mapped(pieces: Iterable[tuple[Tag, DataSet]]) -> Iterator[tuple[Tag, Mapping[str, Any]]]:
-        with inference.session() as session:
-            for block in blocks(pieces):
+        session = InferenceSession(inference)
+        for block in inference.blocks(pieces):
+            try:
                 outputs = session.run(block.dataset, what)
-                for tag, rows in block.parts:
-                    yield tag, {name: array[rows] for name, array in outputs.items()}
+            except DataError as error:
+                if called is None:
+                    raise
+                names = [called(tag) for tag, _ in block.parts]
+                shown = names if len(names) < 4 else [*names[:2], "…", names[-1]]
+                raise DataError(f"{error} Received for {', '.join(shown)}.") from None
+            for tag, rows in block.parts:
+                yield tag, {name: array[rows] for name, array in outputs.items()}
 
     return mapped
 
@@ -211,25 +235,49 @@ def mapped_pieces(
 def with_normalized_features(normalizer: Normalizer | None, data: DataSet) -> DataSet:
     """`data` with the features that the network sees, and with its labels as they are.
 
-    Features that carry the names of the network's inputs, not those that the normalizer was fitted
-    to, are taken in order, as in training.
+    Raises:
+        DataError: if the names are not those that the normalizer was fitted to.
     """
     if normalizer is None:
         return data
-    given, fitted = list(data.features), normalizer.feature_names
-    names = dict(zip(given, given, strict=True))
-    if fitted is not None and len(fitted) == len(given) and set(fitted) != set(given):
-        names = dict(zip(given, fitted, strict=True))
-    seen = normalizer.transform(
-        DataSet(
-            {names[name]: array for name, array in data.features.items()},
-            features_masks={names[name]: mask for name, mask in data.features_masks.items()},
-        )
-    )
+    seen = normalized(normalizer, DataSet(data.features, features_masks=data.features_masks))
     return DataSet(
-        {name: seen.features[names[name]] for name in given},
+        seen.features,
         data.labels,
         features_masks=data.features_masks,
         labels_masks=data.labels_masks,
         weights=data.weights,
     )
+
+
+def normalized(normalizer: Normalizer | None, data: DataSet) -> DataSet:
+    """`data` as training sees it.
+
+    A single input, or output, may have another name than the normalizer was fitted to; which of
+    several is which, names must say.
+
+    Raises:
+        DataError: if they do not.
+    """
+    if normalizer is None:
+        return data
+    names: dict[str, str] = {
+        **_renamed("features", data.features, normalizer.feature_names),
+        **_renamed("labels", data.labels, normalizer.label_names),
+    }
+    columns = {names.get(name, name): array for name, array in data.columns().items()}
+    seen = normalizer.transform(DataSet.from_columns(columns)).columns()
+    for name, known in names.items():
+        if known in seen:
+            seen[name] = seen.pop(known)
+    return DataSet.from_columns(seen)
+
+
+def _renamed(
+    group: str, given: Mapping[str, Any], fitted: tuple[str, ...] | None
+) -> dict[str, str]:
+    """Flat name of the only array of `group` -> the one that was fitted."""
+    if fitted is None or len(given) != 1 or len(fitted) != 1:
+        return {}
+    (name,), (known,) = given, fitted
+    return {f"{part}/{name}": f"{part}/{known}" for part in (group, f"{group}_masks")}

@@ -199,10 +199,19 @@ class EvaluatingNetwork(NetworkOnSpark):
         on_error: OnError = "raise",
         batch_size: int = 64,
         class_names: Sequence[str] | None = None,
+        top_n: int = 1,
+        output: str | None = None,
+        eval_workers: int | None = None,
     ) -> Evaluation:
         """`evaluate` on files that hold minibatches; see `fit_paths` for the first arguments."""
-        data = self._minibatches(where, loader, on_error)
-        return self.evaluate(data, batch_size=batch_size, class_names=class_names)
+        return self.evaluate(
+            self._minibatches(where, loader, on_error),
+            batch_size=batch_size,
+            class_names=class_names,
+            top_n=top_n,
+            output=output,
+            eval_workers=eval_workers,
+        )
 
     # -- scoring ----------------------------------------------------------------------------
 
@@ -227,7 +236,7 @@ class EvaluatingNetwork(NetworkOnSpark):
         """
         data = self._distributed(data, "data")
         with self._inference(batch_size, eval_workers) as inference:
-            found = score(inference, self._normalized(data))
+            found = score(inference, data, normalizer=self.normalizer)
         return found.total / found.examples if average else found.total
 
     def score_paths(
@@ -238,10 +247,11 @@ class EvaluatingNetwork(NetworkOnSpark):
         on_error: OnError = "raise",
         average: bool = True,
         batch_size: int = 64,
+        eval_workers: int | None = None,
     ) -> float:
         """`score` on files that hold minibatches; see `fit_paths` for the first arguments."""
         data = self._minibatches(where, loader, on_error)
-        return self.score(data, average=average, batch_size=batch_size)
+        return self.score(data, average=average, batch_size=batch_size, eval_workers=eval_workers)
 
     def score_examples(
         self,
@@ -280,18 +290,24 @@ class EvaluatingNetwork(NetworkOnSpark):
                 normalizer=self.normalizer,
                 regularization=regularization,
             )
-        found = self._normalized(self._distributed(data, "data"))
-        return score_examples(inference, found, regularization=regularization)
+        return score_examples(
+            inference,
+            self._distributed(data, "data"),
+            normalizer=self.normalizer,
+            regularization=regularization,
+        )
 
     # -- private ----------------------------------------------------------------------------
 
     def _names_of_classes(
         self, data: DistributedDataSet, output: str | None
     ) -> tuple[str, ...] | None:
-        known = data.class_names or self.class_names
-        if output in known:
-            return known[output]
-        return next(iter(known.values()), None) if len(known) == 1 else None
+        known, outputs = data.class_names or self.class_names, output_names(self.model)
+        name = outputs[0] if output is None and len(outputs) == 1 else output
+        if name in known:
+            return known[name]
+        # Labels of a network with one output may have a name of their own.
+        return next(iter(known.values())) if len(known) == len(outputs) == 1 else None
 
     def _evaluate_one(
         self,

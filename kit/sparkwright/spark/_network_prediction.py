@@ -90,6 +90,7 @@ class PredictingNetwork(NetworkOnSpark):
             inference, self._distributed(dataset, "data"), normalizer=self.normalizer, what=what
         )
         found = run_job(self.spark, lazy.collect, description="predict")
+        inference.close()
         if isinstance(data, DataSet):
             return found
         arrays = found.features
@@ -128,10 +129,16 @@ class PredictingNetwork(NetworkOnSpark):
         output_column: str,
         eval_workers: int | None,
     ) -> "DataFrame":
-        if output_column in frame.columns:
+        is_exact = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+        same = [
+            name
+            for name in frame.columns
+            if name == output_column or (not is_exact and name.lower() == output_column.lower())
+        ]
+        if same:
             raise ConfigurationError(
                 "`output_column` must be a new one. Received: "
-                f"output_column={output_column!r}, which the DataFrame has already."
+                f"output_column={output_column!r}, and the DataFrame has {same[0]!r} already."
             )
         schema, names = None, ["features"] if features is None else features
         if features is None and self.schema is not None:

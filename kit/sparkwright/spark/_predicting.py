@@ -9,7 +9,13 @@ from sparkwright.data import DataSet, DistributedDataSet, Normalizer, from_bytes
 from sparkwright.errors import DataError
 from sparkwright.workers._requests import Predicting, Scoring
 
-from ._inference import Inference, blocks, mapped_pieces, with_normalized_features
+from ._inference import (
+    Inference,
+    InferenceSession,
+    mapped_pieces,
+    normalized,
+    with_normalized_features,
+)
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -34,7 +40,11 @@ def predict_dataset(
     def with_outputs(chunks: Iterable[bytes]) -> Iterator[bytes]:
         # As its own tag each piece keeps what belongs to it.
         known = map(from_bytes, chunks)
-        pieces = ((piece, _features_of(normalizer, piece)) for piece in known)
+        pieces = (
+            (piece, _features_of(normalizer, piece))
+            for whole in known
+            for piece in inference.cut(whole)
+        )
         for piece, outputs in mapped_pieces(inference, what)(pieces):
             yield to_bytes(
                 DataSet(
@@ -52,6 +62,10 @@ def predict_dataset(
     )
     predicted.schema = None  # its features are no columns of the table any more
     return predicted
+
+
+def _key_name(tag: "_Key") -> str:
+    return f"key={tag.key!r}"
 
 
 class _Key(NamedTuple):
@@ -82,7 +96,7 @@ def predict_keyed(
     def outputs_of(records: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         pieces = (_keyed(record, inputs) for record in records)
         seen = ((tag, _features_of(normalizer, dataset)) for tag, dataset in pieces)
-        for tag, outputs in mapped_pieces(inference, what)(seen):
+        for tag, outputs in mapped_pieces(inference, what, called=_key_name)(seen):
             found = {n: array[0] if tag.single else array for n, array in outputs.items()}
             yield tag.key, next(iter(found.values())) if len(found) == 1 else found
 
@@ -103,6 +117,7 @@ def _keyed(record: Any, inputs: Mapping[str, int]) -> tuple[_Key, DataSet]:
         )
     key, value = record
     if isinstance(value, DataSet):
+        _require_examples(len(value), key)
         return _Key(key, single=False), DataSet(value.features, features_masks=value.features_masks)
     features, masks = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
     arrays = _by_input(features, inputs, key)
@@ -119,13 +134,30 @@ def _keyed(record: Any, inputs: Mapping[str, int]) -> tuple[_Key, DataSet]:
     if single:
         arrays = {name: array[None] for name, array in arrays.items()}
         named_masks = {name: array[None] for name, array in named_masks.items()}
+    _require_examples(min(len(array) for array in arrays.values()), key)
     return _Key(key, single), DataSet(arrays, features_masks=named_masks)
+
+
+def _require_examples(count: int, key: Any) -> None:
+    if not count:
+        raise DataError(
+            f"each key must have at least one example. Received: none for key={key!r}. Leave such "
+            "keys out."
+        )
 
 
 def _by_input(value: Any, inputs: Mapping[str, int], key: Any) -> dict[str, Any]:
     """Arrays by the name of the input: a dict, a list in the order of inputs, or the only one."""
     if isinstance(value, Mapping):
-        return {str(name): np.asarray(array) for name, array in value.items() if array is not None}
+        found = {str(name): np.asarray(array) for name, array in value.items() if array is not None}
+        if len(inputs) == 1 and len(found) == 1:
+            return {next(iter(inputs)): next(iter(found.values()))}
+        if not set(found) <= set(inputs):
+            raise DataError(
+                f"names must be those of the network's inputs {list(inputs)}. Received: "
+                f"{list(found)} for key={key!r}."
+            )
+        return found
     if len(inputs) == 1:
         return {next(iter(inputs)): np.asarray(value)}
     if isinstance(value, list) and len(value) == len(inputs):
@@ -138,15 +170,21 @@ def _by_input(value: Any, inputs: Mapping[str, int], key: Any) -> dict[str, Any]
 
 
 def score_examples(
-    inference: Inference, data: DistributedDataSet, *, regularization: bool
+    inference: Inference,
+    data: DistributedDataSet,
+    *,
+    normalizer: Normalizer | None,
+    regularization: bool,
 ) -> "RDD[float]":
     """The loss of each example, in order."""
     what = Scoring(each=True, regularization=regularization)
 
     def losses(chunks: Iterable[bytes]) -> Iterator[float]:
-        with inference.session() as session:
-            for block in blocks((None, from_bytes(chunk)) for chunk in chunks):
-                yield from session.run(block.dataset, what).tolist()
+        session = InferenceSession(inference)
+        known = (normalized(normalizer, from_bytes(chunk)) for chunk in chunks)
+        pieces = ((None, piece) for whole in known for piece in inference.cut(whole))
+        for block in inference.blocks(pieces):
+            yield from session.run(block.dataset, what).tolist()
 
     return data.rdd.mapPartitions(losses)
 
@@ -162,17 +200,20 @@ def score_keyed(
     what = Scoring(each=True, regularization=regularization)
 
     def losses(records: Iterable[Any]) -> Iterator[tuple[Any, float]]:
-        pieces = (
-            (key, data if normalizer is None else normalizer.transform(data))
-            for key, data in map(_one, records)
-        )
-        with inference.session() as session:
-            for block in blocks(pieces):
-                found = session.run(block.dataset, what)
-                for key, rows in block.parts:
-                    yield key, float(found[rows.start])
+        pieces = ((key, normalized(normalizer, data)) for key, data in map(_one, records))
+        session = InferenceSession(inference)
+        for block in inference.blocks(pieces):
+            found = session.run(block.dataset, what)
+            for key, rows in block.parts:
+                yield key, float(found[rows.start])
 
     return pairs.mapPartitions(losses)
+
+
+def _one_example(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: np.asarray(array)[None] for name, array in value.items()}
+    return np.asarray(value)[None]
 
 
 def _one(record: Any) -> tuple[Any, DataSet]:
@@ -184,7 +225,7 @@ def _one(record: Any) -> tuple[Any, DataSet]:
     key, value = record
     if isinstance(value, tuple) and len(value) == 2:
         features, label = value
-        value = DataSet(np.asarray(features)[None], np.asarray(label)[None])
+        value = DataSet(_one_example(features), _one_example(label))
     if not isinstance(value, DataSet) or len(value) != 1:
         found = f"{len(value)} examples" if isinstance(value, DataSet) else type(value).__name__
         raise DataError(

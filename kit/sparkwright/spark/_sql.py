@@ -108,10 +108,10 @@ def sql_function(
     from pyspark.sql.functions import arrow_udf
 
     def predict(batches: Any) -> Any:
-        with inference.session() as session:
-            for batch in batches:
-                columns = batch if isinstance(batch, tuple) else (batch,)
-                yield _predicted(session, columns, reader, outputs, normalizer, what)
+        session = InferenceSession(inference)
+        for batch in batches:
+            columns = batch if isinstance(batch, tuple) else (batch,)
+            yield _predicted(session, columns, reader, outputs, normalizer, what)
 
     predict.__annotations__ = {
         "batches": Iterator[tuple[pa.Array, ...]],
@@ -166,7 +166,7 @@ def _predicted(
     places: list[NDArray[np.intp]] = []
     found: list[Any] = []
     for rows, dataset in reader.datasets(columns):
-        made = session.run(with_normalized_features(normalizer, dataset), what)
+        made = _outputs_of(session, with_normalized_features(normalizer, dataset), what)
         arrays = [_to_arrow(made[name], len(shape)) for name, (_, shape) in outputs.items()]
         places.append(rows)
         found.append(
@@ -176,6 +176,12 @@ def _predicted(
         return found[0]
     order = np.argsort(np.concatenate(places))
     return pa.concat_arrays(found).take(_indices(order))
+
+
+def _outputs_of(session: InferenceSession, dataset: DataSet, what: Predicting) -> dict[str, Array]:
+    """Outputs of a batch, whose size Spark chose, a small piece at a time."""
+    parts = [session.run(piece, what) for piece in session.inference.cut(dataset)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _by_schema(columns: Sequence[Any], schema: TableSchema) -> DataSet:
@@ -214,6 +220,11 @@ def _dense(column: Any, number: int) -> Array:
         raise DataError(
             f"inner arrays of argument {number + 1} must have one length. Received: from "
             f"{lengths.min()} to {lengths.max()}."
+        )
+    if not len(column) or not lengths[0]:
+        raise DataError(
+            f"arrays of argument {number + 1} must not be empty. Received: an empty one. Leave "
+            "such rows out (`WHERE size(…) > 0`)."
         )
     inner = _dense(column.flatten(), number)
     return inner.reshape(len(column), int(lengths[0]), *inner.shape[1:])

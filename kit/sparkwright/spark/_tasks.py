@@ -31,17 +31,18 @@ def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], 
 
         context: Any = TaskContext.get()
         pool = TrainerPool(owner=os.getppid())
-        with pool.borrow(**device_of(context)) as trainer, Shards(pool) as shards:
+        with Shards(pool) as shards:
+            # Before a trainer is borrowed: the data may be what another network predicts.
             shards.write(elements)
             settings = replace(template.settings, worker=index, attempt=context.attemptNumber())
-            answer = trainer.ask(
-                replace(
-                    template,
-                    settings=settings,
-                    shard=str(shards.train),
-                    validation=str(shards.validation),
-                )
+            request = replace(
+                template,
+                settings=settings,
+                shard=str(shards.train),
+                validation=str(shards.validation),
             )
+            with pool.borrow(**device_of(context)) as trainer:
+                answer = trainer.ask(request)
         return _failures(answer, worker=index)
 
     return task
@@ -65,7 +66,7 @@ def round_task(
         context: Any = TaskContext.get()
         vector, extras, progress, shares = state.value
         pool = TrainerPool(owner=os.getppid())
-        with pool.borrow(**device_of(context)) as trainer, Shards(pool) as shards:
+        with Shards(pool) as shards:
             shards.write(elements)
             settings = replace(template.settings, worker=index, attempt=context.attemptNumber())
             request = replace(
@@ -79,7 +80,8 @@ def round_task(
                 share=shares.get(index),
                 first=progress.round == 0,
             )
-            return [trainer.ask(request)]
+            with pool.borrow(**device_of(context)) as trainer:
+                return [trainer.ask(request)]
 
     return task
 

@@ -19,18 +19,22 @@ class BatchLayout:
     Attributes:
         order: flat column names in the order in which arrays are passed.
         specs: (dtype, shape of one example) of each.
+        open_specs: the same, with None for every size that the model leaves open: one compiled
+            function serves sequences of any length.
         has_metrics: whether the model was compiled with metrics.
     """
 
     def __init__(
-        self, *, order: list[str], specs: list[tuple[str, tuple[int, ...]]], inputs: list[str],
+        self, *, order: list[str], specs: list[tuple[str, tuple[int, ...]]],
+        open_specs: list[tuple[str, tuple[int | None, ...]]], inputs: list[str],
         outputs: list[str], has_metrics: bool,
     ) -> None:  # fmt: skip
         """Use `BatchLayout.of`."""
-        self.order, self.specs = order, specs
+        self.order, self.specs, self.open_specs = order, specs, open_specs
         self.has_metrics = has_metrics
         self._inputs, self._outputs = inputs, outputs
         self.key = (tuple(order), tuple(specs))
+        self.open_key = (tuple(order), tuple(open_specs))
 
     @classmethod
     def of(
@@ -62,11 +66,24 @@ class BatchLayout:
                 f"Received: {left_over} beside features {inputs} and labels {outputs}."
             )
         specs = [(str(columns[name].dtype), tuple(columns[name].shape[1:])) for name in order]
+        shapes = {
+            **{f"features/{n}": t.shape[1:] for n, t in zip(inputs, model.inputs, strict=True)},
+            **{f"labels/{n}": t.shape[1:] for n, t in zip(outputs, model.outputs, strict=False)},
+        }
+        open_specs = [
+            (dtype, _opened(shape, shapes.get(name.replace("_masks/", "/"), ())))
+            for name, (dtype, shape) in zip(order, specs, strict=True)
+        ]
         has_metrics = bool(
             model._compile_metrics is not None if hasattr(model, "_compile_metrics") else False
         )
         return cls(
-            order=order, specs=specs, inputs=inputs, outputs=outputs, has_metrics=has_metrics
+            order=order,
+            specs=specs,
+            open_specs=open_specs,
+            inputs=inputs,
+            outputs=outputs,
+            has_metrics=has_metrics,
         )
 
     def unpack(self, arrays: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
@@ -117,6 +134,14 @@ def output_types(model: Any) -> dict[str, tuple[str, tuple[int | None, ...]]]:
     """Output name -> (dtype, shape of one example)."""
     pairs = zip(output_names(model), model.outputs, strict=True)
     return {name: (str(tensor.dtype), tuple(tensor.shape[1:])) for name, tensor in pairs}
+
+
+def _opened(shape: tuple[int, ...], wanted: Sequence[int | None]) -> tuple[int | None, ...]:
+    """The shape of an example, or of its mask, with None wherever `wanted` has it."""
+    kept = [*wanted, *shape[len(wanted) :]]
+    return tuple(
+        None if open_size is None else size for size, open_size in zip(shape, kept, strict=False)
+    )
 
 
 def _bare(values: list[Any]) -> Any:

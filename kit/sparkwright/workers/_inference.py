@@ -54,7 +54,8 @@ def run_inference(replica: Replica, request: InferRequest, gone: threading.Event
         case Scoring() as what:
             return _score(replica, request, what, gone)
         case Predicting(normalizer=normalizer):
-            return _in_labels_units(_outputs(replica, request, gone), normalizer)
+            outputs = _outputs(replica, request, gone)
+            return _in_labels_units(outputs, normalizer, labels=())
 
 
 def _batches(
@@ -81,7 +82,7 @@ def _score(
         loss, _ = replica.evaluate(layout, batch)
         rows = len(batch[layout.order[0]])
         examples += rows
-        total += loss * rows
+        total += loss * rows if replica.averages_loss else loss
     return LossSum(examples, total)
 
 
@@ -93,15 +94,37 @@ def _outputs(replica: Replica, request: InferRequest, gone: threading.Event) -> 
     found: list[list[Array]] = [[] for _ in names]
     for batch in _batches(request, columns, gone):
         for parts, output in zip(found, replica.evaluate(layout, batch)[1], strict=True):
-            parts.append(output)
+            # NumPy has no half precision of the brain kind.
+            parts.append(output.astype(np.float32) if output.dtype.kind == "V" else output)
     return {name: np.concatenate(parts) for name, parts in zip(names, found, strict=True) if parts}
 
 
-def _in_labels_units(outputs: dict[str, Array], normalizer: Normalizer | None) -> dict[str, Array]:
+def _in_labels_units(
+    outputs: dict[str, Array], normalizer: Normalizer | None, *, labels: Sequence[str]
+) -> dict[str, Array]:
+    """Outputs whose labels are scaled in training, in the labels' own units.
+
+    Args:
+        outputs: output name -> (n, ...).
+        normalizer: what scales labels; None: nothing does.
+        labels: names of the data's labels; empty if it has none.
+
+    Raises:
+        DataError: if nothing tells which output belongs to which scaled labels.
+    """
     scaled = () if normalizer is None else normalizer.label_names
-    if normalizer is None or not scaled:
+    if normalizer is None or not scaled or not outputs:
         return outputs
-    pairs = [(o, label) for o, label in _labels_of(list(outputs), list(scaled)) if o in outputs]
+    known = [name for name in labels if name in scaled]
+    pairs = _labels_of(list(outputs), labels if known or len(labels) > 1 else scaled)
+    pairs = [(output, label) for output, label in pairs if label in scaled]
+    is_told = known or len(outputs) == 1 or set(scaled) <= set(outputs)
+    if not is_told or len(pairs) != len(scaled):
+        raise DataError(
+            "the network's outputs cannot be brought to the units of their labels: which is which? "
+            f"Received: outputs {list(outputs)} and scaled labels {list(scaled)}. Name the outputs "
+            "as the labels are named, or give data with these labels."
+        )
     reverted = normalizer.revert_labels({label: outputs[output] for output, label in pairs})
     return {**outputs, **{output: reverted[label] for output, label in pairs}}
 
@@ -109,8 +132,10 @@ def _in_labels_units(outputs: dict[str, Array], normalizer: Normalizer | None) -
 def _evaluate(
     replica: Replica, request: InferRequest, what: Evaluating, gone: threading.Event
 ) -> Evaluations:
-    outputs = _in_labels_units(_outputs(replica, request, gone), what.normalizer)
     data = DataSet.from_columns(request.columns)
+    outputs = _in_labels_units(
+        _outputs(replica, request, gone), what.normalizer, labels=list(data.labels)
+    )
     labels = dict(_labels_of(output_names(replica.model), list(data.labels)))
     counted: Evaluations = {}
     for name, prototypes in what.evaluations.items():

@@ -253,10 +253,16 @@ class Replica:
             columns: flat name -> (batch, ...) array.
             regularization: whether each loss includes the network's regularisation terms.
         """
-        key = (layout.key, regularization)
+        key = (layout.open_key, regularization)
         if key not in self._losses_calls:
             self._losses_calls[key] = self._compile_losses(layout, regularization=regularization)
         return self._losses_calls[key]([columns[name] for name in layout.order]).numpy()
+
+    @property
+    def averages_loss(self) -> bool:
+        """Whether the loss of a batch is a mean over its examples; otherwise it is a sum."""
+        flat = getattr(getattr(self.model, "_compile_loss", None), "_flat_losses", None) or ()
+        return all(getattr(entry[1], "reduction", None) != "sum" for entry in flat)
 
     def metric_state(self) -> NDArray[np.float64]:
         """The compiled metrics' accumulators, flat; sums over workers are sums over their data."""
@@ -276,15 +282,15 @@ class Replica:
         return {name: float(value) for name, value in results.items() if name != "loss"}
 
     def _evaluate_call(self, layout: BatchLayout) -> Callable[..., Any]:
-        if layout.key not in self._evaluate_calls:
-            self._evaluate_calls[layout.key] = self._compile_evaluate(layout)
-        return self._evaluate_calls[layout.key]
+        if layout.open_key not in self._evaluate_calls:
+            self._evaluate_calls[layout.open_key] = self._compile_evaluate(layout)
+        return self._evaluate_calls[layout.open_key]
 
     def _compile_evaluate(self, layout: BatchLayout) -> Callable[..., Any]:
         import tensorflow as tf
 
         model = self.model
-        signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.specs]
+        signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.open_specs]
 
         def evaluate(arrays: Sequence[Any]) -> Any:
             x, y, sample_weight, mask = layout.unpack(arrays)
@@ -306,7 +312,7 @@ class Replica:
         import tensorflow as tf
 
         model = self.model
-        signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.specs]
+        signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.open_specs]
 
         def losses(arrays: Sequence[Any]) -> Any:
             x, y, sample_weight, mask = layout.unpack(arrays)

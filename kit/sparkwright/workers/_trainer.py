@@ -207,6 +207,7 @@ class Trainer:
         from ._inference import run_inference
 
         replica, key = self._replica(request), _replica_key(request)
+        self._round_run = ""  # a run that shares the replica begins its next round with its own
         if self._digests.get(key) != request.digest:
             self._digests.pop(key, None)
             if not request.weights:
