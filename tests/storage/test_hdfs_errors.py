@@ -159,6 +159,16 @@ def test_a_read_that_fails_once_is_tried_with_the_file_opened_anew() -> None:
         file.read(10)
 
 
+def test_a_file_that_was_replaced_while_it_was_read_is_no_mixture() -> None:
+    old, new = Inner(b"A" * (12 << 20), bad=(2,)), Inner(b"B" * (12 << 20))
+    files, versions = [old, new], [1, 2]
+    with (
+        open_reader(lambda: files.pop(0), call, "/a", lambda: versions.pop(0)) as file,
+        pytest.raises(OSError, match="was replaced while it was read"),
+    ):
+        file.read()
+
+
 def test_small_reads_in_order_are_few_of_the_store() -> None:
     inner = Inner(bytes(20 << 20))
     with open_reader(lambda: inner, call, "/a") as file:

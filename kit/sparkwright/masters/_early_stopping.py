@@ -195,3 +195,8 @@ def _check_place(name: str, value: Any) -> None:
             f"`{name}` must be {memory}the path or URL of a file, or None. "
             f"Received: {name}={value!r}."
         )
+    if value.lower().endswith((".h5", ".hdf5")):
+        raise ConfigurationError(
+            f"`{name}` must be a file in Keras' own format. Received: {name}={value!r}. Give it "
+            'the ending ".keras".'
+        )

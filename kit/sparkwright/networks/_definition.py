@@ -10,6 +10,8 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
+from ._dtype_policy import dtype_policy
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelDefinition:
@@ -22,12 +24,14 @@ class ModelDefinition:
             under which the configuration mentions them; made and read only inside one user's Spark
             session or process tree, by the channel that already carries that user's functions.
         parameters: how many numbers the model's weights hold.
+        policy: Keras' dtype policy of the model; None: unknown.
     """
 
     name: str
     config: str
     custom_objects: bytes
     parameters: int
+    policy: str | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -35,7 +39,7 @@ class ModelDefinition:
 
         How weights begin does not count: they come from the driver.
         """
-        return _fingerprint(self.config, self.custom_objects)
+        return _fingerprint(self.config, self.custom_objects, self.policy)
 
     @property
     def architecture(self) -> str:
@@ -80,6 +84,7 @@ class ModelDefinition:
             config=config,
             custom_objects=cloudpickle.dumps(objects) if objects else b"",
             parameters=int(model.count_params()),
+            policy=getattr(getattr(model, "dtype_policy", None), "name", None),
         )
 
     def build(self) -> Any:
@@ -92,14 +97,15 @@ class ModelDefinition:
         import keras
 
         objects = cloudpickle.loads(self.custom_objects) if self.custom_objects else {}
-        with keras.saving.custom_object_scope(objects):
+        with keras.saving.custom_object_scope(objects), dtype_policy(self.policy):
             return keras.saving.deserialize_keras_object(json.loads(self.config), safe_mode=False)
 
 
 @functools.lru_cache(maxsize=16)  # asked for with every block of an evaluation
-def _fingerprint(config: str, custom_objects: bytes) -> str:
+def _fingerprint(config: str, custom_objects: bytes, policy: str | None) -> str:
     text = json.dumps(_without_initializers(json.loads(config)), sort_keys=True)
-    return hashlib.sha256(text.encode() + b"\0" + custom_objects).hexdigest()[:24]
+    text += f"\0{policy}\0"
+    return hashlib.sha256(text.encode() + custom_objects).hexdigest()[:24]
 
 
 def _without_initializers(value: Any) -> Any:

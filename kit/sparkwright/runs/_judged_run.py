@@ -56,11 +56,12 @@ class JudgedRun:
         self.problem: ConfigurationError | None = None
         self._keeper = ModelKeeper(definition, save=save, url=rules.best_url)
         self._record: RunRecord | None = None
+        self._restored: KeptState | None = None  # not saved before the run really begins
         if resume is not None and resume.early_stopping:
             best = resume.best if rules.keep_best is not None else None
             self.judge.restore(resume.early_stopping, kept_epoch=best and best.epoch)
             if best is not None and self.judge.kept_epoch == best.epoch:
-                self._keeper.keep(best)
+                self._restored = best
 
     # -- while it goes on -------------------------------------------------------------------
 
@@ -68,6 +69,8 @@ class JudgedRun:
         """The run begins, from this state."""
         self._record = record
         self._keeper.begin(vector, extras)
+        if self._restored is not None:
+            self._keeper.keep(self._restored)
 
     def training_begins(self) -> None:
         """All workers are there."""

@@ -124,7 +124,8 @@ class ModelKeeper:
                 counters=state.counters,
                 progress=Progress(iterations=state.iterations),
             )
-            self.best_url = self.save_now(outcome, self._url)
+            # An older file that is whole stays where it is.
+            self.best_url = self.save_now(outcome, self._url) or self.best_url
 
     def _next(self) -> KeptState | None:
         with self._changed:

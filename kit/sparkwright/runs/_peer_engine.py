@@ -397,8 +397,10 @@ class _Sink:
                 for place, name in enumerate(fields["columns"])
             }
             self._record.rows_trained(worker, fields["blocks"], losses, examples, further)
-            if count:
-                self._listen(losses.tolist(), fields["blocks"][-1]["metrics"])
+            # A round in which a worker had no minibatches tells of no metrics.
+            trained = [block for block in fields["blocks"] if block["count"]]
+            if trained:
+                self._listen(losses.tolist(), trained[-1]["metrics"])
         elif message.kind == "debug":
             _log.info("worker %d, minibatch %d: %s", worker, fields["step"], fields["line"])
         elif message.kind == "validated":

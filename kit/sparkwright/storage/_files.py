@@ -52,7 +52,7 @@ def write_atomically(url: str) -> Generator[BinaryIO]:
     """
     system, path = system_of(url)
     folder, _, name = path.rpartition("/")
-    temporary = f"{folder}/.{name}.{uuid.uuid4().hex[:8]}.tmp" if folder else f".{name}.tmp"
+    temporary = f"{path[: len(path) - len(name)]}.{name}.{uuid.uuid4().hex[:8]}.tmp"
     try:
         if folder:
             system.makedirs(folder, exist_ok=True)

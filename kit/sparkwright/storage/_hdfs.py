@@ -280,7 +280,12 @@ class HdfsOperations:
         path = self._strip_protocol(path)
         # The client's own files would finish what failed, when they are collected.
         if mode == "rb":
-            return open_reader(lambda: self._connected().inner.read(path), self._transfer, path)
+            return open_reader(
+                lambda: self._connected().inner.read(path),
+                self._transfer,
+                path,
+                lambda: self._connected().inner.get_file_info(path).modification_time,
+            )
         if mode != "wb":
             raise ConfigurationError(
                 f"a file of HDFS is opened to read or to write anew. Received: mode={mode!r}."

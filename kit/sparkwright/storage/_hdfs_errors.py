@@ -10,7 +10,10 @@ _OWN = re.compile(r'(\w+)\("(.*)"\)', re.DOTALL)
 _ESCAPE = re.compile(r"\\u\{([0-9a-f]+)\}|\\(.)", re.DOTALL)
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 # Standing for a host that cannot be reached, in the words of the systems' libraries.
-_CONNECTION = ("os error", "failed to lookup", "connection", "timed out", "EOF", "broken pipe")
+_CONNECTION = (
+    *("connection", "failed to lookup", "no route", "timed out", "unreachable", "eof"),
+    *("broken pipe", "refused", "reset by peer"),
+)
 
 _KINDS: dict[str, type[OSError]] = {
     "FileNotFoundException": FileNotFoundError,
@@ -68,7 +71,7 @@ def as_os_error(error: BaseException, *, server: str) -> OSError:
         text = f"{own[1]}: {_unescaped(own[2])}"
         if own[1] == "InvalidArgument":
             return OSError(f"{server} names no NameNode ({_unescaped(own[2])}). {_NO_HOST}")
-    if isinstance(error, OSError) or any(word in text for word in _CONNECTION):
+    if any(word in text.lower() for word in _CONNECTION):
         return NetworkError(
             f"{server} cannot be reached ({_first_lines(text)}). Check the host and the port, and "
             "that its NameNode and DataNodes run."

@@ -10,15 +10,19 @@ _BUFFER_BYTES = 256 << 10
 _Call = Callable[[Callable[[], Any], str], Any]
 
 
-def open_reader(open_inner: Callable[[], Any], call: _Call, path: str) -> BinaryIO:
+def open_reader(
+    open_inner: Callable[[], Any], call: _Call, path: str, version: Callable[[], Any] | None = None
+) -> BinaryIO:
     """A file to read, with a buffer.
 
     Args:
         open_inner: opens it with the client.
         call: runs a function of the client in time, given what it does.
         path: for messages.
+        version: what changes when another file takes its place; default None: nobody knows.
     """
-    return cast(BinaryIO, io.BufferedReader(_Reader(open_inner, call, path), _BUFFER_BYTES))
+    reader = _Reader(open_inner, call, path, version)
+    return cast(BinaryIO, io.BufferedReader(reader, _BUFFER_BYTES))
 
 
 def open_writer(open_inner: Callable[[], Any], call: _Call, path: str) -> BinaryIO:
@@ -27,11 +31,21 @@ def open_writer(open_inner: Callable[[], Any], call: _Call, path: str) -> Binary
 
 
 class _Reader(io.RawIOBase):
-    def __init__(self, open_inner: Callable[[], Any], call: _Call, path: str) -> None:
+    def __init__(
+        self,
+        open_inner: Callable[[], Any],
+        call: _Call,
+        path: str,
+        version: Callable[[], Any] | None,
+    ) -> None:
         super().__init__()
         self._open_inner, self._call, self._path = open_inner, call, path
         self._inner: Any = call(open_inner, f"open {path}")
         self.size: int = call(self._inner.file_length, f"open {path}")
+        # One piece comes from one file in any case, and is not worth another question.
+        is_large = version is not None and self.size > _PIECE_BYTES
+        self._version = version if is_large else None
+        self._opened = call(version, f"open {path}") if version is not None and is_large else None
         self._at = 0
         # What was read beyond the last request, which ended at `_ahead_at`.
         self._ahead, self._ahead_at = memoryview(b""), -1
@@ -88,10 +102,18 @@ class _Reader(io.RawIOBase):
                 raise
             # Where its blocks are may have changed since; ask anew, once.
             self._inner = self._call(self._open_inner, what)
+            self._require_same_file(what)
             content = self._call(lambda: self._inner.read_range(at, size_bytes), what)
         if len(content) != size_bytes:
             raise OSError(f"{size_bytes} bytes of {self._path} were read as {len(content)}.")
         return memoryview(content)
+
+    def _require_same_file(self, what: str) -> None:
+        """After opening anew: what is there may be another file by now, of other content."""
+        length = self._call(self._inner.file_length, what)
+        version = None if self._version is None else self._call(self._version, what)
+        if (length, version) != (self.size, self._opened):
+            raise OSError(f"{self._path} was replaced while it was read. Read it again.")
 
 
 class _Writer(io.RawIOBase):

@@ -140,7 +140,7 @@ def info_from_about(about: Mapping[str, Any], **known: Any) -> ModelInfo:
     try:
         saved_at = None if about.get("saved_at") is None else read_time(about["saved_at"])
         shapes = {name: shapes_from(about.get(name)) for name in ("inputs", "outputs")}
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _refused("saved_at, inputs or outputs", error) from None
     versions = {str(name): str(text) for name, text in take("versions", dict, {}).items()}
     return ModelInfo(

@@ -17,6 +17,7 @@ import numpy as np
 
 from sparkwright._version import __version__
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.networks._dtype_policy import dtype_policy
 
 from ._code_in_models import refuse_code
 from ._files import open_to_read, write_atomically
@@ -248,7 +249,7 @@ def _built(
             action = "ignore" if about.get("has_updater") is False else "error"
             warnings.filterwarnings(action, "Skipping variable loading for optimizer")
         try:
-            with _dtype_policy(about.get("dtype_policy")):
+            with dtype_policy(about.get("dtype_policy")):
                 return keras.saving.load_model(
                     path, custom_objects=custom_objects, safe_mode=safe_mode
                 )
@@ -261,19 +262,3 @@ def _built(
                 f"{reason[:_LONGEST_REASON]}\nPass your own layers, losses and metrics in "
                 "`custom_objects`."
             ) from error
-
-
-@contextlib.contextmanager
-def _dtype_policy(name: Any) -> Generator[None]:
-    """Keras' default policy for the block: whether an optimizer scales the loss depends on it."""
-    import keras
-
-    before = keras.config.dtype_policy()
-    if name is None or name == before.name:
-        yield
-        return
-    keras.config.set_dtype_policy(name)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)

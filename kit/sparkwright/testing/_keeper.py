@@ -2,8 +2,8 @@
 
     python _keeper.py FOLDER
 
-It reads lines from its standard input: "+PID" takes a process over, "-PID" lets it go. At the end
-of the input, which also comes when the owner is killed, all are killed with their groups, and the
+It reads lines from its standard input: "+PID" takes a process over, "-PID" lets it go. At "end" or
+the end of the input, which also comes when the owner is killed, all are killed with their groups, and the
 folder is removed. Run by path: it imports nothing of the engine.
 """
 
@@ -21,6 +21,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kept: set[int] = set()
     for line in sys.stdin:
+        if line == "end\n":
+            break
         sign, pid = line[0], int(line[1:])
         (kept.add if sign == "+" else kept.discard)(pid)
     for pid in kept:

@@ -11,6 +11,7 @@ from pathlib import Path
 from sparkwright.errors import NetworkError, RunTimeoutError
 
 _LOG_END_BYTES = 4000
+_END_TIMEOUT_S = 30.0
 
 
 class Keeper:
@@ -42,8 +43,19 @@ class Keeper:
         self._say(f"-{pid}\n")
 
     def close(self) -> None:
-        """End all that are left, and remove the folder; returns when it is done."""
-        self._process.communicate()
+        """End all that are left, and remove the folder; returns when it is done.
+
+        A child of this process may hold the other end of the pipe: then the keeper is told.
+        """
+        self._say("end\n")
+        try:
+            self._process.communicate(timeout=_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise RunTimeoutError(
+                f"this process waited {_END_TIMEOUT_S:g} s for the keeper of its servers to end "
+                "them."
+            ) from None
 
     def _say(self, line: str) -> None:
         assert self._process.stdin is not None
