@@ -3,8 +3,8 @@
     python _keeper.py FOLDER
 
 It reads lines from its standard input: "+PID" takes a process over, "-PID" lets it go. At "end" or
-the end of the input, which also comes when the owner is killed, all are killed with their groups, and the
-folder is removed. Run by path: it imports nothing of the engine.
+the end of the input, which also comes when the owner is killed, all are killed with their groups,
+and the folder is removed. Run by path: it imports nothing of the engine.
 """
 
 import contextlib
