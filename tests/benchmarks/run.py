@@ -25,11 +25,14 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
 from tests.benchmarks._data import digits_arrays  # noqa: E402
+from tests.benchmarks.auc import auc  # noqa: E402
 from tests.benchmarks.csv_files import csv_files  # noqa: E402
+from tests.benchmarks.driver_memory import driver_memory  # noqa: E402
 from tests.benchmarks.encoding import encoding  # noqa: E402
 from tests.benchmarks.exported import exported  # noqa: E402
 from tests.benchmarks.hdfs import hdfs  # noqa: E402
 from tests.benchmarks.images import images  # noqa: E402
+from tests.benchmarks.inference import inference  # noqa: E402
 from tests.benchmarks.mesh_growth import mesh_growth  # noqa: E402
 from tests.benchmarks.sharing import sharing  # noqa: E402
 
@@ -376,6 +379,9 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "sharing": sharing,
     "exported": exported,
     "csv": csv_files,
+    "inference": inference,
+    "auc": auc,
+    "driver_memory": driver_memory,
     "hdfs": hdfs,
 }
 

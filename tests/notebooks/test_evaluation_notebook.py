@@ -1,0 +1,120 @@
+"""The notebook about evaluation, executed from top to bottom."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+from sparkwright_widgets._offline_html import outside_resources
+
+pytestmark = pytest.mark.notebook
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "07_evaluation.ipynb"
+TEST, MALIGNANT, OTHERS = 205, 87, 142  # tumours, those of them malignant; people
+
+
+@pytest.mark.spark
+def test_training_ends_when_it_gets_no_better(results):
+    assert results["workers"] == 2
+    assert results["stopped_by"] == "patience"
+    assert 10 < results["best_epoch"] <= results["epochs"] < 60
+
+
+@pytest.mark.spark
+def test_evaluations_of_one_pass_count_the_same_tumours(results):
+    confusion = results["confusion"]
+    assert results["examples"] == [TEST] * 3
+    assert [sum(row) for row in confusion] == [TEST - MALIGNANT, MALIGNANT]
+    assert results["accuracy"] == (confusion[0][0] + confusion[1][1]) / TEST > 0.88
+    assert 0 < results["calibration_error"] < 0.12
+    assert 0 < results["brier_score"] < 0.1
+
+
+@pytest.mark.spark
+def test_a_price_on_misses_finds_more_for_more_false_alarms(results):
+    rules = {rule["rule"]: rule for rule in results["rules"]}
+    half, priced = rules["one half"], rules["a miss costs ten alarms"]
+    assert priced["missed"] < half["missed"]
+    assert priced["false alarms"] > half["false alarms"]
+    careful = results["careful"]
+    assert [careful[1][0], careful[0][1]] == [priced["missed"], priced["false alarms"]]
+    assert rules["missed none"]["threshold"] < 0.5
+
+
+@pytest.mark.spark
+def test_the_worst_mistakes_are_found_again_in_the_table(results):
+    assert len(results["worst"]) == 5
+    names = load_breast_cancer().target_names[load_breast_cancer().target]
+    for patient, taken_for in results["worst"].items():
+        assert {names[int(patient) - 1], taken_for} == {"benign", "malignant"}
+
+
+@pytest.mark.spark
+def test_two_numbers_say_less_than_five(results):
+    five, two = results["auc"]
+    assert 0.9 < two < five - 0.005
+    assert five > 0.96
+    compared = results["compared"]
+    assert list(compared) == ["five numbers", "two numbers"]
+    assert compared["five numbers"]["accuracy"] == results["accuracy"]
+
+
+@pytest.mark.spark
+def test_results_are_read_back_and_add_up(results):
+    assert results["read_back"] is True
+    assert results["adds_up"] is True
+
+
+@pytest.mark.spark
+def test_the_regression_is_in_the_labels_own_units(results):
+    assert results["people"] == OTHERS
+    assert 35 < results["regression"]["mean absolute error"] < 60
+    assert 0.3 < results["regression"]["R²"] < 0.7
+
+
+@pytest.mark.spark
+def test_the_query_agrees_with_the_evaluation(results):
+    benign, malignant = results["sql"]
+    assert [benign["diagnosis"], malignant["diagnosis"]] == ["benign", "malignant"]
+    assert [benign["tumours"], malignant["tumours"]] == [TEST - MALIGNANT, MALIGNANT]
+    above = [benign["above one half"], malignant["above one half"]]
+    assert above == [row[1] for row in results["confusion"]]
+    assert benign["mean"] < 0.2 < 0.7 < malignant["mean"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("caption", "marks"),
+    [
+        (r"Area under the ROC curve 0\.9\d+; under precision over recall 0\.9", 0),
+        (r"What each threshold would cost\.", 0),
+        (r"Calibration error 0\.\d+, the mean distance from the line\. Brier", 4),
+        (r"The area falls from 0\.9\d+ to 0\.\d+\.", 0),
+        (rf"{OTHERS} people it has not seen\.", 2 * OTHERS),  # a dot a person, twice
+    ],
+)
+def test_the_report_shows_each_figure_with_its_caption(html, caption, marks):
+    figures = re.findall(r"<figure>(.*?)<figcaption>(.*?)</figcaption>", html, re.DOTALL)
+    found = [drawing for drawing, text in figures if re.match(caption, text)]
+    assert len(found) == 1
+    assert found[0].startswith("<svg")
+    assert found[0].count("<use") >= marks
+
+
+@pytest.mark.spark
+def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
+    assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} tumours" in html
+    assert "Matthews correlation" in html
+    assert outside_resources(html) == []
+    assert "import sparkwright" not in html
+
+
+def test_the_notebook_is_kept_without_outputs():
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.outputs for cell in code] == [[]] * len(code)
+    assert {cell.execution_count for cell in code} == {None}
+    assert "widgets" not in notebook.metadata
+    assert notebook.metadata.kernelspec.name == "python3"

@@ -1,0 +1,99 @@
+"""The notebook about HDFS, executed from top to bottom with servers of its own."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from sparkwright.errors import SparkwrightError
+from sparkwright.testing._hadoop_jars import hadoop_jars
+from sparkwright_widgets._offline_html import outside_resources
+
+pytestmark = pytest.mark.notebook
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "08_models_on_hdfs.ipynb"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hadoop():
+    """Without Hadoop's servers, which `.ci/setup test` gets, these tests are left out."""
+    try:
+        hadoop_jars()
+    except SparkwrightError as error:
+        if "Maven" not in str(error):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.mark.spark
+def test_a_network_trained_from_hdfs_reads_digits(results):
+    assert results["workers"] == 2
+    assert results["accuracy"] > 0.93
+    assert results["accuracy_resumed"] > 0.93
+    assert results["files"]["train"] > 40
+
+
+@pytest.mark.spark
+def test_hadoops_own_client_counts_the_exported_files(results):
+    rows = [line.split() for line in results["listing"].splitlines()]
+    counted = {path.rpartition("/")[2]: int(files) for _, files, _, path in rows}
+    # The manifest lies beside them.
+    assert counted == {name: files + 1 for name, files in results["files"].items()}
+
+
+@pytest.mark.spark
+def test_models_tell_what_they_are(results):
+    # The newest first.
+    assert list(results["models"].items()) == [
+        ("lenet-2.keras", "usable"),
+        ("lenet-1.keras", "usable"),
+    ]
+    assert results["info"] == ["eight epochs", "ann", results["accuracy_resumed"], 8]
+
+
+@pytest.mark.spark
+def test_a_loaded_network_goes_on_to_the_same_bits(results):
+    assert results["same"] is True
+    assert results["same_after"] is True
+
+
+@pytest.mark.spark
+def test_a_lost_datanode_does_not_matter(results):
+    assert results["accuracy_after_loss"] == results["accuracy_resumed"]
+
+
+@pytest.mark.spark
+def test_predictions_fit_the_labels_and_lie_in_hdfs(results):
+    assert results["predicted"] > 300
+    assert results["predicted_right"] > 0.93 * results["predicted"]
+    assert results["predictions_written"] == -(-results["predicted"] // 64)
+
+
+@pytest.mark.spark
+def test_nothing_is_left_behind(results):
+    assert results["left"] == ["lenet-2.keras"]
+    assert results["folder_is_gone"] is True
+
+
+@pytest.mark.spark
+def test_the_report_shows_the_models_and_needs_no_network(html, results):
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
+    wanted = f"{results['predicted_right']} of {results['predicted']} images are read right."
+    assert any(wanted in caption for caption in captions)
+    assert re.search(
+        r"<caption>2 models in hdfs://127\.0\.0\.1:\d+/user/ann/models</caption>", html
+    )
+    assert f"a network reads {results['accuracy']:.1%} of {results['predicted']}" in html
+    assert "WARN" not in html
+    assert outside_resources(html) == []
+    assert "import sparkwright" not in html
+
+
+def test_the_notebook_is_kept_without_outputs():
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.outputs for cell in code] == [[]] * len(code)
+    assert {cell.execution_count for cell in code} == {None}
+    assert "widgets" not in notebook.metadata
+    assert notebook.metadata.kernelspec.name == "python3"
