@@ -298,7 +298,7 @@ def test_the_first_reason_stays_except_that_a_failure_explains_more() -> None:
     judge = judge_of({"max_epochs": 3}, 3)
     judge.end(StopReason(kind="user", sentence="the run was stopped"))
     judge.judge(3, loss=1, metrics={})
-    judge.settle(epochs=3, model="best", best_url="/best.keras", last_url=None)
+    judge.settle(epochs=3, kept_epoch=3, best_url="/best.keras", last_url=None)
     found = judge.result
     assert found.reason is not None
     assert (found.reason.kind, found.epochs, found.model) == ("user", 3, "best")
@@ -306,6 +306,15 @@ def test_the_first_reason_stays_except_that_a_failure_explains_more() -> None:
     judge.end(StopReason(kind="failure", sentence="the run failed"))
     assert judge.result.reason is not None
     assert judge.result.reason.kind == "failure"
+
+
+def test_the_result_tells_of_the_state_that_the_model_holds() -> None:
+    judge = judge_of({"patience": 3}, 9)
+    judge.judge(1, loss=2.0, metrics={})
+    judge.judge(2, loss=1.0, metrics={})  # its state is on the way when the run is cut off
+    judge.settle(epochs=2, kept_epoch=1, best_url=None, last_url=None)
+    assert (judge.result.best_epoch, judge.result.best_score) == (1, 2.0)
+    assert judge.result.scores == {1: 2.0, 2: 1.0}
 
 
 def test_a_result_is_one_line_and_a_dict() -> None:

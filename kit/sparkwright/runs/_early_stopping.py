@@ -265,16 +265,21 @@ class Judge:
         if self.result.reason is None or reason.kind == "failure":
             self.result = replace(self.result, reason=reason)
 
-    def settle(self, *, epochs: int, model: Literal["best", "last"], **urls: str | None) -> None:
+    def settle(self, *, epochs: int, kept_epoch: int | None, **urls: str | None) -> None:
         """The run is over.
 
         Args:
             epochs: complete ones.
-            model: the state that the model holds.
+            kept_epoch: the epoch whose state the model holds as the best. A later one may have
+                scored better, but its state did not arrive before the end. None: the model holds
+                the last state.
             urls: `best_url` and `last_url`, where these have been saved.
         """
         self.end(self._all_epochs)
+        model: Literal["best", "last"] = "last" if kept_epoch is None else "best"
         changes: dict[str, Any] = {"epochs": epochs, "model": model, **urls}
+        if kept_epoch is not None and kept_epoch in self.result.scores:
+            changes |= {"best_epoch": kept_epoch, "best_score": self.result.scores[kept_epoch]}
         self.result = replace(self.result, **changes)
 
     # -- checkpoints ------------------------------------------------------------------------

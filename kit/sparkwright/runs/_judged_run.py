@@ -123,7 +123,7 @@ class JudgedRun:
             )
         self.judge.settle(
             epochs=_complete_epochs(outcome.progress),
-            model="last" if best is None else "best",
+            kept_epoch=None if best is None else best.epoch,
             best_url=self._keeper.best_url,
             last_url=last_url,
         )
