@@ -18,7 +18,7 @@ help:
 	@echo 'make hdfs    start a small HDFS to try things with, until Ctrl-C'
 	@echo 'make test    run all tests; ARGS="..." goes to pytest, as in make test ARGS="tests/data -x"'
 	@echo 'make stores  test a real HDFS, S3 and others, which make test leaves out; about 4 minutes'
-	@echo 'make notebooks   test the notebooks about data, which make test leaves out; about 5 minutes'
+	@echo 'make notebooks   test the notebooks about data, which make test leaves out; about 8 minutes'
 	@echo 'make faults  kill workers in 20 runs of each training master; takes about 15 minutes'
 	@echo 'make check   check format, lint, types and spelling'
 	@echo 'make bench   measure, and write reports/benchmarks.json'
