@@ -192,3 +192,9 @@ def test_an_exact_roc_of_many_rows_is_summed_up_on_the_cluster(
     assert all(isinstance(roc, ROCDigest) for roc in large.rocs)
     assert large.headline() == small.headline()
     assert ROCMultiClass.from_dict(large.to_dict()) == large
+
+
+def test_a_partition_of_large_arrays_stays_small(spark: Any) -> None:
+    data = from_arrays(spark, np.zeros((50, 1 << 20), np.float32))  # 200 MB
+    assert max(data.partition_counts()) * (4 << 20) <= 16 << 20
+    assert from_arrays(spark, np.zeros((50, 3)), partitions=3).rdd.getNumPartitions() == 3

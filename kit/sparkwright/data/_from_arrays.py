@@ -1,5 +1,6 @@
 """Arrays of the driver, distributed."""
 
+import math
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,9 @@ from ._session_first import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_PARTITION_BYTES = 16 << 20
 
 
 @session_first
@@ -36,7 +40,9 @@ def from_arrays(
         features_masks: (n, time) arrays per input, 0 where a step is padding; default None.
         labels_masks: (n,) or (n, time) arrays per output, 0 where not to count; default None.
         weights: (n,) weight of each example in the loss; default None.
-        partitions: how many; default None: Spark's default parallelism.
+        partitions: how many; default None: Spark's default parallelism, or more for arrays of
+            which a partition would hold over 16 MB. A task carries its partition with it, and
+            larger ones can take all memory of the driver's Java side.
 
     Raises:
         DataError: if the arrays do not fit together.
@@ -49,7 +55,8 @@ def from_arrays(
         weights=weights,
     )
     context = spark.sparkContext
-    count = partitions or context.defaultParallelism
+    least = math.ceil(dataset.size_bytes / _PARTITION_BYTES)
+    count = partitions or max(context.defaultParallelism, least)
     edges = np.linspace(0, len(dataset), count + 1).astype(int)
     pieces = [dataset.take(slice(a, b)) for a, b in pairwise(edges)]
     chunks = [[to_bytes(chunk) for chunk in cut(piece)] for piece in pieces]
