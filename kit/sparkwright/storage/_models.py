@@ -85,8 +85,9 @@ def save_model(
     has_updater = save_updater and optimizer is not None and bool(optimizer.built)
     about = _described(model, given, has_updater=has_updater)
     with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
+        # Of an optimizer that has not begun, Keras saves what it expects to find again.
         # A folder, because Keras would put an archive together in memory.
-        with contextlib.nullcontext() if has_updater else _updater_left_out(optimizer):
+        with contextlib.nullcontext() if save_updater else _updater_left_out(optimizer):
             keras.saving.save_model(model, folder, zipped=False)
         with write_atomically(url) as target:
             write_model_archive(
