@@ -73,9 +73,14 @@ class NetworkOnSpark:
     def _normalized(self, data: DistributedDataSet) -> DistributedDataSet:
         return data if self.normalizer is None else self.normalizer.transform(data)
 
+    def _lasting_inference(self, batch_size: int, workers: int | None) -> Inference:
+        """The network as it is now, for results that are computed later, if ever."""
+        return Inference.of(self.spark, self.model, batch_size=batch_size, workers=workers)
+
     @contextlib.contextmanager
     def _inference(self, batch_size: int, workers: int | None) -> "Generator[Inference]":
-        inference = Inference.of(self.spark, self.model, batch_size=batch_size, workers=workers)
+        """The network as it is now, for results that are computed within the block."""
+        inference = self._lasting_inference(batch_size, workers)
         try:
             yield inference
         finally:

@@ -17,7 +17,6 @@ from sparkwright.evaluation import (
 from sparkwright.workers._batch_layout import output_names
 
 from ._evaluating import Evaluations, by_output, evaluate, in_given_form, score
-from ._inference import Inference
 from ._network_base import NetworkOnSpark
 from ._predicting import score_examples, score_keyed
 
@@ -105,17 +104,8 @@ class EvaluatingNetwork(NetworkOnSpark):
             DataError: if the data does not fit the network or has no labels, or is empty.
         """
         data = self._distributed(data, "data")
-        names = class_names or self._names_of_classes(data, output)
-        return self._evaluate_one(
-            Evaluation(
-                None if names is None else tuple(names),
-                top_n=top_n,
-            ),
-            data,
-            output,
-            batch_size,
-            eval_workers,
-        )
+        prototype = Evaluation(self._names_of_classes(class_names, data, output), top_n=top_n)
+        return self._evaluate_one(prototype, data, output, batch_size, eval_workers)
 
     def evaluate_roc(
         self,
@@ -160,10 +150,8 @@ class EvaluatingNetwork(NetworkOnSpark):
             DataError: if the data does not fit the network or has no labels, or is empty.
         """
         data = self._distributed(data, "data")
-        names = class_names or self._names_of_classes(data, output)
-        prototype = ROCMultiClass(
-            thresholds=thresholds, class_names=None if names is None else tuple(names)
-        )
+        names = self._names_of_classes(class_names, data, output)
+        prototype = ROCMultiClass(thresholds=thresholds, class_names=names)
         return self._evaluate_one(prototype, data, output, batch_size, eval_workers)
 
     def evaluate_regression(
@@ -280,9 +268,7 @@ class EvaluatingNetwork(NetworkOnSpark):
             DataError: when the RDD is computed, if the data does not fit the network, has no
                 labels, or a key not exactly one example.
         """
-        inference = Inference.of(
-            self.spark, self.model, batch_size=batch_size, workers=eval_workers
-        )
+        inference = self._lasting_inference(batch_size, eval_workers)
         if keyed:
             return score_keyed(
                 inference,
@@ -300,8 +286,11 @@ class EvaluatingNetwork(NetworkOnSpark):
     # -- private ----------------------------------------------------------------------------
 
     def _names_of_classes(
-        self, data: DistributedDataSet, output: str | None
+        self, given: Sequence[str] | None, data: DistributedDataSet, output: str | None
     ) -> tuple[str, ...] | None:
+        """The names given, else the data's own, else those of the data trained on."""
+        if given:
+            return tuple(given)
         known, outputs = data.class_names or self.class_names, output_names(self.model)
         name = outputs[0] if output is None and len(outputs) == 1 else output
         if name in known:

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 from sparkwright.data import DataSet, DistributedDataSet, TableSchema
 from sparkwright.errors import ConfigurationError
 from sparkwright.workers._batch_layout import input_shapes, output_types
-from sparkwright.workers._requests import Predicting
 
-from ._inference import Inference
 from ._jobs import run_job
 from ._network_base import NetworkOnSpark
 from ._predicting import predict_dataset, predict_keyed
@@ -71,26 +69,21 @@ class PredictingNetwork(NetworkOnSpark):
                 "`features` and `output_column` are for DataFrames. Received: "
                 f"{type(data).__name__}."
             )
-        inference = Inference.of(
-            self.spark, self.model, batch_size=batch_size, workers=eval_workers
-        )
-        what = Predicting(normalizer=self.normalizer)
         if isinstance(data, RDD):
             return predict_keyed(
-                inference,
+                self._lasting_inference(batch_size, eval_workers),
                 data,
                 inputs={name: len(shape) for name, shape in input_shapes(self.model).items()},
                 normalizer=self.normalizer,
-                what=what,
             )
         if isinstance(data, DistributedDataSet):
-            return predict_dataset(inference, data, normalizer=self.normalizer, what=what)
+            inference = self._lasting_inference(batch_size, eval_workers)
+            return predict_dataset(inference, data, normalizer=self.normalizer)
         dataset = data if isinstance(data, DataSet) else DataSet(data)
-        lazy = predict_dataset(
-            inference, self._distributed(dataset, "data"), normalizer=self.normalizer, what=what
-        )
-        found = run_job(self.spark, lazy.collect, description="predict")
-        inference.close()
+        given = self._distributed(dataset, "data")
+        with self._inference(batch_size, eval_workers) as inference:
+            lazy = predict_dataset(inference, given, normalizer=self.normalizer)
+            found = run_job(self.spark, lazy.collect, description="predict")
         if isinstance(data, DataSet):
             return found
         arrays = found.features
@@ -151,9 +144,8 @@ class PredictingNetwork(NetworkOnSpark):
 
     def _udf(self, schema: TableSchema | None, batch_size: int, workers: int | None) -> Any:
         return sql_function(
-            Inference.of(self.spark, self.model, batch_size=batch_size, workers=workers),
+            self._lasting_inference(batch_size, workers),
             reader=ColumnReader(inputs=input_shapes(self.model), schema=schema),
             outputs=output_types(self.model),
             normalizer=self.normalizer,
-            what=Predicting(normalizer=self.normalizer),
         )

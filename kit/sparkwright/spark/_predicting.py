@@ -26,16 +26,15 @@ def predict_dataset(
     data: DistributedDataSet,
     *,
     normalizer: Normalizer | None,
-    what: Predicting,
 ) -> DistributedDataSet:
     """A data set whose features are the network's outputs; labels and weights are those of `data`.
 
     Args:
         inference: the network.
         data: the examples.
-        normalizer: applied to the features; None: none.
-        what: how to give outputs.
+        normalizer: applied to the features; outputs are brought to the labels' units. None: none.
     """
+    what = Predicting(normalizer=normalizer)
 
     def with_outputs(chunks: Iterable[bytes]) -> Iterator[bytes]:
         # As its own tag each piece keeps what belongs to it.
@@ -81,7 +80,6 @@ def predict_keyed(
     *,
     inputs: Mapping[str, int],
     normalizer: Normalizer | None,
-    what: Predicting,
 ) -> "RDD[Any]":
     """(key, outputs) for (key, features); see `SparkNetwork.predict`.
 
@@ -89,9 +87,9 @@ def predict_keyed(
         inference: the network.
         pairs: RDD of (key, features).
         inputs: input name -> axes of one example.
-        normalizer: applied to the features; None: none.
-        what: how to give outputs.
+        normalizer: applied to the features; outputs are brought to the labels' units. None: none.
     """
+    what = Predicting(normalizer=normalizer)
 
     def outputs_of(records: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         pieces = (_keyed(record, inputs) for record in records)

@@ -93,7 +93,6 @@ def sql_function(
     reader: ColumnReader,
     outputs: Mapping[str, tuple[str, tuple[int | None, ...]]],
     normalizer: Normalizer | None,
-    what: Predicting,
 ) -> Any:
     """A Spark SQL function; see `SparkNetwork.as_udf`.
 
@@ -101,8 +100,7 @@ def sql_function(
         inference: the network.
         reader: how columns become inputs.
         outputs: output name -> (dtype, shape of one example).
-        normalizer: applied to the features; None: none.
-        what: how to give outputs.
+        normalizer: applied to the features; outputs are brought to the labels' units. None: none.
     """
     import pyarrow as pa
     from pyspark.sql.functions import arrow_udf
@@ -111,7 +109,7 @@ def sql_function(
         session = InferenceSession(inference)
         for batch in batches:
             columns = batch if isinstance(batch, tuple) else (batch,)
-            yield _predicted(session, columns, reader, outputs, normalizer, what)
+            yield _predicted(session, columns, reader, outputs, normalizer)
 
     predict.__annotations__ = {
         "batches": Iterator[tuple[pa.Array, ...]],
@@ -157,9 +155,10 @@ def _predicted(
     reader: ColumnReader,
     outputs: Mapping[str, tuple[str, tuple[int | None, ...]]],
     normalizer: Normalizer | None,
-    what: Predicting,
 ) -> Any:
     import pyarrow as pa
+
+    what = Predicting(normalizer=normalizer)
 
     if not len(columns[0]):
         return pa.array([], _arrow_type(outputs))
