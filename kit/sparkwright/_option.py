@@ -1,0 +1,168 @@
+"""One option as a person sees it: what it may be, in which unit, and what to choose.
+
+Layers, optimizers, training masters and sessions describe their options so; forms and documents are
+made of that. The objects themselves check their values; nothing here replaces that.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sparkwright.errors import ConfigurationError
+
+OptionKind = Literal["int", "float", "text", "choice", "flag", "ints"]
+
+_FALSE_AND_TRUE = {"false": False, "no": False, "0": False, "true": True, "yes": True, "1": True}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Option:
+    """One option.
+
+    Attributes:
+        name: the name of the argument.
+        kind: "int", "float", "text", "choice" (one of `choices`), "flag" or "ints" (some integers,
+            such as a kernel's size).
+        default: the value when it is not given.
+        label: a word or two for a form; default: the name without underscores.
+        unit: such as "minibatches" or "s"; empty for none.
+        advice: one sentence: what to choose, and why.
+        choices: with kind "choice".
+        minimum: the least value of "int", "float" and "ints"; None: any.
+        maximum: the largest one.
+        above: a bound that "float" must exceed; None: none.
+        optional: whether None may be given.
+        none_text: what None means, for a form.
+        group: options of one group stand together; empty: the first ones.
+    """
+
+    name: str
+    kind: OptionKind
+    default: Any = None
+    label: str = ""
+    unit: str = ""
+    advice: str = ""
+    choices: tuple[Any, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    above: float | None = None
+    optional: bool = False
+    none_text: str = "automatic"
+    group: str = ""
+
+    @property
+    def title(self) -> str:
+        """The label, or what the name says."""
+        return self.label or self.name.replace("_", " ").capitalize()
+
+    @property
+    def rule(self) -> str:
+        """What the value must be, as the end of "`name` must be"."""
+        kinds = {
+            "int": "an integer",
+            "float": "a number",
+            "text": "text",
+            "choice": "one of " + ", ".join(map(str, self.choices)),
+            "flag": "true or false",
+            "ints": "one integer or several, such as 3 or 3, 3",
+        }
+        bounds = [
+            f"{words} {bound:g}"
+            for words, bound in (
+                ("of at least", self.minimum),
+                ("of at most", self.maximum),
+                ("greater than", self.above),
+            )
+            if bound is not None
+        ]
+        rule = " ".join([kinds[self.kind], " and ".join(bounds)]).strip()
+        return f"{rule}, or nothing ({self.none_text})" if self.optional else rule
+
+    def check(self, value: Any) -> None:
+        """Refuse what the option cannot be.
+
+        Raises:
+            ConfigurationError: naming the option, the rule and the value.
+        """
+        if not (value is None and self.optional) and not self._fits(value):
+            raise ConfigurationError(
+                f"`{self.name}` must be {self.rule}. Received: {self.name}={value!r}."
+            )
+
+    def parse(self, text: str) -> Any:
+        """The value that a person typed.
+
+        Raises:
+            ConfigurationError: as `check`; the message quotes the text.
+
+        Example:
+            >>> Option(name="kernel_size", kind="ints", default=3, minimum=1).parse("3, 5")
+            (3, 5)
+            >>> Option(name="workers", kind="int", optional=True).parse("") is None
+            True
+        """
+        given = text.strip()
+        if not given and self.optional:
+            return None
+        try:
+            value = self._read(given)
+        except ValueError:
+            value = given
+        self.check(value)
+        return value
+
+    def text(self, value: Any) -> str:
+        """What a form shows for `value`; `parse` reads it back."""
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, list | tuple):
+            return ", ".join(map(str, value))
+        return str(value)
+
+    def _read(self, text: str) -> Any:
+        match self.kind:
+            case "int":
+                return int(text.replace(",", "").replace("_", ""))
+            case "float":
+                return float(text)
+            case "ints":
+                numbers = tuple(
+                    int(part) for part in text.strip("()[] ").split(",") if part.strip()
+                )
+                return numbers[0] if len(numbers) == 1 else numbers
+            case "flag":
+                return _FALSE_AND_TRUE.get(text.lower(), text)
+            case "choice":
+                return next((choice for choice in self.choices if str(choice) == text), text)
+            case "text":
+                return text
+
+    def _fits(self, value: Any) -> bool:
+        match self.kind:
+            case "flag":
+                return isinstance(value, bool)
+            case "text":
+                return isinstance(value, str)
+            case "choice":
+                return value in self.choices
+            case "ints":
+                numbers = value if isinstance(value, list | tuple) else [value]
+                return bool(numbers) and all(_is_int(n) and self._in_bounds(n) for n in numbers)
+            case "int":
+                return _is_int(value) and self._in_bounds(value)
+            case "float":
+                number = isinstance(value, int | float) and not isinstance(value, bool)
+                return number and math.isfinite(value) and self._in_bounds(value)
+
+    def _in_bounds(self, value: float) -> bool:
+        return (
+            (self.minimum is None or value >= self.minimum)
+            and (self.maximum is None or value <= self.maximum)
+            and (self.above is None or value > self.above)
+        )
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

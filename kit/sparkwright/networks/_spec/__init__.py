@@ -1,0 +1,1 @@
+"""Networks as plain values: layers, shapes, parameter counts, problems; JSON, YAML and code."""

@@ -1,0 +1,39 @@
+"""Something that can be shown and hidden, by a button that says which."""
+
+from collections.abc import Sequence
+
+import ipywidgets as widgets
+
+from ._controls import Button
+
+
+class Fold(widgets.VBox):
+    """A button, and below it what it shows and hides.
+
+    Args:
+        title: what is inside.
+        inside: the widgets.
+        opened: whether it is shown at first; default False.
+    """
+
+    def __init__(
+        self, title: str, inside: Sequence[widgets.Widget], *, opened: bool = False
+    ) -> None:
+        self._title = title
+        self.button = Button()
+        self.button.add_class("sparkwright-fold")
+        self.box = widgets.VBox(list(inside))
+        self.button.on_click(lambda _button: self.set_opened(not self.opened))
+        super().__init__([self.button, self.box])
+        self.set_opened(opened)
+
+    @property
+    def opened(self) -> bool:
+        """Whether it is shown."""
+        return self.box.layout.display != "none"
+
+    def set_opened(self, opened: bool) -> None:
+        """Show or hide what is inside."""
+        self.box.layout.display = None if opened else "none"
+        self.button.description = f"{'▾' if opened else '▸'} {self._title}"
+        self.button.tooltip = f"{'Hide' if opened else 'Show'}: {self._title}"

@@ -1,0 +1,168 @@
+"""A form made of options: a field for each, its advice, and what is wrong with it beside it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from sparkwright._option import Option
+from sparkwright.errors import ConfigurationError
+from sparkwright_widgets._format import escaped
+
+from ._controls import Checkbox, Dropdown, Text
+from ._fold import Fold
+
+
+class OptionForm(widgets.VBox):
+    """Fields for `options`; those of a group stand in a fold of their own.
+
+    Args:
+        options: what to ask for.
+        values: by name; what is missing takes its default.
+    """
+
+    def __init__(self, options: Sequence[Option], values: Mapping[str, Any] | None = None) -> None:
+        self._listeners: list[Callable[[str], None]] = []
+        given = dict(values or {})
+        self.fields = {
+            option.name: OptionField(option, given.get(option.name, option.default), self._changed)
+            for option in options
+        }
+        groups: dict[str, list[widgets.Widget]] = {}
+        for option in options:
+            groups.setdefault(option.group, []).append(self.fields[option.name])
+        self.folds = {name: Fold(name, [_grid(inside)]) for name, inside in groups.items() if name}
+        first = [_grid(groups[""])] if "" in groups else []
+        super().__init__([*first, *self.folds.values()])
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The value of each option; of a field that holds none, the last one it held."""
+        return {name: field.value for name, field in self.fields.items()}
+
+    @property
+    def changed_values(self) -> dict[str, Any]:
+        """Those that differ from their defaults."""
+        return {
+            name: field.value
+            for name, field in self.fields.items()
+            if field.value != field.option.default
+        }
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """What is wrong, by the name of the option."""
+        return {name: field.problem for name, field in self.fields.items() if field.problem}
+
+    def on_change(self, callback: Callable[[str], None]) -> None:
+        """Call `callback(name)` when the value or the problem of an option has changed."""
+        self._listeners.append(callback)
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Show other values, without telling anybody."""
+        for name, value in values.items():
+            self.fields[name].set(value)
+
+    def complain(self, name: str, sentence: str) -> None:
+        """Show at a field what is wrong with it; an empty sentence takes that back."""
+        self.fields[name].complain(sentence)
+
+    def _changed(self, name: str) -> None:
+        for callback in list(self._listeners):
+            callback(name)
+
+
+class OptionField(widgets.VBox):
+    """One option: label, control, advice, and what is wrong."""
+
+    def __init__(self, option: Option, value: Any, changed: Callable[[str], None]) -> None:
+        self.option = option
+        self._value = value
+        self._changed = changed
+        self._problem = self._complaint = ""
+        self._setting = False
+        self.control = _control(option, value)
+        self.control.observe(self._typed, "value")
+        self.advice = widgets.HTML(_advice(option))
+        self.alert = widgets.HTML()
+        super().__init__([self.control, self.advice, self.alert])
+        self.add_class("sparkwright-field")
+
+    @property
+    def value(self) -> Any:
+        """The last value that could be meant."""
+        return self._value
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with what was typed, or with the value among others; empty: nothing."""
+        return self._problem or self._complaint
+
+    def set(self, value: Any) -> None:
+        """Show another value, without telling anybody."""
+        self._setting = True
+        try:
+            self._value, self._problem, self._complaint = value, "", ""
+            self.control.value = _shown(self.option, value)
+        finally:
+            self._setting = False
+        self._show_problem()
+
+    def complain(self, sentence: str) -> None:
+        """Say that the value does not go with others."""
+        self._complaint = sentence
+        self._show_problem()
+
+    def _typed(self, change: Any) -> None:
+        if self._setting:
+            return
+        new = change["new"]
+        try:
+            value = self.option.parse(new) if isinstance(self.control, Text) else new
+            self.option.check(value)
+        except ConfigurationError as error:
+            self._problem = str(error)
+        else:
+            self._value, self._problem, self._complaint = value, "", ""
+        self._show_problem()
+        self._changed(self.option.name)
+
+    def _show_problem(self) -> None:
+        self.alert.value = (
+            '<div class="sparkwright-problem" role="alert"><span aria-hidden="true">✕</span> '
+            f"{escaped(self.problem)}</div>"
+            if self.problem
+            else ""
+        )
+        (self.add_class if self.problem else self.remove_class)("sparkwright-has-problem")
+
+
+def _control(option: Option, value: Any) -> Any:
+    title = f"{option.title} ({option.unit})" if option.unit else option.title
+    look: dict[str, Any] = {"description": title, "style": {"description_width": "initial"}}
+    if option.kind == "flag" and not option.optional:
+        return Checkbox(value=bool(value), indent=False, **look)
+    if option.kind == "choice":
+        none = [(f"({option.none_text})", None)] if option.optional else []
+        choices = [*none, *((str(choice), choice) for choice in option.choices)]
+        return Dropdown(options=choices, value=value, **look)
+    placeholder = option.none_text if option.optional else ""
+    return Text(value=option.text(value), placeholder=placeholder, **look)
+
+
+def _shown(option: Option, value: Any) -> Any:
+    if option.kind == "choice" or (option.kind == "flag" and not option.optional):
+        return value
+    return option.text(value)
+
+
+def _advice(option: Option) -> str:
+    if not option.advice:
+        return ""
+    return f'<div class="sparkwright-advice">{escaped(option.advice)}</div>'
+
+
+def _grid(inside: Sequence[widgets.Widget]) -> widgets.Box:
+    box = widgets.Box(list(inside))
+    box.add_class("sparkwright-grid")
+    return box
