@@ -31,6 +31,7 @@ class Option:
         minimum: the least value of "int", "float" and "ints"; None: any.
         maximum: the largest one.
         above: a bound that "float" must exceed; None: none.
+        below: a bound that "float" must stay below; None: none.
         optional: whether None may be given.
         none_text: what None means, for a form.
         group: options of one group stand together; empty: the first ones.
@@ -46,6 +47,7 @@ class Option:
     minimum: float | None = None
     maximum: float | None = None
     above: float | None = None
+    below: float | None = None
     optional: bool = False
     none_text: str = "automatic"
     group: str = ""
@@ -72,6 +74,7 @@ class Option:
                 ("of at least", self.minimum),
                 ("of at most", self.maximum),
                 ("greater than", self.above),
+                ("less than", self.below),
             )
             if bound is not None
         ]
@@ -161,6 +164,7 @@ class Option:
             (self.minimum is None or value >= self.minimum)
             and (self.maximum is None or value <= self.maximum)
             and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
         )
 
 
