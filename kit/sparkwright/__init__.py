@@ -57,6 +57,7 @@ from .partitions import DefaultRepartitioner as DefaultRepartitioner
 from .runs import TrainingRun as TrainingRun
 from .spark import (
     SparkNetwork as SparkNetwork,
+    SparkSettings as SparkSettings,
     load_distributed_model as load_distributed_model,
     start_spark as start_spark,
 )

@@ -26,6 +26,7 @@ def start_spark(
     workers: int = 2,
     cores_per_worker: int = 1,
     memory_per_worker_mb: int = 1024,
+    gpus_per_executor: int = 0,
     master: str | None = None,
     app_name: str = "sparkwright",
     settings: dict[str, Any] | None = None,
@@ -40,6 +41,9 @@ def start_spark(
         cores_per_worker: cores of each executor; default 1.
         memory_per_worker_mb: heap of each executor, MiB; default 1024. TensorFlow's memory comes
             on top of it.
+        gpus_per_executor: GPUs that Spark gives each executor, one to a task; default 0. Spark
+            finds them by a script of the cluster, named in `settings` as
+            `spark.executor.resource.gpu.discoveryScript`.
         master: "local[4]", "spark://…", "yarn", "k8s://…"; default None: "local-cluster", with
             `workers`, `cores_per_worker` and `memory_per_worker_mb` filled in.
         app_name: shown in Spark's pages.
@@ -50,7 +54,8 @@ def start_spark(
         it does not have.
 
     Raises:
-        ConfigurationError: if Java or PySpark cannot be found; says what to install.
+        ConfigurationError: if Java or PySpark cannot be found (says what to install), or GPUs are
+            asked for that Spark could not find.
     """
     _find_pyspark()
     from pyspark.sql import SparkSession
@@ -63,6 +68,7 @@ def start_spark(
         app_name=app_name,
     )
     chosen.update({key: _text(value) for key, value in (settings or {}).items()})
+    chosen.update(_gpu_settings(gpus_per_executor, chosen))
     active = SparkSession.getActiveSession()
     if active is not None:
         _warn_about_differences(active, master, settings or {})
@@ -124,6 +130,26 @@ def _settings(
         # Retries as on a cluster; plain local[n] gives up at the first failure.
         chosen["spark.master"] = f"local[{match[1]},4]"
     return chosen
+
+
+def _gpu_settings(gpus: int, chosen: dict[str, str]) -> dict[str, str]:
+    if gpus < 0:
+        raise ConfigurationError(
+            f"`gpus_per_executor` must be at least 0. Received: gpus_per_executor={gpus}."
+        )
+    if gpus == 0:
+        return {}
+    script = "spark.executor.resource.gpu.discoveryScript"
+    # Without it each executor ends as soon as it has begun, and Spark starts the next, for ever.
+    if not chosen.get(script):
+        raise ConfigurationError(
+            "Spark finds GPUs by a script that it runs on each machine. Received: "
+            f"gpus_per_executor={gpus}, no {script}. Give its path there: "
+            f'`settings={{"{script}": "/opt/spark/getGpusResources.sh"}}`, or train on CPUs with '
+            "`gpus_per_executor=0`."
+        )
+    amounts = {"spark.executor.resource.gpu.amount": str(gpus)}
+    return {**amounts, "spark.task.resource.gpu.amount": "1"}
 
 
 def _text(value: Any) -> str:

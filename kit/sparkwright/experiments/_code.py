@@ -1,0 +1,108 @@
+"""An experiment as plain Python, in the steps that a notebook's cells are."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparkwright.masters._code import settings_to_code
+
+if TYPE_CHECKING:
+    from ._experiment import Experiment
+
+_NORMALIZERS = {"standardize": "Standardize", "min_max": "MinMaxScale"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """Some lines of code, and what they are about.
+
+    Attributes:
+        title: a few words.
+        text: a sentence or two.
+        code: Python.
+    """
+
+    title: str
+    text: str
+    code: str
+
+
+def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
+    """The steps of the experiment, in order.
+
+    Args:
+        experiment: what to do.
+        in_notebook: whether runs are waited for with `await`, as notebooks can.
+    """
+    yield Step(
+        title="Start Spark",
+        text="One executor for each worker.",
+        code=f"import sparkwright as sw\n\n{experiment.spark.to_code('spark')}",
+    )
+    yield Step(
+        title="The data",
+        text="Where the examples come from, and how they are split.",
+        code=experiment.data.to_split_code("data"),
+    )
+    yield Step(
+        title="The network",
+        text="Layers, loss and optimizer.",
+        code=experiment.network.to_code("model"),
+    )
+    yield Step(
+        title="Train",
+        text="The training master says how the workers train together.",
+        code=_training(experiment, in_notebook=in_notebook),
+    )
+    parts = experiment.data.parts
+    name = "test" if "test" in parts else ("validation" if "validation" in parts else "train")
+    yield Step(
+        title="Evaluate",
+        text="How good the network is, on examples that it was not trained on."
+        if name != "train"
+        else "How good the network is, on the examples that it was trained on.",
+        code=_evaluation(experiment, name, in_notebook=in_notebook),
+    )
+
+
+def script(experiment: "Experiment") -> str:
+    """The steps as one script."""
+    blocks = (f"# {step.title}\n{step.code}" for step in steps(experiment, in_notebook=False))
+    return f'"""{_one_line(experiment.name)}"""\n\n' + "\n\n".join(blocks) + "\n"
+
+
+def _training(experiment: "Experiment", *, in_notebook: bool) -> str:
+    lines = [f"master = {settings_to_code(experiment.seeded_master)}"]
+    normalizer = ""
+    if experiment.normalize is not None:
+        kind = _NORMALIZERS[experiment.normalize]
+        lines.append(f"normalizer = sw.data.{kind}.fit(train)")
+        normalizer = ", normalizer=normalizer"
+    lines.append(f"network = sw.SparkNetwork(spark, model, master{normalizer})")
+    parts = experiment.data.parts
+    validation = next((name for name in ("validation", "test") if name in parts), None)
+    collect = ".collect()" if experiment.parallel else ""
+    options = [f"train{collect}", f"epochs={experiment.epochs}"]
+    if experiment.validate and validation is not None:
+        options.append(f"validation={validation}{collect}")
+    if experiment.early_stopping is not None:
+        options.append(f"early_stopping={settings_to_code(experiment.early_stopping)}")
+    trained_by = "network"
+    if experiment.parallel:
+        lines.append(f"wrapper = sw.ParallelWrapper(model, master{normalizer})")
+        trained_by = "wrapper"
+    lines.append(f"run = {trained_by}.start({', '.join(options)})")
+    lines.append("await run" if in_notebook else "run.wait()")
+    return "\n".join(lines)
+
+
+def _evaluation(experiment: "Experiment", name: str, *, in_notebook: bool) -> str:
+    call = {
+        "regression": f"network.evaluate_regression({name})",
+        "binary": f"network.do_evaluation({name}, sw.EvaluationBinary())",
+    }.get(experiment.network.task, f"network.evaluate({name})")
+    return f"evaluation = {call}\n{'evaluation' if in_notebook else 'print(evaluation.summary())'}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("\\", "/").replace('"', "'").split()) or "An experiment"

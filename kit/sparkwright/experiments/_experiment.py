@@ -1,0 +1,179 @@
+"""An experiment as one value, which one YAML file reproduces."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from sparkwright.data import DataSource
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import (
+    EarlyStopping,
+    ParameterAveragingTrainingMaster,
+    training_master_from_dict,
+)
+from sparkwright.masters._options import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_instance,
+    check_text,
+)
+from sparkwright.masters._serialisation import Serialisable
+from sparkwright.masters._training_master import TrainingMaster
+from sparkwright.networks import PRESETS, NetworkSpec
+from sparkwright.spark._spark_settings import SparkSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ._prepared import PreparedExperiment
+
+NormalizeKind = Literal["standardize", "min_max"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Experiment(Serialisable):
+    """Everything that a training needs: written as YAML it can be repeated, by anybody.
+
+    Attributes:
+        name: for headings and files.
+        data: where the examples come from, and how they are split.
+        normalize: "standardize" or "min_max": fitted on the training data and kept with the
+            model; default None: features are taken as they are.
+        network: the layers, loss and optimizer; default: LeNet for 28 x 28 digits.
+        master: how to train; default: parameter averaging.
+        parallel: train with processes of this machine (`ParallelWrapper`) instead of on Spark's
+            executors; default False.
+        spark: how Spark is started.
+        epochs: passes over the data; default 5.
+        validate: measure the loss on the validation data (without any: the test data) after each
+            epoch; default True.
+        early_stopping: when to end earlier; default None.
+        seed: of shuffles and repartitioning, where `master` has none; default 1. The network and
+            the split of the data have seeds of their own.
+
+    Example:
+        >>> experiment = Experiment(epochs=3)
+        >>> Experiment.from_yaml(experiment.to_yaml()) == experiment
+        True
+    """
+
+    name: str = "experiment"
+    data: DataSource = field(default_factory=DataSource)
+    normalize: NormalizeKind | None = None
+    network: NetworkSpec = field(default_factory=lambda: PRESETS["lenet"].make())
+    master: TrainingMaster = field(
+        default_factory=lambda: ParameterAveragingTrainingMaster(batch_size_per_worker=32)
+    )
+    parallel: bool = False
+    spark: SparkSettings = field(default_factory=SparkSettings)
+    epochs: int = 5
+    validate: bool = True
+    early_stopping: EarlyStopping | None = None
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Check each part's kind; the parts have checked themselves.
+
+        Raises:
+            ConfigurationError: naming the part.
+        """
+        check_text("name", self.name)
+        check_instance("data", self.data, DataSource)
+        check_choice("normalize", self.normalize, [None, *get_args(NormalizeKind)])
+        check_instance("network", self.network, NetworkSpec)
+        check_instance("master", self.master, TrainingMaster)
+        check_instance("spark", self.spark, SparkSettings)
+        check_instance("early_stopping", self.early_stopping, EarlyStopping, optional=True)
+        check_count("epochs", self.epochs)
+        check_count("seed", self.seed, minimum=0)
+        check_flag("parallel", self.parallel)
+        check_flag("validate", self.validate)
+
+    @property
+    def seeded_master(self) -> TrainingMaster:
+        """The master, with a seed in any case."""
+        return self.master if self.master.seed is not None else replace(self.master, seed=self.seed)
+
+    @property
+    def reason(self) -> str | None:
+        """Why nothing can be trained yet, in one sentence; None: it can.
+
+        The data is looked at only when it is loaded.
+        """
+        reason = self.network.analysis.reason
+        return None if reason is None else f"The network cannot be built. {reason}"
+
+    def prepare(self, spark: "SparkSession | None" = None) -> "PreparedExperiment":
+        """Start Spark, load the data, build the network.
+
+        Args:
+            spark: a session to use; default None: `self.spark` says how to start one.
+
+        Raises:
+            ConfigurationError: if the network cannot be built.
+            DataError, OSError: what is wrong with the data.
+        """
+        from ._prepared import prepare
+
+        if self.reason is not None:
+            raise ConfigurationError(self.reason)
+        return prepare(self, spark)
+
+    def start(self, spark: "SparkSession | None" = None, *, display: bool | None = None) -> Any:
+        """Prepare, and begin to train; returns the TrainingRun at once.
+
+        Raises:
+            What `prepare` and `SparkNetwork.start` raise.
+        """
+        return self.prepare(spark).start(display=display)
+
+    def to_code(self) -> str:
+        """Plain Python that does the same, as a script."""
+        from ._code import script
+
+        return script(self)
+
+    def to_notebook(self) -> dict[str, Any]:
+        """A notebook of plain code cells that do the same, as the JSON of an `.ipynb` file."""
+        from ._notebook import notebook
+
+        return notebook(self)
+
+    def save(self, url: str) -> None:
+        """Write the experiment to any URL: as a notebook if it ends in `.ipynb`, else as YAML.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        import json
+
+        from sparkwright.storage._files import write_bytes
+
+        if url.endswith(".ipynb"):
+            text = json.dumps(self.to_notebook(), indent=1, ensure_ascii=False) + "\n"
+        else:
+            text = self.to_yaml()
+        write_bytes(url, text.encode())
+
+    @classmethod
+    def load(cls, url: str) -> "Experiment":
+        """The experiment whose YAML lies at `url`.
+
+        Raises:
+            OSError: if it cannot be read.
+            ConfigurationError: if it is no experiment.
+        """
+        from sparkwright.storage._files import read_bytes
+
+        return cls.from_yaml(read_bytes(url).decode())
+
+    @classmethod
+    def _readers(cls) -> Mapping[str, Callable[[dict[str, Any]], Any]]:
+        return {
+            "data": DataSource.from_dict,
+            "network": NetworkSpec.from_dict,
+            "master": training_master_from_dict,
+            "spark": SparkSettings.from_dict,
+            "early_stopping": EarlyStopping.from_dict,
+        }

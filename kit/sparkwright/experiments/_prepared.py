@@ -1,0 +1,87 @@
+"""An experiment whose data is loaded and whose network is built."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sparkwright.data import DistributedDataSet, MinMaxScale, Standardize
+from sparkwright.errors import ConfigurationError
+from sparkwright.local import ParallelWrapper
+from sparkwright.runs import TrainingRun
+from sparkwright.spark import SparkNetwork
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ._experiment import Experiment
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedExperiment:
+    """What an experiment needs, made: ready to begin.
+
+    Attributes:
+        experiment: what it was made from.
+        spark: the session.
+        data: the parts of the split by name: "train", and "validation" or "test" as split.
+        network: the network on Spark; it evaluates and saves also after a run of
+            `ParallelWrapper`.
+    """
+
+    experiment: "Experiment"
+    spark: "SparkSession"
+    data: dict[str, DistributedDataSet]
+    network: SparkNetwork
+
+    @property
+    def validation(self) -> DistributedDataSet | None:
+        """What the loss is measured on after each epoch."""
+        if not self.experiment.validate:
+            return None
+        return self.data.get("validation", self.data.get("test"))
+
+    def start(self, *, resume: str | None = None, display: bool | None = None) -> TrainingRun:
+        """Begin to train and return at once.
+
+        Args:
+            resume: URL of a checkpoint to go on from; default None.
+            display: show the run live; default None: in notebooks.
+
+        Raises:
+            ConfigurationError: if early stopping has nothing to judge by.
+            SlotsError: if there are fewer task slots than workers.
+        """
+        experiment, validation = self.experiment, self.validation
+        if experiment.early_stopping is not None and validation is None:
+            raise ConfigurationError(
+                "early stopping judges by validation data. Received: "
+                f"validate={experiment.validate}, parts {sorted(self.data)}. Split off a part "
+                'named "validation" or "test", and leave `validate=True`.'
+            )
+        options: dict[str, Any] = {
+            "epochs": experiment.epochs,
+            "early_stopping": experiment.early_stopping,
+            "resume": resume,
+            "display": display,
+        }
+        if not experiment.parallel:
+            return self.network.start(self.data["train"], validation=validation, **options)
+        wrapper = ParallelWrapper(
+            self.network.model, experiment.seeded_master, normalizer=self.network.normalizer
+        )
+        return wrapper.start(
+            self.data["train"].collect(),
+            validation=None if validation is None else validation.collect(),
+            **options,
+        )
+
+
+def prepare(experiment: "Experiment", spark: "SparkSession | None") -> PreparedExperiment:
+    """Start Spark unless it is given, load the data, fit the normalizer, build the network."""
+    session = experiment.spark.start() if spark is None else spark
+    data = experiment.data.load_split(session)
+    kinds = {"standardize": Standardize, "min_max": MinMaxScale}
+    normalizer = kinds[experiment.normalize].fit(data["train"]) if experiment.normalize else None
+    network = SparkNetwork(
+        session, experiment.network.build(), experiment.seeded_master, normalizer=normalizer
+    )
+    return PreparedExperiment(experiment=experiment, spark=session, data=data, network=network)

@@ -1,0 +1,32 @@
+"""Settings as the Python that makes them."""
+
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+
+def settings_to_code(settings: Any, *, prefix: str = "sw.") -> str:
+    """The expression that makes `settings`, with only what differs from the defaults.
+
+    Args:
+        settings: a training master, EarlyStopping, MeshConfig or the like: a dataclass of plain
+            values and of others like it. Hooks are left out: they are code of their own.
+        prefix: stands before names of classes; default "sw.".
+
+    Example:
+        >>> from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
+        >>> mesh = MeshConfig(ports=50000)
+        >>> settings_to_code(ParameterAveragingTrainingMaster(mesh=mesh, seed=1))
+        'sw.ParameterAveragingTrainingMaster(seed=1, mesh=sw.MeshConfig(ports=50000))'
+    """
+    if not is_dataclass(settings):
+        return repr(settings)
+    given = (
+        f"{field.name}={settings_to_code(getattr(settings, field.name), prefix=prefix)}"
+        for field in fields(settings)
+        if field.name != "hooks" and getattr(settings, field.name) != _default(field)
+    )
+    return f"{prefix}{type(settings).__name__}({', '.join(given)})"
+
+
+def _default(field: Any) -> Any:
+    return field.default_factory() if field.default_factory is not MISSING else field.default

@@ -1,0 +1,123 @@
+"""How Spark is to be started, as a plain value that forms, files and code share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sparkwright._option import Option
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters._serialisation import Serialisable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPARK_OPTIONS = (
+    Option(
+        name="workers",
+        kind="int",
+        default=2,
+        minimum=1,
+        label="Workers",
+        unit="executors",
+        advice="One executor for each worker of a training; on this machine at most one a core.",
+    ),
+    Option(
+        name="cores_per_worker",
+        kind="int",
+        default=1,
+        minimum=1,
+        label="Cores per worker",
+        advice="More than 1 gives each executor several task slots, and so room for more workers.",
+    ),
+    Option(
+        name="memory_per_worker_mb",
+        kind="int",
+        default=1024,
+        minimum=512,
+        label="Memory per worker",
+        unit="MiB of JVM heap",
+        advice="Holds the data. TensorFlow's memory, about 600 MB a worker, comes on top of it.",
+    ),
+    Option(
+        name="gpus_per_executor",
+        kind="int",
+        default=0,
+        minimum=0,
+        label="GPUs per executor",
+        advice="0 trains on CPUs. The cluster must know its GPUs: Spark asks a discovery script.",
+    ),
+    Option(
+        name="master",
+        kind="text",
+        default=None,
+        optional=True,
+        none_text="this machine",
+        label="Spark master",
+        advice="spark://…, yarn or k8s://… for a cluster; local[2] for all in one process.",
+        group="Where Spark runs",
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SparkSettings(Serialisable):
+    """The arguments of `start_spark`, as a value.
+
+    Attributes:
+        workers: executors; default 2.
+        cores_per_worker: cores of each; default 1.
+        memory_per_worker_mb: heap of each, MiB; default 1024.
+        gpus_per_executor: GPUs of each; default 0.
+        master: Spark's address; default None: "local-cluster" on this machine.
+        settings: further Spark settings by name; default none.
+
+    Example:
+        >>> SparkSettings(workers=4).to_code("spark")
+        'spark = sw.start_spark(workers=4)'
+    """
+
+    workers: int = 2
+    cores_per_worker: int = 1
+    memory_per_worker_mb: int = 1024
+    gpus_per_executor: int = 0
+    master: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        """Refuse what Spark could not be started with.
+
+        Raises:
+            ConfigurationError: naming the setting.
+        """
+        for option in SPARK_OPTIONS:
+            option.check(getattr(self, option.name))
+        if not isinstance(self.settings, Mapping):
+            raise ConfigurationError(
+                f"`settings` must be Spark settings by name. Received: settings={self.settings!r}."
+            )
+        object.__setattr__(self, "settings", dict(self.settings))
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Those that differ from their defaults, as `start_spark` takes them."""
+        usual = {option.name: option.default for option in SPARK_OPTIONS} | {"settings": {}}
+        return {name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]}
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able settings."""
+        return {
+            "name": type(self).__name__,
+            **{option.name: getattr(self, option.name) for option in SPARK_OPTIONS},
+            "settings": dict(self.settings),
+        }
+
+    def to_code(self, variable: str = "spark") -> str:
+        """Python that starts such a session, after `import sparkwright as sw`."""
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"{variable} = sw.start_spark({arguments})"
+
+    def start(self) -> "SparkSession":
+        """Start Spark so, or return the session that is already active; see `start_spark`."""
+        from ._session import start_spark
+
+        return start_spark(**self.arguments)

@@ -1,0 +1,145 @@
+import threading
+
+import pytest
+
+from sparkwright import EarlyStopping, SparkSettings
+from sparkwright_widgets._launch_panel import LaunchPanel
+
+
+@pytest.fixture
+def begun(run):
+    """What was asked to begin, and a gate that holds it up."""
+
+    class Begun:
+        asked = []
+        gate = threading.Event()
+
+        def __call__(self, panel, resume):
+            self.asked.append((panel.epochs, resume))
+            assert self.gate.wait(10)
+            return run
+
+    begun = Begun()
+    begun.asked = []
+    begun.gate.set()
+    return begun
+
+
+@pytest.fixture
+def panel(begun, comms):
+    panel = LaunchPanel(begin=begun)
+    yield panel
+    panel.settle(5)
+    panel.close()
+
+
+def typed(panel, name, text):
+    panel.run_form.fields[name].control.value = text
+
+
+def test_start_begins_a_run_and_shows_it(panel, begun, run):
+    typed(panel, "epochs", "3")
+    told = []
+    panel.on_run(told.append)
+    panel.start_button.click()
+    assert panel.settle(5)
+    assert begun.asked == [(3, None)]
+    assert told == [run]
+    assert panel.live in panel.place.children
+    assert panel.start_button.disabled
+    assert not panel.stop_button.disabled
+
+
+def test_a_second_click_while_a_run_starts_begins_nothing(panel, begun):
+    begun.gate.clear()
+    panel.start_button.click()
+    panel.start()
+    begun.gate.set()
+    assert panel.settle(5)
+    assert len(begun.asked) == 1
+
+
+def test_stop_while_a_run_starts_stops_it_as_soon_as_it_has_begun(panel, begun, run):
+    begun.gate.clear()
+    panel.start_button.click()
+    panel.stop_button.click()
+    assert panel.stop_button.description == "Stopping"
+    begun.gate.set()
+    assert panel.settle(5)
+    assert run.stop_calls == 1
+
+
+def test_when_the_run_ends_start_is_given_back_and_listeners_hear_of_it(panel, run):
+    ended = threading.Event()
+    panel.on_end(lambda _run: ended.set())
+    panel.start_button.click()
+    assert panel.settle(5)
+    run.set(state="done")
+    assert ended.wait(5)
+    assert not panel.start_button.disabled
+    assert panel.stop_button.disabled
+
+
+def test_what_fails_at_the_start_is_shown_and_start_is_given_back(panel, begun, run):
+    def fail(_panel, _resume):
+        raise ValueError("no such <file>")
+
+    panel._begin = fail
+    panel.start_button.click()
+    assert panel.settle(5)
+    assert "no such &lt;file&gt;" in panel.error.value
+    assert not panel.start_button.disabled
+
+
+def test_start_says_why_it_is_disabled(panel, begun):
+    panel.set_ready("Row 3 (flatten): receives 4 x 4.")
+    assert panel.start_button.disabled
+    assert "Row 3 (flatten)" in panel.why.value
+    panel.start()
+    assert begun.asked == []
+    panel.set_ready(None)
+    assert not panel.start_button.disabled
+    assert panel.why.value == ""
+
+
+def test_a_mistake_in_a_field_disables_start_until_it_is_mended(panel):
+    typed(panel, "epochs", "0")
+    assert "epochs=0" in panel.run_form.fields["epochs"].alert.value
+    assert panel.start_button.disabled
+    typed(panel, "epochs", "4")
+    assert panel.epochs == 4
+    assert not panel.start_button.disabled
+
+
+def test_early_stopping_is_made_of_the_fields_and_keeps_what_they_do_not_show(begun, comms):
+    given = EarlyStopping(patience=2, keep_best=None, monitor="accuracy")
+    panel = LaunchPanel(begin=begun, early_stopping=given)
+    assert panel.early_stopping == given
+    typed(panel, "patience", "4")
+    assert panel.early_stopping == EarlyStopping(patience=4, keep_best=None, monitor="accuracy")
+    typed(panel, "patience", "")
+    assert panel.problem is not None
+    panel.close()
+
+
+def test_without_a_condition_there_is_no_early_stopping(panel):
+    assert panel.early_stopping is None
+    typed(panel, "patience", "3")
+    assert panel.early_stopping == EarlyStopping(patience=3)
+
+
+def test_resume_needs_a_checkpoint_and_hands_it_on(panel, begun):
+    assert panel.resume_button.disabled
+    panel.resume_form.fields["resume"].control.value = "hdfs://n/checkpoints"
+    panel.resume_button.click()
+    assert panel.settle(5)
+    assert begun.asked == [(5, "hdfs://n/checkpoints")]
+
+
+def test_settings_of_spark_come_back_as_they_were_given(begun, comms):
+    settings = SparkSettings(
+        workers=4, memory_per_worker_mb=2048, master="spark://m:7077", settings={"spark.a": "b"}
+    )
+    panel = LaunchPanel(begin=begun, settings=settings)
+    assert panel.settings == settings
+    panel.close()

@@ -1,0 +1,285 @@
+"""Starts training runs, stops them, goes on from checkpoints, and shows the run live."""
+
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets as widgets
+
+from sparkwright import SparkSettings
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import EarlyStopping
+from sparkwright.runs import TrainingRun
+from sparkwright.spark import SPARK_OPTIONS
+from sparkwright_widgets._block import Block
+from sparkwright_widgets._format import escaped
+from sparkwright_widgets._panel import LivePanel
+from sparkwright_widgets._ui import Button, Fold, OptionForm, Part, row
+
+from ._run_options import CHECKPOINT, RUN_OPTIONS, early_stopping_of, values_of
+
+Begin = Callable[["LaunchPanel", str | None], TrainingRun]
+
+
+class LaunchPanel(Part):
+    """Settings of Spark and of a run, Start, Stop, Resume, and the live panel of the run.
+
+    Attributes:
+        run: the last run that was started; None before.
+        live: its live panel; None before.
+
+    Args:
+        network: a SparkNetwork to train; default None: `begin` says what to do.
+        data: what to train on.
+        epochs: passes over the data; default 5.
+        validation: data for the loss after each epoch; default None.
+        early_stopping: when to end earlier; default None.
+        settings: how Spark is started; default: two workers on this machine. They are shown as
+            long as there is no session.
+        begin: makes a run: called with this panel and the URL of a checkpoint (None: from the
+            start), on a thread of its own.
+    """
+
+    def __init__(
+        self,
+        network: Any | None = None,
+        data: Any | None = None,
+        *,
+        epochs: int = 5,
+        validation: Any | None = None,
+        early_stopping: EarlyStopping | None = None,
+        settings: SparkSettings | None = None,
+        begin: Begin | None = None,
+    ) -> None:
+        self._network, self._data, self._validation = network, data, validation
+        self._begin = self._begin_given if begin is None else begin
+        self.run: TrainingRun | None = None
+        self.live: LivePanel | None = None
+        self._reason: str | None = None
+        self._stop_asked = False
+        self._further: dict[str, Any] = {}
+        self._early_stopping = early_stopping
+        self._on_run: list[Callable[[TrainingRun], None]] = []
+        self._on_end: list[Callable[[TrainingRun], None]] = []
+        super().__init__("Train", styles=("launch_panel.css",))
+
+        self.spark_form = OptionForm(SPARK_OPTIONS)
+        self.spark_form.on_change(lambda _name: self._edited())
+        self.spark_state = widgets.HTML()
+        self.spark_fold = Fold("Spark", [self.spark_state, self.spark_form])
+        self.run_form = OptionForm(RUN_OPTIONS, values_of(epochs, early_stopping))
+        self.run_form.on_change(lambda _name: self._edited())
+        self.start_button = Button(
+            description="Start", icon="play", button_style="primary", tooltip="Begin to train"
+        )
+        self.start_button.on_click(self.guarded(lambda _button: self.start()))
+        self.stop_button = Button(
+            description="Stop",
+            icon="stop",
+            tooltip="End the training soon, and keep what has been learnt",
+            disabled=True,
+        )
+        self.stop_button.on_click(self.guarded(lambda _button: self.stop()))
+        self.resume_form = OptionForm([CHECKPOINT])
+        self.resume_form.on_change(lambda _name: self._show_state())
+        self.resume_button = Button(
+            description="Resume", icon="repeat", tooltip="Go on from the checkpoint", disabled=True
+        )
+        self.resume_button.on_click(self.guarded(lambda _button: self.start(self.resume)))
+        resume = Fold("Go on from a checkpoint", [self.resume_form, row(self.resume_button)])
+        self.why = widgets.HTML()
+        self.place = widgets.VBox()
+        self.show(
+            self.spark_fold,
+            self.run_form,
+            resume,
+            row(self.start_button, self.stop_button),
+            self.why,
+            self.place,
+        )
+        if settings is not None:
+            self.settings = settings
+        self._show_state()
+        self.set_spark(None if network is None else network.spark)
+
+    # --- what is chosen
+
+    @property
+    def settings(self) -> SparkSettings:
+        """How Spark is to be started; of a form with a mistake, the last that could be meant."""
+        return SparkSettings(**self.spark_form.values, settings=self._further)
+
+    @settings.setter
+    def settings(self, settings: SparkSettings) -> None:
+        self._further = dict(settings.settings)
+        self.spark_form.set({name: getattr(settings, name) for name in self.spark_form.fields})
+
+    @property
+    def epochs(self) -> int:
+        """Passes over the data."""
+        return self.run_form.values["epochs"]
+
+    @property
+    def validates(self) -> bool:
+        """Whether the loss on validation data is measured after each epoch."""
+        return self.run_form.values["validate"]
+
+    @property
+    def early_stopping(self) -> EarlyStopping | None:
+        """When to end earlier; None: never.
+
+        Raises:
+            ConfigurationError: if the choices do not go together; `problem` says so too.
+        """
+        return early_stopping_of(self.run_form.values, self._early_stopping)
+
+    @property
+    def resume(self) -> str | None:
+        """The URL of the checkpoint to go on from; None: none is given."""
+        return self.resume_form.values["resume"]
+
+    def set_run(
+        self, *, epochs: int, validates: bool, early_stopping: EarlyStopping | None
+    ) -> None:
+        """Show other choices for the next run."""
+        self._early_stopping = early_stopping
+        self.run_form.set({**values_of(epochs, early_stopping), "validate": validates})
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be started now, in one sentence; None: it can."""
+        problems = [*self.spark_form.problems.values(), *self.run_form.problems.values()]
+        return problems[0] if problems else self._reason
+
+    def set_ready(self, reason: str | None) -> None:
+        """Say why nothing can be started yet; None: it can."""
+        self._reason = reason
+        self._show_state()
+
+    def set_spark(self, spark: Any | None) -> None:
+        """Show the session that is used; None: it will be started with the settings."""
+        if spark is None:
+            text = "Spark is not running yet. Start begins it with these settings."
+        else:
+            context = spark.sparkContext
+            text = f"Spark {spark.version} runs at {context.master}, with its own settings."
+        self.spark_state.value = f'<div class="sparkwright-advice">{escaped(text)}</div>'
+        self.spark_form.layout.display = None if spark is None else "none"
+        self.spark_fold.set_opened(self.spark_fold.opened and spark is None)
+
+    # --- acting
+
+    def start(self, resume: str | None = None) -> None:
+        """Begin a run, on a thread of its own; returns at once.
+
+        Args:
+            resume: URL of a checkpoint to go on from; default None: from the start.
+        """
+        if self.problem is not None or self.is_running:
+            self._show_state()
+            return
+        self._stop_asked = False
+        began = self.in_background(
+            "Starting: Spark, the data, the network",
+            lambda: self._begin(self, resume),
+            self._has_begun,
+            finally_=self._show_state,
+        )
+        if began:
+            self._show_state(starting=True)
+
+    def stop(self) -> None:
+        """End the run soon, keeping what has been learnt; one that is starting ends at once."""
+        self._stop_asked = True
+        if self.run is not None and not self.run.finished:
+            self.run.stop()
+        self._show_state(starting=self._background.busy)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is starting or going on."""
+        return self._background.busy or (self.run is not None and not self.run.finished)
+
+    def on_run(self, callback: Callable[[TrainingRun], None]) -> None:
+        """Call `callback(run)` when a run has begun."""
+        self._on_run.append(callback)
+
+    def on_end(self, callback: Callable[[TrainingRun], None]) -> None:
+        """Call `callback(run)` when a run is over, however it ended."""
+        self._on_end.append(callback)
+
+    def close(self) -> None:
+        """Free the widgets; a run that goes on is not affected."""
+        self._on_run.clear()
+        self._on_end.clear()
+        super().close()
+
+    # --- private
+
+    def _begin_given(self, _panel: "LaunchPanel", resume: str | None) -> TrainingRun:
+        if self._network is None or self._data is None:
+            raise ValueError(
+                "there must be something to train. Received: network="
+                f"{self._network!r}, data={self._data!r}. Give LaunchPanel both."
+            )
+        return self._network.start(
+            self._data,
+            epochs=self.epochs,
+            validation=self._validation if self.validates else None,
+            early_stopping=self.early_stopping,
+            resume=resume,
+            display=False,
+        )
+
+    def _has_begun(self, run: TrainingRun) -> None:
+        if self._stop_asked:
+            run.stop()
+        before, self.run = self.live, run
+        self.live = live = LivePanel(run)
+        # One Stop in view is enough; this panel's also works while a run is starting.
+        live.stop_button.layout.display = "none"
+        self.place.children = (live,)
+        if before is not None:
+            before.close()
+        for callback in list(self._on_run):
+            callback(run)
+        live.on_refresh(lambda: self._look(run))
+        self._show_state()
+
+    def _look(self, run: TrainingRun) -> None:
+        """Called by the live panel about once a minute, and when the run has ended."""
+        if not run.finished:
+            return
+        self._show_state()
+        for callback in list(self._on_end):
+            try:
+                callback(run)
+            except Exception as error:
+                self.show_error(error)
+
+    def _edited(self) -> None:
+        try:
+            _ = self.early_stopping
+            complaint = ""
+        except ConfigurationError as error:
+            complaint = str(error)
+        self.run_form.complain("monitor", complaint)
+        self._show_state()
+        self._changed()
+
+    def _show_state(self, *, starting: bool = False) -> None:
+        running = starting or (self.run is not None and not self.run.finished)
+        reason = self.problem
+        self.start_button.disabled = running or reason is not None
+        self.stop_button.disabled = not running or self._stop_asked
+        self.stop_button.description = "Stopping" if running and self._stop_asked else "Stop"
+        self.resume_button.disabled = self.start_button.disabled or self.resume is None
+        text = f"Start is disabled: {reason}" if reason and not running else ""
+        self.why.value = (
+            f'<div class="sparkwright-why" role="status"><span aria-hidden="true">⚠</span> '
+            f"{escaped(text)}</div>"
+            if text
+            else ""
+        )
+
+    def _still(self) -> Block | None:
+        return None if self.live is None else self.live.still().copy()
