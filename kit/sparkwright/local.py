@@ -223,6 +223,7 @@ class LocalLauncher:
         self.slots: int | None = workers
         self.bind_host = self.advertised_host = self.worker_host = _LOOPBACK
         self.consume = False
+        self.facts = _facts(data, validation, workers)
         self._pool, self._cores = pool, cores
         self._data, self._validation = data, validation
         self._folder = pool.scratch()
@@ -295,6 +296,26 @@ class LocalLauncher:
                 traceback=answer.traceback,
             )
         return None
+
+
+def _facts(data: DataSet, validation: DataSet | None, workers: int) -> dict[str, Any]:
+    """JSON-able: what each set holds, and how many examples each worker gets."""
+    plan = plan_repartition([len(data)], workers=workers)
+    sets = {"train": data} | ({} if validation is None else {"validation": validation})
+    return {
+        "partitions": plan.to_dict(),
+        "data": {
+            name: {
+                "rows": len(each),
+                "size_bytes": each.size_bytes,
+                "columns": {
+                    column: {"dtype": str(dtype), "shape": list(shape)}
+                    for column, (dtype, shape) in each.layout.items()
+                },
+            }
+            for name, each in sets.items()
+        },
+    }
 
 
 def _dataset(data: Any, option: str) -> DataSet:

@@ -56,6 +56,7 @@ class Launcher(Protocol):
         bind_host: address on which the coordinator listens.
         worker_host: address on which workers listen; empty: the one that leads to the coordinator.
         consume: whether a worker's files serve one attempt only.
+        facts: JSON-able: what `prepare` has found out about the data.
     """
 
     workers: int
@@ -64,6 +65,7 @@ class Launcher(Protocol):
     advertised_host: str
     worker_host: str
     consume: bool
+    facts: dict[str, Any]
 
     def prepare(self) -> tuple[int, ...] | None:
         """Lay the data out; returns examples of each worker, or None if not yet counted."""
@@ -142,6 +144,7 @@ class PeerEngine:
                 plan = self._master.checkpoint
                 self._writer = CheckpointWriter(plan.url, keep=plan.keep)
             rows = launcher.prepare()
+            record.noted(launcher.facts)
             if rows is not None:
                 self._plan(rows)
             self._server = CoordinatorServer(
@@ -354,7 +357,12 @@ class PeerEngine:
     def _worker_came(self, event: WorkerRegistered) -> None:
         assert self._record is not None
         self._record.worker_joined(
-            event.worker, host=event.host, rows=event.rows, attempt=event.attempt
+            event.worker,
+            host=event.host,
+            rows=event.rows,
+            attempt=event.attempt,
+            device=event.device,
+            pid=event.pid,
         )
         rows = {w.worker: w.rows for w in self._record.status().workers if w.host}
         if not self._planned and len(rows) == self._launcher.workers:

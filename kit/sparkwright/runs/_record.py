@@ -50,6 +50,7 @@ class RunRecord:
         self.first_loss_s: float | None = None
         self.heard_s_ago: Callable[[], dict[int, float]] = dict
         self.keep_stats = False
+        self.facts: Mapping[str, Any] = {}
         self._lock = threading.RLock()
         self._status = RunStatus(
             epochs=epochs, workers=tuple(WorkerStatus(worker=w) for w in range(workers))
@@ -100,6 +101,11 @@ class RunRecord:
 
     # -- written by the engine --------------------------------------------------------------
 
+    def noted(self, facts: Mapping[str, Any]) -> None:
+        """What has become known of the run, JSON-able, for its `configuration`."""
+        with self._lock:
+            self.facts = {**self.facts, **facts}
+
     def plan_made(self, plan: TrainingPlan) -> None:
         """The data has been counted."""
         with self._lock:
@@ -123,12 +129,26 @@ class RunRecord:
             self._status = replace(self._status, state=state, message=message, error=error)
         self._events.put(StateChanged(state=state, message=message))
 
-    def worker_joined(self, worker: int, *, host: str, rows: int, attempt: int) -> None:
+    def worker_joined(
+        self, worker: int, *, host: str, rows: int, attempt: int, device: str = "", pid: int = 0
+    ) -> None:
         """A worker has come, or come back."""
         restarts = self._status.workers[worker].restarts
         again = self._status.workers[worker].state == "lost" or attempt > 0
-        self._change(worker, state="starting", host=host, rows=rows, restarts=restarts + int(again))
+        self._change(
+            worker,
+            state="starting",
+            host=host,
+            rows=rows,
+            restarts=restarts + int(again),
+            device=device,
+            pid=pid,
+        )
         self._events.put(WorkerJoined(worker=worker, host=host, attempt=attempt))
+
+    def worker_placed(self, worker: int, *, host: str, device: str, pid: int) -> None:
+        """Where a worker that did not join is at work, of a run with Spark's communication."""
+        self._change(worker, host=host, device=device, pid=pid)
 
     def worker_lost(self, worker: int) -> None:
         """A worker is gone."""
@@ -176,7 +196,8 @@ class RunRecord:
 
         Args:
             worker: whose.
-            blocks: one dict a round: epoch, round, count, age_s, seconds, phases, metrics.
+            blocks: one dict a round: epoch, round, count, age_s, seconds, phases, metrics, and
+                readings if there are any: values of its last minibatch, by column.
             losses: (minibatches of all blocks,) float32.
             examples: likewise, int32.
             further: more columns, each likewise, float32; default none.
@@ -208,7 +229,7 @@ class RunRecord:
                     }
                     for name, values in (further or {}).items():
                         rows[name] = values[start : start + count]
-                    for name, value in block["metrics"].items():
+                    for name, value in {**block["metrics"], **block.get("readings", {})}.items():
                         column = np.full(count, np.nan)
                         column[-1] = value
                         rows[name] = column

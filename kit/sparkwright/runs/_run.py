@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Generator
+from datetime import datetime
 from typing import Any
 
 from sparkwright.errors import RunInterrupted, RunTimeoutError, WorkerError
@@ -14,6 +15,7 @@ from ._early_stopping import EarlyStoppingResult
 from ._engine import Engine, Outcome
 from ._events import RunEvent, RunStatus
 from ._history import History
+from ._provenance import WarningKeeper, git_revision
 from ._record import RunRecord
 
 _log = logging.getLogger(__name__)
@@ -32,7 +34,8 @@ class TrainingRun:
         id: a short name, unique in this session.
         title: what is trained, for headings.
         log: the record, one row per worker and minibatch, see `History`.
-        configuration: JSON-able: master, network, data, seed, versions.
+        started_at: when, with the time zone.
+        ended_at: likewise; None while it goes on.
     """
 
     def __init__(
@@ -48,7 +51,10 @@ class TrainingRun:
     ) -> None:
         """Start the run's thread."""
         self.id, self.title = id, title
-        self.configuration = configuration
+        self._configuration = {**configuration, "revision": git_revision(".")}
+        self._warnings = WarningKeeper()
+        self.started_at = datetime.now().astimezone()
+        self.ended_at: datetime | None = None
         self._engine, self._record = engine, record
         self._take_result, self._model = take_result, model
         self._outcome: Outcome | None = None
@@ -96,6 +102,24 @@ class TrainingRun:
 
         columns: Any = ["worker", "epoch", "round", "phase", "start_s", "seconds"]
         return pd.DataFrame(list(self._record.stats), columns=columns)
+
+    @property
+    def model(self) -> Any:
+        """The keras.Model that is trained; its weights are the result once the run is over."""
+        return self._model
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """JSON-able: master, network, seed, versions, settings; with the counts of the data.
+
+        The counts come once they are known. `revision` is the commit of the working folder.
+        """
+        return {**self._configuration, **self._record.facts}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the engine warned of while the run went on, the first 50."""
+        return self._warnings.texts
 
     @property
     def early_stopping(self) -> EarlyStoppingResult | None:
@@ -214,9 +238,49 @@ class TrainingRun:
             raise outcome.error
         return self._model
 
+    def report(
+        self,
+        url: str,
+        *,
+        network: Any | None = None,
+        evaluations: Any | None = None,
+        data: Any | None = None,
+        title: str | None = None,
+        model_url: str | None = None,
+    ) -> None:
+        """Write a report of the run, one HTML file that needs no network, to any URL.
+
+        It needs `sparkwright[notebook]`. A file that is there is replaced; nobody sees half of it.
+
+        Args:
+            url: where to, such as "reports/lenet.html" or one of HDFS; with ".pdf" at its end it
+                becomes a PDF, for which Chromium must be installed.
+            network: the SparkNetwork, the keras.Model or the NetworkSpec; default None: the model
+                of the run.
+            evaluations: what `network.evaluate` and the like found: one, a list, or by name.
+                Default None: none.
+            data: data sets by name, such as {"train": train, "test": test}; each is read once, to
+                describe it. Default None: what the run knows of its data.
+            title: default None: that of the run.
+            model_url: where the model has been saved; it is read, and compared with the model of
+                the run. Default None: nothing is said of it.
+
+        Raises:
+            ConfigurationError: if the notebook packages or, for a PDF, Chromium are missing.
+            OSError: whatever the store says, naming the URL.
+        """
+        from ._reporting import write_report
+
+        options = {"network": network, "evaluations": evaluations, "data": data, "title": title}
+        write_report(self, url, {**options, "model_url": model_url})
+
     # -- the run's thread -------------------------------------------------------------------
 
     def _main(self) -> None:
+        with self._warnings.listening():
+            self._run_to_the_end()
+
+    def _run_to_the_end(self) -> None:
         record = self._record
         try:
             outcome = self._engine.run(record)
@@ -239,6 +303,7 @@ class TrainingRun:
         else:
             record.state_changed("done", _done(self.early_stopping))
         record.close()
+        self.ended_at = datetime.now().astimezone()
         with self._lock:
             self._over.set()
             waiters, self._waiters = self._waiters, []

@@ -9,6 +9,7 @@ from sparkwright.runs._peer_engine import error_of
 from sparkwright.runs._protocol import Failure
 
 from ._addresses import advertised_address, bind_address, worker_address
+from ._data_facts import data_facts
 from ._errors import translated
 from ._jobs import SparkJob
 from ._layout import DataLayout
@@ -47,6 +48,7 @@ class SparkLauncher:
         self.worker_host = worker_address(spark, master.mesh)
         self.consume = True
         self.layout: DataLayout | None = None
+        self.facts: dict[str, Any] = {}
         self._spark, self._run, self._master = spark, run, master
         self._data, self._validation, self._export = data, validation, export
         self._job: SparkJob | None = None
@@ -64,6 +66,7 @@ class SparkLauncher:
             )
         except Exception as error:
             raise translated(error) from None
+        self.facts = data_facts(self.layout.plan, self._data, self._validation)
         return tuple(self.layout.plan.target_counts)
 
     def run(self, template: Any) -> None:

@@ -30,6 +30,7 @@ from ._launcher import SparkLauncher
 from ._network_evaluation import EvaluatingNetwork
 from ._network_prediction import PredictingNetwork
 from ._rounds import SparkRoundsEngine
+from ._session_facts import session_facts
 from ._training_summary import training_summary
 
 if TYPE_CHECKING:
@@ -368,7 +369,7 @@ class SparkNetwork(EvaluatingNetwork, PredictingNetwork):
         import pyspark
 
         return {
-            "spark_master": self.spark.sparkContext.master,
+            **session_facts(self.spark),
             "environment": {
                 "sparkwright": __version__,
                 "python": platform.python_version(),

@@ -75,6 +75,7 @@ class SparkRoundsEngine:
         elements: Any = None
         try:
             rows = launcher.prepare()
+            record.noted(launcher.facts)
             record.plan_made(master.plan(rows, epochs=self._epochs))
             record.state_changed("starting", f"waiting for {launcher.workers} workers")
             assert launcher.layout is not None
@@ -186,10 +187,12 @@ class SparkRoundsEngine:
                 "seconds": seconds,
                 "phases": {"job": seconds},
                 "metrics": fields["metrics"],
+                "readings": fields["readings"],
             }
             losses = np.array(fields["losses"], np.float32)
             examples = np.array(fields["examples"], np.int32)
             record.rows_trained(fields["worker"], [block], losses, examples)
+            record.worker_placed(fields["worker"], **fields["place"])
             if self._judged is not None and self._judged.heard(fields["losses"]) is not None:
                 self._ending = True
         return vector, progress, total.counters

@@ -1,0 +1,32 @@
+import pytest
+
+from sparkwright.spark._session_facts import settings_to_tell
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("spark.hadoop.fs.s3a.secret.key", "abc123"),
+        ("spark.hadoop.fs.s3a.access.key", "abc123"),
+        ("spark.ssl.keyPassword", "abc123"),
+        ("spark.hadoop.google.auth.token", "abc123"),
+        ("spark.hadoop.fs.azure.account.key.x.net", "abc123"),
+        ("spark.executor.extraJavaOptions", "-Djavax.net.ssl.keyStorePassword=abc123"),
+        ("spark.jars.repositories", "https://user:abc123@maven.example/x"),
+    ],
+)
+def test_secrets_are_not_told(name, value):
+    assert "abc123" not in settings_to_tell([(name, value)])[name]
+
+
+def test_what_spark_sets_by_itself_is_left_out():
+    pairs = [
+        ("spark.app.id", "local-1"),
+        ("spark.driver.extraJavaOptions", "-Djava.net.preferIPv6Addresses=false --add-opens=a/b=c"),
+        ("spark.executor.extraJavaOptions", "--add-opens=a/b=c -XX:+UseSerialGC"),
+        ("spark.executor.memory", "1g"),
+    ]
+    assert settings_to_tell(pairs) == {
+        "spark.executor.extraJavaOptions": "-XX:+UseSerialGC",
+        "spark.executor.memory": "1g",
+    }
