@@ -3,6 +3,9 @@
 from ._checkpointing import Checkpointing as Checkpointing
 from ._early_stopping import EarlyStopping as EarlyStopping
 from ._mesh_config import MeshConfig as MeshConfig
+from ._nested_catalogue import nested_options as nested_options
+from ._nested_option import NestedOption as NestedOption
+from ._option_catalogue import options_of_master as options_of_master
 from ._parameter_averaging import (
     ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
 )

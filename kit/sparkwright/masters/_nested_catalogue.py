@@ -1,0 +1,361 @@
+"""What a person should know about the objects inside a training master, and about their options."""
+
+from typing import Any
+
+from sparkwright._option import Option
+from sparkwright.errors import ConfigurationError
+from sparkwright.partitions import DefaultRepartitioner, NoRepartitioner
+from sparkwright.updates import (
+    AdaptiveThreshold,
+    FixedThreshold,
+    ResidualClipping,
+    TargetSparsity,
+)
+
+from ._checkpointing import Checkpointing
+from ._mesh_config import MeshConfig
+from ._nested_option import NestedOption
+from ._parameter_averaging import ParameterAveragingTrainingMaster
+from ._shared_training import SharedTrainingMaster
+
+CHECKPOINTS = "Checkpoints"
+ADDRESSES = "Addresses and time-outs"
+THRESHOLD = "Threshold"
+CLIPPING = "Residual clipping"
+PIECES = "Pieces of work"
+
+# Powers of two: what the threshold of a message may be as a normal float32.
+_SMALLEST, _LARGEST = 2.0**-126, 2.0**126
+_DECAY = AdaptiveThreshold().decay
+
+
+def _threshold(name: str, default: float, label: str, advice: str) -> Option:
+    return Option(
+        name=name,
+        kind="float",
+        default=default,
+        minimum=_SMALLEST,
+        maximum=_LARGEST,
+        label=label,
+        advice=advice,
+    )
+
+
+def _initial(default: float) -> Option:
+    return _threshold(
+        "initial",
+        default,
+        "First threshold",
+        "It adapts soon. Start near the size of a parameter's change in one step, so that the "
+        "first messages are small.",
+    )
+
+
+_DECAY_OPTION = Option(
+    name="decay",
+    kind="float",
+    default=_DECAY,
+    minimum=0.5,
+    below=1,
+    label="Factor of one step",
+    advice="Twenty steps of the default halve the threshold. A smaller factor adapts faster, and "
+    "overshoots.",
+)
+
+
+def _seconds(name: str, default: float, label: str, advice: str, least: float = 0) -> Option:
+    bound: dict[str, Any] = {"minimum": least} if least else {"above": 0}
+    return Option(
+        name=name, kind="float", default=default, unit="s", label=label, advice=advice, **bound
+    )
+
+
+_MESH = (
+    Option(
+        name="network_mask",
+        kind="text",
+        optional=True,
+        none_text="found by itself",
+        advice="Such as 10.0.0.0/16. Needed where machines have several networks: driver and "
+        "workers listen on their address inside it.",
+    ),
+    Option(
+        name="controller_address",
+        kind="text",
+        optional=True,
+        none_text="found by itself",
+        label="Driver's address",
+        advice="As the workers see it. Needed if the driver is behind address translation, as in "
+        "a container.",
+    ),
+    Option(
+        name="ports",
+        kind="text",
+        optional=True,
+        none_text="any free port",
+        advice='Such as 50000-50100, or "env:NAME" for an environment variable of each machine. '
+        "Needed where a firewall lets only some through.",
+    ),
+    Option(
+        name="mode",
+        kind="choice",
+        default="plain",
+        choices=("plain", "mesh"),
+        label="Shape of the mesh",
+        advice='Of gradient sharing. "plain" passes all updates through one worker and suits up to '
+        'about 32; take "mesh", a tree, for more.',
+    ),
+    Option(
+        name="max_downstreams",
+        kind="int",
+        default=8,
+        minimum=1,
+        maximum=64,
+        unit="workers",
+        label="Branches of the tree",
+        advice='Only with "mesh": how many others one worker passes updates on to.',
+    ),
+    _seconds(
+        "peer_timeout_s",
+        15.0,
+        "Silent worker is given up after",
+        "Workers send a sign of life every second. Raise it if machines are overloaded.",
+        least=2,
+    ),
+    _seconds(
+        "replacement_grace_s",
+        2.0,
+        "Wait for a replacement",
+        "How long the others wait for a lost worker's replacement before they go on without it.",
+    ),
+    _seconds(
+        "replacement_timeout_s",
+        120.0,
+        "Replacement must come within",
+        "How long Spark may take to start a lost worker again.",
+    ),
+    _seconds(
+        "rendezvous_timeout_s",
+        120.0,
+        "All workers must come within",
+        "Counted from the first one. TensorFlow alone takes about ten seconds to start.",
+    ),
+    _seconds(
+        "queue_timeout_s",
+        600.0,
+        "First worker must come within",
+        "How long to wait while other jobs hold the task slots.",
+    ),
+    _seconds(
+        "connect_timeout_s",
+        30.0,
+        "Connection must stand within",
+        "How long a worker tries to reach the driver or another worker.",
+    ),
+    Option(
+        name="chunk_bytes",
+        kind="int",
+        default=1 << 20,
+        minimum=1024,
+        unit="bytes",
+        label="Size of pieces sent",
+        advice="It bounds how long a sign of life waits behind a large message. Leave it.",
+    ),
+    Option(
+        name="max_pending_bytes",
+        kind="int",
+        default=64 << 20,
+        minimum=1024,
+        unit="bytes",
+        label="May wait to be sent",
+        advice="For each neighbour; at least the size of one piece. More memory rides out a slow "
+        "network for longer.",
+    ),
+)
+_CHECKPOINTING = (
+    Option(
+        name="url",
+        kind="text",
+        default="",
+        label="Folder",
+        advice="A path or a URL such as hdfs:// or s3://, of its own for each run.",
+    ),
+    Option(
+        name="every_rounds",
+        kind="int",
+        optional=True,
+        minimum=1,
+        none_text="only time counts",
+        unit="rounds",
+        label="After",
+        advice="Averagings; with gradient sharing, minibatches of a worker.",
+    ),
+    Option(
+        name="every_s",
+        kind="float",
+        optional=True,
+        above=0,
+        none_text="60 s, or by rounds alone",
+        unit="s",
+        label="Or after",
+        advice="What is lost with a crash is at most what was learnt in this time.",
+    ),
+    Option(
+        name="keep",
+        kind="int",
+        default=3,
+        minimum=1,
+        unit="checkpoints",
+        advice="More than 1 is safer: if the newest is damaged, the one before serves.",
+    ),
+)
+_CLIPPING = (
+    Option(
+        name="multiple",
+        kind="float",
+        default=5.0,
+        minimum=1,
+        unit="thresholds",
+        label="At most",
+        advice="What waits to be sent is cut to so many thresholds, so that no change is sent long "
+        "after it was of use.",
+    ),
+    Option(
+        name="every",
+        kind="int",
+        default=5,
+        minimum=1,
+        unit="minibatches",
+        advice="How often; 5 costs next to nothing.",
+    ),
+)
+OF_NESTED_CLASSES: dict[type[Any], tuple[Option, ...]] = {
+    MeshConfig: _MESH,
+    Checkpointing: _CHECKPOINTING,
+    FixedThreshold: (
+        _threshold(
+            "threshold",
+            1e-3,
+            "Threshold",
+            "Changes from this size on are sent. Too large sends too little, and training slows "
+            "down; too small fills the network.",
+        ),
+    ),
+    AdaptiveThreshold: (
+        _initial(1e-4),
+        _threshold(
+            "min_sparsity",
+            1e-4,
+            "Sent of all, at least",
+            "Below this share of the parameters in a message, the threshold falls.",
+        ),
+        _threshold(
+            "max_sparsity",
+            1e-2,
+            "Sent of all, at most",
+            "Above this share, the threshold rises. 0.01 means a hundredth of the parameters.",
+        ),
+        _DECAY_OPTION,
+    ),
+    TargetSparsity: (
+        _initial(1e-4),
+        Option(
+            name="target",
+            kind="float",
+            default=1e-3,
+            minimum=_SMALLEST,
+            below=1 / 16,
+            label="Sent of all",
+            advice="The share of the parameters that a message should hold; 0.001 means a "
+            "thousandth.",
+        ),
+        _DECAY_OPTION,
+    ),
+    ResidualClipping: _CLIPPING,
+    DefaultRepartitioner: (
+        Option(
+            name="max_partitions",
+            kind="int",
+            default=5000,
+            minimum=1,
+            unit="pieces",
+            label="Pieces of an epoch, at most",
+            advice="Up to this number a piece is one minibatch.",
+        ),
+    ),
+    NoRepartitioner: (),
+}
+_CHECKPOINT = NestedOption(
+    name="checkpoint",
+    label="Checkpoints",
+    advice="Files to go on from after a crash. Worth it for runs of more than some minutes.",
+    kinds={"on": Checkpointing},
+    default=None,
+    optional=True,
+    group=CHECKPOINTS,
+)
+_MESH_CONFIG = NestedOption(
+    name="mesh",
+    label="Addresses and time-outs",
+    advice="How driver and workers reach one another; on one machine nothing has to be set.",
+    kinds={"on": MeshConfig},
+    default="on",
+    group=ADDRESSES,
+)
+_NESTED: dict[type[Any], tuple[NestedOption, ...]] = {
+    ParameterAveragingTrainingMaster: (_CHECKPOINT, _MESH_CONFIG),
+    SharedTrainingMaster: (
+        NestedOption(
+            name="threshold",
+            label="Threshold",
+            advice='How large a change must be to be sent. "adaptive" keeps messages small but not '
+            'empty and is a good choice; "fixed" needs to be tuned.',
+            kinds={
+                "adaptive": AdaptiveThreshold,
+                "target": TargetSparsity,
+                "fixed": FixedThreshold,
+            },
+            default="adaptive",
+            named=True,
+            group=THRESHOLD,
+        ),
+        NestedOption(
+            name="residual_clipping",
+            label="Clip what waits to be sent",
+            advice="Against a growing backlog of old changes. Leave it on.",
+            kinds={"on": ResidualClipping},
+            default="on",
+            optional=True,
+            group=CLIPPING,
+        ),
+        NestedOption(
+            name="repartitioner",
+            label="Cut an epoch's work",
+            advice='"default": into small pieces, so that workers of unequal speed finish '
+            'together. "none": as large as possible.',
+            kinds={"default": DefaultRepartitioner, "none": NoRepartitioner},
+            default="default",
+            named=True,
+            group=PIECES,
+        ),
+        _CHECKPOINT,
+        _MESH_CONFIG,
+    ),
+}
+
+
+def nested_options(cls: type[Any]) -> tuple[NestedOption, ...]:
+    """The options of a training master's class that are objects with options of their own.
+
+    Raises:
+        ConfigurationError: if nothing is known of `cls`.
+
+    Example:
+        >>> [option.name for option in nested_options(ParameterAveragingTrainingMaster)]
+        ['checkpoint', 'mesh']
+    """
+    found = _NESTED.get(cls)
+    if found is None:
+        known = ", ".join(each.__name__ for each in _NESTED)
+        raise ConfigurationError(f"nested options are described of {known}. Received: {cls!r}.")
+    return found
