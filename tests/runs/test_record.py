@@ -44,6 +44,7 @@ def train(
     round: int = 1,
     age_s: float = 0.0,
     metrics: dict[str, float] | None = None,
+    **more: Any,
 ) -> None:
     """One round of minibatches of 10 examples."""
     block = {
@@ -54,6 +55,7 @@ def train(
         "seconds": 0.5,
         "phases": {"data": 0.1, "compute": 0.3, "wait": 0.05, "average": 0.05},
         "metrics": metrics or {},
+        **more,
     }
     examples = np.full(len(losses), 10, np.int32)
     record.rows_trained(worker, [block], np.array(losses, np.float32), examples)
@@ -102,6 +104,23 @@ def test_rows_become_status_and_log(record: RunRecord) -> None:
     np.testing.assert_allclose(rows["examples_per_s"], 40.0)
     np.testing.assert_array_equal(rows["accuracy"], [np.nan, 0.25])
     np.testing.assert_allclose(np.diff(rows["time_s"]), 0.25)
+
+
+def test_readings_are_columns_known_of_a_rounds_last_minibatch(record: RunRecord) -> None:
+    train(record, losses=[2.0, 1.5], readings={"learning_rate": 0.1, "update_ratio": 1e-3})
+    train(record, losses=[1.0], round=2, readings={"learning_rate": 0.05})
+    rows = record.log.rows()
+    np.testing.assert_array_equal(rows["learning_rate"], [np.nan, 0.1, 0.05])
+    np.testing.assert_array_equal(rows["update_ratio"], [np.nan, 1e-3, np.nan])
+
+
+def test_a_worker_says_where_it_is(record: RunRecord) -> None:
+    record.worker_joined(1, host="a", rows=5, attempt=0, device="GPU 0 (X)", pid=42)
+    worker = record.status().workers[1]
+    assert (worker.partition, worker.host, worker.device, worker.pid) == (1, "a", "GPU 0 (X)", 42)
+    record.worker_placed(0, host="b", device="CPU", pid=7)
+    worker = record.status().workers[0]
+    assert (worker.host, worker.device, worker.pid, worker.restarts) == ("b", "CPU", 7, 0)
 
 
 def test_times_are_those_of_the_worker_and_not_of_the_arrival(record: RunRecord) -> None:

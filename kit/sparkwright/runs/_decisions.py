@@ -19,6 +19,8 @@ class WorkerRegistered:
     address: tuple[str, int]
     rows: int
     validation_rows: int = 0
+    device: str = ""
+    pid: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,6 +17,8 @@ class WorkerStatus:
         worker: its number, from 0; also the partition that it trains.
         state: what it is doing.
         host: its machine; empty before it came.
+        device: what it computes on, such as "CPU" or "GPU 0 (NVIDIA H200)"; empty while unknown.
+        pid: its process on that machine; 0 while unknown.
         rows: examples that it holds.
         steps: minibatches that it has trained and that count.
         loss: of its last minibatch; None before the first.
@@ -40,6 +42,13 @@ class WorkerStatus:
     sparsity: float | None = None
     staleness: int | None = None
     sent_bytes: int = 0
+    device: str = ""
+    pid: int = 0
+
+    @property
+    def partition(self) -> int:
+        """The partition of the data that it holds: each worker has the one of its number."""
+        return self.worker
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -29,6 +29,13 @@ class History:
     since the epoch began, known at each round's last step, NaN elsewhere). The loss of minibatches
     that count, but whose worker died before it could tell, is NaN; so is their examples_per_s.
 
+    Two more float columns, NaN where nothing was measured:
+
+    * learning_rate: that a round's last minibatch was trained with, whatever schedule gave it;
+    * update_ratio: about once a second, how far one minibatch moved this worker's trainable
+      parameters: RMS of the change over RMS of the parameters, the mean over the round's
+      minibatches (with gradient sharing: over those of a message). Large networks are sampled.
+
     With gradient sharing `round` counts this worker's minibatches of the epoch, also those that it
     took over from another worker, and there are float columns about the minibatch's message:
 

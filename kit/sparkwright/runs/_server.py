@@ -44,6 +44,7 @@ from ._protocol import Failure, Progress
 from ._work import Span
 
 _TICK_S = 0.2
+_LONGEST_NAME = 100  # of a device
 _log = logging.getLogger(__name__)
 
 
@@ -274,6 +275,8 @@ class CoordinatorServer:
                 address=(str(fields["address"][0]), int(fields["address"][1])),
                 rows=int(fields["rows"]),
                 validation_rows=int(fields["validation_rows"]),
+                device=str(fields.get("device", ""))[:_LONGEST_NAME],
+                pid=int(fields.get("pid", 0)),
             )
             with self._lock:
                 if not self._ended:

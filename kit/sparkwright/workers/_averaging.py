@@ -1,5 +1,6 @@
 """A worker's part in parameter averaging: rounds of minibatches, each ended by an all-reduce."""
 
+import math
 import struct
 import time
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from ._control import Dismissed
 from ._local_trainer import LocalTrainer, RoundDone
 from ._member import RunMember
 from ._settings import AveragingSettings
+from ._update_ratio import MEASURE_EVERY_S, sample_of, update_ratio
 
 
 class _Meta(NamedTuple):
@@ -23,11 +25,12 @@ class _Meta(NamedTuple):
     examples: int
     stopping: bool
     checkpoint: bool
+    measures: bool  # all do so in the same round, or each would make the others wait in another
     iterations: int
     seconds: float  # computing
 
 
-_META = struct.Struct("<qq??qd")
+_META = struct.Struct("<qq???qd")
 
 
 class AveragingWorker:
@@ -44,6 +47,7 @@ class AveragingWorker:
         self._trainer = LocalTrainer(settings, member.replica, member.shard, member.shards)
         self._seconds: dict[int, float] = {}  # worker -> of a minibatch, in the last round
         self._rounds_since, self._checkpoint_s = 0, time.monotonic()
+        self._measured_s = -math.inf
 
     def run(self) -> None:
         """Take part until dismissed."""
@@ -141,7 +145,13 @@ class AveragingWorker:
         computed_s = time.perf_counter()
         metas = self._exchange_metas(ring, group, done, seconds=computed_s - began_s - done.data_s)
         met_s = time.perf_counter()
-        changed = self._average(ring, [meta.minibatches for meta in metas.values()])
+        weights = [meta.minibatches for meta in metas.values()]
+        changed = member.mean(ring, weights)
+        if any(meta.measures for meta in metas.values()) and done.readings:
+            self._measured_s = time.monotonic()
+            done.readings["update_ratio"] = self._update_ratio(ring, weights)
+        if changed:
+            self._average(ring)
         self._replica.iterations = max(meta.iterations for meta in metas.values())
         self._seconds |= {w: m.seconds / m.minibatches for w, m in metas.items() if m.minibatches}
         progress = progress.after_round(
@@ -180,6 +190,7 @@ class AveragingWorker:
             stopping=self._control.stopping.is_set(),
             checkpoint=plan is not None
             and plan.due(self._rounds_since + 1, time.monotonic() - self._checkpoint_s),
+            measures=ring.rank == 0 and time.monotonic() - self._measured_s >= MEASURE_EVERY_S,
             iterations=self._replica.iterations,
             seconds=seconds,
         )
@@ -189,17 +200,18 @@ class AveragingWorker:
             for seat, content in zip(group.seats, contents, strict=True)
         }
 
-    def _average(self, ring: Ring, weights: list[int]) -> bool:
-        """Replace this worker's state by the mean, weighted by the minibatches each did.
-
-        The mean is also in the member's `work` then; False if nobody did anything.
-        """
+    def _average(self, ring: Ring) -> None:
+        """Replace this worker's state by the sum of all parts; it is in `work`, too."""
         member = self._member
-        if not member.mean(ring, weights):
-            return False
         if ring.size > 1:
             ring.all_reduce(member.work)
             self._replica.write(member.work)
         if not member.save_updater:
             self._replica.reset_updater()
-        return True
+
+    def _update_ratio(self, ring: Ring, weights: list[int]) -> float:
+        """Of what this worker did in the round; its part of the mean is in `work`."""
+        mine, size = weights[ring.rank], self._replica.state.trainable_size
+        after = sample_of([self._member.work[:size]])
+        after *= sum(weights) / mine
+        return update_ratio(sample_of([self._member.average[:size]]), after, minibatches=mine)

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +34,14 @@ class RoundDone:
         examples: (minibatches,) int32.
         metrics: the compiled metrics since the epoch began.
         data_s: seconds spent waiting for minibatches.
+        readings: further columns of the log, known of the last minibatch only.
     """
 
     losses: NDArray[np.float32]
     examples: NDArray[np.int32]
     metrics: dict[str, float]
     data_s: float
+    readings: dict[str, float] = field(default_factory=dict[str, float])
 
 
 class LocalTrainer:
@@ -54,6 +56,7 @@ class LocalTrainer:
             DataError: if they do not fit.
         """
         self._settings, self._rows = settings, shard.rows
+        self._replica = replica
         self._minibatches = Minibatches(settings, replica, shard, shards)
         self._step_s = math.inf  # until the first call has been timed
         self._ahead: deque[tuple[Span, Future[list[Block]]]] = deque()
@@ -97,6 +100,7 @@ class LocalTrainer:
             examples=np.concatenate(examples) if examples else np.empty(0, np.int32),
             metrics=metrics,
             data_s=data_s,
+            readings={"learning_rate": self._replica.learning_rate} if losses else {},
         )
 
     def _pieces(self, blocks: list[Block]) -> Iterator[Block]:

@@ -1,5 +1,6 @@
 """What every worker of a run does with the others, however it trains: meet, average, deliver."""
 
+import os
 import threading
 from dataclasses import replace
 from typing import Any
@@ -54,6 +55,7 @@ class RunMember:
         port: PeerPort,
         secret: bytes,
         save_updater: bool,
+        device: str = "",
     ) -> None:
         """Prepare; nothing is sent before `register`.
 
@@ -72,6 +74,7 @@ class RunMember:
         self._ring_port = RingPort(port, secret=secret)
         self._server = ShardServer(shard, port)
         control.when_regrouping(self._ring_port.abandon)
+        self._device = device
         self._validation_layout = replica.arrange(validation.columns) if validation.rows else None
         size = replica.state.averaged_size + (replica.state.updater_size if save_updater else 0)
         # The last average, which a newcomer or the driver may ask for, and the one in the making.
@@ -99,6 +102,8 @@ class RunMember:
                 "address": self._port.address,
                 "rows": self.shard.rows,
                 "validation_rows": self.validation.rows,
+                "device": self._device,
+                "pid": os.getpid(),
             },
         )
 

@@ -1,5 +1,6 @@
 """One worker's copy of the network: a compiled multi-step, and its state as flat vectors."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -28,6 +29,7 @@ class Replica:
         model: the Keras model.
         state: its variables, sorted by what averaging does with them.
         uses_xla: whether the train function is compiled by XLA; None until decided.
+        learning_rate: of the last minibatch trained; NaN before the first.
     """
 
     def __init__(self, definition: ModelDefinition, *, xla: XlaChoice = "auto") -> None:
@@ -42,6 +44,7 @@ class Replica:
         self.state = ModelState.of(self.model, training=has_optimizer)
         self._xla: XlaChoice = xla
         self.uses_xla: bool | None = {"on": True, "off": False}.get(xla)
+        self.learning_rate = math.nan
         self._fresh_updater = [
             _compact(np.array(variable.numpy())) for variable in self.state.updater
         ]
@@ -138,7 +141,8 @@ class Replica:
         if self.uses_xla is None:
             self.uses_xla = self._choose_xla(layout, arrays)
         call = self._train_call(layout, xla=self.uses_xla)
-        losses, metrics = call(arrays)
+        losses, metrics, rate = call(arrays)
+        self.learning_rate = float(rate)
         return losses.numpy(), {name: float(value) for name, value in metrics.items()}
 
     def reset_metrics(self) -> None:
@@ -188,14 +192,15 @@ class Replica:
             _, losses = tf.while_loop(lambda i, _: i < count, body, (tf.constant(0), losses))
             losses = losses.stack()
             metrics: dict[str, Any] = {}
-            if layout.has_metrics:
-                with tf.control_dependencies([losses]):
+            with tf.control_dependencies([losses]):
+                rate: Any = tf.reshape(convert(_last_rate(optimizer), tf.float32), [])
+                if layout.has_metrics:
                     metrics = {
                         name: tf.cast(tf.identity(value), tf.float32)
                         for name, value in model.get_metrics_result().items()
                         if name != "loss"
                     }
-            return losses, metrics
+            return losses, metrics, rate
 
         return tf.function(steps, autograph=False, jit_compile=xla, input_signature=[signature])
 
@@ -345,6 +350,18 @@ class Replica:
         # The compiled loss is built when it is first used, with all labels and outputs at hand.
         self._evaluate_call(layout)
         return tf.function(losses, autograph=False, input_signature=[signature])
+
+
+def _last_rate(optimizer: Any) -> Any:
+    """The learning rate of the optimizer's last step; NaN if it has none."""
+    import keras
+
+    while getattr(optimizer, "inner_optimizer", None) is not None:
+        optimizer = optimizer.inner_optimizer
+    rate = getattr(optimizer, "_learning_rate", None)
+    if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+        return rate(keras.ops.maximum(optimizer.iterations - 1, 0))
+    return getattr(optimizer, "learning_rate", math.nan)
 
 
 def _without_gaps(weights: Any) -> Any:

@@ -55,6 +55,7 @@ class RowBuffer:
                 "seconds": seconds,
                 "phases": phases,
                 "metrics": done.metrics,
+                "readings": done.readings,
             }
         )
         self._losses.append(done.losses)

@@ -7,6 +7,7 @@ variables, so nothing is locked.
 
 import gc
 import logging
+import math
 import struct
 import time
 from collections import deque
@@ -34,6 +35,7 @@ from ._minibatches import Block, Minibatches, non_finite_reason
 from ._settings import SharingSettings
 from ._shared_parameters import SharedParameters
 from ._state_transfer import Snapshot, StateServer, fetch_state
+from ._update_ratio import MEASURE_EVERY_S, Vector, sample_of, update_ratio
 
 _log = logging.getLogger(__name__)
 _IDLE_S = 0.01
@@ -101,6 +103,7 @@ class SharingWorker:
         self._resting = False
         self._met = True  # the last meeting came to its end
         self._statistics_s = 0.0
+        self._measured_s = -math.inf
         self._collected_s = time.monotonic()
         self._feeder = ThreadPoolExecutor(1, thread_name_prefix="sparkwright-prefetch")
 
@@ -311,7 +314,12 @@ class SharingWorker:
         try:
             size, blocks = self._fetch(piece)
             fetched_s = time.perf_counter()
+            before = self._parameters_now_and_then()
             done = self._train(blocks, piece, data_s=fetched_s - began_s)
+            if before is not None:
+                done.readings["update_ratio"] = update_ratio(
+                    before, self._parameters(), minibatches=size
+                )
         except NetworkError:
             self._end_piece()  # its owner is gone, and its data with it
             return
@@ -361,7 +369,19 @@ class SharingWorker:
             examples=np.array(examples, np.int32),
             metrics=metrics,
             data_s=data_s,
+            readings={"learning_rate": self._replica.learning_rate},
         )
+
+    def _parameters_now_and_then(self) -> Vector | None:
+        """A sample of the parameters before an update that is to be measured, or None."""
+        now_s = time.monotonic()
+        if now_s - self._measured_s < MEASURE_EVERY_S:
+            return None
+        self._measured_s = now_s
+        return self._parameters()
+
+    def _parameters(self) -> Vector:
+        return sample_of(self._replica.state.trainable_views())
 
     def _adapt(self, step_s: float) -> None:
         """Minibatches to a message and to a piece, now that one is known to take so long."""

@@ -17,9 +17,14 @@ Worker = AveragingWorker | SharingWorker
 
 
 def worker_of(
-    request: TrainRequest, replica: Replica, control: ControlLine, port: PeerPort
+    request: TrainRequest,
+    replica: Replica,
+    control: ControlLine,
+    port: PeerPort,
+    *,
+    device: str = "",
 ) -> Worker:
-    """The worker for `request`, which trains `replica`.
+    """The worker for `request`, which trains `replica` on `device`.
 
     Raises:
         DataError: if the data does not fit the network.
@@ -36,6 +41,7 @@ def worker_of(
         port=port,
         secret=request.secret,
         save_updater=not averaging or settings.save_updater,
+        device=device,
     )
     if averaging:
         return AveragingWorker(settings, member)

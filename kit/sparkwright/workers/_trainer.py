@@ -150,7 +150,15 @@ class Trainer:
                 )
                 stack.callback(port.close)
                 worker = stack.enter_context(
-                    contextlib.closing(worker_of(request, self._replica(request), control, port))
+                    contextlib.closing(
+                        worker_of(
+                            request,
+                            self._replica(request),
+                            control,
+                            port,
+                            device=_device_text(self._device),
+                        )
+                    )
                 )
                 _abort_when_gone(gone, control)
                 worker.run()
@@ -168,6 +176,7 @@ class Trainer:
         from ._local_trainer import LocalTrainer
         from ._shard import Shard
         from ._shard_service import ShardSource
+        from ._update_ratio import sample_of, update_ratio
 
         replica, settings = self._replica(request), request.settings
         self._digests.pop(_replica_key(request), None)
@@ -187,7 +196,11 @@ class Trainer:
             replica.iterations = request.iterations
             if not settings.save_updater:
                 replica.reset_updater()
+            before = sample_of(replica.state.trainable_views())
             done = trainer.round(request.share, stopping=threading.Event())
+            if done.readings:
+                after, count = sample_of(replica.state.trainable_views()), len(done.losses)
+                done.readings["update_ratio"] = update_ratio(before, after, minibatches=count)
         finally:
             trainer.close()
         vector = replica.state.read(updater=settings.save_updater)
@@ -196,7 +209,13 @@ class Trainer:
             "losses": done.losses.tolist(),
             "examples": done.examples.tolist(),
             "metrics": done.metrics,
+            "readings": done.readings,
             "iterations": replica.iterations,
+            "place": {
+                "host": socket.gethostname(),
+                "device": _device_text(self._device),
+                "pid": os.getpid(),
+            },
         }
         counters = b""
         if settings.worker == 0:
@@ -330,6 +349,19 @@ def _set_up_device(device: str, cores: int) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     for gpu in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)
+
+
+def _device_text(device: str) -> str:
+    """What a reader is told of a device: "CPU", or a GPU's address and, if known, its name."""
+    kind, _, address = device.partition("-")
+    if kind != "gpu":
+        return kind.upper()
+    import tensorflow as tf
+
+    name = ""
+    for gpu in tf.config.list_physical_devices("GPU"):
+        name = tf.config.experimental.get_device_details(gpu).get("device_name", "")
+    return f"GPU {address} ({name})" if name else f"GPU {address}"
 
 
 def main(arguments: list[str]) -> None:

@@ -1,0 +1,78 @@
+"""How large an update is beside the parameters that it changes, from a sample; pure.
+
+Networks mostly learn well while one update changes the parameters by about a thousandth of their
+size. Measuring that has to read all parameters twice, so large networks are sampled: whole blocks,
+evenly spread, which caches like.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MEASURE_EVERY_S = 1.0
+_MOST = 1 << 19  # elements of a sample, two of which fit into a processor's cache
+_BLOCK = 4096
+
+Vector = NDArray[np.floating[Any]]
+
+
+def sample_of(pieces: Sequence[Vector], *, most: int = _MOST) -> Vector:
+    """A copy of the parameters, or of evenly spread blocks of them if there are more than `most`.
+
+    Arrays of the same lengths give the same places, so two samples can be compared.
+
+    Args:
+        pieces: 1-D arrays, together all parameters.
+        most: about how many elements the copy may have; default 524,288.
+
+    Returns:
+        1-D, of the pieces' type.
+
+    Example:
+        >>> sample_of([np.arange(3.0), np.arange(2.0)])
+        array([0., 1., 2., 0., 1.])
+    """
+    size = sum(piece.size for piece in pieces)
+    stride = -(-size // most)
+    if stride > 1:
+        pieces = [_blocks(piece, stride) for piece in pieces]
+    return np.concatenate([np.empty(0, np.float32), *pieces])
+
+
+def update_ratio(before: Vector, after: Vector, *, minibatches: int) -> float:
+    """RMS of the change over RMS of the parameters before it, for each of the minibatches.
+
+    Args:
+        before: (n,) parameters, as `sample_of` gives them.
+        after: (n,) the same ones after the minibatches.
+        minibatches: how many there were, at least 1; so updates of several compare with updates of
+            one, as long as they point the same way.
+
+    Returns:
+        The ratio; NaN if there are no parameters, all were zero, or one is not finite.
+
+    Example:
+        >>> round(update_ratio(np.array([3.0, 4.0]), np.array([3.0, 4.01]), minibatches=2), 9)
+        0.001
+    """
+    with np.errstate(all="ignore"):
+        size = _squares(before)
+        ratio = math.sqrt(_squares(after - before) / size) / minibatches if size > 0 else math.nan
+    return ratio if math.isfinite(ratio) else math.nan
+
+
+def _blocks(piece: Vector, stride: int) -> Vector:
+    """Every `stride`-th block of `piece`; what fills no block counts only where there is none."""
+    whole = piece.size // _BLOCK
+    if not whole:
+        return piece
+    return piece[: whole * _BLOCK].reshape(whole, _BLOCK)[::stride].reshape(-1)
+
+
+def _squares(values: Vector) -> float:
+    """The sum of the squares; NaN instead of an error if one is not finite."""
+    found = float(np.dot(values, values))
+    return found if math.isfinite(found) else math.nan

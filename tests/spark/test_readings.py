@@ -1,0 +1,73 @@
+"""What a run tells of its optimizer: learning rate, update ratio, and where its workers are."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from tests.spark.helpers import dense, train_locally, weights
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+
+pytestmark = pytest.mark.spark
+
+FIXED: dict[str, Any] = {
+    "batch_size_per_worker": 10,
+    "shuffle": False,
+    "workers": 2,
+    "prefetch_batches": 0,
+}
+
+
+def scheduled() -> Any:
+    return dense(keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.5, 1, 0.5)))
+
+
+def first_ratio(blobs: DataSet, *, minibatches: int) -> float:
+    """Of worker 0's first minibatches, trained here."""
+    model = scheduled()
+    before = weights(model)
+    train_locally(model, list(blobs.take(slice(0, 60)).batches(10))[:minibatches])
+    change = np.linalg.norm(weights(model) - before)
+    return float(change / np.linalg.norm(before)) / minibatches
+
+
+@pytest.mark.parametrize("communication", ["ring", "spark"])
+def test_averaging_tells_rate_and_ratio_of_its_rounds(
+    spark: Any, blobs: DataSet, communication: Any
+) -> None:
+    master = sw.ParameterAveragingTrainingMaster(
+        **FIXED, averaging_frequency=2, communication=communication
+    )
+    run = sw.SparkNetwork(spark, scheduled(), master).start(blobs, epochs=1)
+    run.wait(60)
+    history = run.history
+    for worker in (0, 1):
+        rows = history[history.worker == worker].sort_values("step")
+        # Of each round's last minibatch: the second, fourth and sixth step of the schedule.
+        np.testing.assert_allclose(
+            rows.learning_rate, [np.nan, 0.25, np.nan, 0.0625, np.nan, 0.015625], rtol=1e-6
+        )
+        ratios = rows.update_ratio.to_numpy()
+        assert np.isnan(ratios[::2]).all()
+        assert np.isfinite(ratios[1])
+    first = history[(history.worker == 0) & (history.step == 2)].update_ratio.item()
+    assert first == pytest.approx(first_ratio(blobs, minibatches=2), rel=1e-3)
+    for worker in run.status.workers:
+        assert worker.device == "CPU"
+        assert worker.pid > 0
+        assert worker.host
+        assert worker.partition == worker.worker
+
+
+def test_sharing_tells_rate_and_ratio_of_its_messages(spark: Any, blobs: DataSet) -> None:
+    master = sw.SharedTrainingMaster(**FIXED, minibatches_per_message=1, max_staleness=None)
+    run = sw.SparkNetwork(spark, scheduled(), master).start(blobs, epochs=1)
+    run.wait(60)
+    history = run.history
+    assert set(history.learning_rate) <= set(0.5 * 0.5 ** np.arange(12))
+    first = history[(history.worker == 0) & (history.step == 1)]
+    assert first.learning_rate.item() == 0.5
+    assert first.update_ratio.item() == pytest.approx(first_ratio(blobs, minibatches=1), rel=0.05)
+    assert {worker.device for worker in run.status.workers} == {"CPU"}
