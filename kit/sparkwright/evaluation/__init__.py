@@ -18,6 +18,7 @@ from ._regression import RegressionEvaluation as RegressionEvaluation
 from ._regression_metrics import RegressionMetric as RegressionMetric
 from ._reliability import ReliabilityDiagram as ReliabilityDiagram
 from ._roc import ROC as ROC
+from ._roc_band import RocBand as RocBand, bootstrap_band as bootstrap_band
 from ._roc_curves import (
     CurvePoint as CurvePoint,
     PrecisionRecallCurve as PrecisionRecallCurve,
@@ -36,3 +37,4 @@ from ._roc_ranges import (
     score_histogram as score_histogram,
     summarize_range as summarize_range,
 )
+from ._worst_examples import WorstExample as WorstExample, WorstExamples as WorstExamples
