@@ -1,5 +1,10 @@
 """How the data lies in partitions, what a repartition would change, and doing it on Spark."""
 
+from ._advice import (
+    advice_on as advice_on,
+    compare_repartitions as compare_repartitions,
+    recommended as recommended,
+)
 from ._default_repartitioner import (
     DefaultRepartitioner as DefaultRepartitioner,
     NoRepartitioner as NoRepartitioner,
@@ -8,7 +13,9 @@ from ._default_repartitioner import (
     repartitioner_from_dict as repartitioner_from_dict,
 )
 from ._execute import count_examples as count_examples, repartition as repartition
+from ._forecast import PartitionForecast as PartitionForecast, forecast as forecast
 from ._grouping import group_partitions as group_partitions
+from ._layout import PartitionLayout as PartitionLayout
 from ._plan import (
     RepartitionAction as RepartitionAction,
     RepartitionMode as RepartitionMode,
@@ -17,3 +24,4 @@ from ._plan import (
     destinations as destinations,
     plan_repartition as plan_repartition,
 )
+from ._survey import PartitionSurvey as PartitionSurvey

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._placement import Destinations, Tally
+from ._placement import Counts, Destinations, Tally
 
 # P. L'Ecuyer, "Tables of linear congruential generators of different sizes and good lattice
 # structure", Mathematics of Computation 68 (1999): the multiplier for modulus 2**64.
@@ -55,10 +55,13 @@ class ApproximateBalanced:
 
     def destinations(self, source: int, start: int, stop: int) -> Destinations:
         """See `AbstractPlacement`."""
+        return self.destinations_of(source, np.arange(start, stop, dtype=np.int64))
+
+    def destinations_of(self, source: int, numbers: Counts) -> Destinations:
+        """See `AbstractPlacement`."""
         if not self._may_leave(source):
-            return np.full(stop - start, source, np.int32)
-        before = sum(self.source_counts[:source])
-        number = np.arange(before + start, before + stop, dtype=np.uint64)
+            return np.full(len(numbers), source, np.int32)
+        number = numbers.astype(np.uint64) + np.uint64(sum(self.source_counts[:source]))
         first = number * _MULTIPLIER + _ONE
         second = first * _MULTIPLIER + _ONE
         leaves = _uniform(first) < self._leave_probability(source)

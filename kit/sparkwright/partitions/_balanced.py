@@ -35,8 +35,11 @@ class Balanced:
 
     def destinations(self, source: int, start: int, stop: int) -> Destinations:
         """See `AbstractPlacement`."""
-        before = sum(self.source_counts[:source])
-        index = np.arange(before + start, before + stop, dtype=np.int64)
+        return self.destinations_of(source, np.arange(start, stop, dtype=np.int64))
+
+    def destinations_of(self, source: int, numbers: Counts) -> Destinations:
+        """See `AbstractPlacement`."""
+        index = numbers + sum(self.source_counts[:source])
         return np.searchsorted(self._block_ends(), index, side="right").astype(np.int32)
 
     def _block_ends(self) -> Counts:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._placement import Destinations, Tally
+from ._placement import Counts, Destinations, Tally
 
 
 def group_partitions(counts: Sequence[int], workers: int) -> tuple[int, ...]:
@@ -64,3 +64,7 @@ class Grouped:
     def destinations(self, source: int, start: int, stop: int) -> Destinations:
         """See `AbstractPlacement`."""
         return np.full(stop - start, self.groups[source], np.int32)
+
+    def destinations_of(self, source: int, numbers: Counts) -> Destinations:
+        """See `AbstractPlacement`."""
+        return np.full(len(numbers), self.groups[source], np.int32)

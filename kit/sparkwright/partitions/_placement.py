@@ -31,3 +31,7 @@ class AbstractPlacement(Protocol):
     def destinations(self, source: int, start: int, stop: int) -> Destinations:
         """(stop - start,) int32 target partition of examples `start` to `stop` of `source`."""
         ...
+
+    def destinations_of(self, source: int, numbers: Counts) -> Destinations:
+        """As `destinations`, of any examples: `numbers` (k,) int64 are their places in `source`."""
+        ...

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._placement import Destinations, Tally
+from ._placement import Counts, Destinations, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,12 @@ class SparkDefault:
 
     def destinations(self, source: int, start: int, stop: int) -> Destinations:
         """See `AbstractPlacement`."""
+        return self.destinations_of(source, np.arange(start, stop, dtype=np.int64))
+
+    def destinations_of(self, source: int, numbers: Counts) -> Destinations:
+        """See `AbstractPlacement`."""
         first = int(self._first_targets()[source])
-        return (np.arange(first + start, first + stop) % self.targets).astype(np.int32)
+        return ((numbers + first) % self.targets).astype(np.int32)
 
     def _first_targets(self) -> NDArray[np.int64]:
         """(sources,) int64 target of each source partition's first example."""

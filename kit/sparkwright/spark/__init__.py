@@ -4,3 +4,8 @@ from ._distributed_model import load_distributed_model as load_distributed_model
 from ._network import SparkNetwork as SparkNetwork
 from ._session import start_spark as start_spark
 from ._spark_settings import SPARK_OPTIONS as SPARK_OPTIONS, SparkSettings as SparkSettings
+from ._surveying import (
+    MeasuredRepartition as MeasuredRepartition,
+    measure_repartition as measure_repartition,
+    survey_partitions as survey_partitions,
+)

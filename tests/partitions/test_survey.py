@@ -1,0 +1,129 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from sparkwright.data import DataSet
+from sparkwright.errors import DataError
+from sparkwright.partitions import PartitionSurvey
+from sparkwright.partitions._label_sample import LabelSample
+
+
+def sample_of(labels, *, most_rows, chunk=7, partition=0, masks=None):
+    dataset = DataSet(np.zeros((len(labels), 1)), labels, labels_masks=masks)
+    sample, start = LabelSample.empty(most_rows), 0
+    for piece in dataset.batches(chunk):
+        sample = sample.extended(piece, output=None, start=start, partition=partition, seed=3)
+        start += len(piece)
+    return sample
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(1, 70), st.integers(1, 20))
+def test_a_sample_is_of_the_size_asked_for_and_of_real_rows(labels, most_rows, chunk):
+    labels = np.array(labels)
+    sample = sample_of(labels, most_rows=most_rows, chunk=chunk)
+    assert sample.rows == min(most_rows, len(labels))
+    assert sample.complete == (len(labels) <= most_rows)
+    assert np.array_equal(sample.classes, labels[sample.numbers])
+    assert len(set(sample.numbers.tolist())) == sample.rows
+
+
+@given(st.integers(1, 60), st.integers(1, 30), st.integers(1, 30))
+def test_a_sample_does_not_depend_on_how_the_data_is_cut(rows, first, second):
+    labels = np.arange(rows) % 4
+    one = sample_of(labels, most_rows=9, chunk=first)
+    other = sample_of(labels, most_rows=9, chunk=second)
+    assert np.array_equal(one.numbers, other.numbers)
+
+
+def test_samples_of_sequences_keep_all_labels_of_a_row_but_masked_ones():
+    labels = np.arange(5)[:, None].repeat(3, axis=1)
+    mask = np.array([[1, 1, 1], [1, 0, 0], [0, 0, 0], [1, 1, 0], [1, 1, 1]])
+    sample = sample_of(labels, most_rows=100, masks=mask)
+    assert np.bincount(sample.classes, minlength=5).tolist() == [3, 1, 0, 2, 3]
+    assert np.array_equal(sample.numbers, sample.classes)
+    assert sample.complete
+    survey = PartitionSurvey.of_samples([5], [sample])
+    assert survey.label_basis == "counted"
+
+
+def test_long_sequences_are_sampled_by_fewer_rows():
+    sample = sample_of(np.zeros((10, 40), np.int64), most_rows=4)
+    assert sample.rows == 1
+    assert not sample.complete
+
+
+def test_one_hot_labels_count_classes_that_nobody_has():
+    sample = sample_of(np.eye(4, dtype=np.float32)[[1, 1, 2]], most_rows=10)
+    survey = PartitionSurvey.of_samples([3], [sample])
+    assert survey.label_counts == ((0, 2, 1, 0),)
+    assert survey.class_names == ("0", "1", "2", "3")
+
+
+def test_names_are_used_only_where_they_fit():
+    sample = sample_of(np.array([0, 5]), most_rows=10)
+    fits = PartitionSurvey.of_samples([2], [sample], class_names=["a", "b", "c", "d", "e", "f"])
+    assert fits.label_counts == ((1, 0, 0, 0, 0, 1),)
+    other = PartitionSurvey.of_samples([2], [sample], class_names=["a", "b"])
+    assert other.class_names == ("0", "5")
+
+
+@pytest.mark.parametrize("labels", [np.array([0.5, 1.0]), np.array([[1.0, 1.0]])])
+def test_labels_that_are_no_classes_are_refused(labels):
+    with pytest.raises(DataError, match="labels must be classes"):
+        sample_of(labels, most_rows=10)
+
+
+def test_too_many_different_labels_are_no_classes():
+    sample = sample_of(np.arange(1500), most_rows=2000)
+    survey = PartitionSurvey.of_samples([1500], [sample])
+    assert survey.label_basis == "none"
+    assert "more than 1,000 different labels" in survey.told
+
+
+def test_a_survey_says_what_was_counted_and_what_was_sampled():
+    assert "all counted" in PartitionSurvey(rows=(3, 1), label_counts=((3, 0), (0, 1))).told
+    assert "Nobody".lower() in PartitionSurvey(rows=(3, 1)).told
+    sampled = PartitionSurvey(
+        rows=(1000, 500), label_counts=((60, 40), (0, 100)), rows_looked_at=(100, 100)
+    )
+    assert sampled.label_basis == "sampled"
+    assert "a sample of 200 of 1,500 rows, at most 100 of each" in sampled.told
+    assert "right to about 10 percentage points" in sampled.told
+    assert sampled.labels.tolist() == [[600.0, 400.0], [0.0, 500.0]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"rows": (3, -1)}, "at least 0"),
+        ({"rows": (3, 1.5)}, "integers"),
+        ({"rows": (3,), "label_counts": ((1,), (2,))}, "each of the 1 partitions"),
+        ({"rows": (3, 1), "label_counts": ((1, 1), (2,))}, "each of the 2 classes"),
+        ({"rows": (3,), "label_counts": ((1,),), "rows_looked_at": (4,)}, "must not exceed"),
+    ],
+)
+def test_a_survey_that_cannot_be_is_refused(settings, match):
+    with pytest.raises(DataError, match=match):
+        PartitionSurvey(**settings)
+
+
+def test_a_survey_survives_json_without_the_places_of_labels():
+    survey = PartitionSurvey.of_samples(
+        [30, 30],
+        [sample_of(np.arange(30) % 3, most_rows=n, partition=n) for n in (10, 50)],
+        size_bytes=[400, 500],
+    )
+    again = PartitionSurvey.from_dict(json.loads(json.dumps(survey.to_dict())))
+    assert again.to_dict() == survey.to_dict()
+    assert not again.samples
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"name": "partition_survey"}, {"name": "partition_survey", "rows": [1], "samples": []}],
+)
+def test_what_is_no_survey_is_refused(settings):
+    with pytest.raises(DataError, match="partition survey"):
+        PartitionSurvey.from_dict(settings)
