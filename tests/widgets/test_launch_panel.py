@@ -11,18 +11,17 @@ def begun(run):
     """What was asked to begin, and a gate that holds it up."""
 
     class Begun:
-        asked = []
-        gate = threading.Event()
+        def __init__(self):
+            self.asked = []
+            self.gate = threading.Event()
+            self.gate.set()
 
         def __call__(self, panel, resume):
             self.asked.append((panel.epochs, resume))
             assert self.gate.wait(10)
             return run
 
-    begun = Begun()
-    begun.asked = []
-    begun.gate.set()
-    return begun
+    return Begun()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
 """A whole experiment as one value: data, network, training master, Spark, seeds."""
 
 from ._experiment import Experiment as Experiment, NormalizeKind as NormalizeKind
-from ._prepared import PreparedExperiment as PreparedExperiment
+from ._prepared import PreparedExperiment as PreparedExperiment, prepare as prepare

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sparkwright.data import DataSource
 from sparkwright.masters._code import settings_to_code
 
 if TYPE_CHECKING:
@@ -42,19 +43,19 @@ def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
     yield Step(
         title="The data",
         text="Where the examples come from, and how they are split.",
-        code=experiment.data.to_split_code("data"),
+        code=_loading(experiment.data),
     )
     yield Step(
         title="The network",
         text="Layers, loss and optimizer.",
-        code=experiment.network.to_code("model"),
+        code=experiment.network.to_code("model").rstrip(),
     )
     yield Step(
         title="Train",
         text="The training master says how the workers train together.",
         code=_training(experiment, in_notebook=in_notebook),
     )
-    parts = experiment.data.parts
+    parts = experiment.data.split.shares
     name = "test" if "test" in parts else ("validation" if "validation" in parts else "train")
     yield Step(
         title="Evaluate",
@@ -71,6 +72,11 @@ def script(experiment: "Experiment") -> str:
     return f'"""{_one_line(experiment.name)}"""\n\n' + "\n\n".join(blocks) + "\n"
 
 
+def _loading(source: DataSource) -> str:
+    split = source.split.to_code("data") or "train = data\n"
+    return (source.to_code("data") + split).rstrip()
+
+
 def _training(experiment: "Experiment", *, in_notebook: bool) -> str:
     lines = [f"master = {settings_to_code(experiment.seeded_master)}"]
     normalizer = ""
@@ -79,7 +85,7 @@ def _training(experiment: "Experiment", *, in_notebook: bool) -> str:
         lines.append(f"normalizer = sw.data.{kind}.fit(train)")
         normalizer = ", normalizer=normalizer"
     lines.append(f"network = sw.SparkNetwork(spark, model, master{normalizer})")
-    parts = experiment.data.parts
+    parts = experiment.data.split.shares
     validation = next((name for name in ("validation", "test") if name in parts), None)
     collect = ".collect()" if experiment.parallel else ""
     options = [f"train{collect}", f"epochs={experiment.epochs}"]

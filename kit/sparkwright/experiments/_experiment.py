@@ -99,8 +99,10 @@ class Experiment(Serialisable):
     def reason(self) -> str | None:
         """Why nothing can be trained yet, in one sentence; None: it can.
 
-        The data is looked at only when it is loaded.
+        The files themselves are looked at only when they are loaded.
         """
+        if self.data.problem is not None:
+            return f"The data cannot be loaded. {self.data.problem}"
         reason = self.network.analysis.reason
         return None if reason is None else f"The network cannot be built. {reason}"
 
@@ -111,13 +113,11 @@ class Experiment(Serialisable):
             spark: a session to use; default None: `self.spark` says how to start one.
 
         Raises:
-            ConfigurationError: if the network cannot be built.
+            ConfigurationError: if the network cannot be built, or what data is not said.
             DataError, OSError: what is wrong with the data.
         """
         from ._prepared import prepare
 
-        if self.reason is not None:
-            raise ConfigurationError(self.reason)
         return prepare(self, spark)
 
     def start(self, spark: "SparkSession | None" = None, *, display: bool | None = None) -> Any:

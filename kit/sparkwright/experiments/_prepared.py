@@ -75,13 +75,35 @@ class PreparedExperiment:
         )
 
 
-def prepare(experiment: "Experiment", spark: "SparkSession | None") -> PreparedExperiment:
-    """Start Spark unless it is given, load the data, fit the normalizer, build the network."""
+def prepare(
+    experiment: "Experiment",
+    spark: "SparkSession | None",
+    *,
+    data: dict[str, DistributedDataSet] | None = None,
+    model: Any | None = None,
+) -> PreparedExperiment:
+    """Start Spark, load the data, fit the normalizer, build the network; unless they are given.
+
+    Args:
+        experiment: what to make.
+        spark: a session to use; None: the experiment says how to start one.
+        data: its data, loaded; default None: it is loaded now.
+        model: a keras.Model to go on with; default None: built anew.
+
+    Raises:
+        ConfigurationError: if the experiment cannot be carried out.
+        DataError, OSError: what is wrong with the data.
+    """
+    if experiment.reason is not None:
+        raise ConfigurationError(experiment.reason)
     session = experiment.spark.start() if spark is None else spark
-    data = experiment.data.load_split(session)
+    parts = experiment.data.load_split(session) if data is None else data
     kinds = {"standardize": Standardize, "min_max": MinMaxScale}
-    normalizer = kinds[experiment.normalize].fit(data["train"]) if experiment.normalize else None
+    normalizer = kinds[experiment.normalize].fit(parts["train"]) if experiment.normalize else None
     network = SparkNetwork(
-        session, experiment.network.build(), experiment.seeded_master, normalizer=normalizer
+        session,
+        experiment.network.build() if model is None else model,
+        experiment.seeded_master,
+        normalizer=normalizer,
     )
-    return PreparedExperiment(experiment=experiment, spark=session, data=data, network=network)
+    return PreparedExperiment(experiment=experiment, spark=session, data=parts, network=network)

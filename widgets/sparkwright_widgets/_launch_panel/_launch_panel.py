@@ -13,7 +13,7 @@ from sparkwright.spark import SPARK_OPTIONS
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._panel import LivePanel
-from sparkwright_widgets._ui import Button, Fold, OptionForm, Part, row
+from sparkwright_widgets._ui import Button, Checkbox, Fold, OptionForm, Part, row
 
 from ._run_options import CHECKPOINT, RUN_OPTIONS, early_stopping_of, values_of
 
@@ -86,11 +86,17 @@ class LaunchPanel(Part):
         )
         self.resume_button.on_click(self.guarded(lambda _button: self.start(self.resume)))
         resume = Fold("Go on from a checkpoint", [self.resume_form, row(self.resume_button)])
+        # Alone, the panel trains the network that it was given: there is no other.
+        self.weights_choice = Checkbox(
+            value=False, description="Go on with the trained weights", indent=False
+        )
+        self.weights_choice.layout.display = "none" if network is not None else None
         self.why = widgets.HTML()
         self.place = widgets.VBox()
         self.show(
             self.spark_fold,
             self.run_form,
+            self.weights_choice,
             resume,
             row(self.start_button, self.stop_button),
             self.why,
@@ -131,6 +137,15 @@ class LaunchPanel(Part):
             ConfigurationError: if the choices do not go together; `problem` says so too.
         """
         return early_stopping_of(self.run_form.values, self._early_stopping)
+
+    @property
+    def keeps_weights(self) -> bool:
+        """Whether the next run goes on with the network there is; else its weights are fresh."""
+        return self.weights_choice.value
+
+    @keeps_weights.setter
+    def keeps_weights(self, keeps: bool) -> None:
+        self.weights_choice.value = keeps
 
     @property
     def resume(self) -> str | None:
@@ -186,6 +201,25 @@ class LaunchPanel(Part):
         )
         if began:
             self._show_state(starting=True)
+
+    def start_now(self, resume: str | None = None) -> TrainingRun:
+        """Begin a run and return it; blocks until it has begun. For a notebook's cell.
+
+        Args:
+            resume: URL of a checkpoint to go on from; default None: from the start.
+
+        Raises:
+            ConfigurationError: if nothing can be started now, or a run goes on already.
+        """
+        if self.problem is not None or self.is_running:
+            raise ConfigurationError(
+                "a run must be ready to start, and no other go on. Received: "
+                f"{self.problem or 'a run that goes on'}."
+            )
+        self._stop_asked = False
+        run = self._begin(self, resume)
+        self._has_begun(run)
+        return run
 
     def stop(self) -> None:
         """End the run soon, keeping what has been learnt; one that is starting ends at once."""

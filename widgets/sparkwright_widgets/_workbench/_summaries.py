@@ -1,0 +1,84 @@
+"""Each step of an experiment in one line. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparkwright.data import DataSource
+from sparkwright.masters import SharedTrainingMaster
+from sparkwright.networks import NetworkSpec
+from sparkwright_widgets._contract import ENDED, Status
+from sparkwright_widgets._format import count_text, loss_text
+
+from ._section import SectionState
+
+Summary = tuple[SectionState, str]
+
+
+def data_summary(source: DataSource, rows: Mapping[str, int]) -> Summary:
+    """Which data, and how many examples each part of it has once it is loaded."""
+    if source.problem is not None:
+        return "problem", source.problem
+    name = source.url or source.format
+    if not rows:
+        return "todo", f"{name}, not loaded yet"
+    parts = ", ".join(f"{count_text(count)} {part}" for part, count in rows.items())
+    return "ok", f"{name}: {parts} examples"
+
+
+def network_summary(spec: NetworkSpec) -> Summary:
+    """How large the network is, or what is wrong with it."""
+    analysis = spec.analysis
+    if analysis.reason is not None:
+        return "problem", analysis.reason
+    layers = sum(row.enabled and row.kind != "Input" for row in analysis.rows)
+    return "ok", f"{spec.name}: {layers} layers, {count_text(analysis.parameters)} parameters"
+
+
+def master_summary(master: Any, *, parallel: bool) -> Summary:
+    """How it is trained."""
+    if isinstance(master, SharedTrainingMaster):
+        how = "gradient sharing"
+    else:
+        how = f"parameter averaging every {count_text(master.averaging_frequency)} minibatches"
+    where = ", processes of this machine" if parallel else ""
+    return "ok", f"{how}, minibatches of {count_text(master.batch_size_per_worker)}{where}"
+
+
+def partition_summary(counts: Sequence[int], workers: int, mode: str, strategy: str) -> Summary:
+    """How the training data lies, and what becomes of it."""
+    how = {"never": "left as they are", "always": f"{strategy.replace('_', ' ')} repartition"}
+    plan = how.get(mode, "repartitioned if their number is another")
+    if not counts:
+        return "todo", f"{plan}; what that does can be seen once the data is loaded"
+    mean = sum(counts) / len(counts)
+    skew = max(counts) / mean if mean else 1.0
+    return "ok", (
+        f"{len(counts)} partitions for {workers} workers, fullest over mean {skew:.2f}; {plan}"
+    )
+
+
+def run_summary(status: Status | None, reason: str | None, epochs: int) -> Summary:
+    """What the last run does or did, or why none can begin."""
+    if status is None:
+        return ("problem", reason) if reason is not None else ("todo", f"{epochs} epochs")
+    if status.state not in ENDED:
+        return "running", f"epoch {status.epoch} of {status.epochs}"
+    if status.state == "failed":
+        return "problem", status.message
+    text = f"{status.state} after epoch {status.epoch} of {status.epochs}"
+    if status.validation:
+        text += f", validation loss {loss_text(status.validation[-1].loss)}"
+    return "ok", text
+
+
+def evaluation_summary(has_network: bool, results: Any) -> Summary:
+    """Whether there is something to evaluate, and how much of it was."""
+    if not has_network:
+        return "todo", "once a network is trained or loaded"
+    count = len(results)
+    return ("ok", f"{count} evaluated") if count else ("todo", "a network is ready for it")
+
+
+def models_summary(url: str, has_network: bool) -> Summary:
+    """Where models are kept."""
+    return ("ok" if has_network else "todo"), f"saved in {url}"

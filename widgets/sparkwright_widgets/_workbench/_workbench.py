@@ -1,0 +1,376 @@
+"""All steps from data to a saved model as one panel, over one experiment."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sparkwright import Experiment, SparkNetwork
+from sparkwright.runs import TrainingRun
+from sparkwright_widgets._block import Block
+from sparkwright_widgets._evaluation_panel import EvaluationPanel
+from sparkwright_widgets._format import escaped
+from sparkwright_widgets._launch_panel import LaunchPanel
+from sparkwright_widgets._master_picker import TrainingMasterPicker
+from sparkwright_widgets._model_store import ModelStore
+from sparkwright_widgets._network_builder import NetworkBuilder
+from sparkwright_widgets._partition_preview import PartitionPreview
+from sparkwright_widgets._ui import Part, Text, row
+
+from . import _summaries as summaries
+from ._bench import Bench
+from ._data_step import DataStep
+from ._experiment_file import ExperimentFile
+from ._section import Section
+
+
+class Workbench(Part):
+    """Data, network, training master, partitions, training, evaluation, models: in one panel.
+
+    Everything chosen is one `Experiment`, which one YAML file reproduces. Each step is a part that
+    also works alone; it is made when it is opened first.
+
+    Attributes:
+        sections: the steps by name: "data", "network", "master", "partitions", "train",
+            "evaluate", "models", "file"; `sections["train"].part` is the LaunchPanel.
+
+    Args:
+        spark: a session; default None: the first step that needs Spark starts it, with the
+            settings of the step Train.
+        experiment: what to begin with; default: LeNet on the bundled digits.
+        models_url: the folder of models at first; default "models", beside the notebook.
+    """
+
+    def __init__(
+        self,
+        spark: Any | None = None,
+        experiment: Experiment | None = None,
+        *,
+        models_url: str = "models",
+    ) -> None:
+        self._lock = threading.RLock()  # held while the experiment changes: callbacks share it
+        self._experiment = Experiment() if experiment is None else experiment
+        self._bench, self._models_url = Bench(spark), models_url
+        super().__init__("Workbench", styles=("workbench.css",))
+        self.name_field = Text(
+            value=self._experiment.name,
+            description="Name of the experiment",
+            style={"description_width": "initial"},
+        )
+        self.name_field.observe(
+            self.guarded(lambda change: self._update(name=change["new"])), "value"
+        )
+        steps: list[tuple[str, str, Callable[[], Any]]] = [
+            ("data", "Data", self._make_data),
+            ("network", "Network", self._make_network),
+            ("master", "Training master", self._make_master),
+            ("partitions", "Partitions", self._make_partitions),
+            ("train", "Train", self._make_train),
+            ("evaluate", "Evaluate", self._make_evaluate),
+            ("models", "Models", self._make_models),
+            ("file", "Experiment file", self._make_file),
+        ]
+        self.sections: dict[str, Section[Any]] = {
+            name: Section(number, title, make)
+            for number, (name, title, make) in enumerate(steps, start=1)
+        }
+        for section in self.sections.values():
+            section.button.on_click(self.guarded(self._toggler(section)))
+        self.show(row(self.name_field), *self.sections.values())
+        self.sections["data"].set_opened(True)
+        self._refresh()
+
+    # --- what is held
+
+    @property
+    def experiment(self) -> Experiment:
+        """All that is chosen; set it to show another one."""
+        return self._experiment
+
+    @experiment.setter
+    def experiment(self, experiment: Experiment) -> None:
+        with self._lock:
+            self._experiment = experiment
+            self.name_field.value = experiment.name
+            for name, push in self._pushes().items():
+                if self.sections[name].made is not None:
+                    push()
+            self._refresh()
+        self._changed()
+
+    @property
+    def spark(self) -> Any | None:
+        """The session; None before one was started or given."""
+        return self._bench.spark
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The parts of the loaded data by name, DistributedDataSets; empty before."""
+        return dict(self._bench.data)
+
+    @property
+    def network(self) -> SparkNetwork | None:
+        """The network of the last run, or the last one loaded; None before."""
+        return self._bench.network
+
+    @property
+    def run(self) -> TrainingRun | None:
+        """The last run; None before."""
+        train = self.sections["train"].made
+        return None if train is None else train.run
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be trained now, in one sentence; None: it can."""
+        for name in ("data", "network", "master"):
+            part = self.sections[name].made
+            if part is not None and part.problem is not None:
+                return f"{self.sections[name].title}: {part.problem}"
+        return self._experiment.reason
+
+    # --- for cells, which may wait
+
+    def load_data(self) -> dict[str, Any]:
+        """Load the data now, starting Spark if need be; blocks. Returns its parts by name."""
+        self._bench.load(self._experiment)
+        self._data_came()
+        return self.data
+
+    def start(self) -> TrainingRun:
+        """Begin to train now; blocks until the run has begun, and returns it."""
+        return self.sections["train"].part.start_now()
+
+    # --- the steps
+
+    def _make_data(self) -> DataStep:
+        step = DataStep(self._experiment, spark=self.spark, load=self._load)
+        step.on_change(lambda part: self._update(data=part.source, normalize=part.normalize))
+        return step
+
+    def _make_network(self) -> NetworkBuilder:
+        builder = NetworkBuilder(self._experiment.network)
+        builder.on_change(lambda part: self._update(network=part.spec))
+        return builder
+
+    def _make_master(self) -> TrainingMasterPicker:
+        picker = TrainingMasterPicker(self._experiment.master)
+        picker.parallel = self._experiment.parallel
+        picker.on_change(lambda part: self._update(master=part.master, parallel=part.parallel))
+        return picker
+
+    def _make_partitions(self) -> PartitionPreview:
+        master = self._experiment.master
+        preview = PartitionPreview(
+            self._bench.data.get("train"),
+            workers=self._workers,
+            batch_size=master.batch_size_per_worker,
+            mode=master.repartition,
+            strategy=master.repartition_strategy,
+        )
+        preview.on_change(self._repartition_chosen)
+        return preview
+
+    def _make_train(self) -> LaunchPanel:
+        experiment = self._experiment
+        panel = LaunchPanel(
+            epochs=experiment.epochs,
+            early_stopping=experiment.early_stopping,
+            settings=experiment.spark,
+            begin=self._begin,
+        )
+        panel.set_run(
+            epochs=experiment.epochs,
+            validates=experiment.validate,
+            early_stopping=experiment.early_stopping,
+        )
+        panel.set_spark(self.spark)
+        panel.on_change(self._run_chosen)
+        panel.on_run(lambda _run: self._data_came())
+        panel.on_end(lambda _run: self._network_came())
+        return panel
+
+    def _make_evaluate(self) -> EvaluationPanel:
+        panel = EvaluationPanel()
+        if self.network is not None:
+            panel.set_context(network=self.network, data=self._parts_to_evaluate())
+        panel.on_change(lambda _panel: self._refresh())
+        return panel
+
+    def _make_models(self) -> ModelStore:
+        store = ModelStore(self.network, url=self._models_url)
+        store.on_load(self._loaded)
+        return store
+
+    def _make_file(self) -> ExperimentFile:
+        return ExperimentFile(
+            lambda: self._experiment, lambda new: setattr(self, "experiment", new)
+        )
+
+    def _pushes(self) -> dict[str, Callable[[], None]]:
+        """What shows the experiment in each part that was made."""
+
+        def master() -> None:
+            self.sections["master"].part.master = self._experiment.master
+            self.sections["master"].part.parallel = self._experiment.parallel
+
+        def train() -> None:
+            panel: LaunchPanel = self.sections["train"].part
+            panel.settings = self._experiment.spark
+            panel.set_run(
+                epochs=self._experiment.epochs,
+                validates=self._experiment.validate,
+                early_stopping=self._experiment.early_stopping,
+            )
+
+        return {
+            "data": lambda: self.sections["data"].part.put(self._experiment),
+            "network": lambda: setattr(
+                self.sections["network"].part, "spec", self._experiment.network
+            ),
+            "master": master,
+            "train": train,
+        }
+
+    # --- what happens
+
+    def _toggler(self, section: Section[Any]) -> Callable[[object], None]:
+        def toggle(_button: object) -> None:
+            section.set_opened(not section.opened)
+            self._refresh()
+
+        return toggle
+
+    def _update(self, **changes: Any) -> None:
+        with self._lock:
+            changed = replace(self._experiment, **changes)
+            if changed != self._experiment:
+                self._experiment = changed
+        self._refresh()
+        self._changed()
+
+    def _repartition_chosen(self, preview: PartitionPreview) -> None:
+        master = replace(
+            self._experiment.master,
+            repartition=preview.mode,
+            repartition_strategy=preview.strategy,
+        )
+        if master != self._experiment.master:
+            if (picker := self.sections["master"].made) is not None:
+                picker.master = master
+            self._update(master=master)
+
+    def _run_chosen(self, panel: LaunchPanel) -> None:
+        if panel.problem is None or panel.problem == self.problem:
+            self._update(
+                spark=panel.settings,
+                epochs=panel.epochs,
+                validate=panel.validates,
+                early_stopping=panel.early_stopping,
+            )
+
+    def _load(self) -> None:
+        """Called by the step Data, on a thread of its own."""
+        self._bench.load(self._experiment)
+        self._data_came()
+
+    def _begin(self, panel: LaunchPanel, resume: str | None) -> TrainingRun:
+        """Called by the step Train, on a thread of its own."""
+        return self._bench.begin(self._experiment, resume=resume, keep_weights=panel.keeps_weights)
+
+    def _data_came(self) -> None:
+        data = self._bench.data
+        for name in ("data", "train"):
+            if (part := self.sections[name].made) is not None:
+                part.set_spark(self.spark)
+        if (preview := self.sections["partitions"].made) is not None:
+            preview.data = data.get("train")
+        self._refresh()
+        self._changed()
+
+    def _network_came(self) -> None:
+        network = self.network
+        if (panel := self.sections["evaluate"].made) is not None:
+            panel.set_context(network=network, data=self._parts_to_evaluate())
+        if (store := self.sections["models"].made) is not None:
+            store.network = network
+        self._refresh()
+        self._changed()
+
+    def _loaded(self, network: SparkNetwork) -> None:
+        self._bench.network = network
+        train: LaunchPanel = self.sections["train"].part
+        train.keeps_weights = True
+        self._network_came()
+
+    def _parts_to_evaluate(self) -> dict[str, Any]:
+        """Those not trained on first."""
+        order = ("test", "validation", "train")
+        return {name: self._bench.data[name] for name in order if name in self._bench.data}
+
+    @property
+    def _workers(self) -> int:
+        return self._experiment.master.workers or self._experiment.spark.workers
+
+    # --- what is seen
+
+    def _refresh(self) -> None:
+        """Sum every step up anew, and tell the parts what they need of one another."""
+        with self._lock:
+            experiment, bench = self._experiment, self._bench
+            made = {name: section.made for name, section in self.sections.items()}
+            if made["master"] is not None:
+                made["master"].set_context(
+                    rows=bench.counts or None, network=experiment.network, slots=self._workers
+                )
+            if made["partitions"] is not None:
+                made["partitions"].set_context(
+                    workers=self._workers, batch_size=experiment.master.batch_size_per_worker
+                )
+            if made["train"] is not None:
+                made["train"].set_ready(self.problem)
+            for name, (state, text) in self._summaries().items():
+                self.sections[name].sum_up(state, text)
+
+    def _summaries(self) -> dict[str, summaries.Summary]:
+        experiment, bench, run = self._experiment, self._bench, self.run
+        loaded = bench.rows if bench.source == experiment.data else {}
+        evaluations = self.sections["evaluate"].made
+        master = experiment.master
+        return {
+            "data": summaries.data_summary(experiment.data, loaded),
+            "network": summaries.network_summary(experiment.network),
+            "master": summaries.master_summary(master, parallel=experiment.parallel),
+            "partitions": summaries.partition_summary(
+                bench.counts if loaded else (),
+                self._workers,
+                master.repartition,
+                master.repartition_strategy,
+            ),
+            "train": summaries.run_summary(
+                None if run is None else run.status, self.problem, experiment.epochs
+            ),
+            "evaluate": summaries.evaluation_summary(
+                self.network is not None, () if evaluations is None else evaluations.results
+            ),
+            "models": summaries.models_summary(self._models_url, self.network is not None),
+            "file": ("ok", f"{experiment.name}: all of the above as one file"),
+        }
+
+    def _still(self) -> Block:
+        lines = [
+            (f"{section.title}", state, text)
+            for (name, section) in self.sections.items()
+            for state, text in [self._summaries()[name]]
+            if name != "file"
+        ]
+        items = "".join(
+            f"<li><b>{escaped(title)}</b> ({state}): {escaped(text)}</li>"
+            for title, state, text in lines
+        )
+        yaml = escaped(self._experiment.to_yaml())
+        html = (
+            f"<p>Workbench: {escaped(self._experiment.name)}</p><ol>{items}</ol>"
+            f'<details><summary>The experiment</summary><pre tabindex="0">{yaml}</pre></details>'
+        )
+        text = "\n".join(f"{title} ({state}): {text}" for title, state, text in lines)
+        return Block(html=html, text=text, kind="workbench")
