@@ -53,7 +53,10 @@ from .masters import (
     training_master_from_json as training_master_from_json,
     training_master_from_yaml as training_master_from_yaml,
 )
-from .partitions import DefaultRepartitioner as DefaultRepartitioner
+from .partitions import (
+    DefaultRepartitioner as DefaultRepartitioner,
+    NoRepartitioner as NoRepartitioner,
+)
 from .runs import TrainingRun as TrainingRun
 from .spark import (
     SparkNetwork as SparkNetwork,
