@@ -10,6 +10,7 @@ from ._parameter_averaging import (
     ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
 )
 from ._plan import TrainingPlan as TrainingPlan
+from ._prospect import Prospect as Prospect, prospect as prospect
 from ._reading import (
     training_master_from_dict as training_master_from_dict,
     training_master_from_json as training_master_from_json,
@@ -17,3 +18,4 @@ from ._reading import (
 )
 from ._shared_training import SharedTrainingMaster as SharedTrainingMaster
 from ._training_master import TrainingHook as TrainingHook, TrainingMaster as TrainingMaster
+from ._vector_bytes import updater_bytes as updater_bytes, vector_bytes as vector_bytes

@@ -1,0 +1,338 @@
+"""What to expect of a run before it begins: rounds, bytes, times, and whether it pays; pure.
+
+The times are a model, not a measurement: one minibatch takes `step_s` on each worker, workers do
+not share cores, and an exchange costs what the constants below say.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sparkwright.errors import ConfigurationError
+
+from ._mesh_config import MeshConfig
+from ._options import check_count, check_seconds
+from ._parameter_averaging import ParameterAveragingTrainingMaster
+from ._plan import TrainingPlan
+from ._shared_training import SharedTrainingMaster
+from ._training_master import TrainingMaster
+
+Pays = Literal["well", "partly", "hardly", "unknown"]
+
+TEN_GIGABIT_BYTES_PER_S = 1.25e9
+# Measured on two shared cores over loopback, which moves 2.5 GB/s: an averaging between two workers
+# takes 1.9 ms for 1.7 MB, 6.3 ms for 5.2 MB and 109 ms for 100 MB. What the wire does not explain
+# goes in proportion to the vector: reading the variables, adding, writing them back.
+LOOPBACK_BYTES_PER_S = 2.5e9
+AVERAGING_S_PER_BYTE = 0.75e-9
+# A ring waits for a neighbour 2 (n - 1) times. Half a usual round trip between machines of one
+# room; not measured.
+RING_STEP_S = 1e-4
+# An averaging by way of a Spark job: 200 to 500 ms with a broadcast of 4 MB.
+SPARK_AVERAGING_S = 0.35
+# Encoding, sending and taking over updates of LeNet (1.7 MB) takes 3 to 4 ms a message; encoding
+# 100 MB takes 50 ms.
+MESSAGE_S = 2.5e-3
+MESSAGE_S_PER_BYTE = 0.5e-9
+# Workers of gradient sharing gather quick minibatches for so long, and at most so many.
+_GATHERED_S, _MOST_GATHERED = 0.04, 5
+# Deeplearning4j's rule of thumb for one minibatch.
+WELL_FROM_S, HARDLY_UP_TO_S = 0.1, 1e-3
+_LITTLE_GAIN, _MUCH_LOST = 1.2, 0.7
+_SHARE_TRAINING = 0.9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prospect:
+    """What a run is going to do, as far as it is known; made by `prospect`.
+
+    An exchange is an averaging, or with gradient sharing a message of each worker.
+
+    Attributes:
+        plan: workers, minibatches and rounds; of one full round if the data is not known.
+        rows_known: whether `plan` is about the data.
+        step_s: seconds that one minibatch takes on one worker; None: unknown.
+        vector_bytes: what a worker contributes to an averaging; None: unknown.
+        exchange_s: seconds that an exchange takes of each worker; None: unknown.
+        minibatches_per_exchange: of each worker.
+        bytes_per_exchange: that each worker sends, at most; None: unknown.
+        worthwhile_step_s: if a minibatch takes so long, a tenth of the time goes into exchanges;
+            None: unknown.
+    """
+
+    plan: TrainingPlan
+    rows_known: bool
+    step_s: float | None
+    vector_bytes: int | None
+    exchange_s: float | None
+    minibatches_per_exchange: int
+    bytes_per_exchange: int | None
+    worthwhile_step_s: float | None = None
+
+    @property
+    def workers(self) -> int:
+        """How many workers train."""
+        return self.plan.workers
+
+    @property
+    def examples_per_exchange(self) -> int:
+        """Examples that all workers together train between two exchanges, at most."""
+        most = self.minibatches_per_exchange * self.plan.batch_size
+        return sum(min(rows, most) for rows in self.plan.rows)
+
+    @property
+    def exchanges(self) -> int:
+        """Exchanges of an epoch."""
+        return -(-self._longest // self.minibatches_per_exchange)
+
+    @property
+    def short_batches(self) -> tuple[int, ...]:
+        """Examples in the last minibatch of each worker for whom it is smaller than the others."""
+        sizes = (rows % self.plan.batch_size for rows in self.plan.rows)
+        return tuple(size for size in sizes if size)
+
+    @property
+    def interval_s(self) -> float | None:
+        """Seconds from one exchange to the next: computing, then exchanging."""
+        if self.step_s is None or self.exchange_s is None:
+            return None
+        return self.minibatches_per_exchange * self.step_s + self.exchange_s
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """Bytes that each worker sends in a second, on average."""
+        interval_s = self.interval_s
+        if interval_s is None or self.bytes_per_exchange is None:
+            return None
+        return self.bytes_per_exchange / interval_s
+
+    @property
+    def epoch_s(self) -> float | None:
+        """Seconds that an epoch takes; of one full round if the data is not known."""
+        if self.step_s is None or self.exchange_s is None:
+            return None
+        return self._longest * self.step_s + self.exchanges * self.exchange_s
+
+    @property
+    def speed_up(self) -> float | None:
+        """How many times as fast as one worker that exchanges nothing."""
+        epoch_s = self.epoch_s
+        if self.step_s is None or not epoch_s:
+            return None
+        return sum(self.plan.minibatches) * self.step_s / epoch_s
+
+    @property
+    def pays(self) -> Pays:
+        """Whether more workers help: by the time of a minibatch, or less if exchanges cost more."""
+        if self.workers == 1:
+            return "hardly"
+        if self.step_s is None:
+            return "unknown"
+        gain = self.speed_up
+        if self.step_s <= HARDLY_UP_TO_S or (gain is not None and gain < _LITTLE_GAIN):
+            return "hardly"
+        efficient = gain is None or gain >= _MUCH_LOST * self.workers
+        return "well" if self.step_s >= WELL_FROM_S and efficient else "partly"
+
+    @property
+    def verdict(self) -> str:
+        """The answer in one sentence, with its arithmetic."""
+        if self.workers == 1:
+            return "One worker exchanges nothing, and gains nothing over one machine."
+        if self.step_s is None:
+            return self._open_verdict()
+        if self.exchange_s is None or self.speed_up is None:
+            return f"A minibatch takes {_time_text(self.step_s)}; {_RULES[self.pays]}."
+        count, exchange = self.minibatches_per_exchange, self._exchange_text
+        training = f"{_minibatches_text(count)} of {_time_text(self.step_s)}"
+        if count > 1:
+            training += f" take {_time_text(count * self.step_s)}"
+        return (
+            f"{training}, {exchange} about {_time_text(self.exchange_s)}: {self.workers} workers "
+            f"are at best {self.speed_up:.1f} times as fast as one; {_RULES[self.pays]}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able summary, with the plan's."""
+        return {
+            **self.plan.to_dict(),
+            "rows_known": self.rows_known,
+            "step_s": self.step_s,
+            "vector_bytes": self.vector_bytes,
+            "exchange_s": self.exchange_s,
+            "minibatches_per_exchange": self.minibatches_per_exchange,
+            "examples_per_exchange": self.examples_per_exchange,
+            "exchanges_per_epoch": self.exchanges,
+            "bytes_per_exchange": self.bytes_per_exchange,
+            "bytes_per_s": self.bytes_per_s,
+            "epoch_s": self.epoch_s,
+            "speed_up": self.speed_up,
+            "pays": self.pays,
+        }
+
+    @property
+    def _longest(self) -> int:
+        """Minibatches of the worker that has most to do."""
+        if self.plan.kind == "sharing":  # who is done takes over work of others
+            return -(-sum(self.plan.minibatches) // self.workers)
+        return max(self.plan.minibatches, default=0)
+
+    @property
+    def _exchange_text(self) -> str:
+        if self.plan.kind == "sharing":
+            return "a message"
+        return f"an averaging of {_size_text(self.vector_bytes or 0)}"
+
+    def _open_verdict(self) -> str:
+        wanted_s = self.worthwhile_step_s
+        if wanted_s is None or self.exchange_s is None:
+            return "Whether it pays depends on how long one minibatch takes: measure it."
+        count = self.minibatches_per_exchange
+        often = "" if self.plan.kind == "sharing" else f" every {_minibatches_text(count)}"
+        return (
+            f"It pays if one minibatch takes {_time_text(wanted_s)} or more: {self._exchange_text}"
+            f"{often} takes about {_time_text(self.exchange_s)}, then a tenth of the time."
+        )
+
+
+_RULES: dict[Pays, str] = {
+    "well": "minibatches of 100 ms or more scale well",
+    "partly": "it helps, less than in proportion",
+    "hardly": "more workers hardly help",
+    "unknown": "",
+}
+
+
+def prospect(
+    master: TrainingMaster,
+    *,
+    rows: Sequence[int] | None = None,
+    workers: int | None = None,
+    vector_bytes: int | None = None,
+    updater_bytes: int = 0,
+    step_s: float | None = None,
+    bandwidth_bytes_per_s: float = TEN_GIGABIT_BYTES_PER_S,
+) -> Prospect:
+    """What to expect of a run with `master`.
+
+    Args:
+        master: how to train.
+        rows: examples of each worker; default None: not known.
+        workers: how many there are, needed without `rows`.
+        vector_bytes: of the parameters and what else is averaged, as float32; None: unknown.
+        updater_bytes: of the optimizer's state; counts if the master averages it. Default 0.
+        step_s: seconds of one minibatch on one worker; default None: unknown.
+        bandwidth_bytes_per_s: what a machine can send; default 1.25e9, that is 10 Gbit/s.
+
+    Raises:
+        ConfigurationError: if the number of workers is not known or an argument cannot be meant.
+
+    Example:
+        >>> found = prospect(
+        ...     ParameterAveragingTrainingMaster(batch_size_per_worker=32),
+        ...     rows=[6400, 6400],
+        ...     vector_bytes=1_700_000,
+        ...     step_s=0.01,
+        ... )
+        >>> found.exchanges, found.examples_per_exchange, round(found.speed_up, 2), found.pays
+        (40, 320, 1.89, 'partly')
+    """
+    if rows is None:
+        if workers is None:
+            raise ConfigurationError(
+                "`rows` or `workers` must say how many workers there are. Received: neither."
+            )
+        check_count("workers", workers)
+    elif not rows:
+        raise ConfigurationError("`rows` must hold a number for each worker. Received: rows=[].")
+    if step_s is not None:
+        check_seconds("step_s", step_s)
+    check_seconds("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
+    if vector_bytes is not None and getattr(master, "save_updater", False):
+        vector_bytes += updater_bytes
+    count = len(rows) if rows is not None else workers or 1
+    per_exchange = _minibatches_per_exchange(master, step_s)
+    plan = master.plan(
+        rows if rows is not None else [per_exchange * master.batch_size_per_worker] * count,
+        vector_bytes=vector_bytes or 0,
+    )
+    sent = exchange_s = None
+    if vector_bytes is not None:
+        sent, exchange_s = _exchange(master, plan, vector_bytes, bandwidth_bytes_per_s)
+    return Prospect(
+        plan=plan,
+        rows_known=rows is not None,
+        step_s=step_s,
+        vector_bytes=vector_bytes,
+        exchange_s=exchange_s,
+        minibatches_per_exchange=per_exchange,
+        bytes_per_exchange=sent,
+        worthwhile_step_s=_worthwhile_step_s(master, exchange_s) if exchange_s else exchange_s,
+    )
+
+
+def _minibatches_per_exchange(master: TrainingMaster, step_s: float | None) -> int:
+    if isinstance(master, ParameterAveragingTrainingMaster):
+        return master.averaging_frequency
+    if not isinstance(master, SharedTrainingMaster) or master.minibatches_per_message is not None:
+        return getattr(master, "minibatches_per_message", None) or 1
+    if step_s is None:
+        return 1
+    most = _MOST_GATHERED
+    if master.max_staleness is not None:
+        most = max(1, min(most, master.max_staleness))
+    return max(1, min(most, int(_GATHERED_S / step_s)))
+
+
+def _worthwhile_step_s(master: TrainingMaster, exchange_s: float) -> float:
+    training_s = _SHARE_TRAINING / (1 - _SHARE_TRAINING) * exchange_s
+    # Quick minibatches share a message: as many as do so when they take that long.
+    counts = {_minibatches_per_exchange(master, _GATHERED_S / most) for most in range(1, 6)}
+    fitting = (
+        training_s / count
+        for count in sorted(counts, reverse=True)
+        if _minibatches_per_exchange(master, training_s / count) >= count
+    )
+    return next(fitting, training_s)
+
+
+def _exchange(
+    master: TrainingMaster, plan: TrainingPlan, vector_bytes: int, bandwidth: float
+) -> tuple[int, float]:
+    """Bytes that a worker sends in an exchange, and the seconds that it takes."""
+    others = plan.workers - 1
+    if others == 0:
+        return 0, 0.0
+    if plan.kind == "sharing":
+        size = plan.bytes_per_minibatch
+        handling_s = MESSAGE_S + MESSAGE_S_PER_BYTE * vector_bytes
+        return others * size, handling_s + _relayed(master.mesh, others, size) / bandwidth
+    if getattr(master, "communication", "ring") == "spark":
+        return vector_bytes, SPARK_AVERAGING_S + 2 * vector_bytes / bandwidth
+    sent = plan.bytes_per_round
+    handling_s = AVERAGING_S_PER_BYTE * vector_bytes + 2 * others * RING_STEP_S
+    return sent, handling_s + sent / bandwidth
+
+
+def _relayed(mesh: MeshConfig, others: int, size_bytes: int) -> int:
+    """Bytes that the busiest worker passes on when each has sent one update."""
+    branches = others if mesh.mode == "plain" else min(others, mesh.max_downstreams + 1)
+    return branches * others * size_bytes
+
+
+def _minibatches_text(count: int) -> str:
+    return "1 minibatch" if count == 1 else f"{count:,} minibatches"
+
+
+def _size_text(size_bytes: int) -> str:
+    return f"{size_bytes / 1e9:.3g} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.3g} MB"
+
+
+def _time_text(seconds: float) -> str:
+    """Three digits, in the unit that suits.
+
+    Example:
+        >>> [_time_text(seconds) for seconds in (0.00042, 0.0123, 0.1, 7.5, 90)]
+        ['0.42 ms', '12.3 ms', '100 ms', '7.5 s', '90 s']
+    """
+    return f"{1000 * seconds:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"

@@ -1,0 +1,201 @@
+"""What is foretold of a run agrees with its plan, with arithmetic, and with what was measured."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import (
+    MeshConfig,
+    ParameterAveragingTrainingMaster,
+    SharedTrainingMaster,
+    TrainingMaster,
+    prospect,
+    updater_bytes,
+    vector_bytes,
+)
+from sparkwright.masters._prospect import LOOPBACK_BYTES_PER_S, RING_STEP_S
+
+masters: st.SearchStrategy[TrainingMaster] = st.one_of(
+    st.builds(
+        ParameterAveragingTrainingMaster,
+        batch_size_per_worker=st.integers(1, 300),
+        averaging_frequency=st.integers(1, 50),
+        save_updater=st.booleans(),
+        communication=st.sampled_from(["ring", "spark"]),
+    ),
+    st.builds(
+        SharedTrainingMaster,
+        batch_size_per_worker=st.integers(1, 300),
+        minibatches_per_message=st.none() | st.integers(1, 10),
+        max_staleness=st.none() | st.integers(0, 10),
+        mesh=st.builds(MeshConfig, mode=st.sampled_from(["plain", "mesh"])),
+    ),
+)
+row_counts = st.lists(st.integers(0, 100_000), min_size=1, max_size=40)
+seconds = st.floats(1e-5, 10)
+
+
+@given(masters, row_counts, st.integers(0, 10**10), seconds)
+def test_nothing_is_faster_than_all_workers_together(
+    master: TrainingMaster, rows: list[int], size: int, step_s: float
+) -> None:
+    found = prospect(master, rows=rows, vector_bytes=size, step_s=step_s)
+    assert found.plan == master.plan(rows, vector_bytes=found.vector_bytes or 0)
+    assert found.workers == len(rows)
+    if not sum(rows):
+        assert found.speed_up is None
+        return
+    assert found.speed_up is not None
+    assert 0 < found.speed_up <= len(rows) * (1 + 1e-9)
+    assert found.epoch_s is not None
+    assert found.interval_s is not None
+    assert found.bytes_per_s is not None
+    assert found.epoch_s * found.speed_up == pytest.approx(sum(found.plan.minibatches) * step_s)
+    json.dumps(found.to_dict())
+
+
+@given(masters, st.integers(2, 64), st.integers(0, 10**10), seconds, st.floats(1.01, 100))
+def test_longer_minibatches_never_pay_less(
+    master: TrainingMaster, workers: int, size: int, step_s: float, longer: float
+) -> None:
+    order = ["hardly", "partly", "well"]
+    quick, slow = (
+        prospect(master, workers=workers, vector_bytes=size, step_s=each)
+        for each in (step_s, step_s * longer)
+    )
+    if isinstance(master, SharedTrainingMaster) and master.minibatches_per_message is None:
+        return  # quick minibatches share a message: between two steps of that the share may fall
+    assert order.index(quick.pays) <= order.index(slow.pays)
+
+
+@given(masters, st.integers(2, 64), st.integers(1, 10**9))
+def test_at_the_worthwhile_step_nine_tenths_of_the_time_are_training(
+    master: TrainingMaster, workers: int, size: int
+) -> None:
+    wanted_s = prospect(master, workers=workers, vector_bytes=size).worthwhile_step_s
+    assert wanted_s is not None
+    found = prospect(master, workers=workers, vector_bytes=size, step_s=wanted_s)
+    assert found.speed_up is not None
+    assert found.speed_up >= 0.9 * workers * (1 - 1e-6)
+
+
+@given(masters, seconds)
+def test_one_worker_exchanges_nothing(master: TrainingMaster, step_s: float) -> None:
+    found = prospect(master, rows=[1000], vector_bytes=10**6, step_s=step_s)
+    assert found.exchange_s == 0
+    assert found.speed_up == pytest.approx(1)
+    assert found.pays == "hardly"
+    assert "One worker" in found.verdict
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "measured_s"), [(1_720_000, 1.9e-3), (5_160_000, 6.3e-3), (100_000_000, 0.109)]
+)
+def test_averagings_between_two_workers_take_as_long_as_was_measured(
+    size_bytes: int, measured_s: float
+) -> None:
+    found = prospect(
+        ParameterAveragingTrainingMaster(),
+        workers=2,
+        vector_bytes=size_bytes,
+        bandwidth_bytes_per_s=LOOPBACK_BYTES_PER_S,
+    )
+    assert found.exchange_s is not None
+    # Loopback has no wires to wait for.
+    assert found.exchange_s - 2 * RING_STEP_S == pytest.approx(measured_s, rel=0.12)
+
+
+def test_the_rule_of_thumb_decides_with_the_arithmetic_beside_it() -> None:
+    def said(step_s: float, **options: Any) -> str:
+        master = ParameterAveragingTrainingMaster(**options)
+        found = prospect(master, workers=4, vector_bytes=2_000_000, step_s=step_s)
+        return f"{found.pays}: {found.verdict}"
+
+    assert said(0.12).startswith("well: 5 minibatches of 120 ms take 600 ms, an averaging of 2 MB")
+    assert "4 workers are at best 4.0 times as fast as one; minibatches of 100 ms" in said(0.12)
+    assert said(0.01).startswith("partly: 5 minibatches of 10 ms take 50 ms")
+    assert said(0.001).startswith("hardly: 5 minibatches of 1 ms take 5 ms")
+    # A Spark job for each averaging costs more than the minibatch.
+    slow = said(0.12, averaging_frequency=1, communication="spark")
+    assert slow.startswith("hardly: 1 minibatch of 120 ms, an averaging of 2 MB about 353 ms")
+
+
+def test_before_anything_is_measured_only_the_condition_is_told() -> None:
+    master = ParameterAveragingTrainingMaster()
+    found = prospect(master, workers=2, vector_bytes=1_720_000)
+    assert (found.pays, found.speed_up, found.epoch_s) == ("unknown", None, None)
+    assert found.verdict.startswith("It pays if one minibatch takes")
+    assert prospect(master, workers=2).verdict.endswith("measure it.")
+    assert prospect(master, workers=2, step_s=0.02).verdict == (
+        "A minibatch takes 20 ms; it helps, less than in proportion."
+    )
+    shared = prospect(SharedTrainingMaster(), workers=2, vector_bytes=1_720_000)
+    assert "a message takes about" in shared.verdict
+
+
+def test_rounds_short_batches_and_idle_workers_are_those_of_the_plan() -> None:
+    master = ParameterAveragingTrainingMaster(batch_size_per_worker=10, averaging_frequency=5)
+    found = prospect(master, rows=[72, 10, 0])
+    assert found.exchanges == found.plan.rounds == 2
+    assert found.examples_per_exchange == 60
+    assert found.short_batches == (2,)
+    assert found.plan.idle_workers == (2,)
+    assert found.rows_known
+    assert not prospect(master, workers=3).rows_known
+    assert prospect(master, workers=3).examples_per_exchange == 150
+
+
+def test_the_optimizers_state_counts_only_if_it_is_averaged() -> None:
+    sizes = [
+        prospect(master, workers=2, vector_bytes=100, updater_bytes=200).vector_bytes
+        for master in (
+            ParameterAveragingTrainingMaster(),
+            ParameterAveragingTrainingMaster(save_updater=False),
+            SharedTrainingMaster(),
+        )
+    ]
+    assert sizes == [300, 100, 100]
+
+
+@given(st.integers(2, 50), st.integers(1, 10**8))
+def test_a_ring_sends_nearly_twice_the_vector(workers: int, size: int) -> None:
+    found = prospect(ParameterAveragingTrainingMaster(), workers=workers, vector_bytes=size)
+    assert found.bytes_per_exchange == pytest.approx(2 * (workers - 1) / workers * size, abs=1)
+
+
+@given(st.integers(10, 60))
+def test_a_tree_relieves_the_busiest_worker(workers: int) -> None:
+    times = [
+        prospect(
+            SharedTrainingMaster(mesh=MeshConfig(mode=mode)), workers=workers, vector_bytes=10**8
+        ).exchange_s
+        for mode in ("plain", "mesh")
+    ]
+    assert times[0] >= times[1]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"rows": []},
+        {"workers": 0},
+        {"workers": 2, "step_s": 0},
+        {"workers": 2, "bandwidth_bytes_per_s": float("nan")},
+    ],
+)
+def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        prospect(ParameterAveragingTrainingMaster(), **wrong)
+
+
+def test_an_optimizers_state_is_counted_as_keras_keeps_it() -> None:
+    assert vector_bytes(10) == 40
+    assert updater_bytes(10, "SGD") == 0
+    assert updater_bytes(10, "SGD", {"momentum": 0.0}) == 0
+    assert updater_bytes(10, "RMSprop", {"momentum": 0.9, "centered": True}) == 120
+    assert updater_bytes(10, "AdamW", {"amsgrad": True}) == 120
+    assert updater_bytes(10, "SomebodysOwn") == 80
