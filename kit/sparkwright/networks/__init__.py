@@ -1,7 +1,21 @@
-"""Networks: presets, and how a Keras model is described, rebuilt and flattened."""
+"""Networks: as plain values, as presets, and how a Keras model is rebuilt and flattened."""
 
 from ._definition import ModelDefinition as ModelDefinition
 from ._presets import lenet as lenet
+from ._spec import (
+    LAYER_KINDS as LAYER_KINDS,
+    PRESETS as PRESETS,
+    LayerAnalysis as LayerAnalysis,
+    LayerKind as LayerKind,
+    LayerSpec as LayerSpec,
+    NetworkAnalysis as NetworkAnalysis,
+    NetworkSpec as NetworkSpec,
+    OptimizerSpec as OptimizerSpec,
+    OutputSpec as OutputSpec,
+    Preset as Preset,
+    analyse as analyse,
+    layer_kinds as layer_kinds,
+)
 from ._state import (
     ModelState as ModelState,
     pack_arrays as pack_arrays,

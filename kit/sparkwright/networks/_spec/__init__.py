@@ -1,1 +1,16 @@
 """Networks as plain values: layers, shapes, parameter counts, problems; JSON, YAML and code."""
+
+from ._analysis import (
+    LayerAnalysis as LayerAnalysis,
+    NetworkAnalysis as NetworkAnalysis,
+    analyse as analyse,
+)
+from ._catalogue import LAYER_KINDS as LAYER_KINDS, layer_kinds as layer_kinds
+from ._layer_kind import LayerKind as LayerKind
+from ._network_spec import (
+    LayerSpec as LayerSpec,
+    NetworkSpec as NetworkSpec,
+    OptimizerSpec as OptimizerSpec,
+    OutputSpec as OutputSpec,
+)
+from ._spec_presets import PRESETS as PRESETS, Preset as Preset

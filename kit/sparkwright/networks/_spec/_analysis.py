@@ -1,10 +1,17 @@
 """Shapes, parameter counts and problems of a network, row by row, without Keras."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
+from sparkwright.errors import ConfigurationError
+
+from ._catalogue import LAYER_KINDS
+from ._layer_kind import LayerKind
 from ._network_spec import NetworkSpec
-
-Shape = tuple[int | None, ...]  # of one example; None: of any length
+from ._shapes import Misfit, Shape
+from ._training_checks import training_problems
+from ._wiring import Wire, wire
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,5 +84,120 @@ class NetworkAnalysis:
 
 
 def analyse(spec: NetworkSpec) -> NetworkAnalysis:
-    """Look at every layer of `spec`; never raises."""
-    raise NotImplementedError
+    """Look at every layer of `spec`; never raises for what is wrong with the network."""
+    wires = wire(spec.layers)
+    rows: list[LayerAnalysis] = []
+    for index in range(len(spec.layers)):
+        rows.append(_look(spec, index, wires[index], rows))
+    return NetworkAnalysis(rows=tuple(rows), problems=training_problems(spec, rows, wires))
+
+
+def _look(spec: NetworkSpec, index: int, wired: Wire, before: list[LayerAnalysis]) -> LayerAnalysis:
+    layer = spec.layers[index]
+    sources = [before[source] for source in wired.sources]
+    row = LayerAnalysis(
+        index=index,
+        name=layer.name,
+        kind=layer.kind,
+        enabled=layer.enabled,
+        inputs=tuple(source.name for source in sources),
+    )
+    if not layer.enabled:
+        return _passed_on(row, sources)
+    broken = next((source for source in sources if source.output_shape is None), None)
+    kind = LAYER_KINDS.get(layer.kind)
+    try:
+        if kind is None:
+            raise Misfit(f"is of the kind {layer.kind!r}, which is not known here.")
+        _check_name(spec, index)
+        options = checked_options(kind, layer.options)
+        if wired.problem is not None:
+            raise Misfit(wired.problem)
+        _check_inputs(kind, sources)
+        if broken is not None:
+            waiting = broken.index if broken.problem is not None else broken.waiting_for
+            return replace(row, waiting_for=waiting)
+        shapes = tuple(source.output_shape or () for source in sources)
+        _check_dtypes(kind, sources)
+        outcome = kind.rule(options, shapes)
+    except Misfit as misfit:
+        return replace(row, problem=str(misfit))
+    dtype = outcome.dtype or "float32"
+    if kind.any_dtype and sources:
+        dtype = sources[0].output_dtype or dtype
+    return replace(
+        row,
+        input_shapes=shapes,
+        output_shape=outcome.shape,
+        output_dtype=dtype,
+        parameters=outcome.trainable + outcome.fixed,
+        trainable_parameters=outcome.trainable,
+    )
+
+
+def _passed_on(row: LayerAnalysis, sources: list[LayerAnalysis]) -> LayerAnalysis:
+    if not sources:
+        return row
+    return replace(
+        row,
+        input_shapes=tuple(source.output_shape or () for source in sources),
+        output_shape=sources[0].output_shape,
+        output_dtype=sources[0].output_dtype,
+        parameters=0,
+        trainable_parameters=0,
+    )
+
+
+def checked_options(kind: LayerKind, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of a layer, those not given with their defaults.
+
+    Raises:
+        Misfit: naming the option that is missing, unknown, or cannot be meant that way.
+    """
+    for name in kind.required:
+        if name not in given:
+            raise Misfit(f"needs `{name}`.")
+    for name, value in given.items():
+        option = kind.option(name)
+        if option is None:
+            raise Misfit(f"has no option `{name}`.")
+        try:
+            option.check(value)
+        except ConfigurationError as error:
+            raise Misfit(str(error)) from error
+    return {**kind.defaults, **given}
+
+
+def _check_name(spec: NetworkSpec, index: int) -> None:
+    name = spec.layers[index].name
+    if "/" in name:
+        raise Misfit("has a name with a slash, which Keras does not accept.")
+    for other in range(index):
+        if spec.layers[other].name == name:
+            raise Misfit(f"has the same name as row {other + 1}. Give it another one.")
+
+
+def _check_inputs(kind: LayerKind, sources: list[LayerAnalysis]) -> None:
+    names = ", ".join(source.name for source in sources)
+    if kind.takes == "one" and len(sources) != 1:
+        raise Misfit(f"takes one input, receives {len(sources)} ({names}).")
+    if kind.takes == "several":
+        if len(sources) < kind.least:
+            raise Misfit(
+                f"needs at least {kind.least} inputs, receives {len(sources)} ({names}). "
+                "Choose which layers it takes."
+            )
+        if kind.most is not None and len(sources) > kind.most:
+            raise Misfit(f"takes at most {kind.most} inputs, receives {len(sources)} ({names}).")
+
+
+def _check_dtypes(kind: LayerKind, sources: list[LayerAnalysis]) -> None:
+    if kind.any_dtype:
+        return
+    for source in sources:
+        dtype = source.output_dtype
+        if dtype is not None and not dtype.startswith("float"):
+            raise Misfit(
+                f"takes floating-point numbers, receives {dtype}. "
+                "Put an Embedding or Rescaling before it, or give the Input the dtype float32."
+            )

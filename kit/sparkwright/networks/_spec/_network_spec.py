@@ -1,10 +1,21 @@
 """A network as a plain value: which layers, how they are connected, how it is trained."""
 
+import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from sparkwright.errors import ConfigurationError
+
+from ._catalogue import LAYER_KINDS
+from ._json_values import fields_of, list_of, options_of, text_of, texts_of
+
+if TYPE_CHECKING:
+    from ._analysis import NetworkAnalysis
 
 Task = Literal["classification", "binary", "regression", "other"]
+TASKS: tuple[Task, ...] = ("classification", "binary", "regression", "other")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -15,10 +26,14 @@ class LayerSpec:
         kind: its class in Keras, such as "Conv2D", or "Input".
         name: unique in the network.
         options: arguments of the layer that differ from its defaults, as JSON values; shapes and
-            sizes are lists or integers.
+            sizes are lists or integers. Those that equal the defaults are left out by themselves.
         inputs: names of the layers whose outputs it takes; empty: the layer before it that is not
             switched off. An Input has none.
-        enabled: False: the layer is left out, and what it takes is passed on.
+        enabled: False: the layer is left out; those that take it get what it takes first.
+
+    Raises:
+        ConfigurationError: if a field is not of its kind. What an option may be is looked at by
+            the analysis of the network.
     """
 
     kind: str
@@ -26,6 +41,19 @@ class LayerSpec:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     inputs: tuple[str, ...] = ()
     enabled: bool = True
+
+    def __post_init__(self) -> None:
+        """Make options and inputs plain, and leave out defaults."""
+        text_of(self.kind, "`kind` of a layer")
+        text_of(self.name, "`name` of a layer")
+        if not isinstance(self.enabled, bool):
+            raise ConfigurationError(
+                f"`enabled` must be true or false. Received: enabled={self.enabled!r:.200}."
+            )
+        options = options_of(self.options, f"`options` of the layer {self.name!r}")
+        kind = LAYER_KINDS.get(self.kind)
+        object.__setattr__(self, "options", kind.tidy(options) if kind else options)
+        object.__setattr__(self, "inputs", texts_of(self.inputs, f"`inputs` of {self.name!r}"))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields; what is as usual is left out."""
@@ -37,6 +65,16 @@ class LayerSpec:
             **({} if self.enabled else {"enabled": False}),
         }
 
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`.
+
+        Raises:
+            ConfigurationError: if a field is missing, unknown or of the wrong kind.
+        """
+        known = ("kind", "name", "options", "inputs", "enabled")
+        return cls(**_given(settings, known, ("kind", "name"), "a layer"))
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OutputSpec:
@@ -47,12 +85,28 @@ class OutputSpec:
         loss: Keras' name of the loss.
         metrics: Keras' names of metrics.
         weight: of the loss among those of several outputs; default 1.
+
+    Raises:
+        ConfigurationError: if a field is not of its kind.
     """
 
     layer: str
     loss: str
     metrics: tuple[str, ...] = ()
     weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the kinds of the fields."""
+        text_of(self.layer, "`layer` of an output")
+        text_of(self.loss, f"`loss` of the output {self.layer!r}")
+        metrics = texts_of(self.metrics, f"`metrics` of the output {self.layer!r}")
+        object.__setattr__(self, "metrics", metrics)
+        number = isinstance(self.weight, int | float) and not isinstance(self.weight, bool)
+        if not (number and math.isfinite(self.weight) and self.weight >= 0):
+            raise ConfigurationError(
+                "`weight` of an output must be a number of at least 0. "
+                f"Received: weight={self.weight!r:.200}."
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
@@ -63,6 +117,16 @@ class OutputSpec:
             "weight": self.weight,
         }
 
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`.
+
+        Raises:
+            ConfigurationError: if a field is missing, unknown or of the wrong kind.
+        """
+        known = ("layer", "loss", "metrics", "weight")
+        return cls(**_given(settings, known, ("layer", "loss"), "an output"))
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OptimizerSpec:
@@ -71,9 +135,23 @@ class OptimizerSpec:
     kind: str = "Adam"
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
+    def __post_init__(self) -> None:
+        """Make the options plain."""
+        text_of(self.kind, "`kind` of an optimizer")
+        object.__setattr__(self, "options", options_of(self.options, "`options` of the optimizer"))
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
         return {"kind": self.kind, "options": dict(self.options)}
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`.
+
+        Raises:
+            ConfigurationError: if a field is unknown or of the wrong kind.
+        """
+        return cls(**_given(settings, ("kind", "options"), (), "an optimizer"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +166,10 @@ class NetworkSpec:
         optimizer: default Adam.
         name: the model's name.
         task: what the outputs mean; decides defaults and which evaluations fit.
-        seed: seeds the initial weights; None: drawn anew each time.
+        seed: seeds the initial weights and what is random in training; None: drawn anew each time.
+
+    Raises:
+        ConfigurationError: if a field is not of its kind.
 
     Example:
         >>> spec = NetworkSpec(
@@ -101,6 +182,8 @@ class NetworkSpec:
         ... )
         >>> NetworkSpec.from_dict(spec.to_dict()) == spec
         True
+        >>> spec.analysis.ok, spec.analysis.parameters
+        (True, 15)
     """
 
     layers: tuple[LayerSpec, ...] = ()
@@ -109,6 +192,48 @@ class NetworkSpec:
     name: str = "network"
     task: Task = "classification"
     seed: int | None = 42
+    _analysis: "NetworkAnalysis | None" = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the kinds of the fields."""
+        text_of(self.name, "`name` of a network")
+        for name, kind in (("layers", LayerSpec), ("outputs", OutputSpec)):
+            values = tuple(list_of(getattr(self, name), f"`{name}`"))
+            for value in values:
+                if not isinstance(value, kind):
+                    raise ConfigurationError(
+                        f"each of `{name}` must be of the kind {kind.__name__}. "
+                        f"Received: {value!r:.200}."
+                    )
+            object.__setattr__(self, name, values)
+        if not isinstance(self.optimizer, OptimizerSpec):
+            raise ConfigurationError(
+                "`optimizer` must be of the kind OptimizerSpec. "
+                f"Received: optimizer={self.optimizer!r:.200}."
+            )
+        if self.task not in TASKS:
+            raise ConfigurationError(
+                f"`task` must be one of {', '.join(TASKS)}. Received: task={self.task!r:.200}."
+            )
+        seed = isinstance(self.seed, int) and not isinstance(self.seed, bool) and self.seed >= 0
+        if not (self.seed is None or seed):
+            raise ConfigurationError(
+                f"`seed` must be an integer of at least 0, or None. Received: seed={self.seed!r}."
+            )
+
+    @property
+    def analysis(self) -> "NetworkAnalysis":
+        """Shapes, parameter counts and problems; computed once."""
+        if self._analysis is None:
+            from ._analysis import analyse
+
+            object.__setattr__(self, "_analysis", analyse(self))
+        assert self._analysis is not None
+        return self._analysis
+
+    def layer(self, name: str) -> LayerSpec | None:
+        """The first layer of that name; None: there is none."""
+        return next((layer for layer in self.layers if layer.name == name), None)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
@@ -128,4 +253,61 @@ class NetworkSpec:
         Raises:
             ConfigurationError: if a field is unknown or of the wrong kind.
         """
-        raise NotImplementedError
+        known = ("name", "task", "seed", "layers", "outputs", "optimizer")
+        given = _given(settings, known, (), "a network")
+        for name, kind in (("layers", LayerSpec), ("outputs", OutputSpec)):
+            if name in given:
+                given[name] = tuple(kind.from_dict(each) for each in list_of(given[name], name))
+        if "optimizer" in given:
+            given["optimizer"] = OptimizerSpec.from_dict(given["optimizer"])
+        return cls(**given)
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The network as JSON."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The inverse of `to_json`.
+
+        Raises:
+            ConfigurationError: if the text is not JSON, or not of a network.
+        """
+        try:
+            settings = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ConfigurationError(f"the text is not JSON: {error}.") from error
+        return cls.from_dict(settings)
+
+    def to_yaml(self) -> str:
+        """The network as YAML."""
+        import yaml
+
+        return yaml.safe_dump(self.to_dict(), sort_keys=False, default_flow_style=None)
+
+    @classmethod
+    def from_yaml(cls, text: str) -> Self:
+        """The inverse of `to_yaml`; nothing in the text is executed.
+
+        Raises:
+            ConfigurationError: if the text is not YAML, or not of a network.
+        """
+        import yaml
+
+        try:
+            settings = yaml.safe_load(text)
+        except (yaml.YAMLError, RecursionError) as error:
+            raise ConfigurationError(f"the text is not YAML: {error}.") from error
+        return cls.from_dict(settings)
+
+
+def _given(
+    settings: Any, known: tuple[str, ...], required: tuple[str, ...], where: str
+) -> dict[str, Any]:
+    given = dict(fields_of(settings, known, where))
+    for name in required:
+        if name not in given:
+            raise ConfigurationError(
+                f"{where} must have the field {name!r}. Received: {given!r:.200}."
+            )
+    return given

@@ -1,0 +1,32 @@
+"""Every class of layers that a network can be made of."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ._convolution_kinds import CONVOLUTION_KINDS
+from ._core_kinds import CORE_KINDS
+from ._layer_kind import Group, LayerKind
+from ._pooling_kinds import POOLING_KINDS
+from ._reshaping_kinds import RESHAPING_KINDS
+
+LAYER_KINDS: Mapping[str, LayerKind] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            *CORE_KINDS,
+            *CONVOLUTION_KINDS,
+            *POOLING_KINDS,
+            *RESHAPING_KINDS,
+        )
+    }
+)
+
+
+def layer_kinds(group: Group | None = None) -> tuple[LayerKind, ...]:
+    """The classes of layers of `group`; None: all, group by group.
+
+    Example:
+        >>> [kind.name for kind in layer_kinds("core")][:2]
+        ['Input', 'Dense']
+    """
+    return tuple(kind for kind in LAYER_KINDS.values() if group in (None, kind.group))

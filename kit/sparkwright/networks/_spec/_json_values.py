@@ -1,0 +1,89 @@
+"""Checks on what comes from JSON and YAML: plain values of the kinds that are expected."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sparkwright.errors import ConfigurationError
+
+
+def plain(value: Any, where: str) -> Any:
+    """`value` as JSON would give it back: tuples become lists.
+
+    Raises:
+        ConfigurationError: if it is anything else than JSON's values, or a number without end.
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, list | tuple):
+        return [plain(inner, where) for inner in value]
+    raise ConfigurationError(
+        f"{where} must be a number, text, true, false, null or a list of these. "
+        f"Received: {value!r}."
+    )
+
+
+def fields_of(settings: Any, known: Collection[str], where: str) -> Mapping[str, Any]:
+    """`settings`, if they are a mapping with no other keys than `known`.
+
+    Raises:
+        ConfigurationError: naming what is unknown.
+    """
+    if not isinstance(settings, Mapping):
+        raise ConfigurationError(
+            f"{where} must be a mapping of names. Received: {settings!r:.200}."
+        )
+    unknown = [key for key in settings if key not in known]
+    if unknown:
+        raise ConfigurationError(
+            f"{where} has no field {unknown[0]!r}. Received: {unknown[0]}="
+            f"{settings[unknown[0]]!r:.200}. Use: {', '.join(known)}."
+        )
+    return settings
+
+
+def text_of(value: Any, where: str) -> str:
+    """`value`, if it is text that is not empty.
+
+    Raises:
+        ConfigurationError: if it is not.
+    """
+    if not isinstance(value, str) or not value:
+        raise ConfigurationError(f"{where} must be text. Received: {value!r:.200}.")
+    return value
+
+
+def list_of(value: Any, where: str) -> Sequence[Any]:
+    """`value`, if it is a list.
+
+    Raises:
+        ConfigurationError: if it is not.
+    """
+    if not isinstance(value, list | tuple):
+        raise ConfigurationError(f"{where} must be a list. Received: {value!r:.200}.")
+    return value
+
+
+def texts_of(value: Any, where: str) -> tuple[str, ...]:
+    """A list of texts.
+
+    Raises:
+        ConfigurationError: if it is something else.
+    """
+    return tuple(text_of(inner, f"each of {where}") for inner in list_of(value, where))
+
+
+def options_of(value: Any, where: str) -> dict[str, Any]:
+    """Options by name, with JSON's values.
+
+    Raises:
+        ConfigurationError: if they are something else.
+    """
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{where} must be a mapping of names. Received: {value!r:.200}.")
+    return {
+        text_of(name, f"each name in {where}"): plain(inner, f"{where}[{name!r}]")
+        for name, inner in value.items()
+    }

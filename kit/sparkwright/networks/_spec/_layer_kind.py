@@ -1,0 +1,103 @@
+"""What is known about one class of layers: its options, and its rule for shapes and parameters."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from sparkwright._option import Option
+
+from ._shapes import Shape
+
+Group = Literal[
+    "core",
+    "activation",
+    "convolution",
+    "pooling",
+    "recurrent",
+    "embedding",
+    "normalisation",
+    "reshaping",
+    "merging",
+]
+Takes = Literal["one", "several", "none"]
+Options = Mapping[str, Any]
+
+
+class Outcome(NamedTuple):
+    """What a layer makes of its inputs.
+
+    Attributes:
+        shape: of one example of its output.
+        trainable: numbers that training changes.
+        fixed: other numbers that it holds, such as moving averages.
+        dtype: of the output; None: float32.
+    """
+
+    shape: Shape
+    trainable: int = 0
+    fixed: int = 0
+    dtype: str | None = None
+
+
+Rule = Callable[[Options, tuple[Shape, ...]], Outcome]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayerKind:
+    """One class of layers.
+
+    Attributes:
+        name: the class in Keras.
+        group: where a list of layers shows it.
+        sentence: what it does, for somebody who meets it the first time.
+        options: in the order of a form; those without a default (`required`) first.
+        rule: the output's shape and the parameters, of the options (defaults filled in) and the
+            shapes of the inputs; raises `Misfit`.
+        takes: how many inputs.
+        least: how many it needs, if it takes several.
+        most: how many it may have, if it takes several; None: any number.
+        required: names of the options without a default of Keras.
+        positional: names of those that code gives without their names.
+        any_dtype: whether it takes integers as well as floating-point numbers.
+        seeded_by: options that bring chance into training (such as a rate) unless they are 0.
+        inner: the class that it wraps, or the name of the option that says which.
+        outer: with `inner`: names of the options that are the wrapper's own.
+        separately: whether several inputs are arguments of their own, not a list.
+    """
+
+    name: str
+    group: Group
+    sentence: str
+    rule: Rule
+    options: tuple[Option, ...] = ()
+    takes: Takes = "one"
+    least: int = 2
+    most: int | None = None
+    required: tuple[str, ...] = ()
+    positional: tuple[str, ...] = ()
+    any_dtype: bool = False
+    seeded_by: tuple[str, ...] = ()
+    inner: str | None = None
+    outer: tuple[str, ...] = ()
+    separately: bool = False
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """What each option is when it is not given; also what a form begins with."""
+        return {option.name: option.default for option in self.options}
+
+    def option(self, name: str) -> Option | None:
+        """The option of that name; None: there is none."""
+        return next((option for option in self.options if option.name == name), None)
+
+    def tidy(self, options: Options) -> dict[str, Any]:
+        """The options without those that equal Keras' defaults, which say nothing."""
+        defaults = self.defaults
+        return {
+            name: value
+            for name, value in options.items()
+            if name in self.required
+            or name not in defaults
+            or value != defaults[name]
+            or isinstance(value, bool) != isinstance(defaults[name], bool)
+        }
