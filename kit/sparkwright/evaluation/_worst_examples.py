@@ -27,6 +27,7 @@ class WorstExample:
         features: input name -> array of the example, as the data holds it: not normalized.
         labels: output name -> array of what was; a number is an array without axes.
         predictions: output name -> array of what the network said, in the labels' units.
+        features_masks: input name -> (T,) array, 0 where a step is padding; empty without.
     """
 
     score: float
@@ -35,6 +36,7 @@ class WorstExample:
     features: Arrays = field(repr=False)
     labels: Arrays = field(repr=False)
     predictions: Arrays = field(default_factory=dict[str, NDArray[Any]], repr=False)
+    features_masks: Arrays = field(default_factory=dict[str, NDArray[Any]], repr=False)
 
     @property
     def place(self) -> tuple[int, int]:
@@ -103,6 +105,7 @@ class WorstExamples:
         labels: Arrays,
         predictions: Arrays | None = None,
         *,
+        features_masks: Arrays | None = None,
         count: int,
         partition: int = 0,
         first_row: int = 0,
@@ -115,6 +118,7 @@ class WorstExamples:
             features: input name -> (n, ...).
             labels: output name -> (n, ...).
             predictions: output name -> (n, ...); default None: not known yet.
+            features_masks: input name -> (n, T); default None: none.
             count: how many to keep.
             partition: where the examples lie.
             first_row: number of the first of them there.
@@ -124,7 +128,7 @@ class WorstExamples:
             DataError: if the arrays are not of equally many examples.
         """
         losses = np.asarray(scores, np.float64)
-        groups = (features, labels, predictions or {})
+        groups = (features, labels, predictions or {}, features_masks or {})
         sizes = {len(array) for group in groups for array in group.values()}
         if losses.ndim != 1 or sizes - {losses.size}:
             raise DataError(
@@ -144,6 +148,7 @@ class WorstExamples:
                 features=parts[0],
                 labels=parts[1],
                 predictions=parts[2],
+                features_masks=parts[3],
             )
 
         found = tuple(example(row) for row in chosen)

@@ -13,12 +13,14 @@ from sparkwright.evaluation import (
     RegressionEvaluation,
     ROCDigest,
     ROCMultiClass,
+    WorstExamples,
 )
 from sparkwright.workers._batch_layout import output_names
 
 from ._evaluating import Evaluations, by_output, evaluate, in_given_form, score
 from ._network_base import NetworkOnSpark
 from ._predicting import score_examples, score_keyed
+from ._worst_examples import worst_examples
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -282,6 +284,40 @@ class EvaluatingNetwork(NetworkOnSpark):
             normalizer=self.normalizer,
             regularization=regularization,
         )
+
+    def worst_examples(
+        self,
+        data: Any,
+        count: int = 12,
+        *,
+        batch_size: int = 64,
+        eval_workers: int | None = None,
+    ) -> WorstExamples:
+        """The examples with the highest loss, in one pass and in memory for `count` of them.
+
+        Args:
+            data: as for `fit`, with labels.
+            count: how many; default 12.
+            batch_size: examples a call; default 64.
+            eval_workers: as for `do_evaluation`.
+
+        Returns:
+            The worst one first, with features and labels as the data holds them, what the network
+            said, and where they lie; of equally bad ones the first in the data.
+
+        Raises:
+            ConfigurationError: if `count` is no integer of at least 1.
+            DataError: if the data does not fit the network or has no labels, or is empty.
+        """
+        data = self._distributed(data, "data")
+        with self._inference(batch_size, eval_workers) as inference:
+            return worst_examples(
+                inference,
+                data,
+                count=count,
+                normalizer=self.normalizer,
+                class_names=data.class_names or self.class_names,
+            )
 
     # -- private ----------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ def worst_blocks(worst: WorstExamples, *, look: Look = "automatic") -> list[Bloc
     table = html_table(heads, rows, label="The worst examples", text_columns=(2, 3))
     html = (
         f"<style>{asset('evaluation.css')}</style><p>{escaped(caption)}</p>"
-        f'<ol class="sparkwright-worst" aria-label="The worst examples">{cards}</ol>'
+        f'<ol class="sparkwright-worst-list" aria-label="The worst examples">{cards}</ol>'
         f"<details><summary>The same as a table</summary>{table}</details>"
     )
     words = text_table(heads, rows, text_columns=(2, 3))
