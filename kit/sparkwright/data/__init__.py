@@ -43,6 +43,14 @@ from ._normalizing._normalizers import (
     normalizer_from_dict as normalizer_from_dict,
 )
 from ._normalizing._saved_normalizer import load_normalizer as load_normalizer
+from ._preview._browsing import Entry as Entry, Folder as Folder, browse as browse
+from ._preview._column_look import ColumnLook as ColumnLook
+from ._preview._data_preview import (
+    DataPreview as DataPreview,
+    DataProblem as DataProblem,
+    ImageLook as ImageLook,
+)
+from ._preview._previewing import guess_source as guess_source, preview as preview
 from ._records._map_file_reader import MapFileReader as MapFileReader
 from ._records._map_files import rebuild_map_index as rebuild_map_index
 from ._records._record_files import (
@@ -57,6 +65,8 @@ from ._records._tfrecord_files import from_tfrecord as from_tfrecord
 from ._records._tfrecord_writing import write_tfrecord as write_tfrecord
 from ._sequences._sequences import from_csv_sequences as from_csv_sequences
 from ._skipped import Skipped as Skipped
+from ._sources._data_source import DataSource as DataSource
+from ._sources._data_split import DataSplit as DataSplit
 from ._statistics._column_statistics import (
     ColumnStatistics as ColumnStatistics,
     Histogram as Histogram,

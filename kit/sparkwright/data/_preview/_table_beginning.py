@@ -1,0 +1,354 @@
+"""The first rows of tables, read without Spark: CSV, Parquet, Arrow and CSV sequences."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkwright.data._sources._data_source import DataSource
+from sparkwright.data._tables._arrow_files import open_arrow
+from sparkwright.data._tables._columnar import OpenTable, damage
+from sparkwright.data._tables._csv_blocks import EmptyFileError, Head, opened, read_head
+from sparkwright.data._tables._csv_format import CsvFormat, compression_of
+from sparkwright.data._tables._csv_records import complete_end, line_count, records
+from sparkwright.data._tables._parquet import open_parquet
+from sparkwright.errors import DataError
+from sparkwright.storage._listing import StoredFile
+
+from ._column_look import ColumnLook, look_at, number_of
+from ._data_preview import DataProblem
+
+MOST_ROWS, MOST_CELLS = 10_000, 500_000
+_HEADERS = 10
+_NAMED = 3
+_LONGEST_TEXT = 200
+
+
+@dataclass(kw_only=True, slots=True)
+class Beginning:
+    """The first rows of a table.
+
+    Attributes:
+        names: of the columns.
+        values: of each column, as texts; None where there is none.
+        place: row -> file and line.
+        looks: columns of which more is known than their texts say.
+        in_all: rows of all files; None: unknown.
+        is_estimate: whether that is estimated.
+        left_out: rows that were looked at, but are none: they have too many values, or too few.
+        problems: what is wrong with the files.
+    """
+
+    names: tuple[str, ...]
+    values: dict[str, list[str | None]]
+    place: Callable[[int], str]
+    looks: dict[str, ColumnLook] = field(default_factory=dict[str, ColumnLook])
+    in_all: int | None = None
+    is_estimate: bool = False
+    left_out: int = 0
+    problems: list[DataProblem] = field(default_factory=list[DataProblem])
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return max(map(len, self.values.values()), default=0)
+
+    def columns(self) -> list[ColumnLook]:
+        """What is to be seen of each column."""
+        return [self.looks.get(n) or look_at(n, self.values[n]) for n in self.names]
+
+
+def csv_beginning(
+    files: Sequence[StoredFile], form: CsvFormat, *, sample_bytes: int, prefix: str = "column_"
+) -> Beginning:
+    """The first rows of the first CSV file that is not empty.
+
+    Args:
+        files: which.
+        form: how they are written.
+        sample_bytes: of text to read at most.
+        prefix: of the names of columns without a header.
+
+    Raises:
+        DataError: if there is none to begin with, in a sentence.
+        OSError: whatever the store says, naming the file.
+    """
+    problems: list[DataProblem] = []
+    for file in files:
+        try:
+            head, content, is_all = _csv_content(file.url, form, sample_bytes)
+        except EmptyFileError:
+            problems.append(DataProblem.warning(f"{_name(file.url)} is empty."))
+            continue
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{_name(file.url)} is no text in {form.encoding}: {error.reason} at byte "
+                f"{error.start}. Give its encoding."
+            ) from None
+        found = _csv_rows(file.url, form, head, content, prefix)
+        found.problems = problems + found.problems + _other_headers(files, file, form, found.names)
+        used = len(content) + head.size_bytes
+        if is_all and len(files) == 1:
+            found.is_estimate = False
+        elif compression_of(file.url) is None and form.is_utf8 and used > head.size_bytes:
+            seen = found.in_all or 0
+            total = sum(other.size_bytes for other in files)
+            found.in_all = round(seen * max(1.0, (total - head.size_bytes) / len(content)))
+            found.is_estimate = True
+        else:
+            found.in_all = None
+        return found
+    raise DataError(f"there must be rows. Received: {len(files)} files, all empty.")
+
+
+def _csv_content(url: str, form: CsvFormat, sample_bytes: int) -> tuple[Head, bytes, bool]:
+    with opened(url, form) as (read, _):
+        head, content = read_head(read, form)
+        is_all = False
+        while len(content) < sample_bytes and not is_all:
+            more = read(sample_bytes - len(content))
+            is_all = not more
+            content += more
+    if not is_all:
+        end = complete_end(
+            content,
+            delimiter=form.delimiter_byte,
+            quote=form.quote_byte,
+            multiline=form.newlines_in_values,
+        )
+        content = content[:end]
+    return head, content, is_all
+
+
+def _csv_rows(url: str, form: CsvFormat, head: Head, content: bytes, prefix: str) -> Beginning:
+    starts, ends, fields = records(
+        content,
+        delimiter=form.delimiter_byte,
+        quote=form.quote_byte,
+        multiline=form.newlines_in_values,
+    )
+    width = len(head.first if head.names is None else head.names)
+    names = head.names or tuple(f"{prefix}{index}" for index in range(width))
+    problems = _header_problems(url, head, form)
+    names = _different(names)
+
+    def place(record: int) -> str:
+        before = line_count(content[: int(starts[record])])
+        return f"{_name(url)}, line {head.lines + before + 1}"
+
+    most = max(100, min(MOST_ROWS, MOST_CELLS // max(1, width)))
+    kept: list[int] = []
+    columns: list[list[str | None]] = [[] for _ in names]
+    missing = set(form.missing_values)
+    ragged: list[int] = []
+    for record in range(min(len(starts), most)):
+        if fields[record] != width:
+            ragged.append(record)
+            continue
+        text = content[starts[record] : ends[record]].decode(errors="backslashreplace")
+        for column, value in zip(columns, form.fields(text), strict=False):
+            column.append(None if value in missing else value)
+        kept.append(record)
+    problems += _ragged(ragged, fields, width, place)
+    if not form.header and kept and _looks_like_names(columns):
+        problems.append(
+            DataProblem.error(
+                f"The first line of {_name(url)} looks like names of columns. Switch on: the first "
+                "line names the columns."
+            )
+        )
+    if bad := _first_bad_bytes(content[: int(ends[kept[-1]])] if kept else content):
+        line = head.lines + line_count(content[:bad]) + 1
+        problems.append(
+            DataProblem.error(
+                f"{_name(url)}, line {line} is no UTF-8. Give the file's encoding, as latin-1."
+            )
+        )
+    return Beginning(
+        names=names,
+        values=dict(zip(names, columns, strict=True)),
+        place=lambda row: place(kept[row]),
+        in_all=len(starts),
+        left_out=len(ragged),
+        problems=problems,
+    )
+
+
+def _header_problems(url: str, head: Head, form: CsvFormat) -> list[DataProblem]:
+    names = head.names
+    if names is None:
+        return []
+    if names and all(number_of(name) is not None for name in names):
+        return [
+            DataProblem.error(
+                f"The first line of {_name(url)} looks like data, not like names of columns. "
+                "Switch off: the first line names the columns."
+            )
+        ]
+    double = sorted({name for name in names if names.count(name) > 1})
+    found = [
+        DataProblem.error(f"The header of {_name(url)} names {name!r} more than once.", name)
+        for name in double
+    ]
+    if len(names) == 1 and any(sign in names[0] for sign in ";,\t|"):
+        found.append(
+            DataProblem.warning(
+                f"{_name(url)} has one column, {names[0][:60]!r}. Is there another sign between "
+                f"values than {form.delimiter!r}?"
+            )
+        )
+    return found
+
+
+def _different(names: Sequence[str]) -> tuple[str, ...]:
+    """Names, the second of equal ones with a number; they are an error of their own."""
+    found: dict[str, None] = {}
+    for name in names:
+        candidate, number = name, 2
+        while candidate in found:
+            candidate, number = f"{name} ({number})", number + 1
+        found[candidate] = None
+    return tuple(found)
+
+
+def _ragged(
+    rows: Sequence[int], fields: Any, width: int, place: Callable[[int], str]
+) -> list[DataProblem]:
+    if not rows:
+        return []
+    first = rows[0]
+    count = int(fields[first])
+    what = "has a quote that is not closed" if count == 0 else f"has {count} values"
+    more = f" So do {len(rows) - 1:,} more lines." if len(rows) > 1 else ""
+    return [
+        DataProblem.error(
+            f"{place(first)} {what}, where there are {width} columns.{more} Check the sign between "
+            "values, or leave out what does not fit.",
+            can_skip=True,
+        )
+    ]
+
+
+def _looks_like_names(columns: Sequence[Sequence[str | None]]) -> bool:
+    return all(
+        column[0] is not None and number_of(column[0]) is None for column in columns
+    ) and any(
+        len(column) > 1 and all(v is None or number_of(v) is not None for v in column[1:])
+        for column in columns
+    )
+
+
+def _first_bad_bytes(content: bytes) -> int | None:
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
+
+
+def _other_headers(
+    files: Sequence[StoredFile], first: StoredFile, form: CsvFormat, names: tuple[str, ...]
+) -> list[DataProblem]:
+    """Whether the next few files have the same columns."""
+    found: list[DataProblem] = []
+    for file in [other for other in files if other.url != first.url][:_HEADERS]:
+        try:
+            with opened(file.url, form) as (read, _):
+                head, _ = read_head(read, form)
+        except (EmptyFileError, DataError, OSError, UnicodeDecodeError):
+            continue
+        other = head.names if head.names is not None else head.first
+        if (other != names) if head.names is not None else (len(other) != len(names)):
+            found.append(
+                DataProblem.error(
+                    f"{_name(file.url)} has other columns than {_name(first.url)}: "
+                    f"{', '.join(other[:_NAMED])}{' …' if len(other) > _NAMED else ''}."
+                )
+            )
+            break
+    return found
+
+
+def columnar_beginning(files: Sequence[StoredFile], source: DataSource) -> Beginning:
+    """The first rows of the first Parquet or Arrow file.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    opener = open_parquet if source.format == "parquet" else open_arrow
+    file = files[0]
+    try:
+        with opener(file.url) as table:
+            return _columnar_rows(table, files)
+    except Exception as error:
+        if not isinstance(error, OSError | EOFError) and not type(error).__module__.startswith(
+            "pyarrow"
+        ):
+            raise
+        raise DataError(damage(file.url, error)) from None
+
+
+def _columnar_rows(table: OpenTable, files: Sequence[StoredFile]) -> Beginning:
+    names = table.names
+    most = max(100, min(MOST_ROWS, MOST_CELLS // max(1, len(names))))
+    values: dict[str, list[str | None]] = {name: [] for name in names}
+    shapes: dict[str, tuple[int, ...]] = {}
+    rows = 0
+    for _, _, batch in table.tables(names, None):
+        taken = batch.slice(0, most - rows)
+        for name in names:
+            for value in taken.column(name).to_pylist():
+                if isinstance(value, list | tuple) and name not in shapes:
+                    shapes[name] = _shape(value)
+                values[name].append(_text(value))
+        rows += taken.num_rows
+        if rows >= most:
+            break
+    in_all = _known_rows(table)
+    url = files[0].url
+    found = Beginning(
+        names=names,
+        values=values,
+        place=lambda row: f"{_name(url)}, row {row + 1}",
+        in_all=in_all if in_all is not None else rows,
+    )
+    for name, shape in shapes.items():
+        missing = sum(value is None for value in values[name])
+        found.looks[name] = ColumnLook(
+            name=name, kind="array", count=rows - missing, missing=missing, shape=shape
+        )
+    if len(files) > 1 and files[0].size_bytes:
+        total = sum(file.size_bytes for file in files)
+        found.in_all = round((found.in_all or 0) * total / files[0].size_bytes)
+        found.is_estimate = True
+    elif in_all is None and rows >= most:
+        found.in_all = None
+    return found
+
+
+def _known_rows(table: OpenTable) -> int | None:
+    counts = [count for _, count in table.parts]
+    return sum(counts) if counts and min(counts) > 0 else None
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    shape: list[int] = []
+    while isinstance(value, list | tuple):
+        shape.append(len(value))  # pyright: ignore[reportUnknownArgumentType]
+        value = value[0] if value else None  # pyright: ignore[reportUnknownVariableType]
+    return tuple(shape)
+
+
+def _text(value: Any) -> str | None:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
+    text = str(value)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
+
+
+def _name(url: str) -> str:
+    return url.rstrip("/").rpartition("/")[2]

@@ -1,0 +1,1 @@
+"""Where data comes from, as plain values: kept in files, made code, loaded."""
