@@ -1,0 +1,453 @@
+"""PartitionPreview: what a repartition would cost and bring, seen before anything moves."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
+from uuid import uuid4
+
+import ipywidgets as widgets
+
+from sparkwright._option import Option
+from sparkwright.data import DistributedDataSet
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.partitions import (
+    PartitionForecast,
+    PartitionSurvey,
+    RepartitionMode,
+    RepartitionStrategy,
+    advice_on,
+    compare_repartitions,
+    recommended,
+)
+from sparkwright_widgets._assets import asset
+from sparkwright_widgets._block import Block
+from sparkwright_widgets._format import count_text, duration_text, escaped
+from sparkwright_widgets._ui import Button, OptionForm, Part, row
+
+from . import _texts as texts
+
+_OPTIONS = (
+    Option(
+        name="mode",
+        kind="choice",
+        default="always",
+        label="Repartition",
+        choices=("always", "num_partitions_workers_differs", "never"),
+        advice="always: cut the data anew. num_partitions_workers_differs: only if there are more "
+        "or fewer partitions than workers. never: whole partitions to each worker.",
+    ),
+    Option(
+        name="strategy",
+        kind="choice",
+        default="balanced",
+        label="Strategy",
+        choices=get_args(RepartitionStrategy),
+        advice="balanced: equal blocks in order. approximate_balanced: moves only what is too "
+        "much somewhere. spark_default: deals rows out one by one.",
+    ),
+)
+_CONTEXT = (
+    Option(name="workers", kind="int", default=2, minimum=1, maximum=100_000, label="Workers"),
+    Option(
+        name="batch_size",
+        kind="int",
+        default=32,
+        minimum=1,
+        label="Minibatch of a worker",
+        unit="rows",
+    ),
+)
+# What may be worked out within a callback; more of it goes to a thread.
+_ROWS_AT_ONCE = 3_000_000
+_PARTITIONS_AT_ONCE = 500
+
+
+class PartitionPreview(Part):
+    """Rows and labels of each partition now, and of each worker after a repartition.
+
+    All is worked out from counts: nothing moves before "Measure" is pressed, and that keeps
+    nothing. Of data whose rows are counted already, they are shown at once.
+
+    Args:
+        data: a `DistributedDataSet`, or a `PartitionSurvey`, or rows of each partition; default
+            None: nothing yet.
+        workers: how many train; default 2.
+        batch_size: rows of a worker's minibatch; default 32.
+        mode: when to repartition; default "always".
+        strategy: how; default "balanced".
+        sample_rows: rows of each partition whose labels are looked at; default 1000.
+        label: the output whose labels are meant; default None: the only one.
+        embedded: whether workers and batch size come from elsewhere, by `set_context`, and have
+            no fields here; default False.
+    """
+
+    def __init__(
+        self,
+        data: "DistributedDataSet | PartitionSurvey | Sequence[int] | None" = None,
+        *,
+        workers: int = 2,
+        batch_size: int = 32,
+        mode: RepartitionMode = "always",
+        strategy: RepartitionStrategy = "balanced",
+        sample_rows: int = 1000,
+        label: str | None = None,
+        embedded: bool = False,
+    ) -> None:
+        super().__init__("Partitions", styles=("partition_preview.css",))
+        self._data: DistributedDataSet | None = None
+        self._survey: PartitionSurvey | None = None
+        self._forecasts: tuple[PartitionForecast, ...] = ()
+        self._forecast: PartitionForecast | None = None
+        self._measured = ""
+        self._bandwidth: float | None = None
+        self._kind: Any = "averaging"
+        self._step_s: float | None = None
+        self._sample_rows, self._label = sample_rows, label
+        self._stale = False
+        self._prefix = f"p{uuid4().hex[:8]}"
+        self._context: dict[str, Any] = {
+            "mode": mode,
+            "strategy": strategy,
+            "workers": workers,
+            "batch_size": batch_size,
+        }
+        for option in (*_OPTIONS, *_CONTEXT):
+            option.check(self._context[option.name])
+        options = _OPTIONS if embedded else (*_OPTIONS, *_CONTEXT)
+        self.form = OptionForm(options, self._context)
+        self.form.on_change(self.guarded(self._chosen))
+        self.count_button = Button(description="Count rows and labels")
+        self.measure_button = Button(description="Measure this repartition")
+        self.count_button.on_click(self.guarded(self._count_pressed))
+        self.measure_button.on_click(self.guarded(self._measure_pressed))
+        self.reason = widgets.HTML()
+        self.told = widgets.HTML()
+        self.figures = widgets.HTML()
+        self.pictures = widgets.HTML()
+        self.tables = widgets.HTML()
+        self.show(
+            self.form,
+            row(self.count_button, self.measure_button),
+            self.reason,
+            self.told,
+            self.figures,
+            self.pictures,
+            self.tables,
+        )
+        self._take(data)
+        self._refresh()
+
+    @classmethod
+    def of_counts(
+        cls,
+        rows: Sequence[int],
+        label_counts: Sequence[Sequence[int]] = (),
+        class_names: Sequence[str] = (),
+        **options: Any,
+    ) -> "PartitionPreview":
+        """A preview without Spark, of counts that are known.
+
+        Args:
+            rows: of each partition.
+            label_counts: for each partition how many labels of each class; default: not known.
+            class_names: of the classes; default: their numbers.
+            options: those of the class.
+        """
+        survey = PartitionSurvey(
+            rows=tuple(rows),
+            label_counts=tuple(map(tuple, label_counts)),
+            class_names=tuple(class_names),
+        )
+        return cls(survey, **options)
+
+    # --- what it holds
+
+    @property
+    def data(self) -> DistributedDataSet | None:
+        """The data; None if there is none, or only counts are known."""
+        return self._data
+
+    @data.setter
+    def data(self, data: "DistributedDataSet | PartitionSurvey | Sequence[int] | None") -> None:
+        if data is not None and data is self._data:
+            return
+        self._take(data)
+        self._refresh()
+        self._changed()
+
+    @property
+    def survey(self) -> PartitionSurvey | None:
+        """What is known of the data; None before it is counted."""
+        return self._survey
+
+    @property
+    def forecast(self) -> PartitionForecast | None:
+        """What the chosen repartition would do; None before the data is counted."""
+        return self._forecast
+
+    @property
+    def forecasts(self) -> tuple[PartitionForecast, ...]:
+        """What each mode and strategy would do."""
+        return self._forecasts
+
+    @property
+    def mode(self) -> RepartitionMode:
+        """When to repartition."""
+        return self._context["mode"]
+
+    @mode.setter
+    def mode(self, mode: RepartitionMode) -> None:
+        self._set("mode", mode)
+
+    @property
+    def strategy(self) -> RepartitionStrategy:
+        """How to repartition."""
+        return self._context["strategy"]
+
+    @strategy.setter
+    def strategy(self, strategy: RepartitionStrategy) -> None:
+        self._set("strategy", strategy)
+
+    @property
+    def workers(self) -> int:
+        """How many train."""
+        return self._context["workers"]
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a worker's minibatch."""
+        return self._context["batch_size"]
+
+    def set_context(
+        self,
+        workers: int | None = None,
+        batch_size: int | None = None,
+        *,
+        kind: Any = None,
+        step_s: float | None = None,
+    ) -> None:
+        """Say what the other parts hold; what is None stays as it is. Tells nobody.
+
+        Args:
+            workers: how many train.
+            batch_size: rows of a worker's minibatch.
+            kind: "averaging" or "sharing".
+            step_s: seconds of a minibatch, when a run has shown that.
+
+        Raises:
+            ConfigurationError: if a value cannot be meant.
+        """
+        given = {"workers": workers, "batch_size": batch_size}
+        found = {name: value for name, value in given.items() if value is not None}
+        for option in _CONTEXT:
+            if option.name in found:
+                option.check(found[option.name])
+        if kind not in (None, "averaging", "sharing"):
+            raise ConfigurationError(
+                f'`kind` must be "averaging" or "sharing". Received: kind={kind!r}.'
+            )
+        self._context |= found
+        self._kind = kind or self._kind
+        self._step_s = self._step_s if step_s is None else step_s
+        self.form.set({name: value for name, value in found.items() if name in self.form.fields})
+        self._refresh()
+
+    # --- what it does
+
+    def count(self) -> bool:
+        """Count rows and look at labels, in the background; False if that cannot begin."""
+        data = self._data
+        if data is None:
+            return False
+
+        def work() -> PartitionSurvey:
+            from sparkwright.spark import survey_partitions
+
+            return survey_partitions(data, sample_rows=self._sample_rows, label=self._label)
+
+        def then(survey: PartitionSurvey) -> None:
+            if self._data is data:
+                self._survey = survey
+                self._recompute()
+                self._changed()
+
+        return self._begin("Counting rows and labels", work, then)
+
+    def measure(self) -> bool:
+        """Try the chosen repartition out, in the background; False if that cannot begin."""
+        data, forecast = self._data, self._forecast
+        if data is None or forecast is None:
+            return False
+
+        def work() -> Any:
+            from sparkwright.spark import measure_repartition
+
+            return measure_repartition(data, forecast.plan)
+
+        def then(measured: Any) -> None:
+            if self._data is data:
+                self._take_measurement(measured, forecast)
+
+        return self._begin("Reading the data, then repartitioning it", work, then)
+
+    # --- private
+
+    def _count_pressed(self, _button: Any) -> None:
+        self.count()
+
+    def _measure_pressed(self, _button: Any) -> None:
+        self.measure()
+
+    def _take(self, data: Any) -> None:
+        self._survey = self._forecast = self._data = None
+        self._forecasts, self._measured, self._bandwidth = (), "", None
+        if data is None:
+            return
+        if isinstance(data, PartitionSurvey):
+            self._survey = data
+        elif isinstance(data, DistributedDataSet):
+            self._data = data
+            if data.is_counted:
+                self._survey = PartitionSurvey(rows=data.partition_counts())
+        elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
+            self._survey = PartitionSurvey(rows=tuple(data))
+        else:
+            raise DataError(
+                "`data` must be a DistributedDataSet, a PartitionSurvey, rows of each partition or "
+                f"None. Received: {type(data).__name__}."
+            )
+
+    def _set(self, name: str, value: Any) -> None:
+        next(option for option in _OPTIONS if option.name == name).check(value)
+        if self._context[name] == value:
+            return
+        self._context[name] = value
+        self.form.set({name: value})
+        self._refresh()
+        self._changed()
+
+    def _chosen(self, name: str) -> None:
+        if name in self.form.problems:
+            return
+        self._context[name] = self.form.values[name]
+        self._refresh()
+        self._changed()
+
+    def _begin(self, what: str, work: Callable[[], Any], then: Callable[[Any], None]) -> bool:
+        self.count_button.disabled = self.measure_button.disabled = True
+
+        def over() -> None:
+            stale, self._stale = self._stale, False
+            if stale:
+                self._refresh()
+            else:
+                self._draw()
+
+        return self.in_background(what, work, then, finally_=over)
+
+    def _refresh(self) -> None:
+        """Work the forecasts out again, here if that is quick."""
+        survey = self._survey
+        quick = survey is None or (
+            survey.total <= _ROWS_AT_ONCE
+            and max(len(survey.rows), self.workers) <= _PARTITIONS_AT_ONCE
+        )
+        if quick:
+            self._recompute()
+            self._draw()
+        elif self._background.busy:
+            self._stale = True
+        else:
+            self._begin("Working out each repartition", self._recompute, lambda _none: None)
+
+    def _recompute(self) -> None:
+        survey = self._survey
+        if survey is None:
+            self._forecasts, self._forecast = (), None
+            return
+        options: dict[str, Any] = {"batch_size": self.batch_size, "kind": self._kind}
+        if self._bandwidth is not None:
+            options["bandwidth_bytes_per_s"] = self._bandwidth
+        forecasts = compare_repartitions(
+            survey, workers=self.workers, step_s=self._step_s, **options
+        )
+        self._forecasts = forecasts
+        self._forecast = next(
+            each
+            for each in forecasts
+            if each.plan.mode == self.mode
+            and (self.mode == "never" or each.plan.strategy == self.strategy)
+        )
+
+    def _take_measurement(self, measured: Any, forecast: PartitionForecast) -> None:
+        plan = measured.plan
+        agrees = (
+            "Every worker holds as many rows as forecast."
+            if measured.rows == plan.target_counts
+            else f"Workers hold {measured.rows}, not as forecast."
+        )
+        times = (
+            f"reading takes {duration_text(measured.read_s)}, with the repartition "
+            f"{duration_text(measured.repartition_s)}: moving {count_text(forecast.rows_moved)} "
+            f"rows takes about {duration_text(measured.move_s)}"
+        )
+        self._measured = f"Measured ({texts.name_of(forecast)}): {times}. {agrees}"
+        moved = forecast.bytes_moved
+        if moved and measured.move_s > 0.05:  # below, it is mostly Spark's own time
+            self._bandwidth = max(1.0, moved / measured.move_s / plan.workers)
+        self._recompute()
+
+    def _draw(self) -> None:
+        forecast, survey = self._forecast, self._survey
+        busy = self._background.busy
+        self.count_button.disabled = busy or self._data is None
+        self.measure_button.disabled = busy or self._data is None or forecast is None
+        self.reason.value = _told(self._reason())
+        if forecast is None or survey is None:
+            self.told.value = self.figures.value = self.pictures.value = self.tables.value = ""
+            return
+        advised = recommended(self._forecasts)
+        self.told.value = texts.survey_html(survey) + _told(self._measured)
+        self.figures.value = texts.figures_html(forecast) + texts.advice_html(self.advice)
+        self.pictures.value = texts.pictures_html(forecast, prefix=self._prefix)
+        self.tables.value = texts.comparison_html(
+            self._forecasts,
+            forecast,
+            advised,
+            bandwidth_is_measured=self._bandwidth is not None,
+        ) + texts.numbers_html(forecast)
+
+    @property
+    def advice(self) -> list[str]:
+        """What to know about the choice, in sentences."""
+        return [] if self._forecast is None else advice_on(self._forecast, self._forecasts)
+
+    def _reason(self) -> str:
+        """Why buttons are disabled, or what they do."""
+        if self._data is None and self._survey is None:
+            return "There is no data yet: choose some first."
+        if self._data is None:
+            return "Only counts are given, no data: there is nothing to count or measure here."
+        if self._survey is None:
+            return (
+                "Count first: one pass over the data. Measure comes after that, and reads the data "
+                "twice."
+            )
+        return ""
+
+    def _still(self) -> Block | None:
+        forecast = self._forecast
+        if forecast is None:
+            return None
+        return texts.still_block(
+            forecast,
+            self._forecasts,
+            recommended(self._forecasts),
+            self.advice,
+            prefix=f"{self._prefix}s",
+            style=asset("partition_preview.css"),
+            measured=self._measured,
+        )
+
+
+def _told(sentence: str) -> str:
+    return f'<div class="sparkwright-told">{escaped(sentence)}</div>' if sentence else ""

@@ -1,0 +1,264 @@
+"""Figures, tables and sentences of a forecast, as HTML and as text. Pure."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sparkwright.partitions import PartitionForecast, PartitionLayout, PartitionSurvey
+from sparkwright_widgets._block import Block
+from sparkwright_widgets._format import bytes_text, count_text, duration_text, escaped, percent_text
+from sparkwright_widgets._fragments import figure_list
+from sparkwright_widgets._table import html_table, text_table
+
+from ._bars import Bars, bars_svg, legend
+
+MOST_TABLE_ROWS = 200
+_ACTIONS = {"unchanged": "nothing", "grouped": "groups", "shuffled": "moves rows"}
+_KNOWN = {
+    "exact": "Labels of the workers: exact.",
+    "expected": (
+        "Labels of the workers: expected, supposing that the labels of each partition are mixed."
+    ),
+    "estimated": "Labels of the workers: estimated from the sampled rows, whose places are known.",
+    "none": "",
+}
+
+
+def figures(forecast: PartitionForecast) -> list[tuple[str, str]]:
+    """Before and after, and what lies between, as (label, value) pairs."""
+    moved, total = forecast.rows_moved, forecast.survey.total
+    epochs = (forecast.minibatches_without, forecast.minibatches_after)
+    pairs = [
+        ("Rows", count_text(total)),
+        ("Partitions → workers", f"{len(forecast.survey.rows)} → {forecast.plan.workers}"),
+        ("Fullest over mean", f"{forecast.now.skew:.2f} → {forecast.after.skew:.2f}"),
+        ("Rows moved, once", f"{count_text(moved)} ({percent_text(moved / max(1, total))})"),
+        ("Minibatches an epoch", " → ".join(map(count_text, epochs))),
+        (
+            "Workers wait",
+            f"{_share(forecast.idle_without)} → {_share(forecast.idle_after)}",
+        ),
+    ]
+    if forecast.label_forecast != "none":
+        distances = f"{_share(forecast.now.label_skew)} → {_share(forecast.after.label_skew)}"
+        pairs.append(("Labels off the mix", distances))
+    return pairs
+
+
+def name_of(forecast: PartitionForecast) -> str:
+    """Mode and, where it matters, strategy."""
+    plan = forecast.plan
+    return plan.mode if plan.mode == "never" else f"{plan.mode}, strategy {plan.strategy}"
+
+
+def figures_html(forecast: PartitionForecast) -> str:
+    """The figures, and what they mean."""
+    helps = (
+        " With gradient sharing, workers that are done take over minibatches of others."
+        if forecast.kind == "sharing"
+        else ""
+    )
+    labels = (
+        " Labels off the mix: the largest share of a partition's labels that would have to be "
+        "others for the mix of all."
+        if forecast.label_forecast != "none"
+        else ""
+    )
+    return (
+        f"{figure_list(figures(forecast))}"
+        '<div class="sparkwright-advice">Fullest over mean and labels: the partitions now → the '
+        "workers then. Minibatches and waiting: workers that get whole partitions → workers "
+        f"then.{helps}{labels}</div>"
+    )
+
+
+def advice_html(sentences: Sequence[str]) -> str:
+    """The advice as a list; the first sentence stands out."""
+    if not sentences:
+        return ""
+    items = "".join(f"<li>{escaped(sentence)}</li>" for sentence in sentences)
+    return f'<ul class="sparkwright-sentences">{items}</ul>'
+
+
+def survey_html(survey: PartitionSurvey) -> str:
+    """What was counted and what sampled."""
+    return f'<div class="sparkwright-told">{escaped(survey.told)}</div>'
+
+
+def pictures_html(forecast: PartitionForecast, *, prefix: str) -> str:
+    """Bars of the partitions now and of the workers then, beside each other where there is room."""
+    now, then = (
+        Bars(rows=layout.rows, labels=layout.labels, class_names=names, noun=noun)
+        for layout, noun, names in (
+            (forecast.now, "partition", forecast.survey.class_names),
+            (forecast.after, "worker", forecast.survey.class_names),
+        )
+    )
+    # On one scale they can be compared; of other numbers of bars nothing would be left.
+    same = len(now.rows) == len(then.rows)
+    top = float(max(*now.rows, *then.rows)) if same and now.rows else None
+    known = _KNOWN[forecast.label_forecast]
+    captions = (("Now", "rows of each partition"), ("Then", "rows of each worker"))
+    drawn = "".join(
+        f"<figure>{bars_svg(bars, prefix=f'{prefix}{place}', top=top)}"
+        f"<figcaption><b>{title}</b>: {text}</figcaption></figure>"
+        for place, (bars, (title, text)) in enumerate(zip((now, then), captions, strict=True))
+    )
+    told = f'<div class="sparkwright-advice">{escaped(known)}</div>' if known else ""
+    return f'<div class="sparkwright-pair">{drawn}</div>{legend(now, prefix=f"{prefix}l")}{told}'
+
+
+def comparison(
+    forecasts: Sequence[PartitionForecast],
+    chosen: PartitionForecast,
+    advised: PartitionForecast,
+) -> tuple[list[str], list[list[object]]]:
+    """Heads and rows of the table of all modes and strategies."""
+    timed = chosen.step_s is not None
+    labelled = chosen.label_forecast != "none"
+    sized = chosen.survey.bytes_per_row is not None
+    heads = [
+        "Repartition",
+        "Strategy",
+        "",
+        "Does",
+        "Rows moved",
+        *(["Data moved", "Takes about"] if sized else []),
+        "Fullest / mean",
+        "Minibatches an epoch",
+        *(["Saved an epoch"] if timed else []),
+        "Workers wait",
+        *(["Labels off the mix"] if labelled else []),
+    ]
+    rows: list[list[object]] = []
+    splitting = {each.plan.mode for each in forecasts if each.plan.action == "shuffled"}
+    told: set[str] = set()
+    for each in forecasts:
+        plan = each.plan
+        matters = plan.mode in splitting  # whether the strategy does
+        if plan.mode in told and not matters:
+            continue
+        told.add(plan.mode)
+        is_chosen, is_advised = (
+            plan.mode == one.plan.mode and (not matters or plan.strategy == one.plan.strategy)
+            for one in (chosen, advised)
+        )
+        marks = [*(["▶ chosen"] if is_chosen else []), *(["✓ advised"] if is_advised else [])]
+        rows.append(
+            [
+                plan.mode,
+                plan.strategy if matters else "any",
+                ", ".join(marks),
+                _ACTIONS[plan.action],
+                count_text(each.rows_moved),
+                *([bytes_text(each.bytes_moved or 0), duration_text(each.move_s)] if sized else []),
+                f"{each.after.skew:.2f}",
+                count_text(each.minibatches_after),
+                *([duration_text(max(0.0, each.seconds_saved or 0.0))] if timed else []),
+                _share(each.idle_after),
+                *([_share(each.after.label_skew)] if labelled else []),
+            ]
+        )
+    return heads, rows
+
+
+def comparison_html(
+    forecasts: Sequence[PartitionForecast],
+    chosen: PartitionForecast,
+    advised: PartitionForecast,
+    *,
+    bandwidth_is_measured: bool = False,
+) -> str:
+    """The table of all modes and strategies, and what its time is based on."""
+    heads, rows = comparison(forecasts, chosen, advised)
+    table = html_table(
+        heads, rows, label="All ways to repartition", text_columns=(1, 2, 3), caption="All ways"
+    )
+    if chosen.survey.bytes_per_row is None:
+        return table
+    speed = f"{bytes_text(chosen.bandwidth_bytes_per_s)} a second for each worker"
+    basis = "as measured here" if bandwidth_is_measured else "an assumption; Measure finds out"
+    return f'{table}<div class="sparkwright-advice">Time to move: at {speed}, {basis}.</div>'
+
+
+def numbers_html(forecast: PartitionForecast) -> str:
+    """The bars as a table, in a fold."""
+    heads, rows = _numbers(forecast)
+    left_out = max(len(forecast.now.rows), len(forecast.after.rows)) - MOST_TABLE_ROWS
+    more = f"<p>{count_text(left_out)} more are not listed.</p>" if left_out > 0 else ""
+    table = html_table(heads, rows, label="Rows and labels of each partition and worker")
+    return f"<details><summary>The bars as a table</summary>{table}{more}</details>"
+
+
+def still_block(
+    forecast: PartitionForecast,
+    forecasts: Sequence[PartitionForecast],
+    advised: PartitionForecast,
+    sentences: Sequence[str],
+    *,
+    prefix: str,
+    style: str,
+    measured: str = "",
+) -> Block:
+    """All of it without controls, for saved notebooks and reports."""
+    plan = forecast.plan
+    title = f"Repartition {name_of(forecast)}, {plan.workers} workers"
+    told = escaped(measured)
+    html = "".join(
+        [
+            f"<style>{style}</style><p><b>{escaped(title)}</b></p>",
+            survey_html(forecast.survey),
+            figures_html(forecast),
+            advice_html(sentences),
+            f"<p>{told}</p>" if told else "",
+            pictures_html(forecast, prefix=prefix),
+            comparison_html(forecasts, forecast, advised),
+            numbers_html(forecast),
+        ]
+    )
+    heads, rows = comparison(forecasts, forecast, advised)
+    text = "\n".join(
+        [
+            title,
+            forecast.survey.told,
+            *(f"{label}: {value}" for label, value in figures(forecast)),
+            *sentences,
+            *([measured] if measured else []),
+            text_table(heads, rows, text_columns=(1, 2, 3)),
+        ]
+    )
+    return Block(html=html, text=text, kind="partition-preview")
+
+
+def _numbers(forecast: PartitionForecast) -> tuple[list[str], list[list[object]]]:
+    now, after = forecast.now, forecast.after
+    count = min(MOST_TABLE_ROWS, max(len(now.rows), len(after.rows)))
+    labelled = forecast.label_forecast != "none"
+    heads = ["Number", "Rows of the partition now", "Rows of the worker then"]
+    heads += ["Labels off the mix now", "then", "Most frequent now", "then"] if labelled else []
+    names = forecast.survey.class_names
+    off = (now.label_distances, after.label_distances) if labelled else ()
+    rows: list[list[object]] = []
+    for number in range(count):
+        line: list[object] = [number]
+        for layout in (now, after):
+            held = layout.rows
+            line.append(count_text(held[number]) if number < len(held) else "—")
+        for distances in off:
+            line.append(_share(distances[number]) if number < len(distances) else "—")
+        if labelled:
+            line += [_most_frequent(layout, number, names) for layout in (now, after)]
+        rows.append(line)
+    return heads, rows
+
+
+def _most_frequent(layout: PartitionLayout, number: int, names: tuple[str, ...]) -> str:
+    if number >= len(layout.rows) or not layout.labels[number].sum():
+        return "—"
+    labels = layout.labels[number]
+    best = int(np.argmax(labels))
+    return f"{names[best]} ({_share(labels[best] / labels.sum())})"
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.0995 or share == 0 else f"{share:.1%}"
