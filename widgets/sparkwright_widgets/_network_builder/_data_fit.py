@@ -1,0 +1,195 @@
+"""Where a network and the data do not go together, and what would mend it. Pure."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sparkwright.networks import LayerSpec, NetworkAnalysis, NetworkSpec, OutputSpec, Preset
+
+from ._words import shape_text
+
+Shape = tuple[int | None, ...]
+
+_SPARSE, _ONE_HOT = "sparse_categorical_crossentropy", "categorical_crossentropy"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataFacts:
+    """What is known of the data.
+
+    Attributes:
+        features: the shape of one example of each input, by name.
+        labels: the shape of one label of each output, by name; empty: not known.
+        classes: how many classes each output's labels have, by name; those known.
+    """
+
+    features: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
+    labels: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
+    classes: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Misfit:
+    """One thing that does not go together.
+
+    Attributes:
+        sentence: what, with both sides.
+        remedy: what the button says that mends it; empty: there is no button.
+        mended: the network, mended; None: it is left to a person.
+        stops: whether training would fail.
+    """
+
+    sentence: str
+    remedy: str = ""
+    mended: NetworkSpec | None = None
+    stops: bool = True
+
+
+def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tuple[Misfit, ...]:
+    """Compare the inputs of `spec` with the features, and its outputs with the labels.
+
+    A network with one input takes the only features, whatever the two are called; several are
+    matched by name. The same holds for outputs and labels.
+    """
+    inputs = [layer for layer in spec.layers if layer.kind == "Input" and layer.enabled]
+    found: list[Misfit] = []
+    if data.features and inputs:
+        found += _inputs(spec, inputs, data.features)
+    shapes = {row.name: row.output_shape for row in analysis.rows if row.enabled}
+    for name, shape in data.labels.items():
+        output = _output(spec, name, len(data.labels))
+        if output is not None and (made := shapes.get(output.layer)) is not None:
+            found += _labels(spec, output, made, shape, data.classes.get(name))
+    return tuple(found)
+
+
+def preset_for(preset: Preset, data: DataFacts) -> NetworkSpec:
+    """A network to begin with, made for the data as far as the two go together."""
+    parameters = inspect.signature(preset.make).parameters
+    known: dict[str, Any] = {}
+    if len(data.features) == 1 and "input_shape" in parameters:
+        known["input_shape"] = next(iter(data.features.values()))
+    if len(data.classes) == 1 and "classes" in parameters:
+        known["classes"] = next(iter(data.classes.values()))
+    usual = preset.make()
+    if not known:
+        return usual
+    try:
+        fitted = preset.make(**known)
+    except (ValueError, TypeError):  # such as a table's shape for a network of images
+        return usual
+    return fitted if fitted.analysis.ok else usual
+
+
+def _inputs(
+    spec: NetworkSpec, inputs: list[LayerSpec], features: Mapping[str, Shape]
+) -> list[Misfit]:
+    if len(inputs) == len(features) == 1:
+        pairs = [(inputs[0], next(iter(features.items())))]
+    else:
+        pairs = [
+            (layer, (layer.name, features[layer.name]))
+            for layer in inputs
+            if layer.name in features
+        ]
+        missing = [layer.name for layer in inputs if layer.name not in features]
+        if missing:
+            return [
+                Misfit(
+                    sentence=f"The data has no features for the input {', '.join(missing)}. It "
+                    f"has: {', '.join(features)}. Name the inputs as the features are named."
+                )
+            ]
+    return [
+        Misfit(
+            sentence=f"The input {layer.name} takes {shape_text(_shape_of(layer))}, the data has "
+            f"{shape_text(shape)} for an example of {name}.",
+            remedy=f"Take the data's shape: {shape_text(shape)}",
+            mended=_with_options(spec, layer.name, shape=list(shape)),
+        )
+        for layer, (name, shape) in pairs
+        if not _fits(shape, _shape_of(layer))
+    ]
+
+
+def _labels(
+    spec: NetworkSpec, output: OutputSpec, made: Shape, shape: Shape, classes: int | None
+) -> list[Misfit]:
+    if output.loss == _SPARSE:
+        if len(made) > 0 and shape == made and made[-1] != 1:
+            return [
+                Misfit(
+                    sentence=f"The labels are {shape_text(shape)} numbers each, one a class; the "
+                    f"loss {_SPARSE} expects the number of the class.",
+                    remedy=f"Take the loss {_ONE_HOT}",
+                    mended=_with_loss(spec, output, _ONE_HOT),
+                )
+            ]
+        if classes is not None and made and made[-1] is not None and made[-1] != classes:
+            found = _units(spec, output, classes, f"The data has {classes} classes", made)
+            return [replace(found, stops=classes > made[-1])]  # more outputs only cost time
+        return []
+    if output.loss == _ONE_HOT and len(shape) == len(made) - 1:
+        return [
+            Misfit(
+                sentence="The labels are one number each; the loss "
+                f"{_ONE_HOT} expects one for each class.",
+                remedy=f"Take the loss {_SPARSE}",
+                mended=_with_loss(spec, output, _SPARSE),
+            )
+        ]
+    if _squeezed(shape) != _squeezed(made) and None not in (*shape, *made):
+        what = f"A label is {shape_text(shape)}"
+        return [_units(spec, output, shape[-1] if shape else 1, what, made)]
+    return []
+
+
+def _units(
+    spec: NetworkSpec, output: OutputSpec, units: int | None, what: str, made: Shape
+) -> Misfit:
+    sentence = f"{what}, the output {output.layer} gives {shape_text(made)}."
+    layer = next((layer for layer in spec.layers if layer.name == output.layer), None)
+    if layer is None or units is None or "units" not in layer.options or len(made) != 1:
+        return Misfit(sentence=sentence)
+    return Misfit(
+        sentence=sentence,
+        remedy=f"Give it {units} outputs" if units != 1 else "Give it one output",
+        mended=_with_options(spec, output.layer, units=units),
+    )
+
+
+def _output(spec: NetworkSpec, name: str, labels: int) -> OutputSpec | None:
+    if len(spec.outputs) == labels == 1:
+        return spec.outputs[0]
+    return next((output for output in spec.outputs if output.layer == name), None)
+
+
+def _shape_of(layer: LayerSpec) -> Shape | None:
+    shape = layer.options.get("shape")
+    return tuple(shape) if isinstance(shape, list | tuple) else None
+
+
+def _fits(data: Shape, taken: Shape | None) -> bool:
+    return (
+        taken is not None
+        and len(data) == len(taken)
+        and all(t is None or t == d for d, t in zip(data, taken, strict=True))
+    )
+
+
+def _squeezed(shape: Shape) -> Shape:
+    return shape[:-1] if shape and shape[-1] == 1 else shape
+
+
+def _with_options(spec: NetworkSpec, name: str, **options: Any) -> NetworkSpec:
+    layers = tuple(
+        replace(layer, options={**layer.options, **options}) if layer.name == name else layer
+        for layer in spec.layers
+    )
+    return replace(spec, layers=layers)
+
+
+def _with_loss(spec: NetworkSpec, output: OutputSpec, loss: str) -> NetworkSpec:
+    outputs = tuple(replace(o, loss=loss) if o == output else o for o in spec.outputs)
+    return replace(spec, outputs=outputs)

@@ -1,0 +1,183 @@
+"""The row in hand: what can be done with it, its name, what it takes, its options."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from sparkwright._option import Option
+from sparkwright.networks import LAYER_KINDS, LayerAnalysis, LayerSpec
+from sparkwright_widgets._format import escaped
+from sparkwright_widgets._ui import Button, OptionForm, row
+
+from ._inputs_editor import InputsEditor
+from ._option_values import as_json, same_value
+from ._words import parameters_text, row_state, shape_text
+
+ACTIONS = (
+    ("up", "↑ Move up"),
+    ("down", "↓ Move down"),
+    ("duplicate", "Duplicate"),
+    ("switch", "Switch off"),
+    ("delete", "Delete"),
+)
+_NAME = Option(name="name", kind="text", label="Name")
+
+
+class LayerEditor(widgets.VBox):
+    """Edits one layer. Fields stay the same widgets while they are typed into.
+
+    Args:
+        act: called with one of `ACTIONS`.
+        name: called with a new name.
+        inputs: called with names of inputs.
+        options: called with the layer's options and the name of the one that was changed.
+        mistaken: called when a field has come to hold something impossible, or no longer does.
+    """
+
+    def __init__(
+        self,
+        *,
+        act: Callable[[str], None],
+        name: Callable[[str], None],
+        inputs: Callable[[tuple[str, ...]], None],
+        options: Callable[[dict[str, Any], str], None],
+        mistaken: Callable[[], None],
+    ) -> None:
+        self._name, self._options, self._mistaken = name, options, mistaken
+        self._shown: LayerSpec | None = None
+        self.heading = widgets.HTML()
+        self.buttons = {key: Button(description=text) for key, text in ACTIONS}
+        for key, button in self.buttons.items():
+            button.on_click(lambda _button, key=key: act(key))
+        self.actions = row(*self.buttons.values())
+        self.problem = widgets.HTML()
+        self.name_form = OptionForm([_NAME], {"name": ""})
+        self.name_form.on_change(lambda _name: self._named())
+        self.inputs = InputsEditor(inputs)
+        self.form: OptionForm | None = None
+        self.empty = widgets.HTML()
+        super().__init__()
+        self.add_class("sparkwright-layer-editor")
+
+    @property
+    def mistake(self) -> str:
+        """What is wrong with a value that was typed and not taken; empty: nothing."""
+        problems = {**self.name_form.problems, **(self.form.problems if self.form else {})}
+        return next(iter(problems.values()), "")
+
+    def show(self, layer: LayerSpec | None, names: Sequence[str] = (), before: str = "") -> None:
+        """Show a layer; what is being typed into its fields stays if it means the same.
+
+        Args:
+            layer: the row in hand; None: none.
+            names: of the layers above it.
+            before: the name of the nearest one that is switched on; empty: none.
+        """
+        if layer is None:
+            self._shown = None
+            self.empty.value = '<p class="sparkwright-advice">Choose a row to edit its layer.</p>'
+            self.children = [self.empty]
+            return
+        kind = LAYER_KINDS.get(layer.kind)
+        if self._shown is None or self._shown.kind != layer.kind or not self.children:
+            self._make_form(layer)
+        elif not self._is_in_hand(layer):
+            self._fill(layer)
+        else:
+            self._follow(layer)
+        self._shown = layer
+        self.inputs.show(kind.takes if kind else "several", names, layer.inputs, before)
+        self.buttons["switch"].description = "Switch off" if layer.enabled else "Switch on"
+
+    def tell(self, analysis: LayerAnalysis) -> None:
+        """Show the row's shape, its size and what is wrong with it."""
+        kind = LAYER_KINDS.get(analysis.kind)
+        shapes = " and ".join(shape_text(shape) for shape in analysis.input_shapes)
+        known = f"{shapes or 'nothing'} → {shape_text(analysis.output_shape)}"
+        size = f"{known}, {parameters_text(analysis.parameters)}"
+        state = row_state(analysis, self.mistake)
+        if state.key in ("waiting", "off"):
+            size = f"{state.sign} {state.word}"
+        sentence = f'<div class="sparkwright-advice">{escaped(kind.sentence)}</div>' if kind else ""
+        self.heading.value = (
+            f'<div class="sparkwright-editor-title"><b>Row {analysis.index + 1}: '
+            f"{escaped(analysis.kind)}</b> <span>{escaped(size)}</span></div>{sentence}"
+        )
+        self.problem.value = (
+            '<div class="sparkwright-problem" role="alert"><span aria-hidden="true">✕</span> '
+            f"{escaped(analysis.problem)}</div>"
+            if analysis.problem and analysis.enabled
+            else ""
+        )
+
+    def complain_of_name(self, sentence: str) -> None:
+        """Say at the name's field what is wrong with it."""
+        self.name_form.complain("name", sentence)
+
+    def forget(self) -> None:
+        """Fill the fields anew at the next `show`, whatever was typed into them."""
+        self._shown = None
+
+    def _make_form(self, layer: LayerSpec) -> None:
+        kind = LAYER_KINDS.get(layer.kind)
+        old = self.form
+        if kind is not None:
+            form = OptionForm(kind.options, layer.options)
+            form.on_change(self._optioned)
+            self.form = form
+        else:
+            self.form = None
+        self.name_form.set({"name": layer.name})
+        shown = [self.form] if self.form is not None else []
+        self.children = [
+            *(self.heading, self.actions, self.problem),
+            *(self.name_form, self.inputs),
+            *shown,
+        ]
+        if old is not None:
+            old.close()
+
+    def _fill(self, layer: LayerSpec) -> None:
+        self.name_form.set({"name": layer.name})
+        if self.form is not None:
+            defaults = {name: field.option.default for name, field in self.form.fields.items()}
+            self.form.set({**defaults, **_known(layer.options, defaults)})
+
+    def _follow(self, layer: LayerSpec) -> None:
+        """The layer may have been changed elsewhere, by undo for instance."""
+        if self.name_form.values["name"] != layer.name:
+            self.name_form.set({"name": layer.name})
+        for name, field in self.form.fields.items() if self.form is not None else ():
+            value = layer.options.get(name, field.option.default)
+            if not same_value(field.value, value):
+                field.set(value)
+
+    def _is_in_hand(self, layer: LayerSpec) -> bool:
+        """Whether `layer` is what the fields were about, perhaps changed."""
+        return self._shown is not None and layer.name in (
+            self._shown.name,
+            self.name_form.values["name"],
+        )
+
+    def _named(self) -> None:
+        if self.name_form.problems:
+            self._mistaken()
+        else:
+            self._name(str(self.name_form.values["name"]).strip())
+
+    def _optioned(self, name: str) -> None:
+        assert self.form is not None
+        if name in self.form.problems:
+            self._mistaken()
+            return
+        shown = self._shown
+        kind = LAYER_KINDS.get(shown.kind) if shown else None
+        if shown is None or kind is None:
+            return
+        values = {key: as_json(value) for key, value in self.form.values.items()}
+        self._options(kind.tidy({**shown.options, **values}), name)
+
+
+def _known(options: Any, defaults: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name in defaults}

@@ -1,0 +1,131 @@
+"""The network as text: to copy, to download, and to bring in by pasting."""
+
+from collections.abc import Callable
+
+import ipywidgets as widgets
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.networks import NetworkSpec
+from sparkwright_widgets._format import escaped
+from sparkwright_widgets._ui import Button, Dropdown, Textarea, row
+
+from ._text_formats import FORMATS, download_link, read, written
+
+
+class TextExchange(widgets.VBox):
+    """Shows a network as text. What a person writes stays until it is applied or dropped.
+
+    Args:
+        apply: called with the network that a text describes.
+    """
+
+    def __init__(self, apply: Callable[[NetworkSpec], None]) -> None:
+        self._apply = apply
+        self._spec: NetworkSpec | None = None
+        self._own = ""  # the text that this wrote
+        self._setting = False
+        self._awake = False
+        wide = {"description_width": "initial"}
+        self.format = Dropdown(
+            description="Written as",
+            options=[(form.name, key) for key, form in FORMATS.items()],
+            style=wide,
+        )
+        self.text = Textarea(
+            description="Network as text",
+            rows=12,
+            continuous_update=False,
+            style=wide,
+        )
+        self.text.add_class("sparkwright-code")
+        self.apply_button = Button(description="Apply this text")
+        self.drop_button = Button(description="Show the network's own text again")
+        self.link = widgets.HTML()
+        self.alert = widgets.HTML()
+        self.format.observe(lambda _change: self._formatted(), "value")
+        self.text.observe(lambda _change: self._edited(), "value")
+        self.apply_button.on_click(lambda _button: self._applied())
+        self.drop_button.on_click(lambda _button: self._dropped())
+        super().__init__(
+            [
+                row(self.format, self.link),
+                self.text,
+                self.alert,
+                row(self.apply_button, self.drop_button),
+            ]
+        )
+        self._offer()
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether the text is a person's own, not yet applied."""
+        return self.text.value != self._own
+
+    @property
+    def _key(self) -> str:
+        return str(self.format.value)
+
+    def wake(self) -> None:
+        """Begin to write; nothing is written before somebody looks."""
+        if not self._awake:
+            self._awake = True
+            self._write()
+
+    def show(self, spec: NetworkSpec | None) -> None:
+        """Write another network, unless there is a person's text."""
+        self._spec = spec
+        if self._awake and not self.is_edited:
+            self._write()
+
+    def _write(self) -> None:
+        text, link, problem = "", "", ""
+        if self._spec is not None:
+            try:
+                text = written(self._spec, self._key)
+                link = download_link(text, name=self._spec.name, key=self._key)
+            except ConfigurationError as error:
+                problem = str(error)
+        self._own = text
+        self._setting = True
+        try:
+            self.text.value = text
+        finally:
+            self._setting = False
+        self.link.value = link
+        self._say(problem)
+        self._offer()
+
+    def _formatted(self) -> None:
+        # A person's text stays as it is: it would be lost otherwise.
+        if not self.is_edited:
+            self._write()
+
+    def _edited(self) -> None:
+        if not self._setting:
+            self._say("")
+            self._offer()
+
+    def _applied(self) -> None:
+        try:
+            spec = read(self.text.value)
+        except ConfigurationError as error:
+            self._say(f"{error} The network is as it was.")
+            return
+        self._own = self.text.value  # it has been taken: what follows may replace it
+        self._apply(spec)
+        self._write()
+
+    def _dropped(self) -> None:
+        self._own = self.text.value
+        self._write()
+
+    def _offer(self) -> None:
+        self.drop_button.layout.display = None if self.is_edited else "none"
+
+    def _say(self, problem: str) -> None:
+        self.alert.value = (
+            '<div class="sparkwright-problem" role="alert"><span aria-hidden="true">✕</span> '
+            f"{escaped(problem)}</div>"
+            if problem
+            else ""
+        )

@@ -1,0 +1,105 @@
+/**
+ * The list of layers: one stop for Tab, arrows within. Python makes the rows' HTML, all of it
+ * escaped there (`_rows_html.py`); here rows are patched, so that focus and scrolling stay.
+ */
+
+const ACTIONS = { ArrowUp: "up", ArrowDown: "down" };
+let lists = 0;
+
+/** The row that a key leads to, or null if it leads nowhere. No row in hand is -1. */
+export const nextRow = (key, selected, count) => {
+  if (count === 0) return null;
+  const last = count - 1;
+  const to = {
+    ArrowDown: selected < 0 ? 0 : Math.min(selected + 1, last),
+    ArrowUp: selected < 0 ? last : Math.max(selected - 1, 0),
+    PageDown: Math.min(Math.max(selected, 0) + 10, last),
+    PageUp: Math.max(selected - 10, 0),
+    Home: 0,
+    End: last,
+  }[key];
+  return to === undefined ? null : to;
+};
+
+/** What a key does to the row in hand, or null. */
+export const rowAction = (event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey) return null;
+  if (event.altKey) return ACTIONS[event.key] ?? null;
+  return event.key === "Delete" ? "delete" : null;
+};
+
+/** How far a box must scroll so that a row is in its view. */
+export const scrollFor = (top, height, viewTop, viewHeight) => {
+  if (top < viewTop) return top;
+  return top + height > viewTop + viewHeight ? top + height - viewHeight : viewTop;
+};
+
+export default {
+  render({ model, el }) {
+    const id = `sparkwright-layers-${(lists += 1)}`;
+    const list = document.createElement("div");
+    list.className = "sparkwright-layers";
+    list.tabIndex = 0;
+    list.setAttribute("role", "listbox");
+    list.setAttribute("aria-label", model.get("label"));
+    el.dataset.lmSuppressShortcuts = "true"; // the notebook would take the arrows for itself
+    el.append(list);
+    const shown = [];
+
+    const drawRows = () => {
+      const rows = model.get("rows");
+      rows.forEach(({ html, state }, i) => {
+        if (!shown[i]) {
+          const node = document.createElement("div");
+          node.setAttribute("role", "option");
+          node.id = `${id}-${i}`;
+          node.addEventListener("click", () => choose(i));
+          list.append(node);
+          shown[i] = { node, html: null };
+        }
+        const { node } = shown[i];
+        node.className = `sparkwright-layer sparkwright-layer-${state}`;
+        if (shown[i].html !== html) node.innerHTML = shown[i].html = html;
+      });
+      for (const { node } of shown.splice(rows.length)) node.remove();
+      drawSelected();
+    };
+
+    const drawSelected = () => {
+      const selected = model.get("selected");
+      shown.forEach(({ node }, i) => node.setAttribute("aria-selected", String(i === selected)));
+      const node = shown[selected]?.node;
+      if (!node) return list.removeAttribute("aria-activedescendant");
+      list.setAttribute("aria-activedescendant", node.id);
+      // Not scrollIntoView: the notebook itself must stay where it is.
+      list.scrollTop = scrollFor(
+        node.offsetTop, node.offsetHeight, list.scrollTop, list.clientHeight,
+      );
+    };
+
+    const choose = (i) => {
+      model.set("selected", i);
+      model.save_changes();
+    };
+
+    const key = (event) => {
+      const action = rowAction(event);
+      const row = action || event.altKey || event.ctrlKey || event.metaKey
+        ? null
+        : nextRow(event.key, model.get("selected"), shown.length);
+      if (action === null && row === null) return;
+      event.preventDefault();
+      event.stopPropagation();
+      if (action) model.send({ kind: action });
+      else choose(row);
+    };
+    list.addEventListener("keydown", key);
+    model.on("change:rows", drawRows);
+    model.on("change:selected", drawSelected);
+    drawRows();
+    return () => {
+      model.off("change:rows", drawRows);
+      model.off("change:selected", drawSelected);
+    };
+  },
+};
