@@ -21,6 +21,9 @@ COLUMNS = {
     "examples": np.int32,
     "time_s": np.float64,
     "examples_per_s": np.float64,
+    "learning_rate": np.float64,
+    "update_ratio": np.float64,
+    "accuracy": np.float64,
 }
 SHARING_COLUMNS = (
     *("threshold", "sparsity", "message_bytes", "staleness"),
@@ -42,6 +45,12 @@ class FakeWorker:
     sparsity: float | None = None
     staleness: int | None = None
     sent_bytes: int = 0
+    device: str = "CPU"
+    pid: int = 4242
+
+    @property
+    def partition(self):
+        return self.worker
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,6 +204,15 @@ class FakeRun:
             "residual_p99": 4e-3 if step % 25 == 0 else math.nan,
         }
 
+    @staticmethod
+    def _readings(step, epoch, noise):
+        if step % 5:
+            return {}
+        readings = {"learning_rate": 1e-3 * 0.7**epoch, "accuracy": 1 - 0.8 * math.exp(-step / 90)}
+        if step % 25 == 0:
+            readings["update_ratio"] = 0.03 * math.exp(-step / 60) + 1e-3 * (1 + noise.random())
+        return readings
+
     def _train(self, epochs, rounds, steps_per_s, ends, bad_step):
         noise = random.Random(7)
         began, step = time.monotonic(), 0
@@ -221,6 +239,7 @@ class FakeRun:
                             epoch=epoch,
                             round=5 * (number - 1) + (step - 1) % 5 + 1 if self.sharing else number,
                             **(self._message(worker, step, noise) if self.sharing else {}),
+                            **self._readings(step, epoch, noise),
                         )
                 elapsed_s = time.monotonic() - began
                 total = epochs * rounds

@@ -16,7 +16,7 @@ def test_one_row_gives_one_point_of_its_worker_and_the_beginning_of_its_epoch(ru
     run.report(1, step=1, loss=2.5)
     curve = Curve()
     assert curve.add_rows(run.log.rows()).tolist() == [[EPOCH, 1, 1], [1, 1, 2.5]]
-    assert curve.finish().tolist() == [[MEAN, 1, 2.5]]
+    assert curve.finish()[0].tolist() == [MEAN, 1, 2.5]
     assert curve.mean_loss == 2.5
 
 

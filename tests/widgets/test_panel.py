@@ -212,11 +212,30 @@ def test_text_changes_at_least_once_a_minute_while_nothing_is_reported(run, pane
     wait_until(lambda: "1 min 12 s" in panel.progress.value)
 
 
-def test_only_a_run_that_shares_gradients_offers_a_choice_of_curves(panel, sharing_run, comms):
-    assert panel.chart.quantities == ["loss"]
+def labels(panel):
+    return [choice["label"] for choice in panel.chart.quantities]
+
+
+def test_a_curve_can_be_chosen_once_it_has_a_value(run, panel):
+    assert labels(panel) == ["loss"]
+    run.report(0, 5, 1.0, learning_rate=1e-3, accuracy=0.5, update_ratio=2e-3)
+    finish(run)
+    assert panel.wait(5)
+    assert labels(panel) == [
+        *("loss", "accuracy", "learning rate", "update to parameters (ratio)"),
+        "throughput (examples/s)",
+    ]
+    ratio = panel.chart.quantities[3]
+    assert ratio["log"]
+    assert ratio["band"]["low"] < ratio["band"]["target"] < ratio["band"]["high"]
+    assert "CS231n" in ratio["note"]
+    kept = panel._repr_mimebundle_()["text/html"]
+    assert "accuracy 0.5; learning rate 0.001; update to parameters (ratio) 0.002;" in kept
+
+
+def test_the_words_of_a_run_that_shares_gradients_are_its_own(panel, sharing_run, comms):
     assert panel.chart.mean_name == "mean of the round"
     sharing = LivePanel(sharing_run)
-    assert sharing.chart.quantities[:3] == ["loss", "threshold", "sparsity (%)"]
     assert sharing.chart.mean_name == "mean of the workers"
     assert "round" not in sharing.stop_button.tooltip
     sharing.close()
@@ -239,10 +258,7 @@ def test_gradient_sharing_shows_the_same_live_and_kept(sharing_run, comms, fake)
     kept = panel._repr_mimebundle_()["text/html"]
     for html in (panel.workers.value, kept, panel.still().card().html):
         assert "<td>60.0 KiB</td>" in html
-    assert (
-        "mean of the workers: threshold 0.001; sparsity (%) 2; sent for a minibatch (KiB) 2;"
-        in kept
-    )
+    assert "threshold 0.001; sparsity (%) 2; sent for a minibatch (KiB) 2;" in kept
     assert kept.count("<svg") == 2
     assert panel.alerts.value == ""
     panel.close()

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 
 from sparkwright_widgets._curve import EPOCH, MEAN, Curve
-from sparkwright_widgets._sharing import (
-    LINES_APART,
-    QUANTITIES,
-    MessageMeans,
-    Sharing,
-    sharing_of,
-)
+from sparkwright_widgets._quantities import LINES_APART, QUANTITIES, QuantityNumbers
+from sparkwright_widgets._quantity_means import QuantityMeans
+from sparkwright_widgets._sharing import Sharing, sharing_of
 
 NAMES = [quantity.column for quantity in QUANTITIES]
+
+
+def new_means():
+    return QuantityMeans(QuantityNumbers())
 
 
 def rows_of(workers, times, **columns):
@@ -34,7 +34,7 @@ def line(points, quantity, worker):
 
 
 def test_a_stretch_becomes_one_point_once_its_worker_is_past_it():
-    means = MessageMeans()
+    means = new_means()
     rows = rows_of([0, 0, 0], [0.01, 0.02, 0.25], threshold=[1, 3, 9])
     points = means.add(rows)
     assert line(points, "threshold", 0) == [[2, 2]]
@@ -43,7 +43,7 @@ def test_a_stretch_becomes_one_point_once_its_worker_is_past_it():
 
 
 def test_stretches_are_looked_at_once_a_second_and_none_is_lost():
-    means = MessageMeans()
+    means = new_means()
     reported = [
         len(line(means.add(rows_of([0], [time_s])), "threshold", 0))
         for time_s in (0.1, 0.3, 0.5, 0.9, 1.2, 1.4)
@@ -53,7 +53,7 @@ def test_stretches_are_looked_at_once_a_second_and_none_is_lost():
 
 
 def test_values_are_in_the_unit_of_their_label():
-    means = MessageMeans()
+    means = new_means()
     means.add(rows_of([2], [0.0], sparsity=[0.25], message_bytes=[512]))
     points = means.finish()
     assert line(points, "sparsity", 2) == [[1, 25]]
@@ -61,7 +61,7 @@ def test_values_are_in_the_unit_of_their_label():
 
 
 def test_what_is_not_known_is_left_out_of_means_and_lines():
-    means = MessageMeans()
+    means = new_means()
     nan = np.nan
     rows = rows_of([0, 0, 0], [0.0, 0.1, 0.5], residual_p99=[nan, 4, nan], sparsity=[nan, nan, 1])
     points = np.concatenate([means.add(rows), means.finish()])
@@ -72,7 +72,7 @@ def test_what_is_not_known_is_left_out_of_means_and_lines():
 def test_columns_that_the_log_does_not_have_give_no_lines():
     rows = rows_of([0], [0.0])
     del rows["staleness"]
-    means = MessageMeans()
+    means = new_means()
     means.add(rows)
     points = means.finish()
     assert line(points, "staleness", 0) == []
@@ -81,7 +81,7 @@ def test_columns_that_the_log_does_not_have_give_no_lines():
 
 def test_an_hour_has_about_a_point_a_second_and_its_beginning_five():
     times = np.arange(0, 3600, 0.05)
-    means = MessageMeans()
+    means = new_means()
     points = means.add(rows_of(np.zeros(len(times), int), times))
     in_line = line(points, "threshold", 0)
     assert len(in_line) == pytest.approx(5 * 20 + 3580, abs=2)
@@ -94,7 +94,7 @@ def test_points_do_not_depend_on_how_the_rows_are_cut(data):
     times = np.cumsum([data.draw(gaps) for _ in workers])
     rows = rows_of(workers, times, threshold=np.arange(len(workers)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(workers)), max_size=6)))
-    whole, pieces = MessageMeans(), MessageMeans()
+    whole, pieces = new_means(), new_means()
     expected = [whole.add(rows), whole.finish()]
     found = [
         pieces.add(cut(rows, start, stop))
@@ -148,11 +148,12 @@ def test_lines_of_messages_stay_apart_from_those_of_the_loss(sharing_run):
     curve = Curve(sharing=True)
     sent = np.concatenate([curve.add_rows(sharing_run.log.rows()), curve.finish()])
     assert list(curve.lines()) == [1, MEAN, EPOCH]
-    assert {name: list(lines) for name, lines in curve.message_lines().items()} == {
+    assert {name: list(lines) for name, lines in curve.quantity_lines().items()} == {
+        "examples_per_s": [1],
         "threshold": [1],
         "sparsity": [1],
     }
-    assert curve.message_lines()["threshold"][1][-1].tolist() == [3, 0.5]
+    assert curve.quantity_lines()["threshold"][1][-1].tolist() == [3, 0.5]
     assert sorted(curve.points().tolist()) == sorted(sent.tolist())
 
 

@@ -1,34 +1,33 @@
-"""The loss curve as it is drawn: a bounded number of points, whatever the length of the run. Pure.
+"""The curves of a run as they are drawn: the loss, and the quantities beside it. Pure.
 
-A point is three float32: which line, x, y. Lines are the workers (0, 1, …) and three special
-ones, the same numbers as in `static/curve.mjs`:
+Lines of the loss are the workers (0, 1, …) and three special ones, the same numbers as in
+`static/curve.mjs`:
 
 * `MEAN`: the mean over the workers, one point a round;
 * `VALIDATION`: the validation loss;
 * `EPOCH`: no line, but where an epoch begins (x = step, y = number of the epoch).
 
-The full history stays in the run's own log; what is kept here is at full resolution for the
-newest points and coarser the older they are.
-
-A run that shares gradients has more lines, with larger numbers: see `_sharing.LINES_APART`.
+Lines of other quantities have larger numbers, see `_quantities.py`. The full history stays in the
+run's own log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._contract import Rows, Validation
-from ._decimation import halved
+from ._lines import POINTS_PER_LINE as POINTS_PER_LINE, FloatPoints as FloatPoints, Lines
+from ._quantities import LINES_APART, VALIDATION_PLACE, Quantity, QuantityNumbers
+from ._quantity_means import QuantityMeans
 from ._round_means import RoundMeans
-from ._sharing import LINES_APART, MINIBATCHES_IN_A_MEAN, QUANTITIES, MessageMeans
+from ._sharing import MINIBATCHES_IN_A_MEAN
 
 MEAN, VALIDATION, EPOCH = -1, -2, -3
 
-POINTS_PER_LINE = 8192  # more than a wide, high-resolution screen has pixel columns
-
-FloatPoints = NDArray[np.float32]
+# Column -> place (the worker, or VALIDATION_PLACE) -> line.
+QuantityLines = Mapping[str, Mapping[int, FloatPoints]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,8 +44,7 @@ class Curve:
     """Collects rows of the log and validation points into lines.
 
     Args:
-        sharing: whether the run shares gradients: the mean is then that of some minibatches, and
-            the messages have lines too.
+        sharing: whether the run shares gradients: the mean is then that of some minibatches.
     """
 
     def __init__(self, *, sharing: bool = False) -> None:
@@ -54,8 +52,10 @@ class Curve:
         self.mean_loss: float | None = None  # of the last complete round
         self._means = RoundMeans()
         self._mean_step = 0.0  # where the mean's line ends
-        self._messages = MessageMeans() if sharing else None
-        self._lines: dict[int, FloatPoints] = {}  # each (n, 2) of x, y
+        self._sharing = sharing
+        self._numbers = QuantityNumbers()
+        self._quantities = QuantityMeans(self._numbers)
+        self._lines = Lines()
         self._epoch = 0
 
     def add_rows(self, rows: Rows) -> FloatPoints:
@@ -65,47 +65,46 @@ class Curve:
         told = _told(rows)
         self._note_not_finite(told)
         workers = self._add(rows["worker"], rows["step"], rows["loss"])
-        parts = [self._begin_epochs(rows), workers]
-        if self._messages is None:
-            return np.concatenate([*parts, self._add_means(self._means.add(told))])
-        means = self._add_means(self._means.add(_in_blocks(told)))
-        return np.concatenate([*parts, means, self._add(*self._messages.add(told).T)])
+        means = self._means.add(_in_blocks(told) if self._sharing else told)
+        parts = [self._begin_epochs(rows), workers, self._add_means(means)]
+        return np.concatenate([*parts, self._add(*self._quantities.add(told).T)])
 
     def add_validation(self, points: Sequence[Validation]) -> FloatPoints:
         """Take new validation results; return the points they add, (n, 3) float32."""
-        line = np.full(len(points), VALIDATION)
-        steps = np.array([point.step for point in points], np.float64)
-        return self._add(line, steps, np.array([point.loss for point in points], np.float64))
+        found = [(VALIDATION, point.step, point.loss) for point in points]
+        for point in points:
+            for name, value in point.metrics.items():
+                if number := self._numbers.of(name):
+                    line = number * LINES_APART + VALIDATION_PLACE
+                    found.append((line, point.step, value * self._numbers[number].factor))
+        return self._add(*np.array(found, np.float64).reshape(-1, 3).T)
 
     def finish(self) -> FloatPoints:
         """Close the rounds that still wait for a worker; return the points that adds."""
         means = self._add_means(self._means.finish())
-        if self._messages is None:
-            return means
-        return np.concatenate([means, self._add(*self._messages.finish().T)])
+        return np.concatenate([means, self._add(*self._quantities.finish().T)])
 
     def lines(self) -> dict[int, FloatPoints]:
         """Every line of the loss as (n, 2) float32, workers first, then the special ones."""
-        return {line: self._lines[line] for line in self._order() if line < LINES_APART}
+        return {line: self._lines[line] for line in self._lines.order() if line < LINES_APART}
 
-    def message_lines(self) -> dict[str, dict[int, FloatPoints]]:
-        """Likewise those of `QUANTITIES` that are known: column -> worker -> line."""
+    def quantities(self) -> list[tuple[int, Quantity]]:
+        """Number and description of what has lines, the loss first, whether it has any or not."""
+        numbers = {max(0, line // LINES_APART) for line in self._lines.order()}
+        return self._numbers.listed({0} | numbers)
+
+    def quantity_lines(self) -> QuantityLines:
+        """Lines of what is known beside the loss: column -> place -> (n, 2) float32."""
         found: dict[str, dict[int, FloatPoints]] = {}
-        for line in self._order():
+        for line in self._lines.order():
             if line >= LINES_APART:
-                number, worker = divmod(line, LINES_APART)
-                found.setdefault(QUANTITIES[number - 1].column, {})[worker] = self._lines[line]
+                number, place = divmod(line, LINES_APART)
+                found.setdefault(self._numbers[number].column, {})[place] = self._lines[line]
         return found
 
     def points(self) -> FloatPoints:
         """Everything that is kept, (n, 3) float32, line by line."""
-        parts = [
-            np.insert(self._lines[line], 0, np.float32(line), axis=1) for line in self._order()
-        ]
-        return np.concatenate([np.empty((0, 3), np.float32), *parts])
-
-    def _order(self) -> list[int]:
-        return sorted(self._lines, key=lambda line: (line < 0, abs(line)))
+        return self._lines.points()
 
     def _add_means(self, means: NDArray[np.float64]) -> FloatPoints:
         if not len(means):
@@ -126,12 +125,7 @@ class Curve:
     def _add(
         self, lines: NDArray[np.generic], x: NDArray[np.generic], y: NDArray[np.generic]
     ) -> FloatPoints:
-        with np.errstate(over="ignore"):  # a loss beyond float32 is drawn as infinite: a gap
-            points = np.stack([lines, x, y], axis=1).astype(np.float32)
-        for line in np.unique(lines):
-            old = self._lines.get(int(line), np.empty((0, 2), np.float32))
-            self._lines[int(line)] = _extended(old, points[points[:, 0] == line, 1:])
-        return points
+        return self._lines.add(lines, x, y)
 
     def _note_not_finite(self, rows: Rows) -> None:
         where = np.flatnonzero(~np.isfinite(rows["loss"]))
@@ -164,12 +158,3 @@ def _in_blocks(rows: Rows) -> Rows:
     """With several of a worker's minibatches as one round."""
     blocks = (rows["round"] + MINIBATCHES_IN_A_MEAN - 1) // MINIBATCHES_IN_A_MEAN
     return {**rows, "round": blocks}
-
-
-def _extended(old: FloatPoints, new: FloatPoints) -> FloatPoints:
-    """Both, (n, 2) with n < POINTS_PER_LINE: the older half is thinned out as often as needed."""
-    points = np.concatenate([old, new])
-    while len(points) >= POINTS_PER_LINE:
-        half = len(points) // 2
-        points = np.concatenate([halved(points[:half]), points[half:]])
-    return points

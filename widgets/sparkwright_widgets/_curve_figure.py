@@ -39,8 +39,7 @@ def curve_svg(
         if line == MEAN:
             axes.plot(x, y, color=INK, linewidth=2, label=mean_name, zorder=3)
         elif line == VALIDATION:
-            (drawn,) = axes.plot(x, y, color="#D55E00", linewidth=1.6, label="validation")
-            drawn.set(linestyle="--", marker="o", markerfacecolor="none", zorder=4)
+            draw_validation(axes, x, y)
         else:
             draw_worker(axes, line, x, y)
     axes.set_xlabel("minibatches of each worker", color=INK)
@@ -84,6 +83,12 @@ def draw_worker(
     colour, label = COLOURS[worker % len(COLOURS)], f"worker {worker}"
     (drawn,) = axes.plot(x, y, color=colour, linewidth=0.8, alpha=0.65, label=label)
     drawn.set(marker=marker, markevery=[len(x) - 1], markersize=5)
+
+
+def draw_validation(axes: "Axes", x: NDArray[np.floating], y: NDArray[np.floating]) -> None:
+    """The line of the validation data, dashed."""
+    (drawn,) = axes.plot(x, y, color="#D55E00", linewidth=1.6, label="validation")
+    drawn.set(linestyle="--", marker="o", markerfacecolor="none", zorder=4)
 
 
 def dress(axes: "Axes") -> None:

@@ -21,6 +21,7 @@ from ._format import (
 )
 from ._sharing import Sharing
 from ._table import Markup, html_table
+from ._traceback_text import users_code
 
 _STATES = {
     "queued": ("⋯", "Queued"),
@@ -143,11 +144,12 @@ def worker_table(workers: Sequence[Worker], sharing: Sharing | None = None) -> s
     """One row a worker; nothing while none is known."""
     if not workers:
         return ""
-    heads = ["Worker", "State", "Host", "Rows", "Steps", "Loss", "Last heard", "Restarts"]
-    if sharing is not None:
-        heads[6:6] = ["Threshold", "Sparsity", "Sent", "Staleness"]
+    messages = [] if sharing is None else ["Threshold", "Sparsity", "Sent", "Staleness"]
+    heads = ["Worker", "State", "Partition", "Rows", "Steps", "Loss", *messages]
+    heads += ["Last heard", "Restarts", "Device", "Host"]
     rows = [_worker_row(worker, sharing) for worker in workers]
-    return html_table(heads, rows, label="Workers", text_columns=(1, 2))
+    text_columns = (1, len(heads) - 2, len(heads) - 1)
+    return html_table(heads, rows, label="Workers", text_columns=text_columns)
 
 
 def lost_workers(status: Status, sharing: Sharing | None = None) -> str:
@@ -185,14 +187,24 @@ def failure(status: Status) -> str:
     """Why the run failed: the sentence first, the worker's traceback folded; or nothing."""
     if status.state != "failed":
         return ""
-    return alert("Training failed.", status.message, status.error, "Traceback of the worker")
+    return alert(
+        "Training failed.",
+        status.message,
+        status.error,
+        "Traceback of the worker",
+        where=users_code(status.error or ""),
+    )
 
 
-def alert(what: str, sentence: str, details: str | None, details_title: str) -> str:
-    """An error box: what happened, one sentence, and the full text in a fold."""
+def alert(
+    what: str, sentence: str, details: str | None, details_title: str, *, where: str = ""
+) -> str:
+    """An error box: what happened, one sentence, where in the user's code, the rest in a fold."""
     fold = ""
+    if where:
+        fold = f'<div>In your code:</div><pre tabindex="0">{escaped(where)}</pre>'
     if details:
-        fold = (
+        fold += (
             f"<details><summary>{escaped(details_title)}</summary>"
             f'<pre tabindex="0">{escaped(plain(details).strip())}</pre></details>'
         )
@@ -250,13 +262,15 @@ def _worker_row(worker: Worker, sharing: Sharing | None) -> list[object]:
     return [
         worker.worker,
         Markup(f'<span aria-hidden="true">{icon}</span> {escaped(word)}'),
-        worker.host,
+        worker.partition,
         count_text(worker.rows),
         count_text(worker.steps),
         loss_text(worker.loss),
         *([] if sharing is None else _message_cells(worker)),
         "—" if silent_by_right else ago_text(worker.last_heard_s),
         count_text(worker.restarts),
+        worker.device or "—",
+        f"{worker.host}, process {worker.pid}" if worker.pid else worker.host,
     ]
 
 

@@ -24,20 +24,59 @@ class Message(NamedTuple):
     points: bytes  # (n, 3) float32: line, x, y
 
 
-class LossFeed:
-    """Feeds the curve and says what the browser has to be told.
+class PointFeed:
+    """What the browser has to be told of points; a subclass keeps them.
+
+    `_add` takes what is new; `_kept` gives everything that is kept.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0  # points ever made
+        self._unsent: list[FloatPoints] = []
+        self._is_heard = False
+        self._has_restarted = False  # since the last message
+
+    def hello(self) -> Message:
+        """The answer to a browser's hello: a snapshot that includes what was not yet sent."""
+        self._is_heard = True
+        self._has_restarted = False
+        self._unsent.clear()
+        return Message({"kind": "snapshot", "count": self._count}, _wire(self._kept()))
+
+    def append(self) -> Message | None:
+        """What has come since the last message (after a restart a snapshot), None if nothing."""
+        if self._has_restarted and self._is_heard:
+            return self.hello()
+        if not self._unsent:
+            return None
+        points = np.concatenate(self._unsent)
+        self._unsent.clear()
+        return Message({"kind": "append", "start": self._count - len(points)}, _wire(points))
+
+    def _kept(self) -> FloatPoints:
+        raise NotImplementedError
+
+    def _add(self, points: FloatPoints) -> None:
+        self._count += len(points)
+        if self._is_heard and len(points):
+            self._unsent.append(points)
+
+    def _restart(self) -> None:
+        self._unsent.clear()
+        self._has_restarted = True
+
+
+class LossFeed(PointFeed):
+    """Feeds the curve of one run.
 
     Args:
         sharing: as for `Curve`.
     """
 
     def __init__(self, *, sharing: bool = False) -> None:
+        super().__init__()
         self._sharing = sharing
         self.curve = Curve(sharing=sharing)
-        self._count = 0  # points ever made
-        self._unsent: list[FloatPoints] = []
-        self._is_heard = False
-        self._has_restarted = False  # since the last message
 
     def add_rows(self, rows: Rows) -> None:
         """Take new rows of the run's log."""
@@ -54,30 +93,10 @@ class LossFeed:
     def restart(self) -> None:
         """Forget the curve: the run has begun anew."""
         self.curve = Curve(sharing=self._sharing)
-        self._unsent.clear()
-        self._has_restarted = True
+        self._restart()
 
-    def hello(self) -> Message:
-        """The answer to a browser's hello: a snapshot that includes what was not yet sent."""
-        self._is_heard = True
-        self._has_restarted = False
-        self._unsent.clear()
-        return Message({"kind": "snapshot", "count": self._count}, _wire(self.curve.points()))
-
-    def append(self) -> Message | None:
-        """What has come since the last message (after a restart a snapshot), None if nothing."""
-        if self._has_restarted and self._is_heard:
-            return self.hello()
-        if not self._unsent:
-            return None
-        points = np.concatenate(self._unsent)
-        self._unsent.clear()
-        return Message({"kind": "append", "start": self._count - len(points)}, _wire(points))
-
-    def _add(self, points: FloatPoints) -> None:
-        self._count += len(points)
-        if self._is_heard and len(points):
-            self._unsent.append(points)
+    def _kept(self) -> FloatPoints:
+        return self.curve.points()
 
 
 def _wire(points: FloatPoints) -> bytes:

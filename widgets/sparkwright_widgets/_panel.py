@@ -19,7 +19,7 @@ from ._any_page import Button
 from ._contract import ENDED, Run, Status
 from ._loss_chart import LossChart
 from ._loss_feed import LossFeed
-from ._sharing import MEAN_NAME, QUANTITIES, sharing_of
+from ._sharing import MEAN_NAME, sharing_of
 from ._still import Still
 
 _logger = logging.getLogger(__name__)
@@ -68,7 +68,10 @@ class LivePanel(widgets.VBox):
         self.alerts = widgets.HTML()
         self.problem = widgets.HTML()
         self.progress = widgets.HTML()
-        self.chart = self._new_chart()
+        self.chart: LossChart[LossFeed] = LossChart(
+            LossFeed(sharing=self._sharing is not None),
+            **({} if self._sharing is None else {"mean_name": MEAN_NAME}),
+        )
         self.workers = widgets.HTML()
         top = widgets.HBox([self.state, self.stop_button], layout={"flex_flow": "row wrap"})
         top.add_class("sparkwright-top")
@@ -104,10 +107,11 @@ class LivePanel(widgets.VBox):
 
     def still(self) -> Still:
         """What the panel shows now, to be kept."""
-        lines, messages, mean_loss, not_finite = self.chart.read(
+        lines, others, quantities, mean_loss, not_finite = self.chart.read(
             lambda feed: (
                 feed.curve.lines(),
-                feed.curve.message_lines(),
+                feed.curve.quantity_lines(),
+                tuple(quantity for _, quantity in feed.curve.quantities()[1:]),
                 feed.curve.mean_loss,
                 feed.curve.not_finite,
             )
@@ -120,7 +124,8 @@ class LivePanel(widgets.VBox):
             lines=lines,
             not_finite=not_finite,
             sharing=self._sharing,
-            message_lines=messages,
+            quantities=quantities,
+            quantity_lines=others,
         )
 
     def close(self) -> None:
@@ -138,12 +143,6 @@ class LivePanel(widgets.VBox):
         bundle = super()._repr_mimebundle_(**options) or {}
         copy = self.still().copy()
         return {**bundle, **copy.mimebundle()}
-
-    def _new_chart(self) -> LossChart:
-        if self._sharing is None:
-            return LossChart(LossFeed())
-        names = ["loss", *(quantity.label for quantity in QUANTITIES)]
-        return LossChart(LossFeed(sharing=True), quantities=names, mean_name=MEAN_NAME)
 
     # --- the panel's thread
 
@@ -192,6 +191,7 @@ class LivePanel(widgets.VBox):
                 feed.finish()
 
         self.chart.update(take)
+        self.chart.offer(self.chart.read(lambda feed: feed.curve.quantities()))
         self._status = status
         now_s = time.monotonic()
         if has_ended or now_s >= self._text_due_s:

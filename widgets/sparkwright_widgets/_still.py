@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from . import _fragments as fragments
 from ._block import Block
 from ._contract import ENDED, Status
-from ._curve import FloatPoints, NotFinite
+from ._curve import FloatPoints, NotFinite, QuantityLines
 from ._curve_figure import curve_alt, curve_svg
 from ._format import duration_text, escaped, loss_text, rate_text
-from ._message_figure import message_alt, message_svg
+from ._quantities import Quantity
+from ._quantity_figure import quantity_alt, quantity_svg
 from ._sharing import MEAN_NAME, Sharing
 
 
@@ -24,7 +25,8 @@ class Still:
         lines: the curve's points, as `Curve.lines()` returns them.
         not_finite: the first nan or infinite loss, if there was one.
         sharing: what is known of gradient sharing; None for parameter averaging.
-        message_lines: gradient sharing's lines, as `Curve.message_lines()` returns them.
+        quantities: what else is known, in the order in which it is shown.
+        quantity_lines: its lines, as `Curve.quantity_lines()` returns them.
     """
 
     at: str
@@ -34,9 +36,8 @@ class Still:
     lines: dict[int, FloatPoints]
     not_finite: NotFinite | None
     sharing: Sharing | None = None
-    message_lines: dict[str, dict[int, FloatPoints]] = field(
-        default_factory=dict[str, dict[int, FloatPoints]]
-    )
+    quantities: tuple[Quantity, ...] = ()
+    quantity_lines: QuantityLines = field(default_factory=dict[str, dict[int, FloatPoints]])
 
     def text(self) -> str:
         """One line of plain text."""
@@ -102,9 +103,9 @@ class Still:
         alt = curve_alt(self.lines)
         names = {} if self.sharing is None else {"mean_name": MEAN_NAME}
         figures = [(curve_svg(self.lines, alt=alt, **names), alt)]
-        if self.message_lines:
-            alt = message_alt(self.message_lines)
-            figures.append((message_svg(self.message_lines, alt=alt), alt))
+        if self.quantities:
+            alt = quantity_alt(self.quantities, self.quantity_lines)
+            figures.append((quantity_svg(self.quantities, self.quantity_lines, alt=alt), alt))
         return "".join(
             f"<figure>{svg}<figcaption>{escaped(alt)}</figcaption></figure>" for svg, alt in figures
         )

@@ -6,8 +6,11 @@
 
 export const MEAN = -1, VALIDATION = -2, EPOCH = -3;
 export const POINTS_PER_LINE = 8192;
-// Further quantities have lines with the workers' numbers plus a multiple of this.
+// Further quantities have lines with the workers' numbers plus a multiple of this, as in
+// `_quantities.py`; the last place is that of the validation data.
 export const LINES_APART = 65536;
+// In a chart of several runs: the validation data's lines are so far from those of their runs.
+export const VALIDATION_APART = 32768;
 const APPENDS_BEFORE_ASKING_AGAIN = 25; // about five seconds
 
 /** The points of one line. Bounded: the older half is thinned out whenever the limit is reached. */
@@ -232,9 +235,28 @@ export function tickText(value) {
 
 /** The worker that a line belongs to, whatever it shows; MEAN and VALIDATION stay what they are. */
 export function workerOf(id) {
-  return id < 0 ? id : id % LINES_APART;
+  const place = id < 0 ? id : id % LINES_APART;
+  return place === LINES_APART - 1 ? VALIDATION : place;
 }
 
-export function lineName(id, meanName) {
-  return id === MEAN ? meanName : id === VALIDATION ? "validation" : `worker ${workerOf(id)}`;
+/** Whether a line is the validation data's, and of which place its training data's is. */
+export function lookOfPlace(id) {
+  const place = workerOf(id);
+  const isRuns = place >= VALIDATION_APART;
+  return { place: isRuns ? place - VALIDATION_APART : place, isValidation: isRuns || place === VALIDATION };
+}
+
+/** What a line is called; `names` are those of runs, where the lines are no workers. */
+export function lineName(id, meanName, names = []) {
+  const { place, isValidation } = lookOfPlace(id);
+  if (place === MEAN) return meanName;
+  if (place === VALIDATION) return "validation";
+  return (names[place] ?? `worker ${place}`) + (isValidation ? ", validation" : "");
+}
+
+/** The values that an axis has to show: those of the lines, and the band if there is one. */
+export function withBand(values, band) {
+  if (!band) return values;
+  const [low, high] = values ?? [band.low, band.high];
+  return [Math.min(low, band.low), Math.max(high, band.high)];
 }

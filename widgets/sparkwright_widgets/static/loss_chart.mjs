@@ -1,14 +1,15 @@
 /**
- * The loss chart: one 2D canvas, drawn at most once a frame and only while somebody looks.
+ * The chart of a run: one 2D canvas, drawn at most once a frame and only while somebody looks.
  * Python's side is `_loss_chart.py`, which joins this file with curve.mjs into one module.
  */
 
-import { CurveStore, EPOCH, MEAN, VALIDATION, decimate, extent, lineName, linearTicks, logTicks, lossText, nearest, tickText, valueText, workerOf } from "./curve.mjs";
+import { CurveStore, EPOCH, MEAN, VALIDATION, decimate, extent, lineName, linearTicks, logTicks, lookOfPlace, lossText, nearest, tickText, valueText, withBand, workerOf } from "./curve.mjs";
 
 // Okabe and Ito's colours, safe for colour-blind readers; each also has a marker of its own.
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"];
 const MARKERS = ["circle", "square", "triangle", "diamond", "cross", "plus"];
 const VALIDATION_COLOUR = "#D55E00";
+const GOOD = "#009E73";
 const ASK_AGAIN_MS = 1500;
 const MARGIN = { top: 24, right: 14, bottom: 34, left: 56 };
 
@@ -56,14 +57,14 @@ class ChartView {
         <button type="button" class="sparkwright-toggle" aria-pressed="false">Log scale</button>
       </div>
       <canvas tabindex="0" role="slider" aria-valuemin="0"></canvas>
-      <div class="sparkwright-readout"></div>`;
-    [this.legend, this.choice, this.logButton, this.canvas, this.readout] = [
+      <div class="sparkwright-readout"></div>
+      <div class="sparkwright-note" role="note"></div>`;
+    [this.legend, this.choice, this.logButton, this.canvas, this.readout, this.note] = [
       ".sparkwright-legend", "select", ".sparkwright-toggle", "canvas", ".sparkwright-readout",
+      ".sparkwright-note",
     ].map((selector) => el.querySelector(selector));
     this.el = el;
-    this.names = model.get("quantities");
-    this.choice.replaceChildren(...this.names.map((name, i) => new Option(name, i)));
-    this.choice.hidden = this.names.length < 2;
+    this.offered = "";
     this.listen();
     this.schedule();
   }
@@ -88,7 +89,9 @@ class ChartView {
     this.canvas.addEventListener("pointerleave", () => this.moveTo(null), { signal });
     this.canvas.addEventListener("blur", () => this.moveTo(null), { signal });
     this.canvas.addEventListener("keydown", (event) => this.key(event), { signal });
-    const changes = ["change:log_scale", "change:quantity", "change:summary"];
+    const changes = [
+      "change:log_scale", "change:quantity", "change:quantities", "change:summary", "change:line_names",
+    ];
     for (const change of changes) this.model.on(change, schedule);
     const size = new ResizeObserver(schedule);
     size.observe(this.canvas);
@@ -130,7 +133,7 @@ class ChartView {
     this.ink = style.color;
     this.font = style.fontFamily;
     this.quantity = this.model.get("quantity");
-    this.choice.value = String(this.quantity);
+    this.offer();
     this.showLegend();
     this.layOut(width, height);
     this.drawAxes(context);
@@ -151,14 +154,41 @@ class ChartView {
   }
 
   nameOf(id) {
-    return lineName(id, this.model.get("mean_name"));
+    return lineName(id, this.model.get("mean_name"), this.model.get("line_names"));
+  }
+
+  lookOf(id) {
+    return lookOf(id, this.ink, this.model.get("line_names").length > 0);
+  }
+
+  /** The choice of what is shown, anew only if there is more to choose from: it may be open. */
+  offer() {
+    const quantities = this.model.get("quantities");
+    const offered = quantities.map(({ number, label }) => `${number} ${label}`).join("|");
+    if (offered !== this.offered) {
+      this.offered = offered;
+      const options = quantities.map(({ number, label }) => new Option(label, number));
+      this.choice.replaceChildren(...options);
+      this.choice.hidden = quantities.length < 2;
+    }
+    this.choice.value = String(this.quantity);
+    const unknown = { number: this.quantity, label: "values", log: false, band: null, note: "" };
+    this.shows = quantities.find(({ number }) => number === this.quantity) ?? unknown;
+    this.logButton.disabled = this.shows.log;
+    const why = this.shows.log ? "The axis is always logarithmic here. " : "";
+    const note = why + this.shows.note;
+    if (this.note.textContent !== note) this.note.textContent = note;
+  }
+
+  get wantsLog() {
+    return this.shows.log || this.model.get("log_scale");
   }
 
   /** Decide what part of the data the plot covers, and how it maps to pixels. */
   layOut(width, height) {
     const lines = this.shown().map((id) => this.store.lines.get(id));
-    const wantsLog = this.model.get("log_scale");
-    const values = extent(lines, "y", wantsLog) ?? extent(lines, "y");
+    const { wantsLog } = this;
+    const values = withBand(extent(lines, "y", wantsLog) ?? extent(lines, "y"), this.shows.band);
     const steps = extent(lines, "x");
     this.plotWidth = width - MARGIN.left - MARGIN.right;
     this.plotHeight = height - MARGIN.top - MARGIN.bottom;
@@ -215,8 +245,30 @@ class ChartView {
     context.textAlign = "right";
     text(context, 0.8, "minibatches of each worker", right, bottom + 20);
     context.textAlign = "left";
-    text(context, 0.8, this.names[this.quantity] + (this.isLog ? " (log scale)" : ""), 2, 2);
+    text(context, 0.8, this.shows.label + (this.isLog ? " (log scale)" : ""), 2, 2);
+    this.drawBand(context, left, right);
     this.drawEpochs(context, bottom);
+  }
+
+  /** Between which values all is usually well: a shade, two edges, and words. */
+  drawBand(context, left, right) {
+    const { band } = this.shows;
+    if (!band) return;
+    const [high, low, target] = [band.high, band.low, band.target].map((value) => this.toY(value));
+    context.fillStyle = GOOD;
+    context.globalAlpha = 0.14;
+    context.fillRect(left, high, right - left, low - high);
+    context.globalAlpha = 1;
+    context.fillStyle = this.ink;
+    stroke(context, 0.35, [[left, high], [right, high]]);
+    stroke(context, 0.35, [[left, low], [right, low]]);
+    context.setLineDash([6, 4]);
+    stroke(context, 0.6, [[left, target], [right, target]]);
+    context.setLineDash([]);
+    context.textAlign = "right";
+    context.textBaseline = "top";
+    text(context, 0.8, `${band.label}: ${tickText(band.low)} to ${tickText(band.high)}`, right - 4, high + 4);
+    context.textAlign = "left";
   }
 
   drawEpochs(context, bottom) {
@@ -239,7 +291,7 @@ class ChartView {
 
   drawLine(context, id) {
     const line = this.store.lines.get(id);
-    const look = lookOf(id, this.ink);
+    const look = this.lookOf(id);
     const points = decimate(line, this.toX, this.toY);
     context.strokeStyle = context.fillStyle = look.colour;
     context.lineWidth = look.width;
@@ -259,7 +311,7 @@ class ChartView {
     context.stroke();
     context.setLineDash([]);
     context.globalAlpha = 1;
-    const marks = id === VALIDATION ? points : points.slice(-2);
+    const marks = look.marker === "ring" ? points : points.slice(-2);
     for (let i = 0; i < marks.length; i += 2) mark(context, look.marker, marks[i], marks[i + 1]);
   }
 
@@ -310,7 +362,7 @@ class ChartView {
     const x = Math.round(this.toX(step)) + 0.5;
     stroke(context, 0.6, [[x, MARGIN.top], [x, MARGIN.top + this.plotHeight]]);
     for (const [id, at, value] of this.valuesAt(step)) {
-      const look = lookOf(id, this.ink);
+      const look = this.lookOf(id);
       context.fillStyle = context.strokeStyle = look.colour;
       if (Number.isFinite(this.toY(value))) mark(context, look.marker, this.toX(at), this.toY(value));
     }
@@ -329,9 +381,9 @@ class ChartView {
   describe() {
     const line = this.reference();
     const summary = this.model.get("summary");
-    const what = this.quantity === 0 ? "Loss curve" : `Curve of the ${this.names[this.quantity]}`;
+    const what = this.quantity === 0 ? "Loss curve" : `Curve of the ${this.shows.label}`;
     this.canvas.setAttribute("aria-label", `${what}. ${summary}. Arrow keys read values.`);
-    this.logButton.setAttribute("aria-pressed", String(Boolean(this.model.get("log_scale"))));
+    this.logButton.setAttribute("aria-pressed", String(Boolean(this.wantsLog)));
     let text = "";
     let step = line?.length ? line.x[line.length - 1] : 0;
     this.canvas.setAttribute("aria-valuemax", String(step));
@@ -339,7 +391,7 @@ class ChartView {
     if (line?.length) {
       const inWords = this.quantity === 0 ? lossText : valueText;
       const values = this.valuesAt(step).map(([id, at, value]) => {
-        const where = id === VALIDATION && at !== step ? ` (step ${at.toLocaleString("en-US")})` : "";
+        const where = lookOfPlace(id).isValidation && at !== step ? ` (step ${at.toLocaleString("en-US")})` : "";
         return `${this.nameOf(id)} ${inWords(value)}${where}`;
       });
       text = `Step ${step.toLocaleString("en-US")}: ${values.join(", ")}`;
@@ -352,7 +404,7 @@ class ChartView {
 
   showLegend() {
     const ids = this.store.ids(this.quantity);
-    const key = `${ids}|${[...this.hidden]}|${this.ink}`;
+    const key = `${ids}|${[...this.hidden]}|${this.ink}|${this.model.get("line_names")}`;
     if (key === this.legendOf) return;
     this.legendOf = key;
     const hadFocus = [...this.legend.children].indexOf(document.activeElement);
@@ -372,7 +424,7 @@ class ChartView {
     swatch.setAttribute("aria-hidden", "true");
     const context = swatch.getContext("2d");
     context.scale(ratio, ratio);
-    const look = lookOf(id, this.ink);
+    const look = this.lookOf(id);
     context.strokeStyle = context.fillStyle = look.colour;
     context.lineWidth = look.width;
     context.setLineDash(look.dash);
@@ -389,13 +441,17 @@ class ChartView {
 }
 
 /** Colour is never alone: the mean is bold, validation dashed, each worker has its marker. */
-function lookOf(line, ink) {
-  const id = workerOf(line);
+function lookOf(line, ink, isOfRuns) {
+  const { place: id, isValidation } = lookOfPlace(line);
   if (id === MEAN) return { colour: ink, width: 2.5, alpha: 1, dash: [], marker: "none" };
   if (id === VALIDATION) {
     return { colour: VALIDATION_COLOUR, width: 2, alpha: 1, dash: [6, 4], marker: "ring" };
   }
   const marker = MARKERS[(id + Math.floor(id / COLOURS.length)) % MARKERS.length];
+  if (isOfRuns) {
+    const dash = isValidation ? [6, 4] : [];
+    return { colour: COLOURS[id % COLOURS.length], width: 2, alpha: 1, dash, marker };
+  }
   const isDark = (ink.match(/\d+/g) ?? [0]).slice(0, 3).every((channel) => channel > 128);
   const alpha = isDark ? 0.9 : 0.6; // thin dark colours vanish on a dark page
   return { colour: COLOURS[id % COLOURS.length], width: 1, alpha, dash: [], marker };

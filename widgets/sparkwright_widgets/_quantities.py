@@ -1,0 +1,126 @@
+"""What the chart can show beside the loss: columns of the log, and how each is drawn. Pure.
+
+The numbers are those of the chart's choice: 0 is the loss. Lines of the loss have the numbers of
+their workers; those of quantity n begin at n * LINES_APART. All of them are exact as float32.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+LINES_APART = 65536
+
+# Of a quantity's lines the last is that of the validation data.
+VALIDATION_PLACE = LINES_APART - 1
+
+MOST_METRICS = 64  # a line's number has to stay exact
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Band:
+    """Between which values a quantity usually lies while all is well.
+
+    Attributes:
+        low: from here,
+        high: to here.
+        target: the value to aim at.
+        label: what is written into the band.
+    """
+
+    low: float
+    target: float
+    high: float
+    label: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quantity:
+    """A column of the log that has lines of its own.
+
+    Attributes:
+        column: its name in the log.
+        label: its name for readers, with the unit.
+        factor: from the column's unit to the label's.
+        takes: what stands for a stretch of time: the mean of its values or the last one.
+        log: whether its axis is always logarithmic.
+        band: where it should lie; None: nothing is known.
+        note: a sentence or two for readers; default none.
+    """
+
+    column: str
+    label: str
+    factor: float = 1.0
+    takes: Literal["mean", "last"] = "mean"
+    log: bool = False
+    band: Band | None = None
+    note: str = ""
+
+
+LOSS = Quantity(column="loss", label="loss")
+
+QUANTITIES = (
+    Quantity(column="learning_rate", label="learning rate", takes="last"),
+    Quantity(
+        column="update_ratio",
+        label="update to parameters (ratio)",
+        log=True,
+        band=Band(low=1e-4, target=1e-3, high=1e-2, label="usually healthy"),
+        note="How far a minibatch moves the parameters, beside their size. Rule of thumb: about "
+        "0.001, and between 0.0001 and 0.01. Far above, lower the learning rate; far below, raise "
+        "it. The rule comes from the notes of Stanford's course CS231n.",
+    ),
+    Quantity(column="examples_per_s", label="throughput (examples/s)"),
+    Quantity(column="threshold", label="threshold"),
+    Quantity(column="sparsity", label="sparsity (%)", factor=100.0),
+    Quantity(column="message_bytes", label="sent for a minibatch (KiB)", factor=1 / 1024),
+    Quantity(column="staleness", label="staleness (minibatches)"),
+    Quantity(column="residual_p99", label="residual, 99th percentile"),
+)
+
+# Columns that say where a row belongs, or that have too little to say for a line of their own.
+_NO_QUANTITIES = frozenset(
+    (
+        *("worker", "epoch", "round", "step", "loss", "examples", "time_s"),
+        *("residual_p50", "residual_max"),
+    )
+)
+
+
+class QuantityNumbers:
+    """Gives each column its number: the known ones theirs, metrics the next ones as they come.
+
+    Example:
+        >>> numbers = QuantityNumbers()
+        >>> numbers.of("learning_rate"), numbers.of("accuracy"), numbers.of("step")
+        (1, 9, None)
+        >>> [quantity.label for _, quantity in numbers.listed({0, 1, 9})]
+        ['loss', 'accuracy', 'learning rate']
+    """
+
+    def __init__(self) -> None:
+        self._quantities: list[Quantity] = [LOSS, *QUANTITIES]
+        self._numbers = {quantity.column: n for n, quantity in enumerate(self._quantities)}
+
+    def of(self, column: str) -> int | None:
+        """The number of a column; None if it is no quantity, or one metric too many."""
+        if column in _NO_QUANTITIES:
+            return None
+        if column not in self._numbers:
+            if len(self._quantities) > len(QUANTITIES) + MOST_METRICS:
+                return None
+            self._numbers[column] = len(self._quantities)
+            self._quantities.append(Quantity(column=column, label=column, takes="last"))
+        return self._numbers[column]
+
+    def __getitem__(self, number: int) -> Quantity:
+        return self._quantities[number]
+
+    def listed(self, numbers: Iterable[int]) -> list[tuple[int, Quantity]]:
+        """Those of `numbers` in the order in which a reader wants them: loss, metrics, others."""
+        first = len(QUANTITIES) + 1
+        order = sorted(set(numbers), key=lambda n: (0 if n == 0 else 1 if n >= first else 2, n))
+        return [(number, self._quantities[number]) for number in order]

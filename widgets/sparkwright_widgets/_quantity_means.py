@@ -1,0 +1,125 @@
+"""The course of what is drawn beside the loss: few points, however many rows. Pure.
+
+The figures of single minibatches jump, and nobody needs each of them: a line gets one point for
+each stretch of time. So drawing them costs little, however fast the workers are.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._contract import Rows
+from ._quantities import LINES_APART, QuantityNumbers
+
+_FINE_S, _COARSE_S = 0.2, 1.0  # of one point, in the first seconds and after them
+_FINE_UNTIL_S = 20.0
+
+_PLACE = ("worker", "step", "time_s")
+
+
+class QuantityMeans:
+    """Turns rows of the log into points (line, step, value), one a stretch of time and quantity.
+
+    A stretch is reported when its worker has begun the next one, so that the points do not depend
+    on how the rows were cut.
+
+    Args:
+        numbers: gives the quantities their numbers.
+    """
+
+    def __init__(self, numbers: QuantityNumbers) -> None:
+        self._numbers = numbers
+        self._rows: list[Rows] = []  # those of the stretches that have not ended, and new ones
+        self._due_s = -np.inf  # when they are looked at again, by the clock of the log
+
+    def add(self, rows: Rows) -> NDArray[np.float64]:
+        """Take new rows, return the points of the stretches that they end.
+
+        Args:
+            rows: columns `worker`, `step`, `time_s` and those of quantities, which may be missing,
+                of equal length; without `time_s` there are no points.
+
+        Returns:
+            (k, 3) float64. What is not finite is left out; where nothing is left there is no point.
+        """
+        if "time_s" not in rows or not len(rows["worker"]):
+            return np.empty((0, 3))
+        self._rows.append(rows)
+        now_s = rows["time_s"].max()
+        if now_s < self._due_s:
+            return np.empty((0, 3))
+        # Once a second for many rows costs far less than for each few that come.
+        self._due_s = now_s + _COARSE_S
+        taken = self._take()
+        group, last = _runs(taken)
+        # The last stretch of each worker may go on.
+        stays = np.isin(group, group[last])
+        self._rows = [{name: column[stays] for name, column in taken.items()}]
+        ended = {name: column[~stays] for name, column in taken.items()}
+        return self._points(ended, group[~stays])
+
+    def finish(self) -> NDArray[np.float64]:
+        """The points of all stretches still open; call it when the run has ended."""
+        if not self._rows:
+            return np.empty((0, 3))
+        rows = self._take()
+        return self._points(rows, _runs(rows)[0])
+
+    def _take(self) -> Rows:
+        """All rows that wait, worker by worker, in the order in which they came."""
+        parts, self._rows = self._rows, []
+        names = dict.fromkeys(name for part in parts for name in part)
+        names = [n for n in names if n in _PLACE or self._numbers.of(n) is not None]
+        order = np.argsort(np.concatenate([part["worker"] for part in parts]), kind="stable")
+        return {
+            name: np.concatenate(
+                [part.get(name, np.full(len(part["worker"]), np.nan)) for part in parts]
+            )[order]
+            for name in names
+        }
+
+    def _points(self, rows: Rows, group: NDArray[np.integer]) -> NDArray[np.float64]:
+        if not len(group):
+            return np.empty((0, 3))
+        _, first, group = np.unique(group, return_index=True, return_inverse=True)
+        worker, step = rows["worker"][first].astype(np.int64), np.zeros(len(first))
+        np.maximum.at(step, group, rows["step"])
+        parts = [np.empty((0, 3))]
+        for column, values in rows.items():
+            number = None if column in _PLACE else self._numbers.of(column)
+            if number is None:
+                continue
+            quantity = self._numbers[number]
+            known, value = _of_groups(values, group, len(first), takes=quantity.takes)
+            lines = (number * LINES_APART + worker[known]).astype(np.float64)
+            parts.append(np.stack([lines, step[known], value * quantity.factor], axis=1))
+        return np.concatenate(parts)
+
+
+def _runs(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The stretch that each row belongs to, counted from 0, and which is a worker's last row."""
+    worker, stretch = rows["worker"], _stretch(rows["time_s"])
+    other_worker = worker[1:] != worker[:-1]
+    begins = np.append(True, other_worker | (stretch[1:] != stretch[:-1]))
+    return np.cumsum(begins) - 1, np.append(other_worker, True)
+
+
+def _stretch(time_s: NDArray[np.floating]) -> NDArray[np.int64]:
+    """The number of the stretch that each moment belongs to."""
+    fine = np.minimum(time_s, _FINE_UNTIL_S) / _FINE_S
+    coarse = np.maximum(time_s - _FINE_UNTIL_S, 0.0) / _COARSE_S
+    return np.floor(fine).astype(np.int64) + np.floor(coarse).astype(np.int64)
+
+
+def _of_groups(
+    values: NDArray[np.floating], group: NDArray[np.integer], groups: int, *, takes: str
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Which groups have a finite value, and of these the mean or the last one."""
+    finite = np.flatnonzero(np.isfinite(values))
+    count = np.bincount(group[finite], minlength=groups)
+    known = count > 0
+    if takes == "last":
+        last = np.zeros(groups, np.int64)
+        np.maximum.at(last, group[finite], finite)
+        return known, values[last[known]].astype(np.float64)
+    total = np.bincount(group[finite], weights=values[finite], minlength=groups)
+    return known, total[known] / count[known]
