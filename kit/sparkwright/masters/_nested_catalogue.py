@@ -20,9 +20,9 @@ from ._shared_training import SharedTrainingMaster
 
 CHECKPOINTS = "Checkpoints"
 ADDRESSES = "Addresses and time-outs"
-THRESHOLD = "Threshold"
-CLIPPING = "Residual clipping"
-PIECES = "Pieces of work"
+THRESHOLD = "What is sent"
+CLIPPING = THRESHOLD
+PIECES = "Data and partitions"
 
 # Powers of two: what the threshold of a message may be as a normal float32.
 _SMALLEST, _LARGEST = 2.0**-126, 2.0**126

@@ -1,0 +1,192 @@
+"""How long one minibatch takes, found out by training a copy of the network for a moment."""
+
+import os
+import random
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.networks import ModelDefinition
+
+from ._batch_layout import output_names
+from ._replica import Replica, XlaChoice
+
+# What the minibatches of a call may take of memory, and the length of axes that are left open.
+_MOST_BYTES = 64 << 20
+_OPEN_LENGTH = 16
+_CALLS = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepTime:
+    """How long one minibatch takes to train.
+
+    Attributes:
+        seconds: of one minibatch, the median of some calls.
+        batch_size: examples of a minibatch.
+        steps: minibatches that were timed.
+        vector_bytes: what averaging would exchange of the network, as float32.
+        updater_bytes: likewise of its optimizer's state.
+        cores: threads that one operation may use here; a worker uses as many as it has cores.
+        device: "CPU" or "GPU".
+    """
+
+    seconds: float
+    batch_size: int
+    steps: int
+    vector_bytes: int
+    updater_bytes: int
+    cores: int
+    device: str
+
+    @property
+    def examples_per_s(self) -> float:
+        """Examples that one worker trains in a second."""
+        return self.batch_size / self.seconds
+
+
+def measure_step(
+    model: Any,
+    batch_size: int,
+    *,
+    budget_s: float = 2.0,
+    xla: XlaChoice = "auto",
+) -> StepTime:
+    """Time one training step of `model`, on random data of its input shapes.
+
+    A copy is trained, compiled as workers compile it; the model, its optimizer and the random
+    numbers of Python and NumPy stay as they are. Axes of any length get 16 steps. TensorFlow must
+    be imported already, or its start (about 10 s) comes on top.
+
+    Args:
+        model: a built and compiled keras.Model.
+        batch_size: examples of a minibatch.
+        budget_s: about how long to time, after the first step, which compiles; default 2. One
+            more step is timed in any case.
+        xla: as the master's; default "auto".
+
+    Raises:
+        ConfigurationError: if the model is not compiled, cannot be described, or `batch_size` is
+            below 1.
+    """
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise ConfigurationError(
+            f"`batch_size` must be an integer of at least 1. Received: batch_size={batch_size!r}."
+        )
+    if getattr(model, "optimizer", None) is None:
+        raise ConfigurationError(
+            "only a compiled model has a training step. Received: "
+            f"{getattr(model, 'name', model)!r}, not compiled. Call `model.compile(…)`."
+        )
+    with _random_numbers_kept():
+        replica = Replica(ModelDefinition.of(model), xla=xla)
+        return _timed(replica, batch_size, budget_s)
+
+
+def _timed(replica: Replica, batch_size: int, budget_s: float) -> StepTime:
+    import tensorflow as tf
+
+    one = _random_batch(replica.model, batch_size)
+    layout = replica.arrange({name: array for name, array in one.items()}, training=True)
+    _seconds_of(replica, layout, one, 1)  # traces and compiles
+    first_s = _seconds_of(replica, layout, one, 1)
+    size_bytes = max(1, sum(array.nbytes for array in one.values()))
+    affordable = int(budget_s / _CALLS / max(first_s, 1e-6))
+    steps = max(1, min(affordable, _MOST_BYTES // size_bytes))
+    times, spent_s = [first_s], first_s
+    while len(times) <= _CALLS and spent_s < budget_s:
+        took_s = _seconds_of(replica, layout, one, steps)
+        times.append(took_s / steps)
+        spent_s += took_s
+    # The first one was a call of its own, with all that a call costs.
+    kept = times[1:] or times
+    gpus = tf.config.list_logical_devices("GPU")
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    state = replica.state
+    return StepTime(
+        seconds=float(np.median(kept)),
+        batch_size=batch_size,
+        steps=1 + steps * (len(times) - 1),
+        vector_bytes=state.averaged_size * state.dtype.itemsize,
+        updater_bytes=state.updater_size * state.dtype.itemsize,
+        cores=threads or os.cpu_count() or 1,
+        device="GPU" if gpus else "CPU",
+    )
+
+
+def _seconds_of(
+    replica: Replica, layout: Any, one: Mapping[str, NDArray[Any]], steps: int
+) -> float:
+    columns = {
+        name: np.broadcast_to(array, (steps, *array.shape)).copy() for name, array in one.items()
+    }
+    started_s = time.perf_counter()
+    replica.train(layout, columns)
+    return time.perf_counter() - started_s
+
+
+def _random_batch(model: Any, batch_size: int) -> dict[str, NDArray[Any]]:
+    """One minibatch that fits the network's inputs and losses, by flat column name.
+
+    Features lie from 0 up to 1: whatever looks them up as indices finds the first entry. Labels
+    say the first class.
+    """
+    draw = np.random.default_rng(0)
+    found: dict[str, NDArray[Any]] = {}
+    for tensor in model.inputs:
+        shape = (batch_size, *_closed(tensor.shape[1:]))
+        values = draw.random(shape, np.float32)
+        found[f"features/{tensor.name}"] = values.astype(_numpy_type(str(tensor.dtype)))
+    names = output_names(model)
+    for name, tensor, loss in zip(names, model.outputs, _losses(model.loss, names), strict=True):
+        shape = (batch_size, *_closed(tensor.shape[1:]))
+        if loss is None:
+            continue
+        if "sparse" in _name(loss):
+            found[f"labels/{name}"] = np.zeros(shape[:-1], np.int32)
+            continue
+        labels = np.zeros(shape, np.float32)
+        labels[..., 0] = 1
+        found[f"labels/{name}"] = labels
+    return found
+
+
+def _losses(loss: Any, names: list[str]) -> list[Any]:
+    if isinstance(loss, Mapping):
+        given: dict[str, Any] = dict(loss)  # pyright: ignore[reportUnknownArgumentType]
+        return [given.get(name) for name in names]
+    if isinstance(loss, list | tuple):
+        return list(loss)  # pyright: ignore[reportUnknownArgumentType]
+    return [loss] * len(names)
+
+
+def _name(loss: Any) -> str:
+    name = loss if isinstance(loss, str) else getattr(loss, "name", None) or type(loss).__name__
+    return str(name).lower()
+
+
+def _closed(shape: Any) -> tuple[int, ...]:
+    return tuple(_OPEN_LENGTH if size is None else int(size) for size in shape)
+
+
+def _numpy_type(name: str) -> np.dtype[Any]:
+    return np.dtype(
+        name if name.startswith(("float16", "float64", "int", "uint", "bool")) else "f4"
+    )
+
+
+@contextmanager
+def _random_numbers_kept() -> Generator[None]:
+    """Python's and NumPy's random numbers go on as if nothing had been drawn: Keras draws seeds."""
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)

@@ -1,0 +1,83 @@
+"""A minibatch is timed on a copy: whatever the network's inputs and losses, it stays as it was."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.workers._step_time import measure_step
+
+keras = pytest.importorskip("keras")
+
+
+def compiled(inputs: Any, outputs: Any, loss: Any, optimizer: str = "adam") -> Any:
+    model = keras.Model(inputs, outputs)
+    model.compile(optimizer=optimizer, loss=loss, metrics=[])
+    return model
+
+
+def classifier(loss: str) -> Any:
+    x = keras.Input((6,))
+    hidden = keras.layers.Dropout(0.5)(keras.layers.Dense(8)(x))
+    return compiled(x, keras.layers.Dense(3, activation="softmax")(hidden), loss)
+
+
+def reader() -> Any:
+    words = keras.Input((None,), dtype="int32", name="words")
+    encoded = keras.layers.GRU(4)(keras.layers.Embedding(10, 4)(words))
+    return compiled(
+        words, keras.layers.Dense(1, activation="sigmoid")(encoded), "binary_crossentropy"
+    )
+
+
+def two_headed() -> Any:
+    left, right = keras.Input((3,), name="left"), keras.Input((2,), name="right")
+    both = keras.layers.Concatenate()([left, right])
+    kind = keras.layers.Dense(4, activation="softmax", name="kind")(both)
+    size = keras.layers.Dense(1, name="size")(both)
+    loss = {"kind": "sparse_categorical_crossentropy", "size": "mse"}
+    return compiled([left, right], {"kind": kind, "size": size}, loss, "sgd")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: classifier("sparse_categorical_crossentropy"),
+        lambda: classifier("categorical_crossentropy"),
+        reader,
+        two_headed,
+    ],
+    ids=["class numbers", "one-hot", "sequences", "two inputs and outputs"],
+)
+def test_a_step_is_timed_and_the_network_stays_as_it_was(make: Any) -> None:
+    model = make()
+    weights = [weight.copy() for weight in model.get_weights()]
+    variables = len(model.optimizer.variables)
+    random.seed(7)
+    np.random.seed(7)
+    expected = (random.Random(7).random(), np.random.RandomState(7).rand())
+    found = measure_step(model, 4, budget_s=0.02)
+    assert (random.random(), np.random.rand()) == expected
+    assert found.seconds > 0
+    assert found.examples_per_s == pytest.approx(4 / found.seconds)
+    assert found.steps >= 1
+    assert found.vector_bytes == 4 * model.count_params()
+    for before, after in zip(weights, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(before, after)
+    assert int(model.optimizer.iterations.numpy()) == 0
+    assert len(model.optimizer.variables) == variables
+
+
+def test_adams_state_is_twice_the_parameters() -> None:
+    found = measure_step(classifier("sparse_categorical_crossentropy"), 2, budget_s=0.001)
+    assert found.updater_bytes == 2 * found.vector_bytes
+
+
+def test_what_cannot_be_trained_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="`batch_size` must be"):
+        measure_step(reader(), 0)
+    x = keras.Input((2,))
+    with pytest.raises(ConfigurationError, match="not compiled"):
+        measure_step(keras.Model(x, keras.layers.Dense(1)(x)), 4)
