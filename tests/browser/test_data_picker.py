@@ -1,0 +1,82 @@
+"""The data picker in a real browser: found with the keyboard alone, seen narrow and in the dark."""
+
+import nbformat
+import numpy as np
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+pytestmark = pytest.mark.browser
+
+SPECIES = ("setosa", "versicolor", "virginica")
+
+
+@pytest.fixture
+def open_picker(lab, tmp_path):
+    """Open a notebook that shows a DataPicker, beside a folder of data."""
+    random = np.random.default_rng(3)
+    lines = ["width,length,town,species"]
+    for row in range(300):
+        width = "" if row == 41 else f"{random.normal(5, 1):.2f}"
+        town = ("Rome", "Oslo")[row % 2]
+        lines.append(f"{width},{random.normal(3, 1):.2f},{town},{SPECIES[row % 3]}")
+    code = (
+        "from pathlib import Path\n"
+        f"Path('data').mkdir(exist_ok=True); Path('data/iris.csv').write_text({chr(10).join(lines)!r})\n"
+        "from sparkwright_widgets._data_picker import DataPicker\n"
+        "picker = DataPicker()\npicker"
+    )
+    path = tmp_path / "picker.ipynb"
+    nbformat.write(new_notebook(cells=[new_code_cell(code)]), path)
+
+    def open_picker(**options):
+        page = lab(path, **options)
+        page.run_all()
+        page.page.locator(".sparkwright-data-picker").wait_for()
+        return page
+
+    return open_picker
+
+
+def test_data_is_found_and_its_label_changed_with_the_keyboard_alone(open_picker):
+    page = open_picker(height=1500)
+    look = page.page
+    look.get_by_text("all 1,797 images").wait_for()
+    look.locator(".sparkwright-pictures img").first.wait_for()
+    page.screenshot("data-picker-digits")
+
+    # Handwritten digits -> CSV by typing ahead in the list of formats.
+    look.get_by_label("Data", exact=True).focus()
+    look.keyboard.press("C")
+    look.get_by_role("button", name="Browse folders").focus()
+    look.keyboard.press("Enter")
+    listed = look.get_by_label("Folders and files")
+    listed.locator("option", has_text="data/").wait_for(state="attached")
+    look.get_by_role("button", name="Open folder").focus()
+    look.keyboard.press("Enter")
+    listed.locator("option", has_text="iris.csv").wait_for(state="attached")
+    look.get_by_role("button", name="Use this file").focus()
+    look.keyboard.press("Enter")
+
+    look.get_by_text("all 300 rows").wait_for()
+    look.get_by_text("lacks a value in iris.csv, line 43").wait_for()
+    page.screenshot("data-picker-csv")
+    look.get_by_label("Label (what to predict)").focus()
+    look.keyboard.press("t")  # town
+    look.get_by_role("columnheader", name="town (label)").wait_for()
+    assert page.in_kernel("picker.settle(); print(picker.source.label)") == "town"
+    assert "missing values" in page.in_kernel("print(picker.problem)")
+
+
+def test_narrow_and_dark_nothing_sticks_out(open_picker):
+    page = open_picker(width=420, height=2400)
+    page.set_theme("JupyterLab Dark")
+    page.in_kernel("picker.place.url.value = 'data/iris.csv'; picker.settle()")
+    page.page.get_by_text("all 300 rows").wait_for()
+    page.in_kernel("[f.set_opened(True) for f in (picker.columns.fold, picker.statistics_fold)]")
+    page.page.get_by_role("columnheader", name="Deviation").wait_for()
+    page.screenshot("data-picker-narrow-dark")
+    wide = page.page.evaluate(
+        "() => { const box = document.querySelector('.sparkwright-data-picker');"
+        " return box.scrollWidth - box.clientWidth; }"
+    )
+    assert wide <= 1

@@ -1,0 +1,3 @@
+"""Picking data: where it is, what it looks like, which columns are used for what."""
+
+from ._data_picker import DataPicker as DataPicker

@@ -1,0 +1,188 @@
+"""Which column is the label, what it means, and which columns are features."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import ipywidgets as widgets
+
+from sparkwright.data import ColumnLook, DataSource
+from sparkwright_widgets._format import count_text
+from sparkwright_widgets._ui import Button, Checkbox, Dropdown, Fold, Text, row
+
+from ._looks import kind_text
+
+_MOST_BOXES = 60
+_TASKS = (
+    ("a class (classification)", "classification"),
+    ("a number (regression)", "regression"),
+    ("something else, or nothing", "other"),
+)
+_LOOK: dict[str, Any] = {"style": {"description_width": "initial"}}
+
+
+class ColumnChooser(widgets.VBox):
+    """Label, task, classes and features of a source of tables.
+
+    Args:
+        guarded: shows what a callback raises.
+        changed: gets a function of the source to the new one.
+    """
+
+    def __init__(
+        self,
+        guarded: Callable[[Callable[..., None]], Callable[..., None]],
+        changed: Callable[[Callable[[DataSource], DataSource]], None],
+    ) -> None:
+        self._changed = changed
+        self._guarded = guarded
+        self._setting = False
+        self._columns: tuple[ColumnLook, ...] = ()
+        self._shown: tuple[str, ...] | None = None
+        self.boxes: dict[str, Checkbox] = {}
+        self.label = Dropdown(
+            description="Label (what to predict)", options=[("(none)", None)], **_LOOK
+        )
+        self.task = Dropdown(description="It is", options=_TASKS, **_LOOK)
+        self.classes = Text(
+            description="Classes",
+            placeholder="found in the data",
+            continuous_update=False,
+            **_LOOK,
+        )
+        self.names = Text(
+            description="Features",
+            placeholder="all but the label",
+            continuous_update=False,
+            **_LOOK,
+        )
+        for control in (self.label, self.task, self.classes, self.names):
+            control.observe(guarded(self._chosen), "value")
+        self.every = Button(description="All", tooltip="Make all columns but the label features")
+        self.nothing = Button(description="None", tooltip="Leave all columns out")
+        self.every.on_click(guarded(lambda _button: self._tick(True)))
+        self.nothing.on_click(guarded(lambda _button: self._tick(False)))
+        self.grid = widgets.Box()
+        self.grid.add_class("sparkwright-grid")
+        self.fold = Fold("Features", [row(self.every, self.nothing), self.grid])
+        fields = widgets.Box([_field(self.label), _field(self.task), _field(self.classes)])
+        fields.add_class("sparkwright-grid")
+        self._names = _field(self.names)
+        super().__init__([fields, self.fold, self._names])
+
+    def show(self, source: DataSource, columns: Sequence[ColumnLook]) -> None:
+        """Show what a source chooses of the columns that were seen."""
+        self._setting = True
+        try:
+            self._show(source, tuple(columns))
+        finally:
+            self._setting = False
+
+    def _show(self, source: DataSource, columns: tuple[ColumnLook, ...]) -> None:
+        self._columns = columns
+        names = [column.name for column in columns]
+        labels = names if source.label is None or source.label in names else [*names, source.label]
+        options = [("(none)", None), *((name, name) for name in labels)]
+        if self.label.options != tuple(options):
+            self.label.options = options
+        self.label.value = source.label
+        self.task.value = source.task
+        self.classes.value = _classes_text(source.classes)
+        self.classes.layout.display = None if source.task == "classification" else "none"
+        self.names.value = ", ".join(source.features)
+        has_boxes = 0 < len(names) <= _MOST_BOXES
+        self.fold.layout.display = None if has_boxes else "none"
+        self._names.layout.display = "none" if has_boxes else None
+        if has_boxes:
+            self._show_boxes(source)
+
+    def _show_boxes(self, source: DataSource) -> None:
+        names = tuple(column.name for column in self._columns)
+        if self._shown != names:
+            old = list(self.grid.children)
+            self._shown = names
+            self.boxes = {c.name: self._box(c) for c in self._columns}
+            self.grid.children = tuple(self.boxes.values())
+            for box in old:
+                box.close()
+        other = {source.label, source.options.get("weights")}
+        ticked = 0
+        for name, box in self.boxes.items():
+            box.value = name in source.features if source.features else name not in other
+            box.disabled = name == source.label
+            ticked += box.value
+        usable = len(names) - (source.label in names)
+        self.fold.set_title(f"Features: {count_text(ticked)} of {count_text(usable)} columns")
+
+    def _box(self, column: ColumnLook) -> Checkbox:
+        box = Checkbox(description=f"{column.name} ({_kind(column)})", indent=False)
+        box.observe(self._guarded(self._chosen), "value")
+        return box
+
+    def _tick(self, value: bool) -> None:
+        self._setting = True
+        try:
+            for box in self.boxes.values():
+                box.value = value and not box.disabled
+        finally:
+            self._setting = False
+        self._chosen(None)
+
+    def _chosen(self, _change: Any) -> None:
+        if self._setting:
+            return
+        self._changed(self._applied)
+
+    def _applied(self, source: DataSource) -> DataSource:
+        """`source` with what the controls say."""
+        label = self.label.value
+        kinds = {column.name: column.kind for column in self._columns}
+        if self._names.layout.display == "none":
+            ticked = [name for name, box in self.boxes.items() if box.value and name != label]
+            usable = [name for name in self.boxes if name not in (label, _weights(source))]
+            features = () if ticked == usable else tuple(ticked)
+        else:
+            features = tuple(
+                dict.fromkeys(name.strip() for name in self.names.value.split(",") if name.strip())
+            )
+        used = features or tuple(name for name in kinds if name not in (label, _weights(source)))
+        categories = tuple(name for name in used if kinds.get(name) == "text")
+        can_have = source.format in ("csv", "parquet", "arrow")
+        return replace(
+            source,
+            label=label,
+            features=features,
+            categories=categories if can_have else (),
+            task=self.task.value,
+            classes=_classes_of(self.classes.value),
+        )
+
+
+def _weights(source: DataSource) -> Any:
+    return source.options.get("weights")
+
+
+def _kind(column: ColumnLook) -> str:
+    return "text, as a category" if column.kind == "text" else kind_text(column)
+
+
+def _classes_text(classes: Any) -> str:
+    if classes == "infer":
+        return ""
+    return str(classes) if isinstance(classes, int) else ", ".join(classes)
+
+
+def _classes_of(text: str) -> Any:
+    """Nothing: found in the data; a count; or names."""
+    given = [name.strip() for name in text.split(",") if name.strip()]
+    if not given:
+        return "infer"
+    if len(given) == 1 and given[0].isdigit():
+        return int(given[0])
+    return tuple(dict.fromkeys(given))
+
+
+def _field(control: Any) -> widgets.VBox:
+    box = widgets.VBox([control])
+    box.add_class("sparkwright-field")
+    return box

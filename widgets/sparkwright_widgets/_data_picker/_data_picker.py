@@ -1,0 +1,359 @@
+"""A panel to pick data with: place, format, columns, split; what it looks like; loading it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as widgets
+
+from sparkwright._option import Option
+from sparkwright.data import DataPreview, DataSource, DataSplit, guess_source, preview
+from sparkwright.data._preview._previewing import with_guessed_columns
+from sparkwright.data._sources._data_split import SPLIT_OPTIONS
+from sparkwright.data._sources._formats import FORMATS
+from sparkwright.errors import ConfigurationError
+from sparkwright_widgets._block import Block
+from sparkwright_widgets._format import count_text, escaped
+from sparkwright_widgets._ui import Button, Dropdown, Fold, OptionForm, Part, row
+
+from . import _looks as looks
+from ._columns import ColumnChooser
+from ._place import PlaceChooser
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sparkwright.data import DistributedDataSet
+
+
+class DataPicker(Part):
+    """Picks a source of data, and shows what is in it before anything is loaded.
+
+    Attributes:
+        data: what was loaded last, or None.
+
+    Args:
+        spark: a session, to load with; default None: set `spark` later.
+        source: what to begin with; default None: the bundled digits.
+        with_load: whether there is a button that loads; default True.
+
+    Example:
+        picker = sw.DataPicker(spark)
+        picker                      # in a cell of its own
+        train = picker.source.load_split(spark)["train"]
+    """
+
+    def __init__(
+        self,
+        spark: "SparkSession | None" = None,
+        source: DataSource | None = None,
+        *,
+        with_load: bool = True,
+    ) -> None:
+        super().__init__("Data", styles=("data_picker.css",))
+        self.data: DistributedDataSet | None = None
+        self._spark = spark
+        self._source = _checked(source)
+        self._preview: DataPreview | None = None
+        self._again = self._guesses = self._refits = self._setting = False
+        self.format = Dropdown(
+            description="Data",
+            options=[(info.title, name) for name, info in FORMATS.items()],
+            style={"description_width": "initial"},
+        )
+        self.format.observe(self.guarded(self._format_chosen), "value")
+        self.advice = widgets.HTML()
+        self.place = PlaceChooser(self._run, self.guarded, self._url_chosen)
+        self.columns = ColumnChooser(self.guarded, self._edit)
+        self.options: OptionForm | None = None
+        self.options_box = widgets.VBox()
+        self.split = OptionForm(SPLIT_OPTIONS, self._source.split.to_dict())
+        self.split.on_change(self.guarded(self._split_chosen))
+        self.options_fold = Fold("Options of the format", [self.options_box])
+        self.split_fold = Fold("Training, validation and test", [self.split])
+        self.figures, self.problems = widgets.HTML(), widgets.HTML()
+        self.beginning, self.classes = widgets.HTML(), widgets.HTML()
+        self.statistics, self.code = widgets.HTML(), widgets.HTML()
+        self.statistics_fold = Fold("Columns in figures", [self.statistics])
+        self.classes_fold = Fold("Classes", [self.classes])
+        self.look_button = Button(
+            description="Look again", tooltip="Read the beginning of the data once more"
+        )
+        self.look_button.on_click(self.guarded(lambda _button: self.look()))
+        self.load_button = Button(
+            description="Load", tooltip="Load the data on Spark and count the examples"
+        )
+        self.load_button.on_click(self.guarded(lambda _button: self._begin_loading()))
+        self.loaded = widgets.HTML()
+        head = widgets.VBox([self.format, self.advice])
+        head.add_class("sparkwright-field")
+        self.show(
+            head,
+            self.place,
+            self.columns,
+            self.options_fold,
+            self.split_fold,
+            self.figures,
+            self.problems,
+            self.beginning,
+            self.classes_fold,
+            self.statistics_fold,
+            Fold("The same as code", [self.code]),
+            row(self.look_button, *([self.load_button] if with_load else []), self.loaded),
+        )
+        self.add_class("sparkwright-data-picker")
+        self._show_source()
+        self.look()
+
+    # --- what it holds
+
+    @property
+    def source(self) -> DataSource:
+        """The source as it stands; setting another shows it and looks at it."""
+        return self._source
+
+    @source.setter
+    def source(self, source: DataSource) -> None:
+        self._take(_checked(source))
+
+    @property
+    def problem(self) -> str | None:
+        """Why it cannot be loaded, in a sentence; None: nothing that is known."""
+        if self._source.problem is not None:
+            return self._source.problem
+        seen = self._preview
+        return seen.problem if seen is not None and seen.source == self._source else None
+
+    @property
+    def preview(self) -> DataPreview | None:
+        """What the last look found; of an older source while a look is still going on."""
+        return self._preview
+
+    @property
+    def spark(self) -> "SparkSession | None":
+        """The session to load with."""
+        return self._spark
+
+    @spark.setter
+    def spark(self, spark: "SparkSession | None") -> None:
+        self._spark = spark
+        self._show_load()
+
+    def load(self) -> "DistributedDataSet":
+        """Load the data, whole; blocks while classes are being found.
+
+        Raises:
+            ConfigurationError: if there is no session, or the source is not complete.
+            DataError: if files do not fit.
+        """
+        if self._spark is None:
+            raise ConfigurationError(
+                "a DataPicker needs a Spark session to load with. Received: spark=None. Give it "
+                "one: `picker.spark = sw.start_spark()`."
+            )
+        self.data = self._source.load(self._spark)
+        return self.data
+
+    # --- looking
+
+    def look(self) -> None:
+        """Look at the beginning of the data, in the background."""
+        if self._background.busy:
+            self._again = True
+            return
+        self._again = False
+        source, guesses, refits = self._source, self._guesses, self._refits
+
+        def work() -> tuple[DataSource, DataSource, DataPreview]:
+            found = _guessed(source) if guesses else source
+            seen = preview(found)
+            if refits and (fitted := _refitted(found, seen)) != found:
+                found, seen = fitted, preview(fitted)
+            return source, found, seen
+
+        self._guesses = self._refits = False
+        begun = self.in_background(
+            "Looking at the data", work, self._looked, finally_=self._settled
+        )
+        self._again = self._again or not begun
+
+    def _looked(self, result: tuple[DataSource, DataSource, DataPreview]) -> None:
+        asked, found, seen = result
+        if self._source != asked:
+            return  # changed meanwhile: the next look is on its way
+        self._preview = seen
+        self._source = found
+        self._show_source()
+        self._show_preview()
+        self._changed()
+
+    def _settled(self) -> None:
+        if self._again:
+            self.look()
+
+    def _run(self, what: str, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        self.in_background(what, work, then, finally_=self._settled)
+
+    # --- what people do
+
+    def _format_chosen(self, change: Any) -> None:
+        if self._setting:
+            return
+        # Columns and options of another format mean nothing; the place may be right.
+        self._refits = True
+        kept = DataSource(
+            format=change["new"],
+            url=self._source.url,
+            split=self._source.split,
+            partitions=self._source.partitions,
+        )
+        self._take(kept)
+
+    def _url_chosen(self, url: str) -> None:
+        self._guesses = bool(url) and self._source.format != "table"
+        self._take(replace(self._source, url=url))
+
+    def _edit(self, edit: Callable[[DataSource], DataSource]) -> None:
+        self._take(edit(self._source))
+
+    def _option_chosen(self, _name: str) -> None:
+        form = self.options
+        if form is not None and not self._setting and not form.problems:
+            self._refits = True
+            self._take(replace(self._source, options=form.changed_values))
+
+    def _split_chosen(self, name: str) -> None:
+        values = self.split.values
+        try:
+            split = DataSplit.from_dict(values)
+        except ConfigurationError as error:
+            self.split.complain(name, str(error))
+            return
+        for other in values:
+            self.split.complain(other, "")
+        self._source = replace(self._source, split=split)
+        if (seen := self._preview) is not None:
+            # How it is divided changes nothing of what was seen.
+            self._preview = replace(seen, source=replace(seen.source, split=split))
+        self._show_source()
+        self._changed()
+
+    def _take(self, source: DataSource) -> None:
+        """Hold another source, show it, and look at it."""
+        if source == self._source and not self._guesses:
+            return
+        self._source = source
+        self._show_source()
+        self._changed()
+        self.look()
+
+    def _begin_loading(self) -> None:
+        def done(found: tuple[Any, int]) -> None:
+            data, count = found
+            parts = data.rdd.getNumPartitions()
+            self.loaded.value = (
+                '<div role="status"><span aria-hidden="true">✓</span> Loaded: '
+                f"{count_text(count)} examples in {count_text(parts)} partitions</div>"
+            )
+            self._changed()
+
+        def work() -> tuple[Any, int]:
+            data = self.load()
+            return data, data.count()
+
+        self.load_button.disabled = True
+        self.loaded.value = ""
+        begun = self.in_background("Loading and counting", work, done, finally_=self._load_ended)
+        if not begun:
+            self._show_load()
+
+    def _load_ended(self) -> None:
+        self.load_button.disabled = False
+        self._settled()
+
+    # --- showing
+
+    def _show_source(self) -> None:
+        self._setting = True
+        try:
+            source, info = self._source, self._source.info
+            self.format.value = source.format
+            self.advice.value = f'<div class="sparkwright-advice">{escaped(info.advice)}</div>'
+            self.place.set(source.url)
+            self.place.layout.display = None if info.needs_url else "none"
+            seen = self._preview
+            fits = seen is not None and seen.source.format == source.format
+            fits = fits and seen is not None and seen.source.url == source.url
+            self.columns.layout.display = None if info.columns else "none"
+            self.columns.show(source, seen.columns if seen is not None and fits else ())
+            self._show_options()
+            self.split.set(source.split.to_dict())
+            self.code.value = f'<pre tabindex="0">{escaped(looks.code_of(source))}</pre>'
+        finally:
+            self._setting = False
+        self._show_load()
+
+    def _show_options(self) -> None:
+        options: tuple[Option, ...] = self._source.info.options
+        self.options_fold.layout.display = None if options else "none"
+        form = self.options
+        if form is None or [f.option for f in form.fields.values()] != list(options):
+            form = OptionForm(options, self._source.all_options)
+            form.on_change(self.guarded(self._option_chosen))
+            self.options = form
+            self.options_box.children = (form,)
+        elif form.values != self._source.all_options:
+            form.set(self._source.all_options)
+
+    def _show_preview(self) -> None:
+        seen = self._preview
+        if seen is None:
+            return
+        note = f'<div class="sparkwright-advice">{escaped(seen.note)}</div>' if seen.note else ""
+        self.figures.value = looks.extent_figures(seen) + note
+        self.problems.value = looks.problem_list(seen.problems)
+        self.beginning.value = looks.beginning(seen)
+        self.classes.value = looks.class_bars(seen)
+        self.classes_fold.layout.display = None if self.classes.value else "none"
+        self.statistics.value = looks.column_table(seen)
+        self.statistics_fold.layout.display = None if self.statistics.value else "none"
+        self._show_load()
+
+    def _show_load(self) -> None:
+        reason = self._source.problem
+        if reason is None and self._spark is None:
+            reason = "Loading needs a Spark session: picker.spark = sw.start_spark()."
+        self.load_button.disabled = reason is not None
+        self.loaded.value = (
+            f'<div class="sparkwright-advice">{escaped(reason)}</div>' if reason else ""
+        )
+
+    def _still(self) -> Block:
+        return looks.still(self._source, self._preview)
+
+
+def _checked(source: DataSource | None) -> DataSource:
+    if source is not None and not isinstance(source, DataSource):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(
+            f"`source` must be a DataSource or None. Received: source={source!r}."
+        )
+    return DataSource() if source is None else source
+
+
+def _guessed(source: DataSource) -> DataSource:
+    """What the place of `source` suggests; its split stays."""
+    try:
+        found = guess_source(source.url)
+    except (OSError, ConfigurationError):
+        return source  # the look says what is wrong
+    return replace(found, split=source.split, partitions=source.partitions)
+
+
+def _refitted(source: DataSource, seen: DataPreview) -> DataSource:
+    """`source` with another label and features, if its own are none of the columns."""
+    names = {column.name for column in seen.columns}
+    absent = {source.label, *source.features, *source.categories} - names - {None}
+    chosen = source.label is not None or source.task == "other"
+    if source.info.labelled and names and (absent or not chosen):
+        return with_guessed_columns(source, seen.columns)
+    return source

@@ -1,0 +1,142 @@
+"""Where the data is: a line to type into, and folders to look through."""
+
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets as widgets
+
+from sparkwright.data import Entry, Folder, browse
+from sparkwright_widgets._any_page import HeardFromAnyPage
+from sparkwright_widgets._format import bytes_text, count_text, escaped
+from sparkwright_widgets._ui import Button, Fold, Text, row
+
+_WILD = "*?["
+# What is being done, the work, and what shows its result.
+Run = Callable[[str, Callable[[], Any], Callable[[Any], None]], Any]
+
+
+class ListBox(HeardFromAnyPage, widgets.Select):
+    """One of many, several in view; arrow keys move in it, letters jump."""
+
+
+class PlaceChooser(widgets.VBox):
+    """A path or URL, typed or found.
+
+    Args:
+        run: does work in the background.
+        guarded: shows what a callback raises.
+        chosen: gets the new place.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        guarded: Callable[[Callable[..., None]], Callable[..., None]],
+        chosen: Callable[[str], None],
+    ) -> None:
+        self._run, self._chosen = run, chosen
+        self._folder: Folder | None = None
+        self._setting = False
+        self.url = Text(
+            description="Path or URL",
+            placeholder="data/iris.csv, hdfs://host/folder, s3://bucket/folder/*.parquet",
+            continuous_update=False,
+            style={"description_width": "initial"},
+        )
+        self.url.add_class("sparkwright-wide")
+        self.url.observe(guarded(self._typed), "value")
+        self.where = widgets.HTML()
+        self.list = ListBox(
+            description="Folders and files", options=(), rows=8, style={"description_width": "0"}
+        )
+        self.list.add_class("sparkwright-listbox")
+        self.list.observe(guarded(lambda _change: self._name_buttons()), "value")
+        self.up_button = Button(description="▲ Up", tooltip="Go to the folder above")
+        self.open_button = Button(description="Open", tooltip="Open the folder, or take the file")
+        self.take_button = Button(
+            description="Use this folder", tooltip="Take the folder that is listed"
+        )
+        self.up_button.on_click(guarded(lambda _button: self._go_up()))
+        self.open_button.on_click(guarded(lambda _button: self._open_selected()))
+        self.take_button.on_click(guarded(lambda _button: self._take_folder()))
+        self.fold = Fold(
+            "Browse folders",
+            [self.where, self.list, row(self.up_button, self.open_button, self.take_button)],
+        )
+        self.fold.button.on_click(guarded(lambda _button: self._unfolded()))
+        self._name_buttons()
+        super().__init__([self.url, self.fold])
+
+    def set(self, url: str) -> None:
+        """Show another place, without telling anybody."""
+        self._setting = True
+        try:
+            self.url.value = url
+        finally:
+            self._setting = False
+
+    def go(self, url: str) -> None:
+        """List a folder; what lies beside a file."""
+        self._run("Listing the folder", lambda: browse(url), self._show)
+
+    def _typed(self, change: Any) -> None:
+        if not self._setting:
+            self._chosen(str(change["new"]).strip())
+
+    def _unfolded(self) -> None:
+        if self.fold.opened and self._folder is None:
+            url = self.url.value
+            if any(sign in url for sign in _WILD):
+                url = url[: min(url.find(sign) for sign in _WILD if sign in url)].rpartition("/")[0]
+            self.go(url)
+
+    def _show(self, folder: Folder) -> None:
+        self._folder = folder
+        more = (
+            f" {count_text(folder.left_out)} more are not shown; type the path instead."
+            if folder.left_out
+            else ""
+        )
+        what = "Nothing is in here." if not folder.entries else ""
+        self.where.value = (
+            f'<div role="status"><b>{escaped(folder.url)}</b> {escaped(what)}{escaped(more)}</div>'
+        )
+        self.list.options = [(_line(entry), entry.url) for entry in folder.entries]
+        self.list.index = 0 if folder.entries else None
+        self._name_buttons()
+
+    def _selected(self) -> Entry | None:
+        entries = self._folder.entries if self._folder is not None else ()
+        return next((entry for entry in entries if entry.url == self.list.value), None)
+
+    def _name_buttons(self) -> None:
+        entry = self._selected()
+        self.up_button.disabled = self._folder is None or self._folder.parent is None
+        self.take_button.disabled = self._folder is None
+        self.open_button.disabled = entry is None
+        is_file = entry is not None and not entry.is_folder
+        self.open_button.description = "Use this file" if is_file else "Open folder"
+
+    def _go_up(self) -> None:
+        if self._folder is not None and self._folder.parent is not None:
+            self.go(self._folder.parent)
+
+    def _open_selected(self) -> None:
+        entry = self._selected()
+        if entry is None:
+            return
+        if entry.is_folder:
+            self.go(entry.url)
+        else:
+            self.url.value = entry.url
+
+    def _take_folder(self) -> None:
+        if self._folder is not None:
+            self.url.value = self._folder.url
+
+
+def _line(entry: Entry) -> str:
+    if entry.is_folder:
+        return f"▸ {entry.name}/"
+    size = "" if entry.size_bytes is None else f"   {bytes_text(entry.size_bytes)}"
+    return f"{entry.name}{size}"
