@@ -65,9 +65,16 @@ class Background:
     _last: threading.Thread | None = None
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the last work and what followed are done; False if that took too long."""
-        last = self._last
-        if last is None or last is threading.current_thread():
-            return True
-        last.join(timeout_s)
-        return not last.is_alive()
+        """Wait until the last work and what followed are done; False if that took too long.
+
+        Work that was begun by what followed is waited for too.
+        """
+        while True:
+            last = self._last
+            if last is None or last is threading.current_thread():
+                return True
+            last.join(timeout_s)
+            if last.is_alive():
+                return False
+            if self._last is last:
+                return True

@@ -32,8 +32,17 @@ class Fold(widgets.VBox):
         """Whether it is shown."""
         return self.box.layout.display != "none"
 
+    def set_title(self, title: str) -> None:
+        """Say otherwise what is inside."""
+        self._title = title
+        self._show_title()
+
     def set_opened(self, opened: bool) -> None:
         """Show or hide what is inside."""
         self.box.layout.display = None if opened else "none"
+        self._show_title()
+
+    def _show_title(self) -> None:
+        opened = self.opened
         self.button.description = f"{'▾' if opened else '▸'} {self._title}"
         self.button.tooltip = f"{'Hide' if opened else 'Show'}: {self._title}"
