@@ -1,0 +1,243 @@
+"""What a run with a master will look like, from what is known; then as text and HTML. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sparkwright.masters import (
+    Prospect,
+    SharedTrainingMaster,
+    TrainingMaster,
+    prospect,
+    updater_bytes,
+    vector_bytes,
+)
+from sparkwright.networks import NetworkSpec
+from sparkwright.partitions import plan_repartition
+from sparkwright_widgets import _fragments as fragments
+from sparkwright_widgets._format import bytes_text, count_text, escaped
+
+_WORDS = {
+    "well": ("✓", "Scales well"),
+    "partly": ("◐", "Helps"),
+    "hardly": ("✕", "Hardly helps"),
+    "unknown": ("?", "Not known yet"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """What is known around a training master.
+
+    Attributes:
+        rows: examples of each partition; None: unknown.
+        slots: task slots of Spark; None: unknown.
+        cores: of this machine.
+        vector_bytes: of the network's parameters; None: unknown.
+        updater_bytes: of its optimizer's state.
+        step_s: seconds of one minibatch; None: unknown.
+        bandwidth_bytes_per_s: what a machine can send.
+    """
+
+    rows: tuple[int, ...] | None = None
+    slots: int | None = None
+    cores: int = 1
+    vector_bytes: int | None = None
+    updater_bytes: int = 0
+    step_s: float | None = None
+    bandwidth_bytes_per_s: float = 1.25e9
+
+    def with_network(self, network: Any) -> "Surroundings":
+        """The same with the sizes of a NetworkSpec or a built Keras model; None: unknown."""
+        parameters, trainable, optimizer, options = _counts(network)
+        if parameters is None:
+            return replace(self, vector_bytes=None, updater_bytes=0)
+        return replace(
+            self,
+            vector_bytes=vector_bytes(parameters),
+            updater_bytes=updater_bytes(trainable, optimizer, options) if optimizer else 0,
+        )
+
+    def workers(self, master: TrainingMaster, *, parallel: bool) -> int | None:
+        """How many there would be; None: unknown."""
+        if parallel:
+            return master.workers or self.cores
+        if isinstance(master, SharedTrainingMaster):
+            known = self.slots is not None or master.workers or master.workers_per_node
+            return master.worker_count(slots=self.slots, executors=None) if known else None
+        return master.workers or self.slots
+
+    def prospect(self, master: TrainingMaster, *, parallel: bool = False) -> Prospect | None:
+        """What to expect; None if not even the number of workers is known."""
+        workers = self.workers(master, parallel=parallel)
+        if workers is None:
+            return None
+        rows: Sequence[int] | None = None
+        if self.rows is not None and sum(self.rows):
+            plan = plan_repartition(
+                self.rows,
+                workers=workers,
+                mode="always" if parallel else master.repartition,
+                strategy="balanced" if parallel else master.repartition_strategy,
+                seed=master.seed or 0,
+            )
+            rows = plan.target_counts
+        return prospect(
+            master,
+            rows=rows,
+            workers=workers,
+            vector_bytes=self.vector_bytes,
+            updater_bytes=self.updater_bytes,
+            step_s=self.step_s,
+            bandwidth_bytes_per_s=self.bandwidth_bytes_per_s,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outlook:
+    """A prospect as a person reads it.
+
+    Attributes:
+        figures: labels and values.
+        word: the verdict in a word or two, with an icon.
+        sentence: the verdict with its arithmetic.
+        remarks: what else to know, such as workers without data.
+    """
+
+    figures: tuple[tuple[str, str], ...]
+    word: tuple[str, str]
+    sentence: str
+    remarks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, found: Prospect | None, *, slots: int | None = None, parallel: bool = False
+    ) -> "Outlook":
+        """Describe a prospect; None: of a run of which nothing is known."""
+        if found is None:
+            return cls(
+                figures=(),
+                word=_WORDS["unknown"],
+                sentence="How many workers there are is not known: give their number, or start "
+                "Spark.",
+            )
+        return cls(
+            figures=tuple(_figures(found)),
+            word=_WORDS[found.pays],
+            sentence=found.verdict,
+            remarks=tuple(_remarks(found, None if parallel else slots)),
+        )
+
+    def html(self) -> str:
+        """Figures, then the verdict, then remarks."""
+        icon, word = self.word
+        remarks = "".join(
+            '<div class="sparkwright-remark"><span aria-hidden="true">⚠</span> '
+            f"<b>Note:</b> {escaped(each)}</div>"
+            for each in self.remarks
+        )
+        return (
+            '<section class="sparkwright-outlook" aria-label="What to expect">'
+            f"{fragments.figure_list(self.figures)}"
+            f'<p class="sparkwright-verdict"><span class="sparkwright-word">'
+            f'<span aria-hidden="true">{icon}</span> {escaped(word)}.</span> '
+            f"{escaped(self.sentence)}</p>{remarks}</section>"
+        )
+
+    def text(self) -> str:
+        """The same as lines of plain text."""
+        lines = [f"{label}: {value}" for label, value in self.figures]
+        return "\n".join([*lines, f"{self.word[1]}. {self.sentence}", *self.remarks])
+
+
+def _figures(found: Prospect) -> list[tuple[str, str]]:
+    plan, is_sharing = found.plan, found.plan.kind == "sharing"
+    once = "message" if is_sharing else "round"
+    figures = [("Workers", count_text(found.workers))]
+    if found.rows_known:
+        figures += [
+            ("Minibatches an epoch", count_text(sum(plan.minibatches))),
+            (f"{once.capitalize()}s an epoch", count_text(found.exchanges)),
+        ]
+    if not is_sharing:
+        figures.append(("Examples a round", count_text(found.examples_per_exchange)))
+    if found.rows_known:
+        figures.append(("Idle workers", count_text(len(plan.idle_workers))))
+    if found.bytes_per_exchange is not None:
+        most = "up to " if is_sharing else ""
+        figures.append((f"Sent a {once}, by each", most + bytes_text(found.bytes_per_exchange)))
+    if found.bytes_per_s is not None:
+        most = "up to " if is_sharing else ""
+        figures.append(("Sent a second, by each", most + bytes_text(found.bytes_per_s)))
+    if found.interval_s is not None and not is_sharing:
+        figures.append(("Time of a round", _short_time(found.interval_s)))
+    if found.rows_known and found.epoch_s is not None:
+        figures.append(("Time of an epoch", _short_time(found.epoch_s)))
+    if found.speed_up is not None:
+        figures.append(("Beside one worker", f"{found.speed_up:.1f} times as fast"))
+    return figures
+
+
+def _remarks(found: Prospect, slots: int | None) -> list[str]:
+    plan, remarks = found.plan, list[str]()
+    if slots is not None and found.workers > slots:
+        remarks.append(
+            f"Spark has {_counted(slots, 'task slot')}, fewer than the {count_text(found.workers)} "
+            "workers. Such a run does not start: give Spark more slots, or take fewer workers."
+        )
+    if not found.rows_known:
+        return remarks
+    idle = len(plan.idle_workers)
+    if idle:
+        remarks.append(
+            f"{_counted(idle, 'worker has', 'workers have')} no data. Redistribute it, or take "
+            "fewer workers."
+        )
+    elif plan.idle_fraction >= 0.1:
+        remarks.append(
+            f"Workers wait for the one with most data {100 * plan.idle_fraction:.0f} % of the time."
+        )
+    short = found.short_batches
+    if short:
+        remarks.append(
+            f"The last minibatch of {_counted(len(short), 'worker')} is smaller: "
+            f"{_counted(min(short), 'example')} instead of {count_text(plan.batch_size)}"
+            f"{' at the least' if len(set(short)) > 1 else ''}."
+        )
+    if plan.kind == "averaging" and found.exchanges == 1 and found.workers > 1:
+        remarks.append("The workers average only once an epoch: average more often.")
+    return remarks
+
+
+def _counts(network: Any) -> tuple[int | None, int, str, Any]:
+    """Parameters (None: unknown), those that are trained, the optimizer's class and settings."""
+    if isinstance(network, NetworkSpec):
+        looked = network.analysis
+        if not looked.ok:
+            return None, 0, "", None
+        optimizer = network.optimizer
+        return looked.parameters, looked.trainable_parameters, optimizer.kind, optimizer.options
+    if network is None or not getattr(network, "built", False):
+        return None, 0, "", None
+    trainable = sum(int(_size(variable.shape)) for variable in network.trainable_variables)
+    optimizer = getattr(network, "optimizer", None)
+    options = {} if optimizer is None else optimizer.get_config()
+    name = "" if optimizer is None else type(optimizer).__name__
+    return int(network.count_params()), trainable, name, options
+
+
+def _size(shape: Any) -> int:
+    size = 1
+    for length in shape:
+        size *= int(length)
+    return size
+
+
+def _counted(count: int, one: str, many: str = "") -> str:
+    return f"{count_text(count)} {one if count == 1 else many or one + 's'}"
+
+
+def _short_time(seconds: float) -> str:
+    if seconds < 0.9995:
+        return f"{1000 * seconds:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"
