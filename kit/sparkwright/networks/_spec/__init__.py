@@ -7,10 +7,17 @@ from ._analysis import (
 )
 from ._catalogue import LAYER_KINDS as LAYER_KINDS, layer_kinds as layer_kinds
 from ._layer_kind import LayerKind as LayerKind
+from ._losses import LOSSES as LOSSES, LossKind as LossKind
+from ._metrics import METRICS as METRICS, MetricKind as MetricKind
 from ._network_spec import (
     LayerSpec as LayerSpec,
     NetworkSpec as NetworkSpec,
     OptimizerSpec as OptimizerSpec,
     OutputSpec as OutputSpec,
 )
+from ._optimizers import OPTIMIZERS as OPTIMIZERS, OptimizerKind as OptimizerKind
 from ._spec_presets import PRESETS as PRESETS, Preset as Preset
+from ._training_defaults import (
+    TrainingDefaults as TrainingDefaults,
+    defaults_for as defaults_for,
+)

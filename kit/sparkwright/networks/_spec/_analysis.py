@@ -8,6 +8,7 @@ from sparkwright.errors import ConfigurationError
 
 from ._catalogue import LAYER_KINDS
 from ._layer_kind import LayerKind
+from ._names import NAME_RULE, is_name
 from ._network_spec import NetworkSpec
 from ._shapes import Misfit, Shape
 from ._training_checks import training_problems
@@ -103,6 +104,12 @@ def _look(spec: NetworkSpec, index: int, wired: Wire, before: list[LayerAnalysis
         inputs=tuple(source.name for source in sources),
     )
     if not layer.enabled:
+        try:
+            _check_name(spec, index)
+            if wired.problem is not None and layer.inputs:
+                raise Misfit(wired.problem)
+        except Misfit as misfit:
+            return replace(row, problem=str(misfit))
         return _passed_on(row, sources)
     broken = next((source for source in sources if source.output_shape is None), None)
     kind = LAYER_KINDS.get(layer.kind)
@@ -170,8 +177,8 @@ def checked_options(kind: LayerKind, given: Mapping[str, Any]) -> dict[str, Any]
 
 def _check_name(spec: NetworkSpec, index: int) -> None:
     name = spec.layers[index].name
-    if "/" in name:
-        raise Misfit("has a name with a slash, which Keras does not accept.")
+    if not is_name(name):
+        raise Misfit(f"its name {NAME_RULE}")
     for other in range(index):
         if spec.layers[other].name == name:
             raise Misfit(f"has the same name as row {other + 1}. Give it another one.")

@@ -1,8 +1,8 @@
-"""Inputs, dense layers, and what training adds to or takes from values."""
+"""Inputs, dense layers and masks."""
 
 from sparkwright._option import Option
 
-from ._common_options import activation, rate, weights
+from ._common_options import activation, weights
 from ._layer_kind import LayerKind, Options, Outcome
 from ._shape_option import ShapeOption
 from ._shapes import Misfit, Shape, known
@@ -92,45 +92,6 @@ CORE_KINDS = (
         rule=_time_distributed,
         required=("units",),
         inner="Dense",
-    ),
-    LayerKind(
-        name="Dropout",
-        group="core",
-        sentence="In training, sets some of the values to 0, against learning by heart.",
-        options=(rate("0.2 to 0.5; more against learning by heart."),),
-        rule=same,
-        required=("rate",),
-        positional=("rate",),
-        seeded_by=("rate",),
-    ),
-    LayerKind(
-        name="GaussianNoise",
-        group="core",
-        sentence="In training, adds normal noise to the values.",
-        options=(
-            Option(
-                name="stddev",
-                kind="float",
-                default=0.1,
-                minimum=0,
-                label="Standard deviation",
-                advice="In units of the values: about 0.1 for normalised ones.",
-            ),
-        ),
-        rule=same,
-        required=("stddev",),
-        positional=("stddev",),
-        seeded_by=("stddev",),
-    ),
-    LayerKind(
-        name="GaussianDropout",
-        group="core",
-        sentence="In training, multiplies the values by normal noise around 1.",
-        options=(rate("0.2 to 0.5, as with Dropout."),),
-        rule=same,
-        required=("rate",),
-        positional=("rate",),
-        seeded_by=("rate",),
     ),
     LayerKind(
         name="Masking",

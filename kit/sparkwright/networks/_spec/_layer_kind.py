@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from sparkwright._option import Option
 
+from ._defaults import without_defaults
 from ._shapes import Shape
 
 Group = Literal[
@@ -92,12 +93,4 @@ class LayerKind:
 
     def tidy(self, options: Options) -> dict[str, Any]:
         """The options without those that equal Keras' defaults, which say nothing."""
-        defaults = self.defaults
-        return {
-            name: value
-            for name, value in options.items()
-            if name in self.required
-            or name not in defaults
-            or value != defaults[name]
-            or isinstance(value, bool) != isinstance(defaults[name], bool)
-        }
+        return without_defaults(options, self.defaults, keep=self.required)

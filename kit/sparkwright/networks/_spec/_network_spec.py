@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from sparkwright.errors import ConfigurationError
 
 from ._catalogue import LAYER_KINDS
+from ._defaults import without_defaults
 from ._json_values import fields_of, list_of, options_of, text_of, texts_of
+from ._optimizers import OPTIMIZERS
 
 if TYPE_CHECKING:
     from ._analysis import NetworkAnalysis
@@ -138,7 +140,11 @@ class OptimizerSpec:
     def __post_init__(self) -> None:
         """Make the options plain."""
         text_of(self.kind, "`kind` of an optimizer")
-        object.__setattr__(self, "options", options_of(self.options, "`options` of the optimizer"))
+        options = options_of(self.options, "`options` of the optimizer")
+        kind = OPTIMIZERS.get(self.kind)
+        object.__setattr__(
+            self, "options", without_defaults(options, kind.defaults) if kind else options
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
@@ -230,6 +236,16 @@ class NetworkSpec:
             object.__setattr__(self, "_analysis", analyse(self))
         assert self._analysis is not None
         return self._analysis
+
+    def build(self) -> Any:
+        """A compiled `keras.Model`: Sequential for a chain, functional otherwise.
+
+        Raises:
+            ConfigurationError: if the network has a problem, or Keras refuses it.
+        """
+        from ._building import build
+
+        return build(self)
 
     def layer(self, name: str) -> LayerSpec | None:
         """The first layer of that name; None: there is none."""
