@@ -16,17 +16,22 @@ _JAVA_TIMEOUT_S = 10
 
 def environment_table() -> Block:
     """Versions of Python, Java and the packages that matter, and the machine; imports none."""
-    rows = [
-        ["Python", platform.python_version()],
-        *([package, _version_of(package)] for package in _PACKAGES),
-        ["Java", _java_version()],
-        ["System", f"{platform.system()} {platform.release()}, {platform.machine()}"],
-        ["Processor cores", _cores()],
-        ["Memory", _memory()],
-    ]
+    rows = environment_rows()
     heads = ["What", "Version"]
     html = html_table(heads, rows, label="Environment", text_columns=(1,))
     return Block(html=html, text=text_table(heads, rows, text_columns=(1,)), kind="environment")
+
+
+def environment_rows() -> list[tuple[str, str]]:
+    """What and which version, of each."""
+    return [
+        ("Python", platform.python_version()),
+        *((package, _version_of(package)) for package in _PACKAGES),
+        ("Java", _java_version()),
+        ("System", f"{platform.system()} {platform.release()}, {platform.machine()}"),
+        ("Processor cores", _cores()),
+        ("Memory", _memory()),
+    ]
 
 
 def _version_of(package: str) -> str:

@@ -21,7 +21,8 @@ _SECRET = re.compile(
 _IN_ADDRESS = re.compile(r"(?<=://)[^/\s@]+(?=@)")
 _JPMS = re.compile(
     r"-Djava\.net\.preferIPv6Addresses=\S+|-XX:\+IgnoreUnrecognizedVMOptions|"
-    r"--(add-opens|add-modules)=\S+|-Djdk\.\S+|-Dio\.netty\.\S+|--enable-native\S+"
+    r"--(add-opens|add-modules|sun-misc-unsafe-memory-access)=\S+|--enable-native\S+|"
+    r"-Djdk\.\S+|-Dio\.netty\.\S+"
 )
 _HIDDEN = "(hidden)"
 

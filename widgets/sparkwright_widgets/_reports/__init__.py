@@ -1,0 +1,3 @@
+"""Reports: of a run, of several runs, and what those of notebooks need as well."""
+
+from ._run_report import report_of as report_of

@@ -1,0 +1,88 @@
+"""How a run was configured: network, optimizer, training master, seeds. Pure."""
+
+from typing import Any
+
+from sparkwright_widgets._block import Block
+from sparkwright_widgets._format import count_text, escaped
+from sparkwright_widgets._table import html_table, text_table
+
+from ._facts import RunFacts
+from ._folds import facts_table, facts_text, json_text, short_value, text_fold
+from ._network_facts import NetworkFacts
+
+# Of a deeper network the table says how many more there are.
+_MOST_LAYERS = 150
+
+
+def network_block(network: NetworkFacts) -> Block:
+    """The layers as a table, optimizer and loss, and the whole as code and as JSON."""
+    shown = network.layers[:_MOST_LAYERS]
+    left_out = len(network.layers) - len(shown)
+    heads = ["Layer", "Kind", "Output", "Parameters"]
+    total = [("in all", "", "", _parameters(network))]
+    more = [(f"{left_out} more layers", "", "", "")] if left_out else []
+    rows = [*shown, *more, *total]
+    pairs: list[tuple[str, object]] = [
+        ("Optimizer", network.optimizer or "—"),
+        *(
+            (f"· {name.replace('_', ' ')}", short_value(value))
+            for name, value in network.optimizer_settings.items()
+            if value is not None and value is not False and name != "name"
+        ),
+        ("Loss", network.loss or "—"),
+        ("Metrics", ", ".join(network.metrics) or "—"),
+    ]
+    html = (
+        f"<p>The network “{escaped(network.name)}” has {count_text(len(network.layers))} layers "
+        f"and {_parameters(network)} parameters.</p>"
+        f"{html_table(heads, rows, label='Layers', text_columns=(1, 2))}"
+        f"{facts_table(pairs, label='Optimizer, loss and metrics')}"
+    )
+    if network.code:
+        html += text_fold("The network as Python code", network.code, prints=True)
+    if network.json:
+        html += text_fold("The network as JSON", network.json)
+    text = f"{text_table(heads, rows, text_columns=(1, 2))}\n{facts_text(pairs)}"
+    return Block(html=html, text=text, kind="network")
+
+
+def master_block(facts: RunFacts, *, code: str = "") -> Block:
+    """The training master's settings, the run's, and all of it as JSON.
+
+    Args:
+        facts: of the run.
+        code: Python that makes the master again; default: not shown.
+    """
+    configuration, master = facts.configuration, facts.master
+    run: list[tuple[str, object]] = [
+        ("Training master", str(master.get("name", "—"))),
+        ("Workers", short_value(configuration.get("workers"))),
+        ("Epochs", short_value(configuration.get("epochs", facts.status.epochs))),
+        ("Seed", short_value(configuration.get("seed"))),
+    ]
+    settings = [
+        (name.replace("_", " ").capitalize(), short_value(value))
+        for name, value in master.items()
+        if name not in ("name", "workers", "seed")
+    ]
+    stopping: Any = configuration.get("early_stopping")
+    if stopping:
+        run.append(("Early stopping", short_value({k: v for k, v in stopping.items() if v})))
+    every = html_table(["Option", "Value"], settings, label="Options", text_columns=(1,))
+    html = (
+        f"{facts_table(run, label='How the run was configured')}"
+        f"<details><summary>All options of the training master</summary>{every}</details>"
+    )
+    if code:
+        html += text_fold("The training master as Python code", code)
+    html += text_fold("Configuration of the run as JSON", json_text(configuration))
+    return Block(html=html, text=facts_text([*run, *settings]), kind="master")
+
+
+def _parameters(network: NetworkFacts) -> str:
+    if network.parameters is None:
+        return "unknown"
+    text = count_text(network.parameters)
+    if network.trainable is not None and network.trainable != network.parameters:
+        text += f" ({count_text(network.trainable)} trainable)"
+    return text

@@ -1,0 +1,199 @@
+"""The data of a run: how much, which arrays, balance of classes, partitions. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparkwright_widgets._block import Block
+from sparkwright_widgets._evaluation_figures._blocks import table_block
+from sparkwright_widgets._format import bytes_text, count_text, escaped, percent_text
+from sparkwright_widgets._table import Markup, html_table, text_table
+
+from ._facts import RunFacts
+from ._folds import facts_table, facts_text, json_text, text_fold
+
+_MOST_CLASSES = 40
+_MOST_PARTITIONS = 64
+_HASH_SAYS = "The hash changes when the source of the data does."
+
+Overviews = Mapping[str, Mapping[str, Any]]
+
+
+def data_blocks(facts: RunFacts, overviews: Overviews) -> list[Block]:
+    """Blocks for sets, arrays, classes and partitions, as far as they are known.
+
+    Args:
+        facts: of the run; what it noted of its data.
+        overviews: set -> `DataOverview.to_dict()`; may be empty. They say more than the run.
+    """
+    noted: Any = facts.configuration.get("data") or {}
+    sets: dict[str, Mapping[str, Any]] = {**noted}
+    for name, overview in overviews.items():
+        sets[name] = {**sets.get(name, {}), **overview}
+    blocks = [
+        *([_sets_block(sets)] if sets else []),
+        *_columns_blocks(sets),
+        *_classes_blocks(sets),
+        *([_partitions_block(facts.plan)] if facts.plan else []),
+    ]
+    if not blocks:
+        sentence = "The run noted nothing of its data."
+        return [Block(html=f"<p>{sentence}</p>", text=sentence, kind="data")]
+    return blocks
+
+
+def _sets_block(sets: Mapping[str, Mapping[str, Any]]) -> Block:
+    total = sum(found.get("rows") or 0 for found in sets.values())
+    rows: list[list[object]] = []
+    for name, found in sets.items():
+        count, size = found.get("rows"), found.get("size_bytes")
+        partitions = found.get("partitions")
+        many = len(partitions) if isinstance(partitions, list) else partitions
+        rows.append(
+            [
+                name,
+                "not counted" if count is None else count_text(count),
+                "—" if count is None or not total else percent_text(count / total),
+                "—" if size is None else bytes_text(size),
+                "—" if not many else count_text(many),
+                _short(found.get("fingerprint")),
+                count_text(found.get("skipped", 0)),
+            ]
+        )
+    heads = ["Set", "Examples", "Share", "Size", "Partitions", "Hash", "Skipped"]
+    # A column that says nothing is left out.
+    kept = [k for k in range(len(heads)) if k < 2 or any(row[k] not in ("—", "0") for row in rows)]
+    hash_says = f" {_HASH_SAYS}" if 5 in kept else ""
+    words = f"{count_text(total)} examples in {' and '.join(sets)}" if total else "The data"
+    block = table_block(
+        [heads[k] for k in kept],
+        [[row[k] for k in kept] for row in rows],
+        caption=f"{words}. Sizes are those of the arrays, uncompressed.{hash_says}",
+        label="Data sets",
+        kind="data",
+        text_columns=[place for place, k in enumerate(kept) if k == 5],
+    )
+    schema = next((found["schema"] for found in sets.values() if found.get("schema")), None)
+    if schema is None:
+        return block
+    fold = text_fold("Schema of the table that the data came from, as JSON", json_text(schema))
+    return Block(html=block.html + fold, text=block.text, kind="data")
+
+
+def _columns_blocks(sets: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+    columns: Any = next((found["columns"] for found in sets.values() if found.get("columns")), None)
+    if not columns:
+        return []
+    rows = [
+        [name, each["dtype"], " x ".join(str(n or "any") for n in each["shape"]) or "one number"]
+        for name, each in columns.items()
+    ]
+    return [
+        table_block(
+            ["Array", "Type", "Shape of an example"],
+            rows,
+            caption="The arrays of the data.",
+            label="Arrays",
+            kind="columns",
+            text_columns=(1, 2),
+        )
+    ]
+
+
+def _classes_blocks(sets: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+    outputs = {name for found in sets.values() for name in found.get("classes") or {}}
+    blocks: list[Block] = []
+    for output in sorted(outputs):
+        counts: dict[str, Mapping[str, int]] = {
+            name: found["classes"][output]
+            for name, found in sets.items()
+            if output in (found.get("classes") or {})
+        }
+        blocks.append(_balance(output, counts))
+    return blocks
+
+
+def _balance(output: str, counts: Mapping[str, Mapping[str, int]]) -> Block:
+    titles = list(dict.fromkeys(title for each in counts.values() for title in each))
+    totals = {name: sum(each.values()) for name, each in counts.items()}
+    first = next(iter(counts))
+    heads = ["Class", *(f"{name}: examples" for name in counts), "Share", f"Balance in {first}"]
+    largest = max(counts[first].values(), default=0)
+    rows: list[list[object]] = []
+    for title in titles[:_MOST_CLASSES]:
+        count = counts[first].get(title, 0)
+        rows.append(
+            [
+                title,
+                *(count_text(each.get(title, 0)) for each in counts.values()),
+                percent_text(count / totals[first]) if totals[first] else "—",
+                _bar(count, largest),
+            ]
+        )
+    more = len(titles) - _MOST_CLASSES
+    known = [count for count in counts[first].values() if count]
+    ratio = f"; the largest is {max(known) / min(known):.3g} times the smallest" if known else ""
+    if known and min(known) == max(known):
+        ratio = f", each with {count_text(known[0])} examples in {first}"
+    caption = f"{count_text(len(titles))} classes of “{output}”{ratio}."
+    if more > 0:
+        caption += f" {count_text(more)} more classes are not shown."
+    html = (
+        f"<p>{escaped(caption)}</p>"
+        f"{html_table(heads, rows, label=f'Classes of {output}', text_columns=(len(heads) - 1,))}"
+    )
+    words = text_table(heads[:-1], [row[:-1] for row in rows])
+    return Block(html=html, text=f"{caption}\n{words}", kind="classes")
+
+
+def _partitions_block(plan: Mapping[str, Any]) -> Block:
+    before: Sequence[int] = plan.get("source_counts") or ()
+    after: Sequence[int] = plan.get("target_counts") or ()
+    largest = max([*before, *after, 1])
+    count = max(len(before), len(after))
+    rows: list[list[object]] = [
+        [
+            number,
+            *(_cell(counts, number) for counts in (before, after)),
+            _bar(after[number] if number < len(after) else 0, largest),
+        ]
+        for number in range(min(count, _MOST_PARTITIONS))
+    ]
+    heads = ["Partition", "Before", "After", "After, as a bar"]
+    table = html_table(heads, rows, label="Partitions before and after", text_columns=(3,))
+    pairs: list[tuple[str, object]] = [
+        ("Repartition", str(plan.get("mode", "—")).replace("_", " ")),
+        ("Strategy", str(plan.get("strategy", "—")).replace("_", " ")),
+        ("What was done", str(plan.get("action", "—"))),
+        ("Examples moved", count_text(plan.get("rows_moved", 0))),
+        ("Skew before", f"{plan.get('skew_before', 1.0):.3f}"),
+        ("Skew after", f"{plan.get('skew_after', 1.0):.3f}"),
+        ("Time that workers wait for the fullest", percent_text(plan.get("idle_fraction"))),
+    ]
+    more = f" {count_text(count - _MOST_PARTITIONS)} more are not shown." * (
+        count > _MOST_PARTITIONS
+    )
+    caption = (
+        f"The training data lay in {count_text(len(before))} "
+        f"{'partitions' if len(before) != 1 else 'partition'} and was trained in "
+        f"{count_text(len(after))}, one a worker. Skew is the fullest partition over the mean."
+        f"{more}"
+    )
+    html = f"<p>{escaped(caption)}</p>{facts_table(pairs, label='Repartition')}{table}"
+    words = text_table(heads[:3], [row[:3] for row in rows])
+    return Block(html=html, text=f"{caption}\n{facts_text(pairs)}\n{words}", kind="partitions")
+
+
+def _cell(counts: Sequence[int], number: int) -> str:
+    return count_text(counts[number]) if number < len(counts) else "—"
+
+
+def _short(fingerprint: Any) -> str:
+    return "—" if not fingerprint else f"{str(fingerprint)[:16]}…"
+
+
+def _bar(count: int, largest: int) -> Markup:
+    width = 100 * count / largest if largest else 0
+    return Markup(
+        f'<span class="sparkwright-share" aria-hidden="true"><span style="width:{width:.1f}%">'
+        "</span></span>"
+    )

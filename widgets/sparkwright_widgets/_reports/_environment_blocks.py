@@ -1,0 +1,128 @@
+"""Where and when a run ran, what was warned of, and how to do it again."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from sparkwright.masters import EarlyStopping
+from sparkwright.masters._code import settings_to_code
+from sparkwright_widgets._block import Block
+from sparkwright_widgets._environment_table import environment_rows
+from sparkwright_widgets._format import count_text, duration_text, escaped
+from sparkwright_widgets._table import html_table, text_table
+
+from ._facts import RunFacts
+from ._folds import text_fold
+from ._network_facts import NetworkFacts
+
+
+def environment_block(facts: RunFacts) -> Block:
+    """Versions, machine, dates, commit, and Spark's settings that are not its defaults."""
+    configuration = facts.configuration
+    at_run: Any = configuration.get("environment") or {}
+    rows: list[Sequence[object]] = [
+        ("Started", _moment(facts.started_at)),
+        ("Ended", _moment(facts.ended_at)),
+        ("Duration", duration_text(facts.seconds)),
+        ("Commit of the working folder", configuration.get("revision") or "none"),
+        *(
+            (title, known[name])
+            for known, name, title in (
+                (at_run, "platform", "Platform of the driver"),
+                (configuration, "spark_master", "Spark master"),
+                (configuration, "spark_parallelism", "Task slots that Spark offers"),
+                (configuration, "java", "Java of the driver"),
+            )
+            if name in known
+        ),
+        *(row for row in environment_rows() if not (row[0] == "Java" and "java" in configuration)),
+    ]
+    html = html_table(["What", "Value"], rows, label="Environment", text_columns=(1,))
+    settings: Any = configuration.get("spark_settings") or {}
+    if settings:
+        table = html_table(
+            ["Setting", "Value"], list(settings.items()), label="Spark", text_columns=(1,)
+        )
+        html += (
+            "<details><summary>Settings of Spark that are not its defaults; secrets are hidden"
+            f"</summary>{table}</details>"
+        )
+    words = text_table(["What", "Value"], rows, text_columns=(1,))
+    return Block(html=html, text=words, kind="environment")
+
+
+def warnings_block(facts: RunFacts) -> Block:
+    """What was warned of while the run went on, and whether losses were not finite."""
+    told, loss = facts.rows.get("examples_per_s"), facts.rows["loss"]
+    # What a lost worker could not tell is missing in both columns.
+    known = np.ones(len(loss), bool) if told is None else ~np.isnan(told)
+    wrong = int((known & ~np.isfinite(loss)).sum())
+    texts = list(facts.warnings)
+    if wrong:
+        several = "minibatches" if wrong != 1 else "minibatch"
+        texts.insert(0, f"The loss of {count_text(wrong)} {several} was not a finite number.")
+    if not texts:
+        sentence = "No warnings were raised."
+        return Block(html=f"<p>{sentence}</p>", text=sentence, kind="warnings")
+    items = "".join(f"<li>{escaped(text)}</li>" for text in texts)
+    several = f"{count_text(len(texts))} warnings" if len(texts) != 1 else "One warning"
+    html = (
+        '<div class="sparkwright-alert sparkwright-is-warning"><strong>'
+        f'<span aria-hidden="true">⚠</span> {several}</strong><ul>{items}</ul></div>'
+    )
+    return Block(html=html, text="\n".join(texts), kind="warnings")
+
+
+def reproduce_block(facts: RunFacts, network: NetworkFacts | None, *, master_code: str) -> Block:
+    """One cell that does it again, as far as the run knows how."""
+    code = reproducing_code(facts, network, master_code=master_code)
+    sentence = "One cell that trains the same way. What the run does not know is left to fill in."
+    html = f"<p>{sentence}</p>{text_fold('The cell', code, opens=True, prints=True)}"
+    return Block(html=html, text=code, kind="reproduce")
+
+
+def reproducing_code(facts: RunFacts, network: NetworkFacts | None, *, master_code: str) -> str:
+    """Python for one cell of a notebook."""
+    configuration = facts.configuration
+    commit = configuration.get("revision")
+    lines = [f"# git checkout {commit}"] if commit else []
+    packages = ("sparkwright", "keras", "pyspark")
+    at_run: Mapping[str, Any] = configuration.get("environment") or {}
+    pins = " ".join(f"{name}=={at_run[name]}" for name in packages if name in at_run)
+    lines += [f"# pip install {pins}"] if pins else []
+    lines += ["import sparkwright as sw", ""]
+    if network is not None and network.code:
+        lines += [network.code.rstrip(), ""]
+    else:
+        name = network.name if network else configuration.get("model", "")
+        lines += [f"model = ...  # the network {name!r}", ""]
+    lines += [master_code.rstrip(), ""]
+    epochs = configuration.get("epochs", facts.status.epochs)
+    validates = bool(facts.status.validation)
+    arguments = f"train, epochs={epochs}" + (", validation=validation" if validates else "")
+    if configuration.get("early_stopping"):
+        rules = EarlyStopping.from_dict(dict(configuration["early_stopping"]))
+        lines += [f"early_stopping = {settings_to_code(rules)}"]
+        arguments += ", early_stopping=early_stopping"
+    lines += ["train = ...  # the training data"]
+    lines += ["validation = ...  # the validation data"] * validates
+    lines.append("")
+    if "spark_master" in configuration:
+        lines += [
+            f"spark = sw.start_spark(workers={configuration.get('workers')})",
+            "network = sw.SparkNetwork(spark, model, master)",
+            f"network.fit({arguments})",
+        ]
+    else:
+        workers = configuration.get("workers")
+        lines += [
+            f"with sw.ParallelWrapper(model, master, workers={workers}) as wrapper:",
+            f"    wrapper.fit({arguments})",
+        ]
+    return "\n".join(lines)
+
+
+def _moment(moment: datetime | None) -> str:
+    return "—" if moment is None else f"{moment:%d %B %Y, %H:%M:%S %Z}"
