@@ -41,6 +41,7 @@ from .evaluation import (
     ROCMultiClass as ROCMultiClass,
     compare as compare,
 )
+from .experiments import Experiment as Experiment
 from .local import ParallelWrapper as ParallelWrapper
 from .masters import (
     Checkpointing as Checkpointing,

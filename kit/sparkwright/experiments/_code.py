@@ -69,7 +69,7 @@ def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
 def script(experiment: "Experiment") -> str:
     """The steps as one script."""
     blocks = (f"# {step.title}\n{step.code}" for step in steps(experiment, in_notebook=False))
-    return f'"""{_one_line(experiment.name)}"""\n\n' + "\n\n".join(blocks) + "\n"
+    return f'"""{_one_line(experiment.title)}"""\n\n' + "\n\n".join(blocks) + "\n"
 
 
 def _loading(source: DataSource) -> str:

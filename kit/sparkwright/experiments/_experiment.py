@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sparkwright.data import DataSource
-from sparkwright.errors import ConfigurationError
 from sparkwright.masters import (
     EarlyStopping,
     ParameterAveragingTrainingMaster,
@@ -36,7 +35,7 @@ class Experiment(Serialisable):
     """Everything that a training needs: written as YAML it can be repeated, by anybody.
 
     Attributes:
-        name: for headings and files.
+        title: for headings.
         data: where the examples come from, and how they are split.
         normalize: "standardize" or "min_max": fitted on the training data and kept with the
             model; default None: features are taken as they are.
@@ -58,7 +57,7 @@ class Experiment(Serialisable):
         True
     """
 
-    name: str = "experiment"
+    title: str = "experiment"
     data: DataSource = field(default_factory=DataSource)
     normalize: NormalizeKind | None = None
     network: NetworkSpec = field(default_factory=lambda: PRESETS["lenet"].make())
@@ -78,7 +77,7 @@ class Experiment(Serialisable):
         Raises:
             ConfigurationError: naming the part.
         """
-        check_text("name", self.name)
+        check_text("title", self.title)
         check_instance("data", self.data, DataSource)
         check_choice("normalize", self.normalize, [None, *get_args(NormalizeKind)])
         check_instance("network", self.network, NetworkSpec)

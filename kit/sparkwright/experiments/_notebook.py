@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def notebook(experiment: "Experiment") -> dict[str, Any]:
     """The JSON of an `.ipynb` file (nbformat 4.5): each step a heading and a code cell."""
-    cells: list[tuple[str, str]] = [("markdown", f"# {experiment.name}")]
+    cells: list[tuple[str, str]] = [("markdown", f"# {experiment.title}")]
     for step in steps(experiment, in_notebook=True):
         cells.append(("markdown", f"## {step.title}\n\n{step.text}"))
         cells.append(("code", step.code))

@@ -52,13 +52,13 @@ class Workbench(Part):
         self._experiment = Experiment() if experiment is None else experiment
         self._bench, self._models_url = Bench(spark), models_url
         super().__init__("Workbench", styles=("workbench.css",))
-        self.name_field = Text(
-            value=self._experiment.name,
-            description="Name of the experiment",
+        self.title_field = Text(
+            value=self._experiment.title,
+            description="Experiment",
             style={"description_width": "initial"},
         )
-        self.name_field.observe(
-            self.guarded(lambda change: self._update(name=change["new"])), "value"
+        self.title_field.observe(
+            self.guarded(lambda change: self._update(title=change["new"])), "value"
         )
         steps: list[tuple[str, str, Callable[[], Any]]] = [
             ("data", "Data", self._make_data),
@@ -76,7 +76,7 @@ class Workbench(Part):
         }
         for section in self.sections.values():
             section.button.on_click(self.guarded(self._toggler(section)))
-        self.show(row(self.name_field), *self.sections.values())
+        self.show(row(self.title_field), *self.sections.values())
         self.sections["data"].set_opened(True)
         self._refresh()
 
@@ -91,7 +91,7 @@ class Workbench(Part):
     def experiment(self, experiment: Experiment) -> None:
         with self._lock:
             self._experiment = experiment
-            self.name_field.value = experiment.name
+            self.title_field.value = experiment.title
             for name, push in self._pushes().items():
                 if self.sections[name].made is not None:
                     push()
@@ -353,7 +353,7 @@ class Workbench(Part):
                 self.network is not None, () if evaluations is None else evaluations.results
             ),
             "models": summaries.models_summary(self._models_url, self.network is not None),
-            "file": ("ok", f"{experiment.name}: all of the above as one file"),
+            "file": ("ok", f"{experiment.title}: all of the above as one file"),
         }
 
     def _still(self) -> Block:
@@ -369,7 +369,7 @@ class Workbench(Part):
         )
         yaml = escaped(self._experiment.to_yaml())
         html = (
-            f"<p>Workbench: {escaped(self._experiment.name)}</p><ol>{items}</ol>"
+            f"<p>Workbench: {escaped(self._experiment.title)}</p><ol>{items}</ol>"
             f'<details><summary>The experiment</summary><pre tabindex="0">{yaml}</pre></details>'
         )
         text = "\n".join(f"{title} ({state}): {text}" for title, state, text in lines)

@@ -1,0 +1,90 @@
+import json
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from tests.masters.test_shared_training import masters as sharing_masters
+
+import sparkwright as sw
+from sparkwright.data import DataSource
+from sparkwright.errors import ConfigurationError
+from sparkwright.experiments import Experiment
+from sparkwright.experiments._code import steps
+from sparkwright.networks import PRESETS
+
+experiments = st.builds(
+    Experiment,
+    title=st.text(max_size=20),
+    data=st.builds(
+        DataSource, format=st.just("csv"), url=st.text(min_size=1, max_size=9), label=st.just("y")
+    )
+    | st.just(DataSource()),
+    normalize=st.sampled_from([None, "standardize", "min_max"]),
+    network=st.sampled_from([preset.make() for preset in PRESETS.values()]),
+    master=sharing_masters | st.just(sw.ParameterAveragingTrainingMaster(averaging_frequency=7)),
+    parallel=st.booleans(),
+    spark=st.builds(sw.SparkSettings, workers=st.integers(1, 9)),
+    epochs=st.integers(1, 99),
+    validate=st.booleans(),
+    early_stopping=st.none() | st.builds(sw.EarlyStopping, patience=st.integers(1, 9)),
+    seed=st.integers(0, 2**31),
+)
+
+
+@settings(max_examples=15)
+@given(experiments)
+def test_an_experiment_comes_back_from_yaml_and_json(experiment):
+    assert Experiment.from_yaml(experiment.to_yaml()) == experiment
+    assert Experiment.from_json(experiment.to_json()) == experiment
+
+
+@settings(max_examples=15)
+@given(experiments)
+def test_the_code_of_every_experiment_is_python(experiment):
+    compile(experiment.to_code(), "script", "exec")
+    for step in steps(experiment, in_notebook=True):
+        compile(step.code.replace("await run", "run"), step.title, "exec")
+
+
+def test_the_notebook_holds_the_code_and_the_yaml(tmp_path):
+    import nbformat
+
+    url = str(tmp_path / "experiment.ipynb")
+    experiment = Experiment(title="Digits", epochs=3)
+    experiment.save(url)
+    notebook = nbformat.read(url, as_version=4)
+    nbformat.validate(notebook)
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    assert "network.start(train, epochs=3, validation=test)" in code
+    assert "await run" in code
+    assert experiment.to_yaml() in notebook.cells[-1].source
+    assert json.loads((tmp_path / "experiment.ipynb").read_text())["nbformat"] == 4
+
+
+def test_what_is_saved_can_be_loaded(tmp_path):
+    url = str(tmp_path / "experiment.yaml")
+    experiment = Experiment(epochs=9, master=sw.SharedTrainingMaster(workers=3))
+    experiment.save(url)
+    assert Experiment.load(url) == experiment
+
+
+def test_an_experiment_that_cannot_be_carried_out_says_why_before_anything_starts():
+    network = PRESETS["lenet"].make()
+    broken = Experiment(network=type(network)(layers=network.layers[1:]))
+    assert broken.reason is not None
+    with pytest.raises(ConfigurationError, match="network cannot be built"):
+        broken.prepare()
+    with pytest.raises(ConfigurationError, match="data cannot be loaded"):
+        Experiment(data=DataSource(format="csv")).prepare()
+
+
+def test_the_seed_is_the_masters_own_if_it_has_one():
+    assert Experiment(seed=5).seeded_master.seed == 5
+    master = sw.ParameterAveragingTrainingMaster(seed=2)
+    assert Experiment(seed=5, master=master).seeded_master.seed == 2
+
+
+def test_parts_of_the_wrong_kind_are_refused():
+    with pytest.raises(ConfigurationError, match="`master` must be a TrainingMaster"):
+        Experiment(master="averaging")
+    with pytest.raises(ConfigurationError, match="unknown options"):
+        Experiment.from_dict({"name": "Experiment", "epoch": 3})

@@ -1,0 +1,78 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sparkwright as sw
+from sparkwright.data import DataSource
+from sparkwright.experiments import Experiment
+from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OutputSpec
+
+pytestmark = pytest.mark.spark
+
+
+def small_network():
+    return NetworkSpec(
+        layers=(
+            LayerSpec(kind="Input", name="image", options={"shape": [28, 28, 1]}),
+            LayerSpec(kind="AveragePooling2D", name="pool", options={"pool_size": 4}),
+            LayerSpec(kind="Flatten", name="flatten"),
+            LayerSpec(kind="Dense", name="out", options={"units": 10, "activation": "softmax"}),
+        ),
+        outputs=(
+            OutputSpec(layer="out", loss="sparse_categorical_crossentropy", metrics=("accuracy",)),
+        ),
+    )
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    return Experiment(
+        network=small_network(),
+        master=sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32, workers=2),
+        epochs=2,
+        normalize="min_max",
+    )
+
+
+def test_the_same_yaml_trains_the_same_network_again(spark, experiment):
+    outcomes = []
+    for _ in range(2):
+        again = Experiment.from_yaml(experiment.to_yaml())
+        run = again.start(spark, display=False)
+        outcomes.append(run.wait().get_weights())
+        assert run.status.epoch == 2
+        assert run.status.validation
+    for one, other in zip(*outcomes, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_script_does_what_the_experiment_does(spark, experiment):
+    expected = experiment.start(spark, display=False).wait().get_weights()
+    # Spark runs already: the script's own start returns the session there is.
+    made = {}
+    exec(experiment.to_code(), made)
+    for one, other in zip(expected, made["model"].get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert made["evaluation"].examples == made["test"].count()
+
+
+def test_an_experiment_trains_with_processes_of_this_machine(spark, experiment):
+    parallel = replace(experiment, parallel=True, epochs=1, normalize=None)
+    prepared = parallel.prepare(spark)
+    run = prepared.start(display=False)
+    run.wait()
+    assert "processes" in run.title
+    assert prepared.network.evaluate(prepared.data["test"]).examples > 300
+
+
+def test_early_stopping_without_validation_data_is_refused(spark, experiment):
+    source = DataSource(split=type(experiment.data.split)(test=0.0))
+    alone = replace(experiment, data=source, early_stopping=sw.EarlyStopping(patience=1))
+    with pytest.raises(sw.ConfigurationError, match="judges by validation data"):
+        alone.start(spark, display=False)
+
+
+def test_the_default_experiment_is_lenet_on_digits():
+    assert Experiment().network == PRESETS["lenet"].make()
+    assert Experiment().data == DataSource()
