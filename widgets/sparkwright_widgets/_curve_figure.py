@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLUMNS = 300  # of a picture some 700 pixels wide: fine enough, and small in a file
-_MARKERS = "os^DXP"
+MARKERS = "os^DXP"
 
 
 def curve_svg(
@@ -47,14 +47,7 @@ def curve_svg(
     dress(axes)
     count = len([line for line in lines if line != EPOCH])
     if count <= 10:
-        axes.legend(
-            frameon=False,
-            labelcolor=INK,
-            fontsize=9,
-            ncols=min(count, 5),
-            loc="lower left",
-            bbox_to_anchor=(0, 1),
-        )
+        legend(axes, columns=min(count, 5))
     values = [points[:, 1] for line, points in lines.items() if line != EPOCH]
     start_at_zero(axes, np.concatenate(values))
     return inline_svg(figure, alt=alt)
@@ -79,7 +72,7 @@ def draw_worker(
     axes: "Axes", worker: int, x: NDArray[np.floating], y: NDArray[np.floating]
 ) -> None:
     """One worker's line, in its colour and with its marker at the end."""
-    marker = _MARKERS[(worker + worker // len(COLOURS)) % len(_MARKERS)]
+    marker = MARKERS[(worker + worker // len(COLOURS)) % len(MARKERS)]
     colour, label = COLOURS[worker % len(COLOURS)], f"worker {worker}"
     (drawn,) = axes.plot(x, y, color=colour, linewidth=0.8, alpha=0.65, label=label)
     drawn.set(marker=marker, markevery=[len(x) - 1], markersize=5)
@@ -89,6 +82,18 @@ def draw_validation(axes: "Axes", x: NDArray[np.floating], y: NDArray[np.floatin
     """The line of the validation data, dashed."""
     (drawn,) = axes.plot(x, y, color="#D55E00", linewidth=1.6, label="validation")
     drawn.set(linestyle="--", marker="o", markerfacecolor="none", zorder=4)
+
+
+def legend(axes: "Axes", *, columns: int) -> None:
+    """The names of the lines, above the plot."""
+    axes.legend(
+        frameon=False,
+        labelcolor=INK,
+        fontsize=9,
+        ncols=columns,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+    )
 
 
 def dress(axes: "Axes") -> None:

@@ -13,6 +13,9 @@ LINES_APART = 65536
 # Of a quantity's lines the last is that of the validation data.
 VALIDATION_PLACE = LINES_APART - 1
 
+# Where several runs are compared, the lines of their validation data are so far from the others.
+VALIDATION_APART = LINES_APART // 2
+
 MOST_METRICS = 64  # a line's number has to stay exact
 
 

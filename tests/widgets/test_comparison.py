@@ -1,0 +1,154 @@
+import math
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from sparkwright.errors import ConfigurationError
+from sparkwright_widgets._comparison import compare_runs
+from sparkwright_widgets._comparison_feed import ComparisonFeed
+from sparkwright_widgets._comparison_figure import comparison_alt, comparison_svg
+from sparkwright_widgets._comparison_table import differences, distinct_names, results
+from sparkwright_widgets._quantities import LINES_APART, VALIDATION_APART
+
+
+def trained(fake, *, name="net", steps=10, factor=1.0, state="done", **options):
+    run = fake.FakeRun(title=name, **options)
+    for step in range(1, steps + 1):
+        for worker in range(2):
+            run.report(worker, step, factor * (1 + worker) / step, accuracy=step / steps)
+    point = fake.FakeValidation(epoch=1, step=steps, loss=factor, metrics={"accuracy": 0.5})
+    run.set(state=state, validation=(point,))
+    return run
+
+
+def label(quantities, text):
+    return next(number for number, quantity in quantities if quantity.label == text)
+
+
+def test_each_run_has_a_line_of_the_mean_loss_and_one_of_its_validation_data(fake):
+    feed = ComparisonFeed([False, False])
+    for number, factor in enumerate((1.0, 3.0)):
+        run = trained(fake, factor=factor)
+        feed.add_rows(number, run.log.rows(), workers=2)
+        feed.add_validation(number, run.status.validation)
+        feed.finish(number)
+    lines = feed.lines()
+    assert list(lines) == [0, 1, VALIDATION_APART, VALIDATION_APART + 1]
+    np.testing.assert_allclose(lines[1], lines[0] * [1, 3])
+    assert lines[VALIDATION_APART + 1].tolist() == [[10, 3.0]]
+    assert feed.mean_losses[1] == pytest.approx(3 * feed.mean_losses[0])
+
+
+def test_throughput_is_that_of_all_workers_and_metrics_share_numbers(fake):
+    feed = ComparisonFeed([False, False])
+    run = trained(fake)
+    for number in (0, 1):
+        feed.add_rows(number, run.log.rows(), workers=2)
+        feed.finish(number)
+    points = np.frombuffer(feed.hello().points, "<f4").reshape(-1, 3)
+    names = ("throughput (examples/s)", "accuracy")
+    speed, accuracy = (label(feed.quantities(), name) for name in names)
+    for number in (0, 1):
+        line = points[points[:, 0] == speed * LINES_APART + number]
+        assert set(line[:, 2]) == {6000}  # two workers with 3,000 each
+        assert (points[:, 0] == accuracy * LINES_APART + number).any()
+
+
+@given(cuts=st.lists(st.integers(0, 40), max_size=8))
+def test_no_line_turns_back_however_the_rows_come(cuts):
+    random = np.random.default_rng(len(cuts))
+    count = 40
+    rows = {
+        "worker": np.arange(count) % 2,
+        "epoch": np.ones(count, int),
+        "round": np.arange(count) // 10 + 1,
+        "step": np.arange(count) // 2 + 1,
+        "loss": np.ones(count),
+        "examples": np.full(count, 32),
+        "time_s": np.arange(count) * 0.3 + random.random(count),
+        "learning_rate": np.ones(count),
+    }
+    feed = ComparisonFeed([False])
+    cuts = sorted(cuts)
+    for start, stop in zip([0, *cuts], [*cuts, count], strict=True):
+        part = {name: column[start:stop] for name, column in rows.items()}
+        feed.add_rows(0, part, workers=2)
+    feed.finish(0)
+    points = np.frombuffer(feed.hello().points, "<f4").reshape(-1, 3)
+    for line in np.unique(points[:, 0]):
+        assert (np.diff(points[points[:, 0] == line, 1]) >= 0).all()
+
+
+def test_three_runs_are_shown_live_until_the_last_has_ended(fake, comms):
+    runs = [trained(fake, name=f"run {n}", factor=n, state="training") for n in (1, 2, 3)]
+    shown = compare_runs(runs)
+    for run in runs:
+        run.set(state="done")
+    assert shown.wait(10)
+    assert shown.problem.value == ""
+    assert shown._runs == [None] * 3  # nothing keeps a finished run alive
+    assert shown.chart.line_names == ["run 1", "run 2", "run 3"]
+    bundle = shown._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    html = bundle["text/html"]
+    assert html.count("<svg") == 1
+    assert "after 10 steps; run 2 " in html
+    assert "0.5" in shown.table.value
+    assert "run 3" in bundle["text/plain"]
+    shown.close()
+
+
+def test_runs_without_points_and_with_nan_can_be_compared(fake, comms):
+    nothing, bad = fake.FakeRun(title="a $x_1"), fake.FakeRun(title="<b>")
+    bad.report(0, 1, math.nan)
+    for run in (nothing, bad):
+        run.set(state="failed")
+    shown = compare_runs([nothing, bad])
+    assert shown.wait(10)
+    html = shown._repr_mimebundle_()["text/html"]
+    assert "<b>" not in html.replace("<b>0", "")
+    assert "&lt;b&gt; nan after 1 steps" in html
+    assert shown.problem.value == ""
+    shown.close()
+
+
+def test_how_many_runs_and_names_there_may_be(fake, comms):
+    with pytest.raises(ConfigurationError, match="Received: 0 runs"):
+        compare_runs([])
+    with pytest.raises(ConfigurationError, match="Received: 1 names for 2 runs"):
+        compare_runs([fake.FakeRun(), fake.FakeRun()], names=["a"])
+
+
+def test_names_are_told_apart(fake):
+    runs = [fake.FakeRun(title=title) for title in ("a", "b", "b", "b")]
+    runs[2].id = "fake-2"
+    assert distinct_names(runs) == ["a", "2. fake-1: b", "fake-2: b", "4. fake-1: b"]
+
+
+def test_only_settings_that_differ_are_listed(fake):
+    one, other = fake.FakeRun(), fake.FakeRun(sharing=True)
+    heads, rows = differences(["one", "other"], [one, other])
+    assert heads == ["Setting", "one", "other"]
+    assert rows == [
+        ["master.name", "ParameterAveragingTrainingMaster", "SharedTrainingMaster"],
+        ["master.averaging_frequency", "5", "—"],
+        ["master.batch_size_per_worker", "—", "32"],
+    ]
+    assert differences(["one", "two"], [one, one])[1] == []
+
+
+def test_results_say_what_is_not_known(fake):
+    runs = [trained(fake), fake.FakeRun()]
+    heads, rows = results(["a", "b"], [run.status for run in runs], [0.5, None])
+    assert "Validation accuracy" in heads
+    assert rows[0][3:6] == ["0.5000", "1.000", "0.5"]
+    assert rows[1][3:6] == ["—", "—", "—"]
+
+
+def test_a_picture_of_many_long_names_is_drawn():
+    lines = {run: np.array([[1, 2], [2, 1.0]], np.float32) for run in range(12)}
+    names = [f"_{'x' * 60}{run}" for run in range(12)]
+    assert "<svg" in comparison_svg(lines, names, alt="all")
+    assert comparison_alt({}, names[:1]).endswith("At the end: no loss yet.")

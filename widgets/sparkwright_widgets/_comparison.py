@@ -1,0 +1,191 @@
+"""Several runs in one chart, live while they go on, and a static copy of it."""
+
+import logging
+import threading
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from . import _fragments as fragments
+from ._block import Block
+from ._comparison_feed import ComparisonFeed
+from ._comparison_figure import comparison_alt, comparison_svg
+from ._comparison_table import Table, differences, distinct_names, results
+from ._contract import Run
+from ._format import escaped
+from ._loss_chart import LossChart
+from ._sharing import sharing_of
+from ._table import html_table, text_table
+from ._ui._part import close_all
+
+_logger = logging.getLogger(__name__)
+_LOOK_EVERY_S = 0.5
+_FAILURES_ALLOWED = 10
+_MOST_RUNS = 12  # colours and markers are told apart up to here
+
+
+def compare_runs(runs: Sequence[Run], *, names: Sequence[str] | None = None) -> "RunComparison":
+    """Show several runs in one chart, with a table of their results; live while they go on.
+
+    Args:
+        runs: 1 to 12 training runs, finished or not.
+        names: what to call them; default None: their titles.
+
+    Raises:
+        ConfigurationError: if there are none or too many runs, or as many names as runs are not
+            given.
+
+    Example:
+        compare_runs([run, run_with_sharing], names=["averaging", "sharing"])
+    """
+    return RunComparison(runs, names=names)
+
+
+class RunComparison(widgets.VBox):
+    """The widget that `compare_runs` makes; see there.
+
+    One thread looks at the runs and ends with the last of them, or with `close`.
+    """
+
+    def __init__(self, runs: Sequence[Run], *, names: Sequence[str] | None = None) -> None:
+        from sparkwright.errors import ConfigurationError
+
+        runs = tuple(runs)
+        if not 1 <= len(runs) <= _MOST_RUNS:
+            raise ConfigurationError(
+                f"`runs` must be 1 to {_MOST_RUNS} training runs. Received: {len(runs)} runs."
+            )
+        if names is not None and len(names) != len(runs):
+            raise ConfigurationError(
+                "`names` must be one for each run. Received: "
+                f"{len(names)} names for {len(runs)} runs."
+            )
+        self._names = distinct_names(runs) if names is None else [str(name) for name in names]
+        self._runs: list[Run | None] = list(runs)  # let go of as they end
+        self._next_row, self._next_point = [0] * len(runs), [0] * len(runs)
+        self._statuses = [run.status for run in runs]
+        self._differences = differences(self._names, runs)
+        self._closing = threading.Event()
+        sharing = [sharing_of(run) is not None for run in runs]
+        self.chart: LossChart[ComparisonFeed] = LossChart(
+            ComparisonFeed(sharing), line_names=self._names
+        )
+        self.table = widgets.HTML()
+        self.settings = widgets.HTML(_settings_fold(self._differences))
+        self.problem = widgets.HTML()
+        super().__init__([self.chart, self.table, self.settings, self.problem])
+        self.add_class("sparkwright-panel")
+        self._show_table()
+        self._thread = threading.Thread(
+            target=self._follow, name="sparkwright-comparison", daemon=True
+        )
+        self._thread.start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the end of all runs is shown; False if that took longer than allowed."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        """End the thread and free the widgets here and in the browser."""
+        closing = getattr(self, "_closing", None)  # absent if __init__ did not get that far
+        if closing is not None:
+            closing.set()
+        for child in self.children:
+            close_all(child)
+        layout = self.layout
+        super().close()
+        layout.close()
+
+    def block(self) -> Block:
+        """What it shows now, to be kept."""
+        lines = self.chart.read(lambda feed: feed.lines())
+        heads, rows = self._results()
+        alt = comparison_alt(lines, self._names)
+        figure = comparison_svg(lines, self._names, alt=alt)
+        html = (
+            f"<figure>{figure}<figcaption>{escaped(alt)}</figcaption></figure>"
+            f"{_results_table(heads, rows)}{_settings_fold(self._differences)}"
+        )
+        return Block(html=html, text=text_table(heads, rows, text_columns=(1,)), kind="comparison")
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        return {**(super()._repr_mimebundle_(**options) or {}), **self.block().mimebundle()}
+
+    # --- the thread
+
+    def _follow(self) -> None:
+        failures = 0
+        while not self._closing.is_set():
+            try:
+                for number in range(len(self._runs)):
+                    self._look(number)
+                self._show_table()
+                if not any(self._runs):
+                    return
+                failures = 0
+            except Exception as error:
+                failures += 1
+                self._show_problem(error)
+                if failures >= _FAILURES_ALLOWED:
+                    return
+            self._closing.wait(_LOOK_EVERY_S)
+
+    def _look(self, number: int) -> None:
+        """Take what is new from one run."""
+        run = self._runs[number]
+        if run is None:
+            return
+        has_ended = run.finished  # asked first: what came before it is then in the log
+        status = run.status
+        if len(run.log) < self._next_row[number]:
+            raise RuntimeError("a compared run has begun anew; compare the runs again.")
+        rows = run.log.rows(self._next_row[number])
+        points = status.validation[self._next_point[number] :]
+        self._next_row[number] += len(rows["step"])
+        self._next_point[number] += len(points)
+
+        def take(feed: ComparisonFeed) -> None:
+            feed.add_rows(number, rows, workers=len(status.workers))
+            feed.add_validation(number, points)
+            if has_ended:
+                feed.finish(number)
+
+        self.chart.update(take)
+        self.chart.offer(self.chart.read(lambda feed: feed.quantities()))
+        self._statuses[number] = status
+        if has_ended:
+            self._runs[number] = None
+
+    def _results(self) -> Table:
+        losses = self.chart.read(lambda feed: feed.mean_losses)
+        return results(self._names, self._statuses, losses)
+
+    def _show_table(self) -> None:
+        heads, rows = self._results()
+        self.table.value = _results_table(heads, rows)
+        self.chart.summary = f"{len(rows)} runs: " + "; ".join(
+            f"{row[0]} {row[1]}, loss {row[3]}" for row in rows
+        )
+
+    def _show_problem(self, error: Exception) -> None:
+        _logger.warning("The comparison had a problem.", exc_info=error)
+        sentence = f"{type(error).__name__}: {error} The training is not affected."
+        details = "".join(traceback.format_exception(error))
+        self.problem.value = fragments.alert(
+            "The comparison had a problem.", sentence, details, "Traceback"
+        )
+
+
+def _results_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return html_table(heads, rows, label="Results of the runs", text_columns=(1,))
+
+
+def _settings_fold(found: Table) -> str:
+    heads, rows = found
+    if not rows:
+        return "<p>The runs have the same settings.</p>" if len(heads) > 2 else ""
+    table = html_table(heads, rows, label="Settings that differ", text_columns=range(1, len(heads)))
+    return f"<details><summary>Settings that differ ({len(rows)})</summary>{table}</details>"

@@ -1,0 +1,81 @@
+"""What several runs came to, and how they were set up differently, as tables. Pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ._contract import Run, Status
+from ._format import duration_text, loss_text, rate_text
+
+_MOST_METRICS = 6
+_MOST_SETTINGS = 60
+_LONGEST_VALUE = 80
+
+Table = tuple[list[str], list[list[str]]]
+
+
+def results(
+    names: Sequence[str], statuses: Sequence[Status], mean_losses: Sequence[float | None]
+) -> Table:
+    """Headings and a row for each run: its state, losses, metrics, speed and time."""
+    last = [status.validation[-1] if status.validation else None for status in statuses]
+    metrics = dict.fromkeys(name for point in last if point for name in point.metrics)
+    shown = list(metrics)[:_MOST_METRICS]
+    heads = ["Run", "State", "Epochs", "Loss", "Validation loss"]
+    heads += [f"Validation {name}" for name in shown]
+    heads += ["Workers", "Examples/s", "Time"]
+    rows: list[list[str]] = []
+    for name, status, loss, point in zip(names, statuses, mean_losses, last, strict=True):
+        found: Mapping[str, float] = {} if point is None else point.metrics
+        rows.append(
+            [
+                name,
+                status.state,
+                f"{status.epoch} of {status.epochs}",
+                loss_text(loss),
+                loss_text(None if point is None else point.loss),
+                *(f"{found[metric]:.4g}" if metric in found else "—" for metric in shown),
+                str(len(status.workers)),
+                rate_text(status.examples_per_s),
+                duration_text(status.elapsed_s),
+            ]
+        )
+    return heads, rows
+
+
+def differences(names: Sequence[str], runs: Sequence[Run]) -> Table:
+    """Headings and a row for each setting in which the runs differ; at most 60."""
+    flat = [_flat(run.configuration) for run in runs]
+    settings = dict.fromkeys(setting for one in flat for setting in one)
+    rows: list[list[str]] = []
+    for setting in settings:
+        values = [one.get(setting, "—") for one in flat]
+        if len(set(values)) > 1 and len(rows) < _MOST_SETTINGS:
+            rows.append([setting, *values])
+    return ["Setting", *names], rows
+
+
+def distinct_names(runs: Sequence[Run]) -> list[str]:
+    """A name for each run: its title, with its id where titles are the same."""
+    titles = [run.title for run in runs]
+    names = [
+        title if titles.count(title) == 1 else f"{run.id}: {title}"
+        for run, title in zip(runs, titles, strict=True)
+    ]
+    return [
+        name if names.count(name) == 1 else f"{number}. {name}"
+        for number, name in enumerate(names, start=1)
+    ]
+
+
+def _flat(value: Any, path: str = "") -> dict[str, str]:
+    """A nested mapping with dotted names, its values as short text."""
+    if isinstance(value, Mapping) and value:
+        found: dict[str, str] = {}
+        for name, inner in value.items():  # pyright: ignore[reportUnknownVariableType]
+            found |= _flat(inner, f"{path}.{name}" if path else str(name))  # pyright: ignore[reportUnknownArgumentType]
+        return found
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    if len(text) > _LONGEST_VALUE:
+        text = text[: _LONGEST_VALUE - 1] + "…"
+    return {path: text}
