@@ -1,0 +1,5 @@
+"""Evaluating a network: on Spark, or what was found already."""
+
+from ._panel import EvaluationPanel as EvaluationPanel
+from ._results import Results as Results
+from ._threshold_explorer import ThresholdExplorer as ThresholdExplorer

@@ -1,0 +1,344 @@
+"""The evaluation panel: evaluates a network on Spark, shows and compares what was found."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import ipywidgets as widgets
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.evaluation import WorstExamples
+from sparkwright_widgets._assets import asset
+from sparkwright_widgets._block import Block
+from sparkwright_widgets._evaluation_blocks import comparison_blocks
+from sparkwright_widgets._format import count_text, escaped
+from sparkwright_widgets._ui import Button, Checkbox, Dropdown, Fold, Part, Text, row
+
+from ._results import Results
+from ._sections import Section, grid_html, sections_of
+from ._shown import ShownResult
+from ._task import TASKS, Output, Task, outputs_of, prototypes
+
+_KINDS = {"roc": "ROC and thresholds", "calibration": "Calibration", "worst": "Worst examples"}
+_WIDE = {"description_width": "initial"}
+_KEEP: Any = object()
+
+
+class EvaluationPanel(Part):
+    """Evaluate on chosen data, move the threshold, look at the worst examples, compare results.
+
+    Args:
+        network: a `SparkNetwork`; default None: results are added, none is made here.
+        data: a data set, or several by name; default None: none yet.
+
+    Attributes:
+        results: name -> what was found, the latest last.
+
+    Example:
+        panel = EvaluationPanel(network, {"test": test})
+        panel.evaluate("test").evaluation.accuracy
+        EvaluationPanel.of(roc=roc)
+    """
+
+    def __init__(self, network: Any = None, data: Any = None) -> None:
+        super().__init__("Evaluation", styles=("evaluation.css",))
+        self.results: dict[str, Results] = {}
+        self._network: Any = None
+        self._data: dict[str, Any] = {}
+        self._outputs: list[Output] = []
+        self._sections: dict[str, list[Section]] = {}
+        self._compared: list[Block] = []
+        self._filling = False
+
+        self.data_choice = Dropdown(description="Data", style=_WIDE)
+        self.output_choice = Dropdown(description="Output", style=_WIDE)
+        self.task_choice = Dropdown(
+            description="The output is",
+            options=[(words, task) for task, words in TASKS.items()],
+            style=_WIDE,
+        )
+        self.kind_boxes = {
+            kind: Checkbox(value=True, description=words, indent=False)
+            for kind, words in _KINDS.items()
+        }
+        self.name_field = Text(
+            description="Name of the result", placeholder="that of the data", style=_WIDE
+        )
+        self.evaluate_button = Button(description="Evaluate", button_style="primary", icon="check")
+        self.reason = widgets.HTML()
+        self.result_choice = Dropdown(description="Result", style=_WIDE)
+        self.forget_button = Button(description="Forget this result")
+        self.shown_box = widgets.VBox()
+        self.comparison = widgets.HTML()
+        self.comparison_fold = Fold("Comparison", [self.comparison], opened=True)
+        self.asking = widgets.VBox(
+            [
+                row(self.data_choice, self.output_choice, self.task_choice),
+                row(*self.kind_boxes.values()),
+                row(self.name_field, self.evaluate_button),
+                self.reason,
+            ]
+        )
+        self.choosing = row(self.result_choice, self.forget_button)
+        self.show(self.asking, self.choosing, self.shown_box, self.comparison_fold)
+
+        self.output_choice.observe(self.guarded(lambda _change: self._suggest()), "value")
+        self.data_choice.observe(self.guarded(lambda _change: self._refresh()), "value")
+        self.evaluate_button.on_click(self.guarded(lambda _button: self._begin()))
+        self.forget_button.on_click(self.guarded(lambda _button: self._forget()))
+        self.result_choice.observe(self.guarded(self._choose_result), "value")
+        self.set_context(network=network, data=data)
+        self._show_results()
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        evaluation: Any = None,
+        roc: Any = None,
+        calibration: Any = None,
+        regression: Any = None,
+        worst: WorstExamples | None = None,
+        name: str = "result",
+    ) -> "EvaluationPanel":
+        """A panel that shows what was found already; no Spark needed.
+
+        Args:
+            evaluation: `Evaluation` or `EvaluationBinary`.
+            roc: `ROC`, `ROCDigest`, `ROCBinary` or `ROCMultiClass`.
+            calibration: `EvaluationCalibration`.
+            regression: `RegressionEvaluation`.
+            worst: what `SparkNetwork.worst_examples` gave.
+            name: of the result.
+
+        Raises:
+            ConfigurationError: if none is given, or one is of another kind.
+        """
+        given = (evaluation, roc, calibration, regression, worst)
+        panel = cls()
+        panel.add(name, [each for each in given if each is not None])
+        return panel
+
+    # --- what there is to evaluate
+
+    def set_context(self, *, network: Any = _KEEP, data: Any = _KEEP) -> None:
+        """Say what is to be evaluated; what is not given stays.
+
+        Args:
+            network: a `SparkNetwork`; None: none.
+            data: a data set, or several by name; None: none.
+        """
+        if network is not _KEEP:
+            self._network = network
+            model = getattr(network, "model", None)
+            self._outputs = [] if model is None else outputs_of(model)
+            names = [output.name for output in self._outputs]
+            self.output_choice.options = names
+            self.output_choice.layout.display = None if len(names) > 1 else "none"
+            self._suggest()
+        if data is not _KEEP:
+            several = {} if data is None else data if isinstance(data, Mapping) else {"data": data}
+            self._data = dict(several)
+            chosen = self.data_choice.value
+            self.data_choice.options = [(_data_label(n, each), n) for n, each in several.items()]
+            if chosen in several:
+                self.data_choice.value = chosen
+        self._refresh()
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be evaluated now; None if it can."""
+        if self._network is None:
+            return "There is no network yet: train one, or load one."
+        if not self._data:
+            return "There is no data to evaluate on yet."
+        return None
+
+    def evaluate(self, data: str | None = None, *, name: str | None = None) -> Results:
+        """Evaluate now, and wait for the result; for cells, not for callbacks.
+
+        Args:
+            data: name of the data; default None: what is chosen in the panel.
+            name: of the result; default None: as in the panel, else that of the data.
+
+        Raises:
+            ConfigurationError: if there is nothing to evaluate, or no such data.
+            DataError: if the data does not fit the network.
+        """
+        self._require_ready()
+        if data is not None:
+            if data not in self._data:
+                raise ConfigurationError(
+                    f"`data` must be one of {list(self._data)}. Received: data={data!r}."
+                )
+            self.data_choice.value = data
+        found, sections = self._evaluated()()
+        self._take(name or self._next_name(), found, sections)
+        return found
+
+    def add(self, name: str, evaluation: Any) -> None:
+        """Show a result beside the others, and compare it; one of that name is replaced.
+
+        Args:
+            name: of the result.
+            evaluation: an evaluation, several, or another panel's `results[...]`.
+
+        Raises:
+            ConfigurationError: if it is something else.
+        """
+        found = Results.of(evaluation)
+        if not found.evaluations and found.worst is None:
+            raise ConfigurationError("a result needs at least one evaluation. Received: none.")
+        self._take(str(name), found, sections_of(found))
+
+    # --- evaluating
+
+    def _suggest(self) -> None:
+        """Set the task to what fits the chosen output."""
+        for output in self._outputs:
+            if output.name == self.output_choice.value:
+                self.task_choice.value = output.task
+
+    def _refresh(self) -> None:
+        """Say what can be done, and why something cannot."""
+        problem = self.problem
+        self.evaluate_button.disabled = problem is not None
+        self.reason.value = (
+            f'<div class="sparkwright-advice">{escaped(problem)}</div>' if problem else ""
+        )
+        # A panel that only shows what was found elsewhere asks nothing.
+        is_needed = self._network is not None or bool(self._data) or not self.results
+        self.asking.layout.display = None if is_needed else "none"
+
+    def _require_ready(self) -> None:
+        if self.problem is not None:
+            raise ConfigurationError(f"{self.problem} Received: an evaluation to begin.")
+
+    def _begin(self) -> None:
+        self._require_ready()
+        name, work = self._next_name(), self._evaluated()
+        self.evaluate_button.disabled = True
+        began = self.in_background(
+            f"Evaluating on {self.data_choice.value}",
+            work,
+            lambda done: self._take(name, *done),
+            finally_=self._refresh,
+        )
+        if not began:
+            self._refresh()
+
+    def _next_name(self) -> str:
+        """The name typed, or that of the data; with a number if it is taken."""
+        base = self.name_field.value.strip() or str(self.data_choice.value)
+        name, number = base, 2
+        while name in self.results:
+            name, number = f"{base} ({number})", number + 1
+        return name
+
+    def _evaluated(self) -> Any:
+        """A function that evaluates what is chosen now, and draws it; it calls Spark."""
+        network, data = self._network, self._data[str(self.data_choice.value)]
+        task = cast("Task", self.task_choice.value)
+        wanted = {kind for kind, box in self.kind_boxes.items() if box.value}
+        output = self.output_choice.value if len(self._outputs) > 1 else None
+        names = _class_names(data, output) or _class_names(network, output)
+        if task == "two classes" and names is not None and len(names) != 2:
+            names = None
+        kinds = prototypes(task, wanted, names)
+
+        def work() -> tuple[Results, list[Section]]:
+            given = kinds if output is None else {output: kinds}
+            found = network.do_evaluation(data, given)
+            found = list(found if output is None else found[output])
+            if "worst" in wanted:
+                found.append(network.worst_examples(data))
+            results = Results.of(found)
+            return results, sections_of(results)
+
+        return work
+
+    # --- showing
+
+    def _take(self, name: str, found: Results, sections: list[Section]) -> None:
+        self.results[name] = found
+        self._sections[name] = sections
+        self._show_results(name)
+        self._changed()
+
+    def _forget(self) -> None:
+        name = str(self.result_choice.value)
+        self.results.pop(name, None)
+        self._sections.pop(name, None)
+        self._show_results()
+        self._changed()
+
+    def _show_results(self, chosen: str | None = None) -> None:
+        """Show the chosen result, the latest by default, and all of them compared."""
+        names = list(self.results)
+        chosen = chosen if chosen in self.results else (names[-1] if names else None)
+        self._filling = True
+        try:
+            self.result_choice.options = [(_result_label(n, self.results[n]), n) for n in names]
+            self.result_choice.value = chosen
+        finally:
+            self._filling = False
+        self.choosing.layout.display = None if names else "none"
+        self.comparison_fold.layout.display = None if len(names) > 1 else "none"
+        self._compared = []
+        if len(names) > 1:
+            self._compared = comparison_blocks({n: r.evaluations for n, r in self.results.items()})
+        self.comparison.value = grid_html(self._compared) if self._compared else ""
+        self._show_chosen()
+        self._refresh()
+
+    def _choose_result(self, _change: Any) -> None:
+        if not self._filling:
+            self._show_chosen()
+            self._changed()
+
+    def _show_chosen(self) -> None:
+        before, name = self.shown_box.children, self.result_choice.value
+        self.shown_box.children = (
+            ()
+            if name is None
+            else (ShownResult(self.results[name], self._sections[name], self._changed),)
+        )
+        for child in before:
+            child.close()
+
+    @property
+    def shown(self) -> "ShownResult | None":
+        """What is in view of the chosen result; None while there is none."""
+        return self.shown_box.children[0] if self.shown_box.children else None
+
+    def _still(self) -> Block | None:
+        name = self.result_choice.value
+        if name is None:
+            sentence = "Nothing has been evaluated yet."
+            return Block(html=f"<p>{sentence}</p>", text=sentence, kind="evaluation")
+        title = f"Evaluation: {_result_label(name, self.results[name])}"
+        html, words = [f"<h4>{escaped(title)}</h4>"], [title]
+        for section in self._sections[name]:
+            html.append(f"<h5>{escaped(section.title)}</h5>{grid_html(section.blocks)}")
+            words += [section.title, *(block.text for block in section.blocks)]
+        if self._compared:
+            html.append(f"<h5>Comparison</h5>{grid_html(self._compared)}")
+            words += ["Comparison", *(block.text for block in self._compared)]
+        style = f"<style>{asset('evaluation.css')}</style>"
+        return Block(html=style + "".join(html), text="\n\n".join(words), kind="evaluation")
+
+
+def _data_label(name: str, data: Any) -> str:
+    if getattr(data, "is_counted", False):
+        return f"{name} ({count_text(data.count())} examples)"
+    return str(name)
+
+
+def _result_label(name: str, found: Results) -> str:
+    return f"{name}, {count_text(found.examples)} examples"
+
+
+def _class_names(owner: Any, output: str | None) -> tuple[str, ...] | None:
+    known: Mapping[str, tuple[str, ...]] = getattr(owner, "class_names", None) or {}
+    if output is not None:
+        return tuple(known[output]) if output in known else None
+    return tuple(next(iter(known.values()))) if len(known) == 1 else None

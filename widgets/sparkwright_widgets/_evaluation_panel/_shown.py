@@ -1,0 +1,95 @@
+"""One result in view: its sections in folds, and the controls that belong to each."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from sparkwright_widgets._block import Block
+from sparkwright_widgets._evaluation_blocks import (
+    calibration_blocks,
+    regression_blocks,
+    worst_blocks,
+)
+from sparkwright_widgets._ui import Dropdown, Fold, Part
+
+from ._results import Results
+from ._sections import Section, grid_html
+from ._threshold_explorer import ThresholdExplorer
+
+_WIDE = {"description_width": "initial"}
+_MOST_CHOICES = 200
+_LOOKS = [
+    ("what fits their shape", "automatic"),
+    ("images", "image"),
+    ("sequences", "sequence"),
+    ("rows of numbers", "row"),
+]
+
+
+class ShownResult(Part):
+    """Folds for what a result has; the first one is open.
+
+    Args:
+        results: the evaluations.
+        sections: the same, drawn.
+        changed: called when another threshold was chosen.
+    """
+
+    def __init__(
+        self, results: Results, sections: Sequence[Section], changed: Callable[[], None]
+    ) -> None:
+        super().__init__()
+        self.found = results
+        self.folds: dict[str, Fold] = {}
+        self.pictures: dict[str, widgets.HTML] = {}
+        self.choices: dict[str, Dropdown] = {}
+        self.explorer: ThresholdExplorer | None = None
+        curves = results.curves()
+        for section in sections:
+            picture = widgets.HTML(grid_html(section.blocks))
+            self.pictures[section.key] = picture
+            if section.key == "roc" and curves:
+                self.explorer = ThresholdExplorer(curves[:_MOST_CHOICES])
+                self.explorer.on_move(self.guarded(changed))
+                self.folds["threshold"] = Fold("Threshold", [self.explorer])
+            choice = self._choice(section.key)
+            inside = [picture] if choice is None else [choice, picture]
+            self.folds[section.key] = Fold(section.title, inside)
+        for fold in list(self.folds.values())[:2]:
+            fold.set_opened(True)
+        self.show(*self.folds.values())
+
+    def _choice(self, key: str) -> Dropdown | None:
+        """What of a section can be drawn otherwise, where there is something to choose."""
+        if key == "calibration" and (found := self.found.calibration) is not None:
+            classes = [(name, k) for k, name in enumerate(found.names[:_MOST_CHOICES])]
+            options = [("the predicted class", None), *classes]
+            choice = Dropdown(description="Probability of", options=options, style=_WIDE)
+            if found.classes == 2:
+                choice.value = 1
+            self._redraw(key, choice, lambda of: calibration_blocks(found, of=of))
+        elif key == "regression" and (numbers := self.found.regression) is not None:
+            names = numbers.output_names[:_MOST_CHOICES]
+            if len(names) < 2:
+                return None
+            options = [(name, k) for k, name in enumerate(names)]
+            choice = Dropdown(description="Output", options=options, style=_WIDE)
+            self._redraw(key, choice, lambda of: regression_blocks(numbers, of=of))
+        elif key == "worst" and (worst := self.found.worst) is not None:
+            choice = Dropdown(description="Show features as", options=_LOOKS, style=_WIDE)
+            self._redraw(key, choice, lambda look: worst_blocks(worst, look=look))
+        else:
+            return None
+        self.choices[key] = choice
+        return choice
+
+    def _redraw(self, key: str, choice: Dropdown, blocks: Callable[[Any], list[Block]]) -> None:
+        def show(html: str) -> None:
+            self.pictures[key].value = html
+
+        def chosen(change: Any) -> None:
+            value = change["new"]
+            self.in_background("Drawing", lambda: grid_html(blocks(value)), show)
+
+        choice.observe(self.guarded(chosen), "value")

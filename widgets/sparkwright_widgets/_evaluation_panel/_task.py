@@ -1,0 +1,147 @@
+"""What a network's output is for, and which evaluations fit that. Pure: reads attributes alone."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sparkwright.evaluation import (
+    ROC,
+    AbstractEvaluation,
+    Evaluation,
+    EvaluationBinary,
+    EvaluationCalibration,
+    RegressionEvaluation,
+    ROCBinary,
+    ROCMultiClass,
+)
+from sparkwright.workers._batch_layout import output_names
+
+Task = Literal["classes", "two classes", "answers", "numbers"]
+Kind = Literal["roc", "calibration", "worst"]
+
+TASKS: dict[Task, str] = {
+    "classes": "one of several classes",
+    "two classes": "one of two classes",
+    "answers": "several yes-or-no answers",
+    "numbers": "numbers (regression)",
+}
+KEPT_ERRORS = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Output:
+    """What can be seen of one output of a network.
+
+    Attributes:
+        name: of the output.
+        width: size of its last axis; None: not known.
+        activation: of its layer, such as "softmax"; empty: not known.
+        loss: of the output, such as "mse"; empty: not known.
+    """
+
+    name: str
+    width: int | None
+    activation: str = ""
+    loss: str = ""
+
+    @property
+    def task(self) -> Task:
+        """What the output is most likely for: the loss says most, then activation and width.
+
+        Example:
+            >>> Output(name="y", width=10, loss="sparse_categorical_crossentropy").task
+            'classes'
+            >>> Output(name="y", width=1, activation="sigmoid").task
+            'two classes'
+            >>> Output(name="y", width=4, loss="binary_crossentropy").task
+            'answers'
+            >>> Output(name="y", width=1, loss="mse").task
+            'numbers'
+        """
+        loss = self.loss.lower().replace("_", "")
+        if any(word in loss for word in ("categorical", "kldivergence", "kullback")):
+            return "two classes" if self.width in (1, 2) else "classes"
+        binary = any(word in loss for word in ("binary", "hinge"))
+        if binary or (not loss and self.activation == "sigmoid"):
+            return "two classes" if self.width == 1 else "answers"
+        if not loss and self.activation == "softmax":
+            return "two classes" if self.width == 2 else "classes"
+        if self.activation == "softmax":  # some people train classes with a mean squared error
+            return "two classes" if self.width == 2 else "classes"
+        return "numbers"
+
+
+def outputs_of(model: Any) -> list[Output]:
+    """The outputs of a Keras model, in order.
+
+    Args:
+        model: a built model, or anything with `outputs`, `layers` and `loss` like one.
+    """
+    names = output_names(model)
+    losses = _losses(getattr(model, "loss", None), names)
+    layers: Sequence[Any] = getattr(model, "layers", ())
+    known = {layer.name: layer for layer in layers}
+    last = layers[-1] if len(names) == 1 and layers else None
+    found: list[Output] = []
+    for name, tensor, loss in zip(names, model.outputs, losses, strict=False):
+        width = tensor.shape[-1] if len(tensor.shape) > 1 else 1
+        layer = known.get(name, last)
+        found.append(
+            Output(
+                name=name,
+                width=None if width is None else int(width),
+                activation=_activation(layer),
+                loss=loss,
+            )
+        )
+    return found
+
+
+def prototypes(
+    task: Task, wanted: Collection[str], class_names: Sequence[str] | None = None
+) -> list[AbstractEvaluation]:
+    """Evaluations without data for a task.
+
+    Args:
+        task: what the output is for.
+        wanted: "roc" and "calibration", where they make sense.
+        class_names: of the classes or outputs; default None: numbers.
+    """
+    names = None if class_names is None else tuple(class_names)
+    if task == "numbers":
+        return [RegressionEvaluation(names=names)]
+    if task == "answers":
+        roc = [ROCBinary(names=names)] if "roc" in wanted else []
+        return [EvaluationBinary(names=names), *roc]
+    found: list[AbstractEvaluation] = [Evaluation(names, keep_errors=KEPT_ERRORS)]
+    if "roc" in wanted:
+        found.append(ROC() if task == "two classes" else ROCMultiClass(class_names=names))
+    if "calibration" in wanted:
+        found.append(EvaluationCalibration(class_names=names))
+    return found
+
+
+def _losses(given: Any, names: Sequence[str]) -> list[str]:
+    """A loss for each output: names, objects, lists or dicts of these."""
+    if isinstance(given, dict):
+        losses: dict[str, Any] = given  # pyright: ignore[reportUnknownVariableType]
+        return [_named(losses.get(name)) for name in names]
+    if isinstance(given, list | tuple):
+        several: list[Any] = [*given]
+        return [_named(loss) for loss in several] + [""] * max(0, len(names) - len(several))
+    return [_named(given)] * len(names)
+
+
+def _named(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return str(getattr(value, "name", None) or getattr(value, "__name__", type(value).__name__))
+
+
+def _activation(layer: Any) -> str:
+    if layer is None:
+        return ""
+    if type(layer).__name__ == "Softmax":
+        return "softmax"
+    activation = getattr(layer, "activation", None)
+    return "" if activation is None else _named(activation).lower()
