@@ -136,12 +136,13 @@ class TrainingMasterPicker(Part):
             network: a NetworkSpec or a built keras.Model.
             slots: tasks that Spark can run at once.
         """
-        if network != self._network:
-            self._forget_measurement()
-        self._network = network
         self._around = replace(
             self._around, rows=None if rows is None else tuple(rows), slots=slots
-        ).with_network(network)
+        )
+        if network != self._network:
+            self._forget_measurement()
+            self._network = network
+            self._around = self._around.with_network(network)
         self._show_outlook()
 
     def measure(self) -> None:
@@ -229,7 +230,7 @@ class TrainingMasterPicker(Part):
             self._draft = self._draft.with_value(path, value)
             if path == ("batch_size_per_worker",):
                 self._forget_measurement()
-            form = self._form()
+            form = self.form
             for group in form.groups.values():
                 if len(path) == 1 and path[0] in group.nested:
                     group.nested[path[0]].show(self._draft)
@@ -272,7 +273,9 @@ class TrainingMasterPicker(Part):
 
     # --- showing
 
-    def _form(self) -> MasterForm:
+    @property
+    def form(self) -> MasterForm:
+        """The fields of the kind that is chosen."""
         name = self._draft.settings["name"]
         if name not in self._forms:
             self._forms[name] = MasterForm(self._draft, self.guarded(self._edited))
@@ -285,7 +288,7 @@ class TrainingMasterPicker(Part):
             self.place.value = self._draft.parallel
         finally:
             self._setting = False
-        form = self._form()
+        form = self.form
         form.show(self._draft)
         self.form_box.children = [form]
         self.explanation.value = (
@@ -296,7 +299,7 @@ class TrainingMasterPicker(Part):
 
     def _examine(self) -> None:
         master, problems = self._draft.examined()
-        form = self._form()
+        form = self.form
         form.complain(self._draft, problems)
         problems = {**problems, **form.problems}
         self._problem = next(iter(problems.values()), None)
