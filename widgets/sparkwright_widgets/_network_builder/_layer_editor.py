@@ -93,12 +93,13 @@ class LayerEditor(widgets.VBox):
     def tell(self, analysis: LayerAnalysis) -> None:
         """Show the row's shape, its size and what is wrong with it."""
         kind = LAYER_KINDS.get(analysis.kind)
-        shapes = " and ".join(shape_text(shape) for shape in analysis.input_shapes)
-        known = f"{shapes or 'nothing'} → {shape_text(analysis.output_shape)}"
-        size = f"{known}, {parameters_text(analysis.parameters)}"
         state = row_state(analysis, self.mistake)
-        if state.key in ("waiting", "off"):
-            size = f"{state.sign} {state.word}"
+        size = f"{state.sign} {state.word}"
+        if analysis.enabled and analysis.output_shape is not None:
+            shapes = " and ".join(shape_text(shape) for shape in analysis.input_shapes)
+            taken = f"{shapes} → " if shapes else ""
+            size = f"{taken}{shape_text(analysis.output_shape)}"
+            size += f", {parameters_text(analysis.parameters)}"
         sentence = f'<div class="sparkwright-advice">{escaped(kind.sentence)}</div>' if kind else ""
         self.heading.value = (
             f'<div class="sparkwright-editor-title"><b>Row {analysis.index + 1}: '

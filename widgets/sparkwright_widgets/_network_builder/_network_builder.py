@@ -323,7 +323,7 @@ class NetworkBuilder(Part):
         if mended is None:
             return widgets.VBox([sentence])
         button = self._button(misfit.remedy, lambda: self._take_mended(mended))
-        return widgets.VBox([sentence, button])
+        return widgets.VBox([sentence, row(button)])
 
     def _still(self) -> Block | None:
         return network_block(

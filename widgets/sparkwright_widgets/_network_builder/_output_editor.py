@@ -7,9 +7,11 @@ from typing import Any
 import ipywidgets as widgets
 
 from sparkwright._option import Option
-from sparkwright.networks import OutputSpec
+from sparkwright.networks import METRICS, OutputSpec
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Button, OptionForm
+from sparkwright_widgets._ui import Button, OptionForm, row
+
+from ._training_choices import loss_sentence, metrics_of
 
 
 class OutputEditor(widgets.VBox):
@@ -20,7 +22,6 @@ class OutputEditor(widgets.VBox):
         number: which one, from 1; 0: the only one.
         layers: names of the layers that may be the output.
         losses: Keras' names, the usual ones first.
-        metrics: Keras' names.
         changed: called with the output as it has become, and the field.
         removed: called when a person takes the output away.
     """
@@ -32,51 +33,70 @@ class OutputEditor(widgets.VBox):
         number: int,
         layers: Sequence[str],
         losses: Sequence[str],
-        metrics: Sequence[str],
         changed: Callable[[OutputSpec, str], None],
         removed: Callable[[], None],
     ) -> None:
         self._output, self._told = output, changed
         several = number > 0
         self.form = OptionForm(
-            _options(output, layers, losses, several=several), _values(output, several)
+            _options(output, layers, losses, several=several), _values(output, several=several)
         )
         self.form.on_change(self._heard)
-        offered = tuple(dict.fromkeys([*metrics, *output.metrics]))
-        self.metrics = OptionForm(
-            [Option(name=name, kind="flag", default=False, label=name) for name in offered],
-            {name: True for name in output.metrics},
-        )
-        self.metrics.add_class("sparkwright-metrics")
-        self.metrics.on_change(self._heard)
+        self.metrics = OptionForm(())
+        self.metrics_box = widgets.VBox()
         title = f"Output {number}" if several else "Output"
         head = widgets.HTML(f"<b>{escaped(title)}</b>")
         words = widgets.HTML(
-            '<div class="sparkwright-advice">Metrics: told beside the loss, not trained for.</div>'
+            '<div class="sparkwright-advice">Metrics are told beside the loss; training does not '
+            "aim at them.</div>"
         )
         self.remove_button = Button(description=f"Remove output {number}")
         self.remove_button.on_click(lambda _button: removed())
-        last = [self.remove_button] if several else []
-        super().__init__([head, self.form, words, self.metrics, *last])
+        last = [row(self.remove_button)] if several else []
+        super().__init__([head, self.form, words, self.metrics_box, *last])
         self.add_class("sparkwright-output")
+        self.follow(output)
 
     def follow(self, output: OutputSpec) -> None:
-        """Show what the output has become elsewhere, by undo for instance."""
+        """Show what the output has become, here or elsewhere, by undo for instance."""
         self._output = output
-        for name, value in _values(output, "weight" in self.form.fields).items():
+        for name, value in _values(output, several="weight" in self.form.fields).items():
             if self.form.fields[name].value != value:
                 self.form.set({name: value})
+        loss = self.form.fields["loss"]
+        loss.advice.value = (
+            f'<div class="sparkwright-advice">{escaped(loss_sentence(output.loss))}</div>'
+        )
+        offered = tuple(dict.fromkeys([*metrics_of(output.loss), *output.metrics]))
+        if offered != tuple(self.metrics.fields):
+            self._offer(offered)
         for name, field in self.metrics.fields.items():
             if field.value != (name in output.metrics):
                 field.set(name in output.metrics)
+
+    def _offer(self, metrics: Sequence[str]) -> None:
+        old = self.metrics
+        self.metrics = OptionForm([_metric(name) for name in metrics])
+        self.metrics.add_class("sparkwright-metrics")
+        self.metrics.on_change(self._heard)
+        self.metrics_box.children = [self.metrics]
+        old.close()
 
     def _heard(self, name: str) -> None:
         if name in self.form.problems:
             return
         values = self.form.values
         chosen = tuple(metric for metric, is_on in self.metrics.values.items() if is_on)
-        self._output = replace(self._output, **values, metrics=chosen)
-        self._told(self._output, name)
+        if name == "loss":
+            understood = metrics_of(values["loss"])
+            chosen = tuple(metric for metric in chosen if metric in understood)
+        self._told(replace(self._output, **values, metrics=chosen), name)
+
+
+def _metric(name: str) -> Option:
+    kind = METRICS.get(name)
+    title, sentence = (kind.title, kind.sentence) if kind else (name, "")
+    return Option(name=name, kind="flag", default=False, label=title, advice=sentence)
 
 
 def _options(
@@ -109,6 +129,6 @@ def _options(
     ]
 
 
-def _values(output: OutputSpec, several: bool) -> dict[str, Any]:
+def _values(output: OutputSpec, *, several: bool) -> dict[str, Any]:
     values: dict[str, Any] = {"layer": output.layer, "loss": output.loss}
     return {**values, "weight": output.weight} if several else values

@@ -63,23 +63,25 @@ def layer_table(rows: Sequence[LayerAnalysis], *, name: str) -> str:
 def _row(row: LayerAnalysis, group: str, *, before: str, is_output: bool, mistake: str) -> str:
     taken = ""
     if len(row.inputs) > 1 or (row.inputs and row.inputs != (before,)):
-        taken = (
-            f'<span class="sparkwright-layer-takes">takes {escaped(", ".join(row.inputs))}</span>'
-        )
+        taken = _span("takes", f"takes {', '.join(row.inputs)}")
     trouble = mistake or (row.problem if row.enabled else None) or ""
-    sentence = (
-        f'<span class="sparkwright-layer-trouble">{escaped(trouble)}</span>' if trouble else ""
-    )
-    mark = '<span class="sparkwright-layer-output">output</span>' if is_output else ""
+    sentence = _span("trouble", trouble) if trouble else ""
+    mark = _span("output", "output") if is_output else ""
     return (
-        f'<span class="sparkwright-layer-number">{row.index + 1}</span>'
-        f'<span class="sparkwright-layer-sign" aria-hidden="true">{group_sign(row.kind, group)}'
+        f'{_span("number", str(row.index + 1))}<span class="sparkwright-layer-sign" aria-hidden="true">{group_sign(row.kind, group)}'
         f'</span><span class="sparkwright-layer-name"><b>{escaped(row.kind)}</b> '
         f"{escaped(row.name)} {mark}</span>"
-        f'<span class="sparkwright-layer-size"><span>{escaped(shape_text(row.output_shape))}</span>'
-        f" <span>{escaped(parameters_text(row.parameters))}</span></span>"
-        f'<span class="sparkwright-layer-state">{_state_html(row, mistake)}</span>{taken}{sentence}'
+        f'{_size(row)}<span class="sparkwright-layer-state">{_state_html(row, mistake)}</span>'
+        f"{taken}{sentence}"
     )
+
+
+def _size(row: LayerAnalysis) -> str:
+    if row.output_shape is None or not row.enabled:
+        return ""
+    parts = (shape_text(row.output_shape), parameters_text(row.parameters))
+    inside = "".join(f"<span>{escaped(part)}</span> " for part in parts)
+    return f'<span class="sparkwright-layer-size">{inside}</span>'
 
 
 def _span(name: str, text: str) -> str:

@@ -7,14 +7,20 @@ from typing import Any, get_args
 import ipywidgets as widgets
 
 from sparkwright._option import Option
-from sparkwright.networks import NetworkAnalysis, NetworkSpec, OptimizerSpec, OutputSpec
+from sparkwright.networks import (
+    OPTIMIZERS,
+    NetworkAnalysis,
+    NetworkSpec,
+    OptimizerSpec,
+    OutputSpec,
+)
 from sparkwright.networks._spec._network_spec import Task
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Button, OptionForm
+from sparkwright_widgets._ui import Button, OptionForm, row
 
 from ._option_values import as_json, same_value
 from ._output_editor import OutputEditor
-from ._training_choices import losses_of, metrics_of, optimizer_options, optimizers, usual_output
+from ._training_choices import losses_of, optimizer_options, usual_output
 
 _NETWORK = (
     Option(
@@ -61,9 +67,9 @@ class TrainingEditor(widgets.VBox):
                 Option(
                     name="optimizer",
                     kind="choice",
-                    choices=tuple(optimizers()),
+                    choices=tuple(OPTIMIZERS),
                     default="Adam",
-                    advice="Adam suits most networks.",
+                    label="Kind",
                 )
             ]
         )
@@ -73,7 +79,7 @@ class TrainingEditor(widgets.VBox):
         self.advice = widgets.HTML()
         super().__init__(
             [
-                *(self.network, self.outputs_box, self.add_button),
+                *(self.network, self.outputs_box, row(self.add_button)),
                 *(widgets.HTML("<b>Optimizer</b>"), self.optimizer, self.advice),
                 self.settings_box,
             ]
@@ -103,8 +109,8 @@ class TrainingEditor(widgets.VBox):
     def _show_outputs(self) -> None:
         spec = self._spec
         layers = tuple(row.name for row in self._analysis.rows if row.enabled)
-        offered = {*layers, *losses_of(spec.task), *self._metrics()}
-        others = [{o.layer, o.loss, *o.metrics} - offered for o in spec.outputs]
+        offered = {*layers, *losses_of(spec.task)}
+        others = [{output.layer, output.loss} - offered for output in spec.outputs]
         made_of = (layers, spec.task, others)
         if made_of != self._made_of:
             self._made_of = made_of
@@ -115,9 +121,6 @@ class TrainingEditor(widgets.VBox):
         for editor, output in zip(self.outputs, spec.outputs, strict=True):
             editor.follow(output)
 
-    def _metrics(self) -> Sequence[str]:
-        return metrics_of(self._spec.task)
-
     def _editor(self, place: int, layers: Sequence[str]) -> OutputEditor:
         several = len(self._spec.outputs) > 1
         return OutputEditor(
@@ -125,7 +128,6 @@ class TrainingEditor(widgets.VBox):
             number=place + 1 if several else 0,
             layers=layers,
             losses=losses_of(self._spec.task),
-            metrics=self._metrics(),
             changed=lambda output, field: self._output_heard(place, output, field),
             removed=lambda: self._remove_output(place),
         )
@@ -177,7 +179,7 @@ class TrainingEditor(widgets.VBox):
     def _show_optimizer(self, before: OptimizerSpec) -> None:
         now = self._spec.optimizer
         options, sentence = optimizer_options(now.kind)
-        if self.optimizer.values["optimizer"] != now.kind and now.kind in optimizers():
+        if self.optimizer.values["optimizer"] != now.kind and now.kind in OPTIMIZERS:
             self.optimizer.set({"optimizer": now.kind})
         if self.settings is None or before.kind != now.kind:
             if self.settings is not None:

@@ -1,0 +1,148 @@
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+pytestmark = pytest.mark.browser
+
+BUILDER = """
+from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec
+from sparkwright_widgets._network_builder import NetworkBuilder
+builder = NetworkBuilder({value})
+builder
+"""
+PROBLEM = "needs height and width of at least 31, receives 12 x 12"
+
+WIDER_THAN_THE_PAGE = """() => {
+  const panel = document.querySelector('.sparkwright-panel');
+  const edge = panel.parentElement.getBoundingClientRect().right + 1;
+  return [...panel.querySelectorAll('*')]
+    .filter((node) => !node.closest('.sparkwright-scroll > *'))
+    .filter((node) => node.getBoundingClientRect().right > edge)
+    .map((node) => node.className);
+}"""
+
+
+@pytest.fixture
+def open_builder(lab, tmp_path):
+    """Open a notebook whose only cell shows a NetworkBuilder."""
+
+    def open_builder(value="", **options):
+        path = tmp_path / "builder.ipynb"
+        cells = [new_code_cell(BUILDER.format(value=value))]
+        nbformat.write(new_notebook(cells=cells), path)
+        page = lab(path, **options)
+        page.run_all()
+        page.page.locator(".sparkwright-layers").wait_for()
+        return page
+
+    return open_builder
+
+
+def add(page, kind):
+    """Add a layer below the row in hand, by keys."""
+    page.page.get_by_role("combobox", name="New layer").select_option(label=kind)
+    page.page.get_by_role("button", name="Add below").press("Enter")
+
+
+def fill(page, label, text):
+    """Type into a field of the row in hand."""
+    field = page.page.get_by_role("textbox", name=label, exact=True)
+    field.fill(text)
+    return field
+
+
+def row(page, text):
+    """The row of the list that says `text`."""
+    return page.page.get_by_role("option").filter(has_text=text)
+
+
+def test_lenet_is_built_broken_and_mended_by_clicks_and_keys(open_builder):
+    page = open_builder("NetworkSpec()")
+    page.page.get_by_text("The network has no layers.").wait_for()
+    add(page, "Input · core")
+    row(page, "28 x 28 x 1").wait_for()
+    for number, filters in ((1, 20), (2, 50)):
+        add(page, "Conv2D · convolution")
+        row(page, f"conv2d_{number}").wait_for()
+        fill(page, "Filters", str(filters))
+        fill(page, "Kernel size", "5")
+        page.page.get_by_role("combobox", name="Activation").select_option("relu")
+        add(page, "MaxPooling2D · pooling")
+        row(page, f"maxpooling2d_{number}").wait_for()
+    row(page, "4 x 4 x 50").wait_for()
+    add(page, "Flatten · reshaping")
+    row(page, "800").wait_for()
+    add(page, "Dense · core")
+    fill(page, "Units", "500")
+    row(page, "400,500 parameters").wait_for()
+    add(page, "Dense · core")
+    row(page, "dense_2").wait_for()
+    fill(page, "Units", "10")
+    page.page.get_by_role("combobox", name="Activation").select_option("softmax")
+    page.page.get_by_role("status").filter(has_text="8 layers, 431,080 parameters").wait_for()
+    assert page.in_kernel("print(builder.problem, builder.analysis.parameters)") == "None 431080"
+
+    # Up the list by keys, and break the second convolution.
+    page.page.get_by_role("listbox").focus()
+    for _ in range(4):
+        page.page.keyboard.press("ArrowUp")
+    page.page.get_by_text("Row 4: Conv2D").wait_for()
+    field = fill(page, "Kernel size", "31")
+    row(page, "conv2d_2").filter(has_text=PROBLEM).wait_for()
+    assert page.page.get_by_role("option").filter(has_text="waiting for row 4").count() == 4
+    page.page.get_by_role("status").filter(has_text="Not ready").wait_for()
+    page.screenshot("builder-problem")
+    assert field.evaluate("(node) => node === document.activeElement")
+    field.press("Backspace")
+    field.press("Backspace")
+    row(page, "conv2d_2").filter(has_text="must be one integer or several").wait_for()
+    field.press("5")
+    page.page.get_by_role("status").filter(has_text="Ready").wait_for()
+    assert field.evaluate("(node) => node === document.activeElement")
+    assert page.in_kernel("print(builder.problem, builder.analysis.parameters)") == "None 431080"
+
+
+def test_rows_are_moved_deleted_and_brought_back_by_the_keyboard_alone(open_builder):
+    page = open_builder()
+    page.page.get_by_role("listbox").focus()
+    for key in ("End", "Alt+ArrowUp"):
+        page.page.keyboard.press(key)
+    row(page, "7").filter(has_text="classes").wait_for()
+    page.page.keyboard.press("Delete")
+    row(page, "classes").wait_for(state="detached")
+    assert page.page.evaluate("document.activeElement.getAttribute('role')") == "listbox"
+    page.page.get_by_role("button", name="Undo").press("Enter")
+    row(page, "classes").wait_for()
+    page.page.get_by_role("button", name="Undo").press("Enter")
+    row(page, "8").filter(has_text="classes").wait_for()
+    button = page.page.get_by_role("button", name="Move up")
+    button.press("Enter")
+    row(page, "7").filter(has_text="classes").wait_for()
+    assert button.evaluate("(node) => node === document.activeElement")  # to press it again
+
+
+TWO_WAYS = """NetworkSpec.from_dict({"layers": [
+    {"kind": "Input", "name": "image", "options": {"shape": [32, 32, 3]}},
+    {"kind": "Conv2D", "name": "conv_1", "options": {"filters": 16, "kernel_size": 3, "padding": "same"}},
+    {"kind": "Conv2D", "name": "conv_2", "options": {"filters": 16, "kernel_size": 3, "padding": "same"}},
+    {"kind": "Add", "name": "sum", "inputs": ["conv_2", "conv_1"]},
+    {"kind": "GlobalAveragePooling2D", "name": "pool"},
+    {"kind": "Dense", "name": "out", "options": {"units": 10, "activation": "softmax"}}],
+    "outputs": [{"layer": "out", "loss": "sparse_categorical_crossentropy", "metrics": ["accuracy"]}]})"""
+
+
+@pytest.mark.parametrize(("width", "theme"), [(420, "Dark"), (1280, "Light")])
+def test_all_of_it_fits_the_page(open_builder, width, theme):
+    page = open_builder(TWO_WAYS, width=width, height=3600)
+    page.set_theme(f"JupyterLab {theme}")
+    row(page, "sum").click()
+    page.page.get_by_role("combobox", name="Input 2").wait_for()
+    for name in ("Task, loss, optimizer", "Python, JSON, YAML"):
+        page.page.get_by_role("button", name=name).click()
+    page.page.get_by_role("img", name="Graph of network").wait_for()
+    page.page.get_by_role("textbox", name="Network as text").wait_for()
+    page.in_kernel("builder.set_data(features={'features': (28, 28, 1)})")
+    page.page.get_by_role("button", name="Take the data's shape: 28 x 28 x 1").wait_for()
+    assert page.page.evaluate(WIDER_THAN_THE_PAGE) == []
+    page.screenshot(f"builder-{width}px-{theme.lower()}")
+    page.set_theme("JupyterLab Light")

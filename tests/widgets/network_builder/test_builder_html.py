@@ -1,0 +1,134 @@
+import re
+from xml.etree import ElementTree
+
+from hypothesis import given, strategies as st
+
+from sparkwright.networks import LayerAnalysis, LayerSpec, NetworkAnalysis, NetworkSpec, OutputSpec
+from sparkwright_widgets._network_builder._graph_svg import (
+    LAYERS_DRAWN,
+    graph_svg,
+    graph_text,
+    is_chain,
+)
+from sparkwright_widgets._network_builder._rows_html import layer_rows, layer_table
+from sparkwright_widgets._network_builder._summary_html import network_block, summary_line
+
+NASTY = "<img src=x onerror=alert(1)>\"'&"
+
+
+def look(index, name, *inputs, **fields):
+    usual = {"kind": "Dense", "output_shape": (4,), "parameters": 20, "trainable_parameters": 20}
+    return LayerAnalysis(index=index, name=name, inputs=inputs, **{**usual, **fields})
+
+
+def text_of(html):
+    return re.sub(r"<[^>]+>", " ", html)
+
+
+ROWS = (
+    look(0, "image", kind="Input", output_shape=(28, 28, 1), parameters=0),
+    look(
+        1, "conv", "image", kind="Conv2D", output_shape=None, parameters=None, problem="too big."
+    ),
+    look(2, "out", "conv", output_shape=None, parameters=None, waiting_for=1),
+    look(3, "extra", "conv", enabled=False),
+)
+
+
+def test_a_row_says_kind_name_shape_parameters_and_state():
+    [row, *_] = layer_rows(ROWS, groups={}, outputs=["image"])
+    words = " ".join(text_of(row["html"]).split())
+    assert words == "1 → Input image output 28 x 28 x 1 no parameters ✓ OK"
+
+
+def test_the_row_that_breaks_has_the_sentence_and_later_rows_say_what_they_wait_for():
+    rows = layer_rows(ROWS, groups={})
+    assert [row["state"] for row in rows] == ["ok", "problem", "waiting", "off"]
+    assert "too big." in rows[1]["html"]
+    assert "waiting for row 2" in rows[2]["html"]
+
+
+def test_a_value_that_is_being_typed_breaks_its_row():
+    rows = layer_rows(ROWS, groups={}, mistakes={"image": "`shape` must be integers"})
+    assert rows[0]["state"] == "problem"
+    assert "`shape` must be integers" in rows[0]["html"]
+
+
+def test_a_row_names_its_inputs_unless_it_takes_the_row_above():
+    rows = (look(0, "a"), look(1, "b", "a"), look(2, "sum", "b", "a"), look(3, "c", "b"))
+    htmls = [row["html"] for row in layer_rows(rows, groups={})]
+    assert ["takes" in html for html in htmls] == [False, False, True, True]
+    assert "takes b, a" in htmls[2]
+
+
+def test_names_and_problems_from_users_are_escaped_everywhere():
+    rows = (look(0, NASTY, kind=NASTY), look(1, "b", NASTY, "a", problem=NASTY))
+    spec = NetworkSpec(
+        name=NASTY,
+        layers=(LayerSpec(kind="Dense", name=NASTY),),
+        outputs=(OutputSpec(layer=NASTY, loss=NASTY, metrics=(NASTY,)),),
+    )
+    analysis = NetworkAnalysis(rows=rows)
+    pieces = [
+        *(row["html"] for row in layer_rows(rows, groups={}, mistakes={"b": NASTY})),
+        layer_table(rows, name=NASTY),
+        graph_svg(rows, name=NASTY, outputs=[NASTY]),
+        summary_line(analysis, NASTY),
+        network_block(analysis, spec=spec, name=NASTY, problem=NASTY).html,
+    ]
+    assert not [piece for piece in pieces if "<img" in piece or "\"'&" in piece]
+
+
+def test_the_graph_has_a_box_for_each_layer_that_is_on_and_says_the_same_in_words():
+    svg = graph_svg(ROWS, name="mine", outputs=["out"])
+    drawing = ElementTree.fromstring(svg).find("{http://www.w3.org/2000/svg}svg")
+    assert len(drawing.findall("{http://www.w3.org/2000/svg}g")) == 3
+    assert drawing.get("aria-label") == (
+        "Graph of mine, 3 layers. Begins with image. conv (Conv2D) takes image; "
+        "out (Dense) takes conv. Outputs: out."
+    )
+    assert "currentColor" in svg
+    assert not re.search(r"#[0-9a-fA-F]{3}", svg)
+
+
+@given(st.integers(0, 12), st.data())
+def test_any_network_is_drawn_as_well_formed_xml(count, data):
+    names = [f"l{i}" for i in range(count)]
+    rows = [
+        look(i, name, *data.draw(st.lists(st.sampled_from(names[:i] or ["l0"]), max_size=3)))
+        for i, name in enumerate(names)
+    ]
+    ElementTree.fromstring(f"<div>{graph_svg(rows, name='n')}</div>")
+
+
+def test_a_network_of_many_layers_is_told_but_not_drawn():
+    rows = [look(i, f"l{i}", *([f"l{i - 1}"] if i else [])) for i in range(LAYERS_DRAWN + 1)]
+    assert "<svg" not in graph_svg(rows, name="deep")
+    assert f"{LAYERS_DRAWN + 1} layers" in graph_svg(rows, name="deep")
+    assert len(graph_text(rows, name="deep")) < 3000
+
+
+def test_a_chain_is_told_from_a_graph():
+    chain = (look(0, "a"), look(1, "b", "a"), look(2, "off", "b", enabled=False), look(3, "c", "b"))
+    assert is_chain(chain)
+    assert is_chain(())
+    assert not is_chain((look(0, "a"), look(1, "b", "a"), look(2, "c", "a")))
+    assert not is_chain((look(0, "a"), look(1, "b")))
+
+
+def test_the_summary_tells_the_size_or_the_reason_with_sign_and_word():
+    whole = NetworkAnalysis(rows=(look(0, "a"), look(1, "b", "a", trainable_parameters=10)))
+    assert "✓ Ready 2 layers, 40 parameters (160 B, 10 of them fixed)." in " ".join(
+        text_of(summary_line(whole, None)).split()
+    )
+    broken = summary_line(whole, "Row 2 (b): too big.")
+    assert "✕ Not ready Row 2 (b): too big." in " ".join(text_of(broken).split())
+    assert 'role="status"' in broken
+
+
+def test_the_block_of_a_report_draws_only_what_is_no_chain():
+    chain = NetworkAnalysis(rows=(look(0, "a"), look(1, "b", "a")))
+    fork = NetworkAnalysis(rows=(look(0, "a"), look(1, "b", "a"), look(2, "c", "a")))
+    blocks = [network_block(a, spec=None, name="n", problem=None) for a in (chain, fork)]
+    assert ["<svg" in block.html for block in blocks] == [False, True]
+    assert blocks[1].text.splitlines()[-1].split()[:4] == ["3", "c", "Dense", "a"]

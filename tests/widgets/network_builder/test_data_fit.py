@@ -1,0 +1,88 @@
+import pytest
+
+from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OutputSpec
+from sparkwright_widgets._network_builder._data_fit import DataFacts, misfits, preset_for
+
+
+def network(units=10, loss="sparse_categorical_crossentropy", shape=(8,)):
+    return NetworkSpec(
+        layers=(
+            LayerSpec(kind="Input", name="in", options={"shape": list(shape)}),
+            LayerSpec(kind="Dense", name="out", options={"units": units}),
+        ),
+        outputs=(OutputSpec(layer="out", loss=loss),),
+    )
+
+
+def found(spec, **facts):
+    return misfits(spec, spec.analysis, DataFacts(**facts))
+
+
+def test_nothing_is_said_of_data_that_is_not_known():
+    assert found(network()) == ()
+
+
+def test_data_of_the_inputs_shape_fits_whatever_the_two_are_called():
+    assert found(network(), features={"x": (8,)}) == ()
+
+
+def test_an_input_takes_the_datas_shape():
+    [misfit] = found(network(), features={"features": (12,)})
+    assert misfit.sentence == "The input in takes 8, the data has 12 for an example of features."
+    assert misfit.stops
+    assert found(misfit.mended, features={"features": (12,)}) == ()
+
+
+def test_an_axis_of_any_length_takes_every_length():
+    spec = NetworkSpec(
+        layers=(
+            LayerSpec(kind="Input", name="in", options={"shape": [None, 3]}),
+            LayerSpec(kind="LSTM", name="out", options={"units": 2}),
+        ),
+    )
+    assert found(spec, features={"x": (20, 3)}) == ()
+    assert len(found(spec, features={"x": (20, 4)})) == 1
+
+
+def test_several_inputs_are_matched_by_name():
+    spec = NetworkSpec(
+        layers=(
+            LayerSpec(kind="Input", name="a", options={"shape": [2]}),
+            LayerSpec(kind="Input", name="b", options={"shape": [3]}),
+        )
+    )
+    assert found(spec, features={"b": (3,), "a": (2,)}) == ()
+    [misfit] = found(spec, features={"b": (3,), "c": (2,)})
+    assert "no features for the input a" in misfit.sentence
+
+
+def test_one_hot_labels_and_class_numbers_ask_for_different_losses():
+    [misfit] = found(network(), labels={"y": (10,)})
+    assert misfit.mended.outputs[0].loss == "categorical_crossentropy"
+    [back] = found(misfit.mended, labels={"y": ()})
+    assert back.mended.outputs[0].loss == "sparse_categorical_crossentropy"
+
+
+def test_more_classes_than_outputs_stop_training_and_fewer_do_not():
+    [few] = found(network(units=3), labels={"y": ()}, classes={"y": 10})
+    assert few.stops
+    assert few.mended.layers[-1].options["units"] == 10
+    [many] = found(network(units=100), labels={"y": ()}, classes={"y": 10})
+    assert not many.stops
+
+
+@pytest.mark.parametrize(("label", "units"), [((), 1), ((1,), 1), ((4,), 4)])
+def test_a_regression_gives_as_many_numbers_as_the_label_has(label, units):
+    spec = network(units=units, loss="mean_squared_error")
+    assert found(spec, labels={"y": label}) == ()
+    [misfit] = found(network(units=7, loss="mean_squared_error"), labels={"y": label})
+    assert misfit.mended.layers[-1].options["units"] == units
+
+
+def test_a_preset_takes_the_datas_shape_and_classes_if_it_can():
+    data = DataFacts(features={"x": (32, 32, 3)}, classes={"y": 4})
+    spec = preset_for(PRESETS["lenet"], data)
+    assert spec.layers[0].options["shape"] == [32, 32, 3]
+    assert spec.analysis.rows[-1].output_shape == (4,)
+    table = DataFacts(features={"x": (7,)})
+    assert preset_for(PRESETS["lenet"], table) == PRESETS["lenet"].make()
