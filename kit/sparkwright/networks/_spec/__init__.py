@@ -6,6 +6,20 @@ from ._analysis import (
     analyse as analyse,
 )
 from ._catalogue import LAYER_KINDS as LAYER_KINDS, layer_kinds as layer_kinds
+from ._editing import (
+    add_layer as add_layer,
+    duplicate_layer as duplicate_layer,
+    move_layer as move_layer,
+    remove_layer as remove_layer,
+    rename_layer as rename_layer,
+    replace_layer as replace_layer,
+    switch_layer as switch_layer,
+)
+from ._estimate import (
+    EstimatedFigure as EstimatedFigure,
+    NetworkEstimate as NetworkEstimate,
+    estimate as estimate,
+)
 from ._layer_kind import LayerKind as LayerKind
 from ._losses import LOSSES as LOSSES, LossKind as LossKind
 from ._metrics import METRICS as METRICS, MetricKind as MetricKind
