@@ -1,5 +1,6 @@
 """PartitionPreview: what a repartition would cost and bring, seen before anything moves."""
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 from uuid import uuid4
@@ -103,6 +104,7 @@ class PartitionPreview(Part):
         self._step_s: float | None = None
         self._sample_rows, self._label = sample_rows, label
         self._stale = False
+        self._drawing = threading.RLock()
         self._prefix = f"p{uuid4().hex[:8]}"
         self._context: dict[str, Any] = {
             "mode": mode,
@@ -397,6 +399,10 @@ class PartitionPreview(Part):
         self._recompute()
 
     def _draw(self) -> None:
+        with self._drawing:  # callers on several threads: the last one to look must win
+            self._draw_now()
+
+    def _draw_now(self) -> None:
         forecast, survey = self._forecast, self._survey
         busy = self._background.busy
         self.count_button.disabled = busy or self._data is None

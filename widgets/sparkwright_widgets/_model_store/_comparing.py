@@ -1,0 +1,119 @@
+"""Saved models side by side, with what differs marked. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sparkwright.storage import ModelInfo
+from sparkwright.storage._model_info import time_text
+from sparkwright_widgets._format import bytes_text, count_text
+from sparkwright_widgets._table import html_table
+
+MOST_MODELS = 6
+_MOST_FIELDS = 200
+_LONGEST_CELL = 120
+_DEEPEST = 6
+_NONE = "—"
+
+
+def compared(
+    infos: Sequence[ModelInfo], names: Sequence[str], *, only_differences: bool = False
+) -> tuple[list[str], list[list[object]]]:
+    """A row for each thing that is known of some model, a column for each model.
+
+    The second column marks rows whose values differ. Numbers are followed by how much they differ
+    from those of the first model.
+
+    Args:
+        infos: the models.
+        names: of the columns.
+        only_differences: leave the other rows out; default False.
+    """
+    fields = [dict(_fields(info)) for info in infos]
+    labels = dict.fromkeys(label for known in fields for label in known)
+    rows: list[list[object]] = []
+    for label in labels:
+        values = [known.get(label) for known in fields]
+        differs = any(value != values[0] for value in values)
+        if only_differences and not differs:
+            continue
+        cells = [
+            _cell(label, value, values[0] if place else None) for place, value in enumerate(values)
+        ]
+        rows.append([label, "≠ differs" if differs else "= same", *cells])
+    return ["", "", *names], rows[:_MOST_FIELDS]
+
+
+def compared_html(
+    infos: Sequence[ModelInfo], names: Sequence[str], *, only_differences: bool = False
+) -> str:
+    """The comparison as a table, with a sentence about how much differs."""
+    heads, rows = compared(infos, names, only_differences=only_differences)
+    differing = sum(row[1] == "≠ differs" for row in rows)
+    sentence = f"{count_text(differing)} of what is known of these {len(infos)} models differs."
+    table = html_table(
+        heads, rows, label="Models compared", text_columns=range(1, len(heads)), caption=sentence
+    )
+    return f'<div class="sparkwright-compared">{table}</div>'
+
+
+def _fields(info: ModelInfo) -> Iterator[tuple[str, Any]]:
+    """Label -> value, in the order of interest; nothing for what is not known."""
+    known: list[tuple[str, Any]] = [
+        ("problem", info.problem),
+        ("title", info.title),
+        *_flat("metric", info.metrics),
+        ("saved", time_text(info.saved_at) or None),
+        ("saved by", info.saved_by),
+        ("network", info.name),
+        ("parameters", info.parameters),
+        ("trainable parameters", info.trainable_parameters),
+        *((f"input {name}", _shape(shape)) for name, shape in info.inputs.items()),
+        *((f"output {name}", _shape(shape)) for name, shape in info.outputs.items()),
+        ("size (bytes)", info.size_bytes),
+        ("format", info.format),
+        (
+            "optimizer's state",
+            {None: None, True: "in the file", False: "not in it"}[info.has_updater],
+        ),
+        *_flat("training", info.training or {}),
+        ("kept beside it", ", ".join(info.kept) or None),
+        *_flat("version", info.versions),
+        ("sha256", info.sha256),
+        ("comment", info.comment),
+    ]
+    return ((label, value) for label, value in known if value is not None)
+
+
+def _flat(prefix: str, values: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        label = f"{prefix} {name}"
+        if isinstance(value, Mapping) and depth < _DEEPEST:
+            yield from _flat(label, value, depth + 1)
+        else:
+            yield label, value
+
+
+def _cell(label: str, value: Any, first: Any) -> str:
+    if value is None:
+        return _NONE
+    if not _is_number(value):
+        text = " ".join(str(value).split())
+        return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 1]}…"
+    text = _number(value)
+    if label == "size (bytes)":
+        text = f"{text} ({bytes_text(value)})"
+    if _is_number(first) and value != first and value - first == value - first:
+        text += f" ({'+' if value > first else '-'}{_number(abs(value - first))})"
+    return text
+
+
+def _number(value: float) -> str:
+    return count_text(value) if isinstance(value, int) else f"{value:.5g}"
+
+
+def _shape(shape: Sequence[int | None]) -> str:
+    return "(" + ", ".join("any" if length is None else str(length) for length in shape) + ")"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

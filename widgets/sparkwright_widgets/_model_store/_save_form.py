@@ -1,0 +1,44 @@
+"""The fields of a model that is about to be saved."""
+
+from typing import Any
+
+import ipywidgets as widgets
+
+from sparkwright_widgets._ui import Button, Checkbox, Fold, Text, Textarea, row
+
+from ._looks import LABELLED, field, hint
+
+
+class SaveForm(Fold):
+    """File name, title, comment, whether the optimizer goes along; and the button.
+
+    Args:
+        button: saves.
+    """
+
+    def __init__(self, button: Button) -> None:
+        self.name_field = Text(value="", placeholder="model", description="File name", **LABELLED)
+        self.title_field = Text(value="", description="Title", **LABELLED)
+        self.comment_field = Textarea(value="", rows=2, description="Comment", **LABELLED)
+        self.updater_field = Checkbox(
+            value=True, description="with the optimizer's state, to train on", indent=False
+        )
+        self.hint = widgets.HTML()
+        names = widgets.Box([field(self.name_field), field(self.title_field)])
+        names.add_class("sparkwright-grid")
+        comment = field(self.comment_field, wide=True)
+        inside = [names, comment, row(button, self.updater_field), self.hint]
+        super().__init__("Save the network", inside, opened=True)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What goes into the file beside the model."""
+        return {
+            "save_updater": self.updater_field.value,
+            "title": self.title_field.value.strip() or None,
+            "comment": self.comment_field.value.strip() or None,
+        }
+
+    def tell(self, sentence: str) -> None:
+        """Say what goes into the file, or why there is nothing to save."""
+        self.hint.value = hint(sentence)

@@ -1,0 +1,404 @@
+"""ModelStore: saved models of a folder at any URL, and what one does with them."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import ipywidgets as widgets
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.storage import ModelInfo
+from sparkwright.storage._files import join
+from sparkwright_widgets._assets import asset
+from sparkwright_widgets._block import Block
+from sparkwright_widgets._format import duration_text, escaped
+from sparkwright_widgets._ui import Button, Checkbox, Part, Text, row
+
+from ._catalog import Catalog, details, file_name
+from ._comparing import MOST_MODELS, compared_html
+from ._confirmation import Confirmation
+from ._looks import LABELLED, field, hint
+from ._model_rows import ModelRows
+from ._operations import Operations, answered, is_network
+from ._save_form import SaveForm
+from ._sentences import several, still_block, verified, what_is_saved, why_disabled
+
+# Whole files travel for so many times as long as questions about them.
+_LONGER = 40
+
+
+class ModelStore(Part):
+    """Saves, loads, lists, compares, checks and deletes models in a folder.
+
+    Nothing is asked of the store before a button is pressed. A store that does not answer is given
+    up after a while, with a sentence.
+
+    Args:
+        network: a `SparkNetwork` or a Keras model to save; default None: nothing to save yet.
+        url: the folder, a path or any URL; default "models".
+        timeout_s: how long a store may take to answer; default 30. Reading, writing and checking
+            a whole file may take 40 times as long.
+        custom_objects: the user's own layers, losses and metrics, for loading; default None.
+    """
+
+    def __init__(
+        self,
+        network: Any = None,
+        *,
+        url: str = "models",
+        timeout_s: float = 30.0,
+        custom_objects: dict[str, Any] | None = None,
+    ) -> None:
+        if not timeout_s > 0:
+            raise ConfigurationError(
+                f"`timeout_s` must be greater than 0. Received: timeout_s={timeout_s!r}."
+            )
+        super().__init__("Models", styles=("model_store.css",))
+        self._network: Any = network
+        self._metrics: Any = {}
+        self._url, self._timeout_s, self._custom_objects = url, timeout_s, custom_objects
+        self._operations = Operations()
+        self._enabling = threading.RLock()
+        self._load_listeners: list[Callable[[Any], None]] = []
+        self._listed = self._setting = False
+        self._compared: tuple[ModelInfo, ...] = ()
+        self.url_field = Text(value=url, description="Folder (path or URL)", **LABELLED)
+        self.recursive_field = Checkbox(value=False, description="with sub-folders", indent=False)
+        self.list_button = self._button("List models", lambda: self.refresh())
+        self.save_button = self._button("Save", lambda: self.save())
+        self.load_button = self._button("Load", lambda: self.load(self.ticked[0].url))
+        self.compare_button = self._button("Compare", lambda: self.compare())
+        self.check_button = self._button("Check", lambda: self.verify(_urls(self.ticked)))
+        self.delete_button = self._button("Delete …", self._ask_to_delete)
+        self.form = SaveForm(self.save_button)
+        self.confirmation = Confirmation()
+        self.outcome, self.hint = widgets.HTML(), widgets.HTML()
+        self.differences_field = Checkbox(value=True, description="only what differs", indent=False)
+        self.comparison = widgets.HTML()
+        self._actions = row(
+            self.load_button, self.compare_button, self.check_button, self.delete_button
+        )
+        self.rows = ModelRows(self.guarded, self._enable)
+        self.url_field.observe(self.guarded(self._url_typed), "value")
+        self.differences_field.observe(self.guarded(self._draw_comparison), "value")
+        self.confirmation.yes_button.on_click(self.guarded(self._confirmed))
+        self.confirmation.no_button.on_click(self.guarded(self._refused))
+        self.show(
+            field(self.url_field, wide=True),
+            row(self.list_button, self.recursive_field),
+            self.form,
+            self.rows,
+            self._actions,
+            self.hint,
+            self.confirmation,
+            self.outcome,
+            self.differences_field,
+            self.comparison,
+        )
+        self._use(url)
+
+    # --- what it holds
+
+    @property
+    def url(self) -> str:
+        """The folder."""
+        return self._url
+
+    @url.setter
+    def url(self, url: str) -> None:
+        if url.strip() == self._url:
+            return
+        self._use(url)
+        self._setting = True
+        try:
+            self.url_field.value = self._url
+        finally:
+            self._setting = False
+        self._changed()
+
+    @property
+    def network(self) -> Any:
+        """What is saved: a SparkNetwork or a Keras model, the one loaded last among them."""
+        return self._network
+
+    @network.setter
+    def network(self, network: Any) -> None:
+        if network is self._network:
+            return
+        self._network = network
+        self._enable()
+        self._changed()
+
+    @property
+    def metrics(self) -> Any:
+        """Results that are kept with the model: by name, or an evaluation."""
+        return self._metrics
+
+    @metrics.setter
+    def metrics(self, metrics: Any) -> None:
+        self._metrics = metrics
+        self._enable()
+
+    @property
+    def models(self) -> tuple[ModelInfo, ...]:
+        """What the last listing found."""
+        return self.rows.catalog.models
+
+    @property
+    def ticked(self) -> tuple[ModelInfo, ...]:
+        """The models that are ticked, as listed."""
+        return self.rows.ticked
+
+    def on_load(self, callback: Callable[[Any], None]) -> None:
+        """Call `callback(network)` when a model has been loaded, on a thread of its own."""
+        self._load_listeners.append(callback)
+
+    # --- what it does; each in the background, False if something else goes on
+
+    def refresh(self) -> bool:
+        """List the models of the folder."""
+        work = partial(self._operations.list, self._url, recursive=self.recursive_field.value)
+        return self._ask(f"Listing {self._url}", work, self._show_listing)
+
+    def save(self, name: str | None = None, *, overwrite: bool = False) -> bool:
+        """Save the network, as the form says.
+
+        Args:
+            name: of the file; default None: that of the form.
+            overwrite: replace what is there without asking; default False.
+
+        Raises:
+            ConfigurationError: if there is no network, or the name cannot be one.
+        """
+        network = self._network
+        if network is None:
+            raise ConfigurationError(
+                "there must be a network to save. Received: network=None. Set `store.network`."
+            )
+        given = self.form.name_field.value if name is None else name
+        url = join(self._url, file_name(given.strip() or self._default_name()))
+        settings = {**self.form.settings, "metrics": self._metrics}
+
+        def work() -> ModelInfo | None:
+            there = None if overwrite else self._operations.there(url)
+            if there is None:
+                self._operations.save(network, url, settings)
+            return there
+
+        def then(there: ModelInfo | None) -> None:
+            if there is None:
+                self._tell(f"✓ Saved to {url}.")
+                self._list_again()
+                return
+            self.confirmation.ask(
+                f"There is a file at {url} already: {details(there)}. Replace it?",
+                yes="Replace it",
+                no="Keep it",
+                then=lambda: self.save(name, overwrite=True),
+            )
+
+        return self._ask(f"Saving to {url}", work, then, whole_files=1)
+
+    def load(self, url: str) -> bool:
+        """Load a model; `network` is that then, and `on_load` callbacks get it."""
+
+        def then(loaded: Any) -> None:
+            self._network = loaded
+            self._tell(f"✓ Loaded {url}.")
+            self._changed()
+            for callback in list(self._load_listeners):
+                callback(loaded)
+
+        work = partial(self._operations.load, self._network, url, self._custom_objects)
+        return self._ask(f"Loading {url}", work, then, whole_files=1)
+
+    def compare(self, infos: Sequence[ModelInfo] | None = None) -> None:
+        """Show models side by side.
+
+        Args:
+            infos: two to six; default None: those that are ticked.
+        """
+        self._compared = tuple(self.ticked if infos is None else infos)[:MOST_MODELS]
+        self._draw_comparison()
+
+    def verify(self, urls: Sequence[str]) -> bool:
+        """Read models completely and compare them with their checksums."""
+
+        def work() -> list[str]:
+            found: list[str] = []
+            for url in urls:
+                try:
+                    info = self._operations.verify(url)
+                except (OSError, ValueError) as error:
+                    found.append(verified(url, str(error), has_checksums=True))
+                else:
+                    found.append(verified(url, "", has_checksums=info.format == "keras"))
+            return found
+
+        def then(found: list[str]) -> None:
+            self._tell(*found)
+
+        return self._ask(f"Checking {several(urls)}", work, then, whole_files=len(urls))
+
+    def delete(self, urls: Sequence[str]) -> bool:
+        """Delete models, without asking again; the button asks first."""
+
+        def work() -> tuple[list[str], list[str], list[str]]:
+            gone, missing, kept = list[str](), list[str](), list[str]()
+            for url in urls:
+                try:
+                    (gone if self._operations.delete(url) else missing).append(url)
+                except (OSError, ValueError) as error:
+                    kept.append(f"✕ {url.rpartition('/')[2]}: {error}")
+            return gone, missing, kept
+
+        def then(found: tuple[list[str], list[str], list[str]]) -> None:
+            gone, missing, kept = found
+            told = [f"✓ Deleted {several(gone)}."] if gone else []
+            told += [f"{several(missing)}: gone before."] if missing else []
+            self._tell(*told, *kept)
+            self.rows.untick(urls)
+            self._list_again()
+
+        return self._ask(f"Deleting {several(urls)}", work, then)
+
+    # --- events
+
+    def _button(self, description: str, pressed: Callable[[], Any]) -> Button:
+        def press(_button: Any) -> None:
+            pressed()
+
+        button = Button(description=description)
+        button.on_click(self.guarded(press))
+        return button
+
+    def _url_typed(self, change: Any) -> None:
+        if self._setting or change["new"].strip() == self._url:
+            return
+        self._use(change["new"])
+        self._changed()
+
+    def _use(self, url: str) -> None:
+        self._url, self._listed, self._compared = url.strip(), False, ()
+        self.confirmation.clear()
+        self.outcome.value = ""
+        self.rows.show(Catalog(folder_url=self._url))
+        self._draw_comparison()
+
+    def _ask_to_delete(self) -> None:
+        urls = _urls(self.ticked)
+        self.confirmation.ask(
+            f"Delete {several(urls)} from {self._url}? That cannot be undone.",
+            yes="Delete for good",
+            no="Keep",
+            then=lambda: self.delete(urls),
+        )
+
+    def _confirmed(self, _button: Any) -> None:
+        then = self.confirmation.take()
+        if then is not None:
+            then()
+
+    def _refused(self, _button: Any) -> None:
+        self.confirmation.clear()
+        self._tell("Nothing was changed.")
+
+    # --- asking the store
+
+    def _ask(
+        self,
+        what: str,
+        work: Callable[[], Any],
+        then: Callable[[Any], None],
+        *,
+        whole_files: int = 0,
+    ) -> bool:
+        limit_s = self._timeout_s * (1 + _LONGER * whole_files)
+        url = self._url
+
+        def show(result: Any) -> None:
+            if url == self._url:  # else it is about a folder that nobody looks at any more
+                then(result)
+
+        self.outcome.value = ""
+        self.confirmation.clear()
+        begun = self.in_background(
+            f"{what} (given up after {duration_text(limit_s)} without an answer)",
+            partial(answered, work, what=what, timeout_s=limit_s),
+            show,
+            finally_=self._enable,
+        )
+        self._enable()
+        return begun
+
+    def _list_again(self) -> None:
+        """After a change; what the change came to stays in view."""
+        outcome = self.outcome.value
+        self.refresh()
+        self.outcome.value = outcome
+
+    def _show_listing(self, listing: Any) -> None:
+        self._listed, self._compared = True, ()
+        self.rows.show(replace(self.rows.catalog, models=tuple(listing)))
+        self._draw_comparison()
+
+    # --- drawing
+
+    def _tell(self, *sentences: str) -> None:
+        self.outcome.value = "".join(
+            f'<div role="status">{escaped(sentence)}</div>' for sentence in sentences
+        )
+
+    def _enable(self) -> None:
+        """Which buttons can be pressed, and why the others cannot."""
+        with self._enabling:  # callers on several threads: the last one to look must win
+            self._enable_now()
+
+    def _enable_now(self) -> None:
+        busy, ticked = self._background.busy, self.ticked
+        self.list_button.disabled = busy or not self._url
+        self.save_button.disabled = busy or not self._url or self._network is None
+        self.load_button.disabled = busy or len(ticked) != 1 or ticked[0].problem is not None
+        self.compare_button.disabled = not 2 <= len(ticked) <= MOST_MODELS
+        self.check_button.disabled = self.delete_button.disabled = busy or not ticked
+        self.form.name_field.placeholder = self._default_name()
+        self._actions.layout.display = None if self.models else "none"
+        self.hint.value = hint(why_disabled(self.rows.catalog, ticked, listed=self._listed))
+        self.form.tell(
+            what_is_saved(self._network, self._metrics, of_spark=is_network(self._network))
+        )
+
+    def _default_name(self) -> str:
+        """The model's own name, where it has one that a file can have."""
+        model = self._network.model if is_network(self._network) else self._network
+        name = str(getattr(model, "name", None) or "model")
+        return (
+            name
+            if name[0].isalnum() and name.replace("_", "").replace("-", "").isalnum()
+            else "model"
+        )
+
+    def _draw_comparison(self, _change: Any = None) -> None:
+        catalog, infos = self.rows.catalog, self._compared
+        self.differences_field.layout.display = None if infos else "none"
+        self.comparison.value = (
+            compared_html(
+                infos,
+                [catalog.name_of(info) for info in infos],
+                only_differences=self.differences_field.value,
+            )
+            if infos
+            else ""
+        )
+
+    def _still(self) -> Block | None:
+        if not self._listed:
+            return None
+        style = asset("model_store.css")
+        return still_block(self.rows.catalog, self.comparison.value, style=style)
+
+
+def _urls(infos: Sequence[ModelInfo]) -> list[str]:
+    return [info.url for info in infos]
