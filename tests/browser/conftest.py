@@ -45,6 +45,7 @@ class Server:
     url: str
     token: str
     root: Path
+    kernels: Path
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,12 @@ def jupyter_server(tmp_path_factory):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = Server(url=f"http://127.0.0.1:{port}", token=secrets.token_hex(16), root=root)
+    server = Server(
+        url=f"http://127.0.0.1:{port}",
+        token=secrets.token_hex(16),
+        root=root,
+        kernels=home / "data" / "kernels",
+    )
     command = [
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}"),
         "--ServerApp.port_retries=0",
@@ -153,8 +159,11 @@ def lab(chromium, jupyter_server, request):
     """
     opened = []
 
-    def open_notebook(notebook_path, *, files=(), width=1280, height=900, scale=1.0):
-        """Args: files: copied next to the notebook. width, height: CSS pixels. scale: device's."""
+    def open_notebook(
+        notebook_path, *, files=(), width=1280, height=900, scale=1.0, kernel="python3"
+    ):
+        """Args: files: copied next to the notebook. width, height: CSS pixels. scale: device's.
+        kernel: the name of the kernel's specification."""
         place = f"{request.node.name}-{len(opened)}".replace("[", "-").replace("]", "")
         # One folder down, so that a notebook that writes to ../reports stays in here.
         folder = jupyter_server.root / place / "notebooks"
@@ -163,7 +172,7 @@ def lab(chromium, jupyter_server, request):
             shutil.copy(path, folder)
         notebook = nbformat.read(notebook_path, as_version=4)
         # Without it JupyterLab asks which kernel to start.
-        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
+        notebook.metadata.kernelspec = {"name": kernel, "display_name": kernel}
         nbformat.write(notebook, folder / Path(notebook_path).name)
         context = chromium.new_context(
             viewport={"width": width, "height": height}, device_scale_factor=scale
@@ -236,6 +245,11 @@ class LabPage:
     def save(self):
         """Write the notebook to disk."""
         self.page.evaluate("jupyterapp.commands.execute('docmanager:save')")
+
+    def restart_kernel(self):
+        """End the kernel's process and start another one; returns when it is there."""
+        self.page.evaluate(f"{_KERNEL}.restart()")
+        self.wait_idle()
 
     def interrupt(self):
         """Press the kernel's ■."""

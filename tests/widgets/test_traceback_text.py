@@ -13,7 +13,7 @@ TRACEBACK = textwrap.dedent(
       File "\x1b[1m/home/ann/train.py\x1b[0m", line 12, in build
         return layer(
                ^^^^^^
-      File "/opt/venv/lib/python3.11/site-packages/keras/src/utils/traceback_utils.py", line 122, in e
+      File "/opt/venv/lib/python3.11/site-packages/keras/src/utils/traceback.py", line 1, in e
         raise e.with_traceback(filtered_tb) from None
       File "/tmp/ipykernel_77/3941.py", line 4, in call
         raise ValueError("<shape>")

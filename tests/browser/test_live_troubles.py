@@ -1,0 +1,216 @@
+"""What happens to the panel's run, page or kernel while it trains, and several runs at once."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+pytestmark = pytest.mark.browser
+
+FAKE_RUN = Path(__file__).parents[1] / "widgets" / "fake_run.py"
+CANVAS = ".sparkwright-chart > canvas"
+THREADS = (
+    "import threading\n"
+    "print(sum(t.name.startswith('sparkwright-panel') for t in threading.enumerate()))"
+)
+START = """
+import fake_run
+from sparkwright_widgets import panel_for
+run = fake_run.FakeRun({kind})
+run.begin(epochs={epochs})
+"""
+
+
+@pytest.fixture
+def open_cells(lab, tmp_path):
+    """Open a notebook of these cells and run all of them."""
+
+    def open_cells(*cells, **options):
+        path = tmp_path / "live.ipynb"
+        nbformat.write(new_notebook(cells=[new_code_cell(cell) for cell in cells]), path)
+        page = lab(path, files=[FAKE_RUN], **options)
+        page.run_all()
+        return page
+
+    return open_cells
+
+
+def wait_for_step(page, step):
+    page.page.wait_for_function(
+        f"(n) => document.querySelector('{CANVAS}')?.ariaValueMax >= n", arg=step
+    )
+
+
+def wait_for_words(page, words):
+    """What the chart says to a screen reader."""
+    page.page.wait_for_function(
+        f"(words) => document.querySelector('{CANVAS}')?.ariaValueText?.includes(words)", arg=words
+    )
+
+
+# As a hidden tab does: no frames, until it is looked at again.
+HIDE = """() => {
+  window.waiting = [];
+  window.realFrame = window.requestAnimationFrame;
+  window.requestAnimationFrame = (draw) => window.waiting.push(draw);
+}"""
+SHOW = """() => {
+  window.requestAnimationFrame = window.realFrame;
+  const waiting = window.waiting.splice(0);
+  for (const draw of waiting) draw(performance.now());
+  return waiting.length;
+}"""
+
+
+def test_no_point_one_point_a_gap_a_hidden_tab_and_a_restarted_kernel(open_cells):
+    new_run = "import fake_run\nfrom sparkwright_widgets import panel_for\nrun = fake_run.FakeRun()"
+    page = open_cells(new_run, "panel_for(run)")
+    wait_for_words(page, "no values yet")
+    page.in_kernel("run.report(0, 1, 0.5)")
+    wait_for_words(page, "worker 0 0.5000")
+    page.in_kernel("run.report(0, 2, float('nan')); run.report(0, 3, float('inf'))")
+    page.page.get_by_role("alert").filter(has_text="Worker 0 reported nan").wait_for()
+
+    page.page.evaluate(HIDE)
+    page.in_kernel(
+        "import time\nfor step in range(4, 604):\n    run.report(0, step, 1 / step)\n"
+        "    time.sleep(0.002)"
+    )
+    page.in_kernel("time.sleep(0.5)")  # the panel's next look
+    assert page.page.evaluate(SHOW) == 1  # one frame waits, however much has come
+    wait_for_step(page, 600)
+
+    for _ in range(2):  # more views, no second writer
+        page.run_cell(1)
+        page.wait_idle()
+    wait_for_step(page, 600)
+    assert page.in_kernel(THREADS) == "1"
+
+    page.restart_kernel()
+    page.page.locator(CANVAS).wait_for()  # the last picture stays, and nothing is raised
+    page.run_all()
+    wait_for_words(page, "no values yet")
+    page.in_kernel("run.report(1, 7, 0.25)")
+    wait_for_words(page, "worker 1 0.2500")
+    assert page.in_kernel(THREADS) == "1"
+
+
+@pytest.mark.parametrize("width", [420, 1280])
+def test_any_run_shows_metrics_rate_and_its_update_ratio_in_a_healthy_band(open_cells, width):
+    page = open_cells(
+        START.format(kind="", epochs=8) + "display(panel_for(run))", width=width, height=1000
+    )
+    wait_for_step(page, 60)
+    choice = page.page.get_by_role("combobox", name="What the curve shows")
+    choice.select_option("accuracy")
+    wait_for_words(page, "validation 0.")
+    choice.focus()
+    page.page.keyboard.press("ArrowDown")  # by the keyboard alone
+    page.page.wait_for_function(
+        f"() => document.querySelector('{CANVAS}').ariaLabel.startsWith('Curve of the learning')"
+    )
+    page.page.keyboard.press("ArrowDown")
+    page.page.get_by_role("note").filter(has_text="about 0.001").wait_for()
+    log_button = page.page.get_by_role("button", name="Log scale", pressed=True)
+    log_button.wait_for()
+    assert log_button.is_disabled()
+    if width == 420:
+        page.set_theme("JupyterLab Dark")  # while the run goes on
+    before = int(page.page.locator(CANVAS).get_attribute("aria-valuemax"))
+    wait_for_step(page, before + 25)
+    page.page.locator(".sparkwright-panel").scroll_into_view_if_needed()
+    page.screenshot(f"panel-update-ratio-{width}px")
+    choice.select_option("accuracy")
+    page.page.wait_for_function(
+        f"() => document.querySelector('{CANVAS}').ariaLabel.startsWith('Curve of the accuracy')"
+    )
+    page.screenshot(f"panel-accuracy-{width}px")
+    page.set_theme("JupyterLab Light")
+
+
+COMPARE = """
+from sparkwright_widgets._comparison import compare_runs
+runs = [fake_run.FakeRun(title="averaging"), fake_run.FakeRun(title="sharing", sharing=True),
+        fake_run.FakeRun(title="averaging, slowly")]
+for number, other in enumerate(runs):
+    other.begin(epochs=4, steps_per_s=300 / (number + 1))
+compare_runs(runs)
+"""
+
+
+@pytest.mark.parametrize("width", [420, 1280])
+def test_three_runs_are_overlaid_while_they_train(open_cells, width):
+    page = open_cells(f"import fake_run\n{COMPARE}", width=width)
+    wait_for_words(page, "averaging, slowly 0.")
+    wait_for_words(page, "sharing, validation ")
+    page.page.get_by_role("button", name="sharing", exact=True).click()
+    page.page.get_by_role("button", name="sharing", exact=True, pressed=False).wait_for()
+    choice = page.page.get_by_role("combobox", name="What the curve shows")
+    choice.select_option("throughput (examples/s)")
+    page.page.wait_for_function(
+        f"() => document.querySelector('{CANVAS}').ariaLabel.startsWith('Curve of the throughput')"
+    )
+    choice.select_option("loss")
+    if width == 420:
+        page.set_theme("JupyterLab Dark")
+    page.page.locator(".sparkwright-panel summary", has_text="Settings that differ").click()
+    wide = page.page.evaluate(
+        "() => [...document.querySelectorAll('.sparkwright-panel *')]"
+        ".filter((node) => !node.closest('.sparkwright-scroll > *'))"
+        ".filter((node) => node.getBoundingClientRect().right > innerWidth)"
+        ".map((node) => node.className)"
+    )
+    assert wide == []
+    page.page.locator(".sparkwright-panel").scroll_into_view_if_needed()
+    page.screenshot(f"comparison-{width}px")
+    page.set_theme("JupyterLab Light")
+
+
+AWAIT = "import asyncio\nwhile not run.finished:\n    await asyncio.sleep(0.1)"
+
+
+def test_an_interrupted_cell_leaves_the_panel_and_its_button_alive(open_cells):
+    page = open_cells(START.format(kind="", epochs=50) + f"display(panel_for(run))\n{AWAIT}")
+    wait_for_step(page, 20)
+    page.interrupt()
+    page.page.locator(".jp-OutputArea-output", has_text="CancelledError").first.wait_for()
+    wait_for_step(page, int(page.page.locator(CANVAS).get_attribute("aria-valuemax")) + 20)
+    page.page.get_by_role("button", name="Stop").press("Enter")
+    page.page.locator(".sparkwright-badge", has_text="Stopped").wait_for()
+    assert page.in_kernel("print(run.stop_calls)") == "1"
+
+
+@pytest.fixture(params=["6.31.0", "7.3.0"])
+def other_kernel(request, jupyter_server, tmp_path_factory):
+    """The name of a kernel that runs another ipykernel; skips where pip cannot fetch it."""
+    version = request.param
+    name = f"ipykernel-{version.replace('.', '-')}"
+    place = tmp_path_factory.mktemp(name)
+    wanted = [f"ipykernel=={version}", *(["nest_asyncio"] if version < "7" else [])]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", place]
+    done = subprocess.run(
+        [*command, *wanted], capture_output=True, text=True, check=False, timeout=60
+    )
+    if done.returncode:
+        pytest.skip(f"pip could not fetch ipykernel {version}: {done.stderr.strip()[-200:]}")
+    folder = jupyter_server.kernels / name
+    folder.mkdir(parents=True, exist_ok=True)
+    launch = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec = {"argv": launch, "display_name": name, "language": "python"}
+    (folder / "kernel.json").write_text(json.dumps({**spec, "env": {"PYTHONPATH": str(place)}}))
+    return name, version
+
+
+def test_other_kernels_show_points_live_and_hear_stop(open_cells, other_kernel):
+    name, version = other_kernel
+    page = open_cells(START.format(kind="", epochs=50) + "display(panel_for(run))", kernel=name)
+    assert page.in_kernel("import ipykernel; print(ipykernel.__version__)") == version
+    wait_for_step(page, 20)
+    page.page.get_by_role("combobox", name="What the curve shows").select_option("learning rate")
+    page.page.get_by_role("button", name="Stop").press("Enter")
+    page.page.locator(".sparkwright-badge", has_text="Stopped").wait_for()
+    assert page.in_kernel("print(run.stop_calls)") == "1"
