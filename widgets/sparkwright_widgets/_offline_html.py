@@ -1,17 +1,30 @@
 """An executed notebook as one HTML file that needs neither network nor code to be understood."""
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 from nbformat import NotebookNode
 
-from ._assets import asset
 from ._format import escaped
 from ._notebook_run import NotebookFailure
+from ._reports._alternatives import with_alternative_texts
+from ._reports._page import page, with_contents
+from ._table import html_table
 
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _CARD = "sparkwright-card"
+_FOLDED = """{%- extends 'basic/index.html.j2' -%}
+{%- block input -%}
+<details class="code"><summary>Code</summary>{{ super() }}</details>
+{%- endblock input -%}"""
+# As Jupyter Book, Quarto and nbconvert spell them.
+_NO_CELL = {"remove_cell", "remove-cell"}
+_NO_INPUT = {"remove_input", "remove-input", "hide_input", "hide-input"}
+_NO_OUTPUT = {"remove_output", "remove-output"}
 
 
 def offline_html(
@@ -21,31 +34,56 @@ def offline_html(
     made_at: datetime,
     took: str,
     failure: NotebookFailure | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    code: bool = False,
+    folder: Path | None = None,
 ) -> str:
-    """Render the outputs and texts of `notebook`, without its code, as a page of its own.
+    """Render the outputs and texts of `notebook` as a page of its own.
+
+    Cells tagged "remove_cell" are left out, as is the output of those tagged "remove_output".
 
     Args:
         notebook: the executed notebook; not modified.
         name: of the notebook's file, for the header.
         made_at: when it was executed.
-        took: how long that took, in words.
+        took: how long that took, in words; empty: unknown.
         failure: shown on top if the notebook did not reach its end.
+        parameters: what was given to the notebook, shown on top; default none.
+        code: keep the code, each cell in a fold, but for cells tagged "remove_input". Default
+            False: without it.
+        folder: where pictures lie that the texts name; they become part of the page. Default None:
+            they do not.
     """
     from nbconvert import HTMLExporter
 
-    exporter = HTMLExporter(template_name="basic", exclude_input=True, exclude_output_prompt=True)
-    body, _ = exporter.from_notebook_node(_readable(notebook))
-    title = notebook_title(notebook, default=name)
-    warning = _failure_box(failure) if failure else ""
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escaped(title)}</title>\n<style>\n{asset('report.css')}</style>\n</head>\n"
-        f"<body>\n<header>Sparkwright report · {escaped(name)} · "
-        f'<time datetime="{made_at.isoformat(timespec="seconds")}">'
-        f"{made_at:%d %B %Y, %H:%M}</time> · ran for {escaped(took)}</header>\n"
-        f"<main>\n{warning}{body}\n</main>\n</body>\n</html>\n"
+    options: dict[str, Any] = {"raw_template": _FOLDED} if code else {"template_name": "basic"}
+    exporter = HTMLExporter(
+        exclude_input=not code,
+        exclude_input_prompt=True,
+        exclude_output_prompt=True,
+        embed_images=folder is not None,
+        **options,
     )
+    where = {} if folder is None else {"resources": {"metadata": {"path": str(folder)}}}
+    body, _ = exporter.from_notebook_node(_readable(notebook), **where)
+    title = notebook_title(notebook, default=name)
+    top = (_failure_box(failure) if failure else "") + _parameter_table(parameters or {})
+    ran = f" · ran for {escaped(took)}" if took else ""
+    line = (
+        f"Sparkwright report · {escaped(name)} · "
+        f'<time datetime="{made_at.isoformat(timespec="seconds")}">'
+        f"{made_at:%d %B %Y, %H:%M}</time>{ran}"
+    )
+    whole = page(title=title, line=line, body=f"{top}{with_contents(body)}", scripts=True)
+    return with_alternative_texts(whole)
+
+
+def _parameter_table(parameters: Mapping[str, Any]) -> str:
+    if not parameters:
+        return ""
+    rows = [(name, repr(value)) for name, value in parameters.items()]
+    table = html_table(["Parameter", "Value"], rows, label="Parameters", text_columns=(1,))
+    return f'<section class="parameters">{table}</section>\n'
 
 
 def notebook_title(notebook: NotebookNode, *, default: str) -> str:
@@ -102,9 +140,13 @@ def _readable(notebook: NotebookNode) -> NotebookNode:
     """
     copy = NotebookNode(notebook)
     copy.metadata = NotebookNode({k: v for k, v in notebook.metadata.items() if k != "widgets"})
-    copy.cells = [NotebookNode(cell) for cell in notebook.cells]
+    copy.cells = [NotebookNode(cell) for cell in notebook.cells if not _tags(cell) & _NO_CELL]
     for cell in copy.cells:
-        if cell.cell_type == "code":
+        if _tags(cell) & _NO_INPUT:
+            cell.metadata = NotebookNode({**cell.metadata, "transient": {"remove_source": True}})
+        if cell.cell_type == "code" and _tags(cell) & _NO_OUTPUT:
+            cell.outputs = []
+        elif cell.cell_type == "code":
             has_panel = any(_WIDGET_VIEW in output.get("data", {}) for output in cell.outputs)
             cell.outputs = [
                 _still(output)
@@ -112,6 +154,10 @@ def _readable(notebook: NotebookNode) -> NotebookNode:
                 if not (has_panel and _is_card(output)) and output.get("name") != "stderr"
             ]
     return copy
+
+
+def _tags(cell: NotebookNode) -> set[str]:
+    return set(cell.metadata.get("tags", ()))
 
 
 def _is_card(output: NotebookNode) -> bool:

@@ -12,68 +12,155 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from sparkwright.errors import ConfigurationError, SparkwrightError
+from sparkwright.storage._files import write_bytes
+
 from ._format import duration_text
 from ._notebook_run import NotebookFailure, run_notebook
 from ._offline_html import offline_html, outside_resources
+from ._reports._executed import failure_in, has_been_executed, time_taken
+from ._reports._parameters import parameterised, parameters_of
+from ._reports._pdf import find_chromium, pdf_of
 from ._table import text_table
 
 _INTERRUPTED = 130  # what a shell reports for Ctrl-C
+_REFUSED = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Execute a notebook and write its report.
 
     Returns:
-        The exit status: 0 if every cell ran, 1 if one failed, 130 if it was interrupted.
+        The exit status: 0 if every cell ran, 1 if one failed or the PDF could not be printed, 2 if
+        something was asked for that cannot be meant, 130 if it was interrupted.
     """
     options = _parser().parse_args(arguments)
-    notebook_path: Path = options.notebook
-    output: Path = options.output or Path("reports") / f"{notebook_path.stem}.html"
-    if not notebook_path.is_file():
-        _say(f"There is no notebook at this path. Received: {notebook_path}.")
-        return 2
+    output: Path = options.output or Path("reports") / f"{options.notebook.stem}.html"
+    if output.suffix.lower() == ".pdf":
+        options.pdf, output = True, output.with_suffix(".html")
+    try:
+        parameters = parameters_of(options.parameters)
+        notebook = _notebook(options, parameters)
+        if options.pdf:
+            find_chromium()  # before hours of training rather than after them
+    except ConfigurationError as error:
+        _say(str(error))
+        return _REFUSED
     output.parent.mkdir(parents=True, exist_ok=True)
-    notebook = nbformat.read(notebook_path, as_version=4)
     began_s, made_at = time.monotonic(), datetime.now().astimezone()
-    _say(f"Running {notebook_path} from top to bottom.")
-    failure = run_notebook(
-        notebook, folder=notebook_path.parent.resolve(), timeout_s=options.timeout_s, say=_say
-    )
-    took = duration_text(time.monotonic() - began_s)
+    if options.as_executed:
+        failure, took = failure_in(notebook), time_taken(notebook)
+        made_at = datetime.fromtimestamp(options.notebook.stat().st_mtime).astimezone()
+    else:
+        _say(f"Running {options.notebook} from top to bottom.")
+        failure = run_notebook(
+            notebook,
+            folder=options.notebook.parent.resolve(),
+            timeout_s=options.timeout_s,
+            say=_say,
+        )
+        took = duration_text(time.monotonic() - began_s)
     html = offline_html(
-        notebook, name=notebook_path.name, made_at=made_at, took=took, failure=failure
+        notebook,
+        name=options.notebook.name,
+        made_at=made_at,
+        took=took,
+        failure=failure,
+        parameters=parameters,
+        code=options.code,
+        folder=options.notebook.parent.resolve(),
     )
-    output.write_text(html, encoding="utf-8")
-    _write_notebook(notebook, output.with_suffix(".ipynb"))
+    write_bytes(str(output), html.encode())
+    places = [("report", output)]
+    if not options.as_executed:
+        executed = _path_of_executed(options.notebook, output)
+        _write_notebook(notebook, executed)
+        places.append(("notebook", executed))
     for address in outside_resources(html):
-        _say(f"The report is not complete without the network: it shows {address}.")
+        _say(f"The report leaves out what it would have to fetch: {address}.")
     if failure:
         _tell_failure(failure)
+    is_printed = not options.pdf or _print(html, output.with_suffix(".pdf"), places)
     results = options.results or output.with_suffix(".json")
-    _tell_places(output, took=took, results=results, newer_than_s=made_at.timestamp())
-    if failure is None:
-        return 0
-    return _INTERRUPTED if failure.was_interrupted else 1
+    _say(f"Finished after {duration_text(time.monotonic() - began_s)}.")
+    _tell_places(places, results=results, newer_than_s=made_at.timestamp())
+    if failure is not None:
+        return _INTERRUPTED if failure.was_interrupted else 1
+    return 0 if is_printed else 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m sparkwright_widgets.report",
-        description="Execute a notebook and write an offline HTML report without its code.",
+        description="Execute a notebook and write an offline HTML report.",
     )
-    parser.add_argument("notebook", type=Path, help="the notebook; it is not modified")
-    parser.add_argument("--output", type=Path, help="default: reports/NAME.html")
-    parser.add_argument("--timeout-s", type=float, help="limit for each cell; default: none")
-    parser.add_argument(
-        "--results", type=Path, help="JSON file that the notebook writes; default: next to OUTPUT"
+    add = parser.add_argument
+    add("notebook", type=Path, help="the notebook; it is not modified")
+    add("-o", "--output", type=Path, help="default: reports/NAME.html; NAME.pdf implies --pdf")
+    add("--pdf", action="store_true", help="print it as a PDF as well; needs Chromium")
+    add("--as-executed", action="store_true", help="take the outputs that are there; run nothing")
+    add(
+        *("-p", "--parameter"),
+        dest="parameters",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("NAME", "VALUE"),
+        help='overrides what the cell tagged "parameters" sets; may be repeated',
     )
+    add("--code", action="store_true", help="keep the code, each cell in a fold")
+    add("--timeout-s", type=float, help="limit for each cell; default: none")
+    add("--results", type=Path, help="JSON file that the notebook writes; default: next to OUTPUT")
     return parser
+
+
+def _notebook(options: argparse.Namespace, parameters: dict[str, Any]) -> NotebookNode:
+    """The notebook that is asked for.
+
+    Raises:
+        ConfigurationError: if there is none, or what is asked for cannot be meant.
+    """
+    path: Path = options.notebook
+    if not path.is_file():
+        raise ConfigurationError(f"There is no notebook at this path. Received: {path}.")
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except (ValueError, nbformat.ValidationError) as error:
+        raise ConfigurationError(f"This is no notebook. Received: {path}: {error}.") from None
+    if options.as_executed and parameters:
+        raise ConfigurationError(
+            "`--as-executed` runs nothing, so parameters change nothing. Received: "
+            f"{', '.join(parameters)}. Leave one of the two out."
+        )
+    if options.as_executed and not has_been_executed(notebook):
+        raise ConfigurationError(
+            f"`--as-executed` needs a notebook that was run. Received: {path}, without outputs. "
+            "Run it and save it, or leave `--as-executed` out."
+        )
+    return parameterised(notebook, parameters) if parameters else notebook
+
+
+def _path_of_executed(notebook: Path, output: Path) -> Path:
+    """Beside the report, but never the notebook itself."""
+    path = output.with_suffix(".ipynb")
+    is_same = path.resolve() == notebook.resolve()
+    return output.with_suffix(".executed.ipynb") if is_same else path
 
 
 def _write_notebook(notebook: NotebookNode, path: Path) -> None:
     """Keep the executed notebook, without the state of its widgets: nobody can use that later."""
     notebook.metadata.pop("widgets", None)
     nbformat.write(notebook, path)
+
+
+def _print(html: str, path: Path, places: list[tuple[str, Path]]) -> bool:
+    try:
+        write_bytes(str(path), pdf_of(html))
+    except SparkwrightError as error:
+        _say(str(error))
+        return False
+    places.append(("PDF", path))
+    return True
 
 
 def _tell_failure(failure: NotebookFailure) -> None:
@@ -85,16 +172,15 @@ def _tell_failure(failure: NotebookFailure) -> None:
     _say("")
 
 
-def _tell_places(report: Path, *, took: str, results: Path, newer_than_s: float) -> None:
+def _tell_places(places: Sequence[tuple[str, Path]], *, results: Path, newer_than_s: float) -> None:
     """Say where everything is; results of an earlier run are not passed off as this one's."""
-    _say(f"Finished after {took}.")
-    places = [("report", report), ("notebook", report.with_suffix(".ipynb"))]
+    told = list(places)
     if results.is_file() and results.stat().st_mtime >= newer_than_s - 1:
         fields: dict[str, Any] = json.loads(results.read_text(encoding="utf-8"))
-        places.append(("results", results))
+        told.append(("results", results))
         rows = [[name, _value_text(value)] for name, value in fields.items()]
         _say(text_table(["result", "value"], rows, text_columns=(1,)))
-    rows = [[name, path.resolve()] for name, path in places]
+    rows = [[name, path.resolve()] for name, path in told]
     _say(text_table(["where", "path"], rows, text_columns=(1,)))
 
 

@@ -23,16 +23,23 @@ class Section:
     html: str
 
 
-def page(*, title: str, line: str, body: str) -> str:
-    """A whole page.
+_NOTHING_OUTSIDE = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:"
+_OWN_SCRIPTS = "; script-src 'unsafe-inline' 'unsafe-eval'; media-src data:; worker-src blob:"
+
+
+def page(*, title: str, line: str, body: str, scripts: bool = False) -> str:
+    """A whole page, of which browsers fetch nothing from elsewhere, whatever `body` says.
 
     Args:
         title: of the file, as browsers show it.
         line: HTML of the small line on top.
         body: HTML of the rest.
+        scripts: whether those inside `body` may run; default False.
     """
+    policy = _NOTHING_OUTSIDE + _OWN_SCRIPTS * scripts
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escaped(title)}</title>\n<style>\n{asset('report.css')}</style>\n</head>\n"
         f"<body>\n<header>{line}</header>\n<main>\n{body}\n</main>\n</body>\n</html>\n"

@@ -1,0 +1,103 @@
+"""Parameters of a notebook: read from the command line, put in by papermill."""
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nbformat import NotebookNode
+
+from sparkwright.errors import ConfigurationError
+
+_WORDS = {"true": True, "false": False, "none": None, "null": None}
+_TAG = "parameters"
+
+
+def parameter_value(text: str) -> Any:
+    """What somebody meant on the command line: a number, yes or no, nothing, or text.
+
+    Example:
+        >>> [parameter_value(text) for text in ("3", "1e-3", "true", "none", "[1, 2]", "lenet")]
+        [3, 0.001, True, None, [1, 2], 'lenet']
+    """
+    if text.strip().lower() in _WORDS:
+        return _WORDS[text.strip().lower()]
+    try:
+        value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+    return value if isinstance(value, int | float | str | list | dict) else text
+
+
+def parameters_of(pairs: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Name and text pairs as parameters; of a name given twice the last counts.
+
+    Raises:
+        ConfigurationError: if a name is none in Python.
+    """
+    found: dict[str, Any] = {}
+    for name, text in pairs:
+        if not name.isidentifier():
+            raise ConfigurationError(
+                "the name of a parameter must be a name of Python. Received: "
+                f"{name!r}. Write `-p epochs 5`."
+            )
+        found[name] = parameter_value(text)
+    return found
+
+
+def parameterised(notebook: NotebookNode, parameters: Mapping[str, Any]) -> NotebookNode:
+    """The notebook with a cell that sets `parameters`, after the one tagged "parameters".
+
+    Args:
+        notebook: not modified.
+        parameters: by name; each must be set in the tagged cell, to its default.
+
+    Raises:
+        ConfigurationError: if no cell is tagged, a name is not set there, or papermill is missing.
+    """
+    cell = next(
+        (each for each in notebook.cells if _TAG in each.metadata.get("tags", ())),
+        None,
+    )
+    if cell is None:
+        raise ConfigurationError(
+            'parameters need a cell tagged "parameters", which sets their defaults. Received: '
+            f"{', '.join(parameters)}, no such cell. Add the tag in JupyterLab's property "
+            "inspector."
+        )
+    known = _names(cell.source)
+    unknown = [name for name in parameters if known and name not in known]
+    if unknown:
+        raise ConfigurationError(
+            f"the cell of parameters must set every parameter. Received: {', '.join(unknown)}. "
+            f"It sets {', '.join(known)}."
+        )
+    try:
+        from papermill.parameterize import parameterize_notebook
+    except ImportError as error:
+        raise ConfigurationError(
+            f"parameters are put in by papermill. Received: {error}. Install it with "
+            "`pip install 'sparkwright[notebook]'`."
+        ) from None
+    copy = NotebookNode(notebook)
+    copy.metadata = NotebookNode({**notebook.metadata, "papermill": NotebookNode()})
+    copy.cells = [NotebookNode(each) for each in notebook.cells]
+    for each in copy.cells:
+        each.metadata = NotebookNode({"tags": [], **each.metadata})
+    return parameterize_notebook(copy, dict(parameters), kernel_name="python3", language="python")
+
+
+def _names(source: str) -> list[str]:
+    """What a cell sets; nothing if it is more than Python."""
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError:
+        return []
+    targets: list[ast.expr] = []
+    for statement in statements:
+        if isinstance(statement, ast.Assign):
+            targets += statement.targets
+        elif isinstance(statement, ast.AnnAssign):
+            targets.append(statement.target)
+    inner = [each.elts if isinstance(each, ast.Tuple | ast.List) else [each] for each in targets]
+    return [name.id for each in inner for name in each if isinstance(name, ast.Name)]
