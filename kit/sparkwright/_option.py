@@ -138,7 +138,7 @@ class Option:
             case "flag":
                 return _FALSE_AND_TRUE.get(text.lower(), text)
             case "choice":
-                return next((choice for choice in self.choices if str(choice) == text), text)
+                return next((choice for choice in self.choices if self.text(choice) == text), text)
             case "text":
                 return text
 

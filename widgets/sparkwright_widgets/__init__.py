@@ -1,4 +1,4 @@
-"""Notebook widgets for Sparkwright: the live panel of a run, and the blocks of a report."""
+"""Notebook widgets for Sparkwright: a part for every step, the live panel of a run, reports."""
 
 try:
     import anywidget as _anywidget
@@ -15,11 +15,19 @@ except ModuleNotFoundError as error:
 
 from ._block import Block as Block
 from ._confusion_figure import confusion_figure as confusion_figure
+from ._data_picker import DataPicker as DataPicker
 from ._display import RunDisplay as RunDisplay, panel_for as panel_for
 from ._environment_table import environment_table as environment_table
+from ._evaluation_panel import EvaluationPanel as EvaluationPanel
+from ._launch_panel import LaunchPanel as LaunchPanel
+from ._master_picker import TrainingMasterPicker as TrainingMasterPicker
+from ._model_store import ModelStore as ModelStore
+from ._network_builder import NetworkBuilder as NetworkBuilder
 from ._panel import LivePanel as LivePanel
+from ._partition_preview import PartitionPreview as PartitionPreview
 from ._partition_table import partition_table as partition_table
 from ._picture import picture as picture
 from ._summary import summary as summary
+from ._workbench import Workbench as Workbench
 
 del _anywidget, _ipywidgets

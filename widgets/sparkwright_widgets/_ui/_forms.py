@@ -118,7 +118,7 @@ class OptionField(widgets.VBox):
             return
         new = change["new"]
         try:
-            value = self.option.parse(new) if isinstance(self.control, Text) else new
+            value = new if isinstance(self.control, Checkbox) else self.option.parse(new)
             self.option.check(value)
         except ConfigurationError as error:
             self._problem = str(error)
@@ -143,17 +143,20 @@ def _control(option: Option, value: Any) -> Any:
     if option.kind == "flag" and not option.optional:
         return Checkbox(value=bool(value), indent=False, **look)
     if option.kind == "choice":
-        none = [(f"({option.none_text})", None)] if option.optional else []
-        choices = [*none, *((str(choice), choice) for choice in option.choices)]
-        return Dropdown(options=choices, value=value, **look)
+        # Texts, because a Dropdown takes None for "nothing is chosen" and shows nothing.
+        none = [(f"({option.none_text})", "")] if option.optional else []
+        choices = [
+            *none,
+            *((option.text(choice), option.text(choice)) for choice in option.choices),
+        ]
+        return Dropdown(options=choices, value=option.text(value), **look)
     placeholder = option.none_text if option.optional else ""
     return Text(value=option.text(value), placeholder=placeholder, **look)
 
 
 def _shown(option: Option, value: Any) -> Any:
-    if option.kind == "choice" or (option.kind == "flag" and not option.optional):
-        return value
-    return option.text(value)
+    is_checkbox = option.kind == "flag" and not option.optional
+    return bool(value) if is_checkbox else option.text(value)
 
 
 def _advice(option: Option) -> str:

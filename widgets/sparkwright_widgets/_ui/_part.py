@@ -18,6 +18,7 @@ from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import escaped
 
 from ._background import Background
+from ._keys import KeptKeys
 
 _logger = logging.getLogger(__name__)
 
@@ -41,13 +42,14 @@ class Part(widgets.VBox):
         self.heading = widgets.HTML(f"<style>{css}</style>{heading}")
         self.doing = widgets.HTML()
         self.error = widgets.HTML()
-        super().__init__([self.heading, self.doing, self.error])
+        self._keys = KeptKeys()
+        super().__init__([self.heading, self.doing, self.error, self._keys])
         self.add_class("sparkwright-panel")
         self.add_class("sparkwright-part")
 
     def show(self, *inside: widgets.Widget) -> None:
         """Put `inside` under the title, above the lines that say what goes on and what failed."""
-        self.children = (self.heading, *inside, self.doing, self.error)
+        self.children = (self.heading, *inside, self.doing, self.error, self._keys)
 
     # --- telling others
 

@@ -9,7 +9,7 @@ from sparkwright_widgets._data_picker import DataPicker
 from sparkwright_widgets._ui import Button, Dropdown, Part, row
 
 _NORMALIZE = [
-    ("as they are", None),
+    ("as they are", ""),
     ("to mean 0, deviation 1", "standardize"),
     ("to the range 0 to 1", "min_max"),
 ]
@@ -32,11 +32,11 @@ class DataStep(Part):
     ) -> None:
         super().__init__()
         self._load = load
-        self.picker = DataPicker(spark, experiment.data)
+        self.picker = DataPicker(spark, experiment.data, with_load=False)
         self.picker.on_change(lambda _picker: self._changed())
         self._normalize = Dropdown(
             options=_NORMALIZE,
-            value=experiment.normalize,
+            value=experiment.normalize or "",
             description="Take features",
             style={"description_width": "initial"},
         )
@@ -55,7 +55,16 @@ class DataStep(Part):
     @property
     def normalize(self) -> Any:
         """How features are scaled; None: not at all."""
-        return self._normalize.value
+        return self._normalize.value or None
+
+    @property
+    def seen(self) -> tuple[tuple[int, ...] | None, int | None]:
+        """Shape of one example's features and number of classes, as far as they were seen."""
+        preview = self.picker.preview
+        if preview is None or preview.source.url != self.source.url:
+            return None, None
+        is_class = self.source.task == "classification"
+        return preview.feature_shape, preview.class_count if is_class else None
 
     @property
     def problem(self) -> str | None:
@@ -65,7 +74,7 @@ class DataStep(Part):
     def put(self, experiment: Experiment) -> None:
         """Show another experiment's choices."""
         self.picker.source = experiment.data
-        self._normalize.value = experiment.normalize
+        self._normalize.value = experiment.normalize or ""
 
     def set_spark(self, spark: Any | None) -> None:
         """Hand the session on."""

@@ -51,6 +51,7 @@ class Workbench(Part):
         self._lock = threading.RLock()  # held while the experiment changes: callbacks share it
         self._experiment = Experiment() if experiment is None else experiment
         self._bench, self._models_url = Bench(spark), models_url
+        self._told: tuple[Any, Any] | None = None  # what the builder knows of the data
         super().__init__("Workbench", styles=("workbench.css",))
         self.title_field = Text(
             value=self._experiment.title,
@@ -149,6 +150,7 @@ class Workbench(Part):
 
     def _make_network(self) -> NetworkBuilder:
         builder = NetworkBuilder(self._experiment.network)
+        self._told = None
         builder.on_change(lambda part: self._update(network=part.spec))
         return builder
 
@@ -322,6 +324,7 @@ class Workbench(Part):
                 made["master"].set_context(
                     rows=bench.counts or None, network=experiment.network, slots=self._workers
                 )
+            self._tell_builder(made["network"])
             if made["partitions"] is not None:
                 made["partitions"].set_context(
                     workers=self._workers, batch_size=experiment.master.batch_size_per_worker
@@ -330,6 +333,20 @@ class Workbench(Part):
                 made["train"].set_ready(self.problem)
             for name, (state, text) in self._summaries().items():
                 self.sections[name].sum_up(state, text)
+
+    def _tell_builder(self, builder: NetworkBuilder | None) -> None:
+        """What examples look like, as far as the step Data has seen them."""
+        step: DataStep | None = self.sections["data"].made
+        if builder is None or step is None or self._told is not None and self._told == step.seen:
+            return
+        self._told = step.seen
+        shape, classes = step.seen
+        labels = {} if classes is None else {"labels": ()}
+        builder.set_data(
+            features={} if shape is None else {"features": shape},
+            labels=labels,
+            classes={} if classes is None else {"labels": classes},
+        )
 
     def _summaries(self) -> dict[str, summaries.Summary]:
         experiment, bench, run = self._experiment, self._bench, self.run
