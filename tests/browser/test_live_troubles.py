@@ -147,6 +147,7 @@ def test_three_runs_are_overlaid_while_they_train(open_cells, width):
     page = open_cells(f"import fake_run\n{COMPARE}", width=width)
     wait_for_words(page, "averaging, slowly 0.")
     wait_for_words(page, "sharing, validation ")
+    page.page.get_by_role("note").filter(has_text="Dashed").wait_for()
     page.page.get_by_role("button", name="sharing", exact=True).click()
     page.page.get_by_role("button", name="sharing", exact=True, pressed=False).wait_for()
     choice = page.page.get_by_role("combobox", name="What the curve shows")

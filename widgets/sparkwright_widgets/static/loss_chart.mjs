@@ -150,7 +150,7 @@ class ChartView {
   }
 
   shown() {
-    return this.store.ids(this.quantity).filter((id) => !this.hidden.has(workerOf(id)));
+    return this.store.ids(this.quantity).filter((id) => !this.hidden.has(lookOfPlace(id).place));
   }
 
   nameOf(id) {
@@ -176,7 +176,9 @@ class ChartView {
     this.shows = quantities.find(({ number }) => number === this.quantity) ?? unknown;
     this.logButton.disabled = this.shows.log;
     const why = this.shows.log ? "The axis is always logarithmic here. " : "";
-    const note = why + this.shows.note;
+    const hasRuns = this.model.get("line_names").length > 0;
+    const dashed = hasRuns && this.store.ids(this.quantity).some((id) => lookOfPlace(id).isValidation);
+    const note = (dashed ? "Dashed: on the validation data. " : "") + why + this.shows.note;
     if (this.note.textContent !== note) this.note.textContent = note;
   }
 
@@ -266,9 +268,10 @@ class ChartView {
     stroke(context, 0.6, [[left, target], [right, target]]);
     context.setLineDash([]);
     context.textAlign = "right";
-    context.textBaseline = "top";
-    text(context, 0.8, `${band.label}: ${tickText(band.low)} to ${tickText(band.high)}`, right - 4, high + 4);
+    context.textBaseline = "bottom";
+    text(context, 0.8, `${band.label}: ${tickText(band.low)} to ${tickText(band.high)}`, right - 4, low - 4);
     context.textAlign = "left";
+    context.textBaseline = "top";
   }
 
   drawEpochs(context, bottom) {
@@ -403,7 +406,11 @@ class ChartView {
   }
 
   showLegend() {
-    const ids = this.store.ids(this.quantity);
+    // A run's validation data goes with the run.
+    const ids = this.store.ids(this.quantity).filter((id, _, all) => {
+      const { place, isValidation } = lookOfPlace(id);
+      return !(isValidation && all.some((other) => other !== id && workerOf(other) === place));
+    });
     const key = `${ids}|${[...this.hidden]}|${this.ink}|${this.model.get("line_names")}`;
     if (key === this.legendOf) return;
     this.legendOf = key;
@@ -416,7 +423,8 @@ class ChartView {
     const button = document.createElement("button");
     button.type = "button";
     const name = this.nameOf(id);
-    button.setAttribute("aria-pressed", String(!this.hidden.has(workerOf(id))));
+    const { place } = lookOfPlace(id);
+    button.setAttribute("aria-pressed", String(!this.hidden.has(place)));
     button.title = `Show or hide ${name}`;
     const swatch = document.createElement("canvas");
     const ratio = window.devicePixelRatio || 1;
@@ -433,7 +441,7 @@ class ChartView {
     mark(context, look.marker, 13, 7);
     button.append(swatch, name);
     button.addEventListener("click", () => {
-      if (!this.hidden.delete(workerOf(id))) this.hidden.add(workerOf(id));
+      if (!this.hidden.delete(place)) this.hidden.add(place);
       this.schedule();
     });
     return button;
@@ -450,7 +458,8 @@ function lookOf(line, ink, isOfRuns) {
   const marker = MARKERS[(id + Math.floor(id / COLOURS.length)) % MARKERS.length];
   if (isOfRuns) {
     const dash = isValidation ? [6, 4] : [];
-    return { colour: COLOURS[id % COLOURS.length], width: 2, alpha: 1, dash, marker };
+    const width = isValidation ? 1.5 : 2;
+    return { colour: COLOURS[id % COLOURS.length], width, alpha: 1, dash, marker };
   }
   const isDark = (ink.match(/\d+/g) ?? [0]).slice(0, 3).every((channel) => channel > 128);
   const alpha = isDark ? 0.9 : 0.6; // thin dark colours vanish on a dark page
