@@ -13,4 +13,4 @@ from ._controls import (
 )
 from ._fold import Fold as Fold
 from ._forms import OptionForm as OptionForm
-from ._part import Part as Part, row as row
+from ._part import Part as Part, close_all as close_all, row as row
