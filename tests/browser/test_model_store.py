@@ -1,0 +1,73 @@
+"""The model store in a real browser: by keys, narrow and wide, light and dark."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+pytestmark = pytest.mark.browser
+
+FAKE_STORE = Path(__file__).parents[1] / "widgets" / "fake_store.py"
+CELL = """
+from types import SimpleNamespace
+from fake_store import FOLDER, FakeStore, info
+from sparkwright_widgets._model_store import ModelStore
+store = ModelStore(SimpleNamespace(name="lenet"), url=FOLDER)
+store.metrics = {"accuracy": 0.9712}
+store._operations = FakeStore(
+    info("lenet.keras", metrics={"accuracy": 0.9655, "loss": 0.112}, parameters=61706,
+         title="two convolutions", training={"epochs": 5, "master": {"workers": 2}}),
+    info("lenet-wide.keras", metrics={"accuracy": 0.9701, "loss": 0.103}, parameters=241706,
+         title="twice as wide", training={"epochs": 5, "master": {"workers": 4}}),
+    info("a_rather_long_name_of_a_model_that_somebody_saved_without_a_title.keras"),
+    info("broken.keras", problem="a model's file must be a ZIP archive", saved_at=None),
+)
+store
+"""
+WIDER_THAN_THE_PAGE = """() => {
+  const panel = document.querySelector('.sparkwright-panel');
+  const edge = panel.parentElement.getBoundingClientRect().right + 1;
+  return [...panel.querySelectorAll('*')]
+    .filter((node) => !node.closest('.sparkwright-scroll > *'))
+    .filter((node) => node.getBoundingClientRect().right > edge)
+    .map((node) => node.outerHTML.slice(0, 120));
+}"""
+
+
+def press(page, name):
+    page.page.get_by_role("button", name=name, exact=True).focus()
+    page.page.keyboard.press("Enter")
+
+
+def test_models_are_listed_compared_saved_and_deleted_by_keys(lab, tmp_path):
+    path = tmp_path / "store.ipynb"
+    nbformat.write(new_notebook(cells=[new_code_cell(CELL)]), path)
+    page = lab(path, files=[FAKE_STORE], width=420, height=1900)
+    page.run_all()
+    page.page.get_by_role("heading", name="Models").wait_for()
+    press(page, "List models")
+    page.page.get_by_text("4 models in hdfs://name/models").wait_for()
+    for name in ("lenet.keras", "lenet-wide.keras"):
+        page.page.get_by_role("checkbox", name=name, exact=True).focus()
+        page.page.keyboard.press("Space")
+    page.page.get_by_text("Ticked: ").wait_for()
+    press(page, "Compare")
+    page.page.get_by_role("cell", name="0.9701 (+0.0046)").wait_for()
+    page.page.get_by_role("textbox", name="File name").fill("lenet")
+    press(page, "Save")
+    page.page.get_by_role("alert").filter(has_text="There is a file at").wait_for()
+    assert page.page.evaluate(WIDER_THAN_THE_PAGE) == []
+    page.screenshot("model-store-420px")
+    press(page, "Keep it")
+    page.page.get_by_text("Nothing was changed.").wait_for()
+    page.set_theme("JupyterLab Dark")
+    page.page.set_viewport_size({"width": 1280, "height": 1200})
+    press(page, "Delete …")
+    page.page.get_by_role("button", name="Delete for good").wait_for()
+    assert page.page.evaluate(WIDER_THAN_THE_PAGE) == []
+    page.screenshot("model-store-1280px-dark")
+    press(page, "Delete for good")
+    page.page.get_by_text("2 models in hdfs://name/models").wait_for()
+    assert page.in_kernel("print(len(store.models))") == "2"
+    page.set_theme("JupyterLab Light")

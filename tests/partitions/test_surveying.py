@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+import sparkwright as sw
+from sparkwright.data import from_bytes
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.partitions import PartitionSurvey, forecast, plan_repartition
+from sparkwright.spark import measure_repartition, survey_partitions
+
+pytestmark = pytest.mark.spark
+
+
+def labels_of(data):
+    """The labels that each partition really holds."""
+    found = data.rdd.glom().collect()
+    return [
+        [int(label) for chunk in chunks for label in from_bytes(chunk).labels["labels"]]
+        for chunks in found
+    ]
+
+
+@pytest.fixture(scope="module")
+def data(spark):
+    """1,000 rows in 4 partitions, sorted by label."""
+    labels = np.sort(np.arange(1000) % 5).astype(np.int32)
+    return sw.data.from_arrays(spark, np.zeros((1000, 2), np.float32), labels, partitions=4)
+
+
+def test_a_survey_counts_what_is_there_and_a_forecast_comes_true(data):
+    survey = survey_partitions(data, sample_rows=1000)
+    assert survey.rows == data.partition_counts()
+    assert survey.label_basis == "counted"
+    real = [np.bincount(labels, minlength=5).tolist() for labels in labels_of(data)]
+    assert survey.labels.tolist() == real
+    assert min(survey.size_bytes) > 0
+    found = forecast(survey, workers=3, strategy="spark_default", seed=2)
+    measured = measure_repartition(data, found.plan)
+    assert measured.rows == found.after.rows
+    assert measured.repartition_s > 0
+    assert measured.read_s > 0
+
+
+def test_of_many_rows_some_are_looked_at(data):
+    survey = survey_partitions(data, sample_rows=50)
+    assert survey.rows_looked_at == (50,) * 4
+    found = forecast(survey, workers=2)
+    assert found.label_forecast == "estimated"
+    assert found.after.label_skew == pytest.approx(0.5, abs=0.1)
+
+
+def test_without_classes_rows_are_counted_all_the_same(spark, data):
+    numbers = sw.data.from_arrays(spark, np.zeros((9, 1)), np.arange(9) / 2, partitions=2)
+    survey = survey_partitions(numbers)
+    assert sum(survey.rows) == 9
+    assert "labels must be classes" in survey.told
+    nothing = survey_partitions(sw.data.from_arrays(spark, np.zeros((9, 1)), partitions=2))
+    assert "no labels" in nothing.told
+    assert survey_partitions(data, sample_rows=0).label_basis == "none"
+    with pytest.raises(ConfigurationError, match="sample_rows"):
+        survey_partitions(data, sample_rows=-1)
+
+
+def test_a_plan_for_other_data_is_not_measured(data):
+    with pytest.raises(DataError, match="a plan fits only the data it was made for"):
+        measure_repartition(data, plan_repartition([1, 2], workers=2))
+
+
+def test_a_survey_names_classes(spark, data):
+    named = type(data)(spark, data.rdd, class_names={"labels": ["a", "b", "c", "d", "e"]})
+    survey = survey_partitions(named, sample_rows=10)
+    assert survey.class_names == ("a", "b", "c", "d", "e")
+    assert isinstance(survey, PartitionSurvey)

@@ -1,0 +1,389 @@
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, strategies as st
+from tests.widgets.fake_store import FOLDER, FakeStore, info
+
+from sparkwright.errors import ConfigurationError
+from sparkwright_widgets._model_store import ModelStore
+from sparkwright_widgets._model_store._catalog import NAME, PAGE, Catalog, details, file_name
+from sparkwright_widgets._model_store._comparing import compared
+from sparkwright_widgets._model_store._operations import Operations, answered
+
+
+@pytest.fixture
+def store(comms):
+    """A listed store of three models, one of them damaged."""
+    part = ModelStore(SimpleNamespace(name="lenet"), url=FOLDER)
+    part._operations = FakeStore(
+        info("a.keras", metrics={"accuracy": 0.9}, title="first"),
+        info("b.keras", metrics={"accuracy": 0.95}, parameters=10, saved_by="<me>"),
+        info("c.keras", problem="no <zip>", saved_at=None),
+    )
+    part.refresh()
+    settled(part)
+    return part
+
+
+def settled(part):
+    """Wait for what was begun, and for the listing that follows."""
+    assert part.settle(20)
+    assert part.settle(20)
+
+
+def tick(part, *names):
+    for row in part.rows.rows.children:
+        box = row.children[0]
+        box.value = any(name in box.description for name in names)
+
+
+# --- looking through
+
+
+names = st.lists(st.text("abc", min_size=1, max_size=4), unique=True, max_size=40)
+
+
+@given(names, st.text("abc", max_size=2), st.integers(-2, 9))
+def test_pages_hold_each_wanted_model_once(names, wanted, page):
+    models = tuple(info(f"{name}.keras") for name in names)
+    catalog = Catalog(folder_url=FOLDER, models=models, wanted=wanted, order=NAME, page=page)
+    assert 0 <= catalog.number < catalog.pages
+    assert len(catalog.shown) <= PAGE
+    pages = [
+        Catalog(folder_url=FOLDER, models=models, wanted=wanted, order=NAME, page=number).shown
+        for number in range(catalog.pages)
+    ]
+    seen = [catalog.name_of(found) for shown in pages for found in shown]
+    assert seen == sorted(f"{name}.keras" for name in names if wanted in f"{name}.keras")
+
+
+def test_models_are_sorted_by_any_metric_that_some_have():
+    models = (
+        info("a", metrics={"accuracy": 0.5, "name": "x"}),
+        info("b", metrics={"accuracy": 0.9}),
+        info("c", metrics={"accuracy": float("nan")}),
+        info("d"),
+    )
+    catalog = Catalog(folder_url=FOLDER, models=models, order="by accuracy")
+    assert "by name" not in catalog.orders
+    assert [catalog.name_of(found) for found in catalog.found] == ["b", "a", "c", "d"]
+
+
+def test_details_are_one_bounded_line():
+    line = details(info("a", comment="x\n" * 500, metrics={"loss": 0.25}))
+    assert "\n" not in line
+    assert len(line) < 300
+    assert "loss 0.25" in line
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "  ", "..", "a/../b", "/a", "a//b", ".a", "_a", "a:b", "a*", "a\nb", "a.h5", "x" * 999],
+)
+def test_names_that_cannot_be_a_models_are_refused(name):
+    with pytest.raises(ConfigurationError, match="Received: "):
+        file_name(name)
+
+
+# --- comparing
+
+
+def test_what_differs_is_marked_and_numbers_say_by_how_much():
+    models = [
+        info("a", metrics={"accuracy": 0.9}, training={"master": {"workers": 2}}, parameters=5),
+        info("b", metrics={"accuracy": 0.95}, training={"master": {"workers": 4}}, parameters=5),
+    ]
+    heads, rows = compared(models, ["a", "b"])
+    assert heads == ["", "", "a", "b"]
+    by_label = {row[0]: row[1:] for row in rows}
+    assert by_label["metric accuracy"] == ["≠ differs", "0.9", "0.95 (+0.05)"]
+    assert by_label["training master workers"] == ["≠ differs", "2", "4 (+2)"]
+    assert by_label["parameters"] == ["= same", "5", "5"]
+    _, differing = compared(models, ["a", "b"], only_differences=True)
+    assert {row[0] for row in differing} == {"metric accuracy", "training master workers"}
+
+
+def test_what_only_one_model_knows_differs():
+    _, rows = compared([info("a", title="x"), info("b")], ["a", "b"], only_differences=True)
+    assert rows == [["title", "≠ differs", "x", "—"]]
+
+
+def test_a_hostile_file_makes_no_endless_comparison():
+    deep = {}
+    for _ in range(100):
+        deep = {"k": deep, "v": 1}
+    wide = {f"m{n}": n for n in range(10_000)}
+    _, rows = compared([info("a", metrics=wide, training=deep)], ["a"])
+    assert len(rows) <= 200
+    assert max(len(str(cell)) for row in rows for cell in row) < 400
+
+
+# --- the part
+
+
+def test_models_are_listed_newest_first_with_their_figures(store):
+    labels = [row.children[0].description for row in store.rows.rows.children]
+    assert labels == ["a.keras", "b.keras", "✕ c.keras"]
+    shown = "".join(row.children[1].value for row in store.rows.rows.children)
+    assert "accuracy 0.95" in shown
+    assert "no &lt;zip&gt;" in shown
+    assert "3 models in hdfs://name/models" in store.rows.found.value
+    assert "Tick a model" in store.hint.value
+
+
+def test_buttons_wait_for_what_they_need(store):
+    assert store.load_button.disabled
+    assert store.delete_button.disabled
+    tick(store, "a.keras")
+    assert not store.load_button.disabled
+    assert store.compare_button.disabled
+    tick(store, "a.keras", "b.keras")
+    assert store.load_button.disabled
+    assert not store.compare_button.disabled
+    tick(store, "c.keras")
+    assert store.load_button.disabled
+    assert "cannot be loaded" in store.hint.value
+
+
+def test_saving_writes_what_the_form_says_and_lists_again(store):
+    store.form.title_field.value = " a title "
+    store.form.comment_field.value = "why"
+    store.form.updater_field.value = False
+    store.metrics = {"accuracy": 0.5}
+    assert "accuracy 0.5" in store.form.hint.value
+    store.save_button.click()
+    settled(store)
+    ((network, url, settings),) = store._operations.names("save")
+    assert network is store.network
+    assert url == f"{FOLDER}/lenet.keras"
+    assert settings == {
+        "save_updater": False,
+        "title": "a title",
+        "comment": "why",
+        "metrics": {"accuracy": 0.5},
+    }
+    assert "Saved to" in store.outcome.value
+    assert len(store.models) == 4
+    assert not store.confirmation.asking
+
+
+def test_a_file_is_replaced_only_after_a_second_press(store):
+    store.form.name_field.value = "a"
+    store.save_button.click()
+    settled(store)
+    assert store._operations.names("save") == []
+    assert "There is a file" in store.confirmation.question.value
+    assert "first" in store.confirmation.question.value
+    store.confirmation.no_button.click()
+    assert not store.confirmation.asking
+    assert "Nothing was changed" in store.outcome.value
+    store.save_button.click()
+    settled(store)
+    store.confirmation.yes_button.click()
+    settled(store)
+    assert [call[1] for call in store._operations.names("save")] == [f"{FOLDER}/a.keras"]
+
+
+def test_a_name_that_cannot_be_is_told_and_nothing_saved(store):
+    store.form.name_field.value = "../a"
+    store.save_button.click()
+    assert "stay within the folder" in store.error.value
+    assert store._operations.names("there") == []
+
+
+def test_nothing_can_be_saved_without_a_network(comms):
+    store = ModelStore(url=FOLDER)
+    assert store.save_button.disabled
+    assert "no network to save" in store.form.hint.value
+    with pytest.raises(ConfigurationError, match="network=None"):
+        store.save()
+
+
+def test_loading_gives_the_network_to_who_asked(store):
+    loaded, changed = [], []
+    store.on_load(loaded.append)
+    store.on_change(changed.append)
+    tick(store, "b.keras")
+    store.load_button.click()
+    settled(store)
+    assert store._operations.names("load") == [(f"{FOLDER}/b.keras",)]
+    assert loaded == [store.network]
+    assert store.network.name == "loaded"
+    assert changed == [store]
+    assert store.form.name_field.placeholder == "loaded"
+
+
+def test_a_listener_that_fails_is_shown(store):
+    store.on_load(lambda network: 1 / 0)
+    store.load(f"{FOLDER}/a.keras")
+    settled(store)
+    assert "division by zero" in store.error.value
+
+
+def test_comparison_shows_differences_and_all(store):
+    tick(store, "a.keras", "b.keras")
+    store.compare_button.click()
+    assert "0.95 (+0.05)" in store.comparison.value
+    assert "&lt;me&gt;" in store.comparison.value
+    assert "= same" not in store.comparison.value
+    store.differences_field.value = False
+    assert "= same" in store.comparison.value
+
+
+def test_checking_tells_of_each_model(store):
+    tick(store, "a.keras", "c.keras")
+    store.check_button.click()
+    settled(store)
+    assert "✓ a.keras: all parts match" in store.outcome.value
+    assert "✕ c.keras: damaged &lt;part&gt;" in store.outcome.value
+
+
+def test_deleting_asks_first_and_names_what_goes(store):
+    tick(store, "a.keras", "c.keras")
+    store.delete_button.click()
+    assert "Delete a.keras, c.keras from" in store.confirmation.question.value
+    assert store._operations.names("delete") == []
+    store.confirmation.yes_button.click()
+    settled(store)
+    assert [found.url for found in store.models] == [f"{FOLDER}/b.keras"]
+    assert "Deleted a.keras, c.keras" in store.outcome.value
+    assert store.ticked == ()
+
+
+def test_what_cannot_be_deleted_is_told(store):
+    store._operations.error = PermissionError("not yours")
+    store.delete([f"{FOLDER}/a.keras"])
+    settled(store)
+    assert "a.keras: not yours" in store.outcome.value + store.error.value
+
+
+def test_another_question_does_not_confirm_the_first(store):
+    tick(store, "a.keras")
+    store.delete_button.click()
+    store.form.name_field.value = "b"
+    store.save_button.click()
+    settled(store)
+    store.confirmation.yes_button.click()
+    settled(store)
+    assert store._operations.names("delete") == []
+    assert len(store._operations.names("save")) == 1
+
+
+def test_a_store_that_fails_is_told_and_buttons_come_back(store):
+    store._operations.error = OSError("hdfs://name/models could not be listed: <down>")
+    store.list_button.click()
+    settled(store)
+    assert "&lt;down&gt;" in store.error.value
+    assert not store.list_button.disabled
+
+
+def test_a_store_that_does_not_answer_is_given_up(comms):
+    store = ModelStore(url=FOLDER, timeout_s=0.2)
+    store._operations = fake = FakeStore()
+    fake.hangs.clear()
+    store.list_button.click()
+    settled(store)
+    assert "must answer within 0.2 s" in store.error.value
+    assert not store.list_button.disabled
+    fake.hangs.set()
+
+
+def test_while_the_store_is_asked_nothing_else_can_be_begun(store):
+    store._operations.hangs.clear()
+    tick(store, "a.keras")
+    store.list_button.click()
+    assert "given up after 30 s" in store.doing.value
+    assert store.list_button.disabled
+    assert store.save_button.disabled
+    assert store.load_button.disabled
+    assert not store.refresh()
+    store._operations.hangs.set()
+    settled(store)
+    assert not store.load_button.disabled
+
+
+def test_an_answer_about_another_folder_is_dropped(store):
+    store._operations.hangs.clear()
+    store.refresh()
+    told = []
+    store.on_change(told.append)
+    store.url = "/elsewhere"
+    store._operations.hangs.set()
+    settled(store)
+    assert store.models == ()
+    assert "Press List models" in store.hint.value
+    assert told == [store]
+
+
+def test_a_folder_that_is_typed_is_the_url(store):
+    store.url_field.value = "memory://m "
+    assert store.url == "memory://m"
+    assert store.models == ()
+    store.url = "/models"
+    assert store.url_field.value == "/models"
+
+
+def test_many_models_are_shown_page_by_page(comms):
+    store = ModelStore(url=FOLDER)
+    store._operations = FakeStore(*(info(f"m{n:03}.keras") for n in range(100)))
+    store.refresh()
+    settled(store)
+    assert len(store.rows.rows.children) == PAGE
+    tick(store, "m003")
+    store.rows.later_button.click()
+    assert store.rows.rows.children[0].children[0].description == "m012.keras"
+    assert [found.url for found in store.ticked] == [f"{FOLDER}/m003.keras"]
+    store.rows.find_field.value = "M05"
+    assert len(store.rows.rows.children) == 10
+    assert "10 found" in store.rows.found.value
+
+
+def test_a_saved_notebook_keeps_the_list(store):
+    bundle = store._repr_mimebundle_()
+    assert "3 models in hdfs://name/models" in bundle["text/plain"]
+    assert "no &lt;zip&gt;" in bundle["text/html"]
+    assert ModelStore(url=FOLDER)._still() is None
+
+
+def test_a_result_comes_from_the_thread_and_so_does_an_error():
+    assert answered(lambda: 3, what="Counting", timeout_s=10) == 3
+    with pytest.raises(ZeroDivisionError):
+        answered(lambda: 1 / 0, what="Counting", timeout_s=10)
+
+
+def test_a_folder_that_is_not_there_has_no_models(tmp_path):
+    assert len(Operations().list(str(tmp_path / "none"), recursive=False)) == 0
+    with pytest.raises(FileNotFoundError):
+        Operations().list(str(tmp_path / "none" / "*.keras"), recursive=False)
+
+
+def test_something_that_is_no_model_is_there_all_the_same(tmp_path):
+    path = tmp_path / "x.keras"
+    assert Operations().there(str(path)) is None
+    path.write_bytes(b"no model")
+    assert Operations().there(str(path)).problem
+
+
+def test_a_real_model_is_saved_checked_loaded_and_deleted(comms, tmp_path):
+    import keras
+    import numpy as np
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)], name="small")
+    store = ModelStore(model, url=str(tmp_path / "models"))
+    store.metrics = {"loss": 0.5}
+    store.save_button.click()
+    settled(store)
+    assert [found.metrics for found in store.models] == [{"loss": 0.5}], store.error.value
+    tick(store, "small.keras")
+    store.check_button.click()
+    settled(store)
+    assert "all parts match" in store.outcome.value
+    store.load_button.click()
+    settled(store)
+    assert store.network is not model
+    assert np.array_equal(store.network.get_weights()[0], model.get_weights()[0])
+    store.delete_button.click()
+    store.confirmation.yes_button.click()
+    settled(store)
+    assert store.models == ()
+    assert list((tmp_path / "models").iterdir()) == []

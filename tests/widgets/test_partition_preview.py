@@ -1,0 +1,276 @@
+import re
+import threading
+
+import numpy as np
+import pytest
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.partitions import PartitionSurvey
+from sparkwright_widgets._partition_preview import PartitionPreview
+from sparkwright_widgets._partition_preview._bars import (
+    Bars,
+    bars_svg,
+    legend,
+    short_count,
+    shown_classes,
+)
+
+LABELS = [[800, 100, 0], [10, 10, 10]]
+
+
+@pytest.fixture
+def preview(comms):
+    return PartitionPreview.of_counts([900, 30], LABELS, ["cat", "dog", "<owl>"], workers=2)
+
+
+class FakeData:
+    """Stands for a DistributedDataSet."""
+
+
+@pytest.fixture
+def spark_preview(comms, monkeypatch):
+    """A preview of data whose survey and measurement are made up, when `go` is set."""
+    import sparkwright.spark
+    from sparkwright.spark import MeasuredRepartition
+    from sparkwright_widgets._partition_preview import _preview
+
+    go = threading.Event()
+    monkeypatch.setattr(_preview, "DistributedDataSet", FakeData)
+
+    def survey(data, **options):
+        go.wait(20)
+        if data.error is not None:
+            raise data.error
+        return PartitionSurvey(rows=(900, 100), size_bytes=(9000, 1000))
+
+    def measure(data, plan):
+        return MeasuredRepartition(plan=plan, rows=plan.target_counts, read_s=1.0, repartition_s=3)
+
+    monkeypatch.setattr(sparkwright.spark, "survey_partitions", survey)
+    monkeypatch.setattr(sparkwright.spark, "measure_repartition", measure)
+    data = FakeData()
+    data.is_counted, data.error = False, None
+    return PartitionPreview(data, workers=2, batch_size=10), go
+
+
+def bars(rows, labels=None):
+    labels = np.zeros((len(rows), 0)) if labels is None else np.array(labels, float)
+    names = tuple(f"c{k}" for k in range(labels.shape[1]))
+    return Bars(rows=tuple(rows), labels=labels, class_names=names, noun="partition")
+
+
+def heights(svg):
+    drawn = svg.partition("</defs>")[2]
+    return [float(found) for found in re.findall(r'<rect[^>]* height="([\d.]+)"', drawn)]
+
+
+# --- the picture
+
+
+def test_bars_are_as_high_as_their_rows():
+    svg = bars_svg(bars([100, 50, 0]), prefix="p")
+    first, second = heights(svg)
+    assert first == pytest.approx(2 * second, rel=0.01)
+    assert 'role="img"' in svg
+    assert "the fullest is partition 0 with 100, the smallest holds 0" in svg
+
+
+def test_pieces_of_a_bar_have_the_shares_of_the_labels():
+    svg = bars_svg(bars([100], [[3, 1]]), prefix="p")
+    cats, dogs = heights(svg)
+    assert cats == pytest.approx(3 * dogs, rel=0.01)
+    assert "url(#p0)" in svg
+    assert "url(#p1)" in svg
+
+
+def test_no_two_classes_look_alike():
+    svg = bars_svg(bars([100], [[1] * 12]), prefix="p")
+    patterns = re.findall(r'<pattern id="p\d+"[^>]*>(.*?)</pattern>', svg)
+    assert len(patterns) == len(set(patterns)) == 12
+
+
+def test_many_classes_are_drawn_as_the_most_frequent_and_others():
+    drawn = bars([300], [[*range(30)]])
+    assert shown_classes(drawn.labels) == list(range(19, 30))
+    assert "19 others" in legend(drawn, prefix="p")
+    assert sum(heights(bars_svg(drawn, prefix="p"))) == pytest.approx(142, abs=1)
+
+
+@pytest.mark.parametrize("partitions", [1, 64, 65, 1000, 100_000])
+def test_the_picture_stays_small(partitions):
+    svg = bars_svg(bars([5] * partitions), prefix="p")
+    assert len(heights(svg)) <= 64
+    assert len(svg) < 20_000
+    assert ("to a bar" in svg) == (partitions > 64)
+
+
+def test_no_rows_are_a_picture_too():
+    assert "all are empty" in bars_svg(bars([0, 0]), prefix="p")
+    assert "<svg" in bars_svg(bars([]), prefix="p")
+
+
+def test_counts_are_told_in_few_characters():
+    assert [short_count(n) for n in (0, 9999, 12_345, 999_600, 3e9)] == [
+        "0",
+        "9,999",
+        "12.3k",
+        "1M",
+        "3G",
+    ]
+
+
+# --- the part
+
+
+def test_known_counts_are_shown_without_a_press(preview):
+    assert preview.forecast.plan.target_counts == (465, 465)
+    assert "1.94 → 1.00" in preview.figures.value
+    assert "all counted" in preview.told.value
+    assert "Only counts are given" in preview.reason.value
+    assert preview.count_button.disabled
+    assert preview.measure_button.disabled
+
+
+def test_text_of_users_is_no_markup(preview):
+    shown = preview.pictures.value + preview.tables.value + preview._still().html
+    assert "&lt;owl&gt;" in shown
+    assert "<owl>" not in shown
+
+
+def test_choices_change_the_forecast_and_tell_others(preview):
+    told = []
+    preview.on_change(told.append)
+    preview.form.fields["mode"].control.value = "never"
+    assert preview.mode == "never"
+    assert preview.forecast.plan.action == "unchanged"
+    assert "Better: mode" in preview.figures.value
+    assert told == [preview]
+
+
+def test_a_number_that_cannot_be_meant_is_told_at_its_field(preview):
+    preview.form.fields["workers"].control.value = "0"
+    assert "at least 1" in preview.form.fields["workers"].alert.value
+    assert preview.workers == 2
+    preview.form.fields["workers"].control.value = "3"
+    assert preview.forecast.plan.workers == 3
+
+
+def test_the_context_is_taken_over_without_telling(preview):
+    told = []
+    preview.on_change(told.append)
+    preview.set_context(workers=5, batch_size=7, kind="sharing", step_s=0.1)
+    assert (preview.workers, preview.batch_size) == (5, 7)
+    assert preview.form.fields["workers"].control.value == "5"
+    assert "Saved an epoch" in preview.tables.value
+    assert "take over minibatches of others" in preview.figures.value
+    assert told == []
+
+
+@pytest.mark.parametrize("context", [{"workers": 0}, {"batch_size": 0}, {"kind": "x"}])
+def test_a_context_that_cannot_be_is_refused(preview, context):
+    with pytest.raises(ConfigurationError, match=next(iter(context))):
+        preview.set_context(**context)
+    assert preview.workers == 2
+
+
+def test_inside_another_part_there_are_no_fields_for_its_options(comms):
+    preview = PartitionPreview([5, 5], embedded=True)
+    assert set(preview.form.fields) == {"mode", "strategy"}
+    preview.set_context(workers=4)
+    assert preview.forecast.plan.workers == 4
+
+
+def test_mode_and_strategy_can_be_set(preview):
+    preview.strategy = "spark_default"
+    preview.mode = "never"
+    assert preview.form.fields["mode"].control.value == "never"
+    assert "▶ chosen" in preview.tables.value
+    with pytest.raises(ConfigurationError, match="strategy"):
+        preview.strategy = "best"
+
+
+def test_nothing_is_shown_without_data(comms):
+    preview = PartitionPreview()
+    assert preview.forecast is None
+    assert preview._still() is None
+    assert "no data yet" in preview.reason.value
+    assert preview.count_button.disabled
+    with pytest.raises(DataError, match="Received: str"):
+        preview.data = "a.csv"
+
+
+def test_all_empty_partitions_are_told_as_such(comms):
+    preview = PartitionPreview([0, 0, 0], workers=2)
+    assert preview.error.value == ""
+    assert "There are no rows" in preview.figures.value
+
+
+def test_many_partitions_are_worked_out_beside_the_notebook(comms):
+    preview = PartitionPreview([*range(2000)], workers=2000)
+    preview.set_context(workers=3)  # meanwhile
+    assert preview.settle()
+    assert preview.settle()  # what the new context asked for
+    assert preview.forecast.plan.workers == 3
+    assert preview.error.value == ""
+    assert len(preview.tables.value) < 200_000
+    assert "1,800 more are not listed" in preview.tables.value
+
+
+def test_counting_happens_beside_the_notebook(spark_preview):
+    preview, go = spark_preview
+    assert "Count first" in preview.reason.value
+    told = []
+    preview.on_change(told.append)
+    preview.count_button.click()
+    assert preview.count_button.disabled
+    assert "Counting rows and labels" in preview.doing.value
+    go.set()
+    assert preview.settle()
+    assert preview.survey.rows == (900, 100)
+    assert not preview.count_button.disabled
+    assert not preview.measure_button.disabled
+    assert told == [preview]
+    assert preview.doing.value == ""
+
+
+def test_a_failure_while_counting_is_shown_and_buttons_come_back(spark_preview):
+    preview, go = spark_preview
+    preview.data.error = OSError("no <host>")
+    go.set()
+    preview.count_button.click()
+    assert preview.settle()
+    assert "no &lt;host&gt;" in preview.error.value
+    assert not preview.count_button.disabled
+
+
+def test_what_was_counted_of_other_data_is_dropped(spark_preview):
+    preview, go = spark_preview
+    preview.count_button.click()
+    preview.data = [1, 2]
+    go.set()
+    assert preview.settle()
+    assert preview.survey.rows == (1, 2)
+
+
+def test_a_measurement_replaces_the_assumed_speed(spark_preview):
+    preview, go = spark_preview
+    go.set()
+    preview.count()
+    assert preview.settle()
+    assert "an assumption" in preview.tables.value
+    preview.measure_button.click()
+    assert preview.settle()
+    assert "moving 400 rows takes about 2 s" in preview.told.value
+    assert "as forecast" in preview.told.value
+    assert "as measured here" in preview.tables.value
+    assert preview.forecast.bandwidth_bytes_per_s == 1000
+    assert preview.forecast.move_s == 2
+    assert "Measured" in preview._still().text
+
+
+def test_a_saved_notebook_keeps_figures_pictures_and_the_table(preview):
+    bundle = preview._repr_mimebundle_()
+    assert "Fullest over mean: 1.94 → 1.00" in bundle["text/plain"]
+    assert "<svg" in bundle["text/html"]
+    assert "sparkwright-table" in bundle["text/html"]
+    assert ".sparkwright-bars" in bundle["text/html"]
