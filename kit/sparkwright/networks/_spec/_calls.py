@@ -113,8 +113,6 @@ def _regularizer(weight: str, options: Mapping[str, Any]) -> Call | None:
 def _value(kind: LayerKind, name: str, value: Any) -> Any:
     if EDGED.get(kind.name) == name and isinstance(value, list) and len(value) == 4:
         return edges(value, 2, name)
-    if name in ("shape", "target_shape", "dims") and isinstance(value, int):
-        return (value,)
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -63,6 +63,7 @@ class LayerKind:
         seeded_by: options that bring chance into training (such as a rate) unless they are 0.
         inner: the class that it wraps, or the name of the option that says which.
         outer: with `inner`: names of the options that are the wrapper's own.
+        lists: options that are a list even with a single number.
         separately: whether several inputs are arguments of their own, not a list.
     """
 
@@ -80,6 +81,7 @@ class LayerKind:
     seeded_by: tuple[str, ...] = ()
     inner: str | None = None
     outer: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
     separately: bool = False
 
     @property
@@ -93,4 +95,8 @@ class LayerKind:
 
     def tidy(self, options: Options) -> dict[str, Any]:
         """The options without those that equal Keras' defaults, which say nothing."""
-        return without_defaults(options, self.defaults, keep=self.required)
+        given = {
+            name: [value] if name in self.lists and isinstance(value, int) else value
+            for name, value in options.items()
+        }
+        return without_defaults(given, self.defaults, keep=self.required)

@@ -316,6 +316,30 @@ class NetworkSpec:
             raise ConfigurationError(f"the text is not YAML: {error}.") from error
         return cls.from_dict(settings)
 
+    def to_code(self, variable: str = "model") -> str:
+        """Python code with Keras alone that makes the compiled model.
+
+        Raises:
+            ConfigurationError: if the network has a problem, or `variable` is no name.
+        """
+        from ._code_writing import to_code
+
+        return to_code(self, variable)
+
+    @classmethod
+    def from_code(cls, text: str) -> "NetworkSpec":
+        """The network that Keras code makes; the code is read, never executed.
+
+        It reads back what `to_code` writes, and much of what people make of that. Inputs that a
+        layer would take anyway come back as none.
+
+        Raises:
+            ConfigurationError: naming the line that cannot be read.
+        """
+        from ._code_reading import from_code
+
+        return from_code(text)
+
 
 def _given(
     settings: Any, known: tuple[str, ...], required: tuple[str, ...], where: str

@@ -20,8 +20,7 @@ def _flattened(options: Options, inputs: Shapes) -> Outcome:
 
 def _reshaped(options: Options, inputs: Shapes) -> Outcome:
     (shape,) = inputs
-    given = options["target_shape"]
-    target = [given] if isinstance(given, int) else list(given)
+    target = options["target_shape"]
     if target.count(-1) > 1 or any(n == 0 for n in target):
         raise Misfit("`target_shape` may hold -1 once, for what is left, and otherwise counts.")
     size = size_of(shape)
@@ -39,8 +38,7 @@ def _reshaped(options: Options, inputs: Shapes) -> Outcome:
 
 def _permuted(options: Options, inputs: Shapes) -> Outcome:
     (shape,) = inputs
-    given = options["dims"]
-    dims = [given] if isinstance(given, int) else list(given)
+    dims = options["dims"]
     if sorted(dims) != list(range(1, len(shape) + 1)):
         raise Misfit(
             f"`dims` must name each axis once, counted from 1: the input has {len(shape)}, "
@@ -135,6 +133,7 @@ RESHAPING_KINDS = (
         rule=_reshaped,
         required=("target_shape",),
         positional=("target_shape",),
+        lists=("target_shape",),
         any_dtype=True,
     ),
     LayerKind(
@@ -154,6 +153,7 @@ RESHAPING_KINDS = (
         rule=_permuted,
         required=("dims",),
         positional=("dims",),
+        lists=("dims",),
         any_dtype=True,
     ),
     LayerKind(
