@@ -1,0 +1,15 @@
+"""Keys that are pressed in a part stay in it; see `static/keys.mjs`."""
+
+import anywidget
+
+from sparkwright_widgets._assets import asset
+
+
+class KeptKeys(anywidget.AnyWidget):
+    """Invisible; keeps JupyterLab's single-key shortcuts from controls of the part it is in."""
+
+    # A text, not a path, which would be watched for changes.
+    _esm = asset("keys.mjs")
+
+    def __init__(self) -> None:
+        super().__init__(layout={"display": "none"})
