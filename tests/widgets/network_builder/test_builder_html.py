@@ -27,9 +27,7 @@ def text_of(html):
 
 ROWS = (
     look(0, "image", kind="Input", output_shape=(28, 28, 1), parameters=0),
-    look(
-        1, "conv", "image", kind="Conv2D", output_shape=None, parameters=None, problem="too big."
-    ),
+    look(1, "conv", "image", kind="Conv2D", output_shape=None, parameters=None, problem="too big."),
     look(2, "out", "conv", output_shape=None, parameters=None, waiting_for=1),
     look(3, "extra", "conv", enabled=False),
 )

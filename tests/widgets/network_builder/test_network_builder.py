@@ -13,24 +13,24 @@ def builder():
 
 
 def states(builder):
-    return [row["state"] for row in builder.layers.rows]
+    return [row["state"] for row in builder.editing.layers.rows]
 
 
 def choose(builder, row):
-    builder.layers.selected = row
+    builder.editing.layers.selected = row
 
 
 def type_into(builder, name, text):
-    builder.editor.form.fields[name].control.value = text
+    builder.editing.editor.form.fields[name].control.value = text
 
 
 def press(builder, action):
-    builder.editor.buttons[action].click()
+    builder.editing.editor.buttons[action].click()
 
 
 def add(builder, kind, **options):
-    builder.kind.value = kind
-    builder.add_button.click()
+    builder.editing.kind.value = kind
+    builder.editing.add_button.click()
     for name, value in options.items():
         type_into(builder, name, value)
 
@@ -65,7 +65,7 @@ def test_a_kernel_that_is_too_large_breaks_its_row_until_it_is_mended(builder):
     type_into(builder, "kernel_size", "31")
     assert builder.problem.startswith("Row 4 (conv_2): ")
     assert states(builder) == ["ok"] * 3 + ["problem"] + ["waiting"] * 4
-    assert "Not ready" in builder.summary.value
+    assert "Not ready" in builder.editing.summary.value
     type_into(builder, "kernel_size", "5")
     assert builder.problem is None
     assert states(builder) == ["ok"] * 8
@@ -84,12 +84,12 @@ def test_what_cannot_be_read_is_said_at_the_row_and_the_last_value_stays(builder
 
 def test_typing_keeps_the_widgets_so_that_focus_stays(builder):
     choose(builder, 1)
-    control = builder.editor.form.fields["filters"].control
-    form = builder.editor.children
+    control = builder.editing.editor.form.fields["filters"].control
+    form = builder.editing.editor.children
     for text in ("2", "21", "", "3"):
         type_into(builder, "filters", text)
-    assert builder.editor.form.fields["filters"].control is control
-    assert builder.editor.children == form
+    assert builder.editing.editor.form.fields["filters"].control is control
+    assert builder.editing.editor.children == form
     assert control.value == "3"
 
 
@@ -98,16 +98,16 @@ def test_typing_a_number_is_undone_in_one_step(builder):
     for text in ("3", "32"):
         type_into(builder, "filters", text)
     assert builder.spec.layers[1].options["filters"] == 32
-    builder.undo_button.click()
+    builder.editing.undo_button.click()
     assert builder.spec.layers[1].options["filters"] == 20
-    assert builder.editor.form.fields["filters"].control.value == "20"
-    builder.redo_button.click()
-    assert builder.editor.form.fields["filters"].control.value == "32"
+    assert builder.editing.editor.form.fields["filters"].control.value == "20"
+    builder.editing.redo_button.click()
+    assert builder.editing.editor.form.fields["filters"].control.value == "32"
 
 
 def test_undo_without_anything_to_undo_says_so(builder):
     before = builder.spec
-    builder.undo_button.click()
+    builder.editing.undo_button.click()
     assert builder.spec == before
     assert "nothing to undo" in builder.doing.value
 
@@ -136,17 +136,17 @@ def test_every_action_on_a_row_can_be_undone(action, names):
     after = [layer.name for layer in builder.spec.layers]
     assert len(after) == 4 if names is None else after == names
     assert builder.spec != spec
-    builder.undo_button.click()
+    builder.editing.undo_button.click()
     assert builder.spec == spec
-    assert builder.layers.selected == 1
+    assert builder.editing.layers.selected == 1
 
 
 def test_the_row_in_hand_moves_with_its_layer(builder):
     choose(builder, 2)
     press(builder, "up")
-    assert builder.layers.selected == 1
+    assert builder.editing.layers.selected == 1
     assert builder.spec.layers[1].name == "pool_1"
-    assert "Row 2: MaxPooling2D" in builder.editor.heading.value
+    assert "Row 2: MaxPooling2D" in builder.editing.editor.heading.value
 
 
 def test_a_layer_that_is_switched_off_is_passed_through(builder):
@@ -154,70 +154,82 @@ def test_a_layer_that_is_switched_off_is_passed_through(builder):
     press(builder, "switch")
     assert states(builder)[2] == "off"
     assert builder.problem is None
-    assert builder.editor.buttons["switch"].description == "Switch on"
+    assert builder.editing.editor.buttons["switch"].description == "Switch on"
 
 
 def test_a_new_name_goes_to_outputs_and_inputs_and_stays_in_hand(builder):
     choose(builder, 7)
-    field = builder.editor.name_form.fields["name"].control
+    field = builder.editing.editor.name_form.fields["name"].control
     for text in ("c", "cl", "cla", "class"):
         field.value = text
     assert builder.spec.outputs[0].layer == "class"
     assert builder.problem is None
     assert field.value == "class"
-    builder.undo_button.click()
+    builder.editing.undo_button.click()
     assert builder.spec.outputs[0].layer == "classes"
+
+
+def test_a_name_that_is_taken_is_refused_at_its_field(builder):
+    choose(builder, 1)
+    field = builder.editing.editor.name_form.fields["name"]
+    field.control.value = "conv_2"
+    assert 'role="alert"' in field.alert.value
+    assert builder.problem.startswith("Row 2 (conv_1): ")
+    assert builder.spec.layers[1].name == "conv_1"
+    field.control.value = "conv_3"
+    assert builder.problem is None
+    assert builder.spec.layers[1].name == "conv_3"
 
 
 def test_a_merging_layer_takes_its_inputs_by_name(builder):
     choose(builder, 1)
     add(builder, "Add")
     assert "at least 2" in builder.problem
-    first, _second = builder.editor.inputs.choices[0], None
+    first, _second = builder.editing.editor.inputs.choices[0], None
     first.value = "conv_1"
-    builder.editor.inputs.choices[1].value = "image"
+    builder.editing.editor.inputs.choices[1].value = "image"
     assert builder.spec.layers[2].inputs == ("conv_1", "image")
-    assert [choice.description for choice in builder.editor.inputs.choices] == [
+    assert [choice.description for choice in builder.editing.editor.inputs.choices] == [
         "Input 1",
         "Input 2",
         "Input 3",
     ]
-    builder.editor.inputs.choices[0].value = ""  # taken out
+    builder.editing.editor.inputs.choices[0].value = ""  # taken out
     assert builder.spec.layers[2].inputs == ("image",)
 
 
 def test_a_network_that_is_no_chain_shows_its_graph_by_itself(builder):
-    assert not builder.folds["graph"].opened
+    assert not builder.editing.folds["graph"].opened
     choose(builder, 1)
     add(builder, "Concatenate")
-    builder.editor.inputs.choices[0].value = "conv_1"
-    builder.editor.inputs.choices[1].value = "conv_1"
+    builder.editing.editor.inputs.choices[0].value = "conv_1"
+    builder.editing.editor.inputs.choices[1].value = "conv_1"
     choose(builder, 3)
-    builder.editor.inputs.choices[0].value = "conv_1"
-    assert builder.folds["graph"].opened
-    assert "<svg" in builder.graph.value
+    builder.editing.editor.inputs.choices[0].value = "conv_1"
+    assert builder.editing.folds["graph"].opened
+    assert "<svg" in builder.editing.graph.value
 
 
 def test_a_preset_replaces_the_network_and_can_be_undone(builder):
     choose(builder, 1)
     press(builder, "delete")
     before = builder.spec
-    builder.preset.value = "lenet"
-    builder.preset_button.click()
+    builder.editing.preset.value = "lenet"
+    builder.editing.preset_button.click()
     assert builder.spec == PRESETS["lenet"].make()
-    builder.undo_button.click()
+    builder.editing.undo_button.click()
     assert builder.spec == before
 
 
 def test_data_of_another_shape_is_told_and_its_shape_is_taken_by_a_button(builder):
     builder.set_data(features={"features": (32, 32, 3)})
     assert "the data has 32 x 32 x 3" in builder.problem
-    [box] = builder.misfits_box.children
+    [box] = builder.editing.misfits_box.children
     button = box.children[1].children[0]
     assert button.description == "Take the data's shape: 32 x 32 x 3"
     button.click()
     assert builder.problem is None
-    assert builder.misfits_box.children == ()
+    assert builder.editing.misfits_box.children == ()
     assert builder.spec.layers[0].options["shape"] == [32, 32, 3]
 
 
@@ -233,78 +245,80 @@ def test_who_listens_hears_of_changes_and_mistakes_but_not_of_rows_chosen(builde
 
 
 def test_changing_the_task_takes_its_usual_loss_and_metrics(builder):
-    builder.folds["training"].set_opened(True)
-    builder.training.network.fields["task"].control.value = "regression"
+    builder.editing.folds["training"].set_opened(True)
+    builder.editing.training.network.fields["task"].control.value = "regression"
     assert builder.spec.outputs[0].loss == "mean_squared_error"
-    builder.undo_button.click()
+    builder.editing.undo_button.click()
     assert builder.spec.outputs[0].loss == "sparse_categorical_crossentropy"
-    assert builder.training.outputs[0].form.values["loss"] == "sparse_categorical_crossentropy"
+    assert (
+        builder.editing.training.outputs[0].form.values["loss"] == "sparse_categorical_crossentropy"
+    )
 
 
 def test_the_optimizers_settings_follow_its_kind(builder):
-    builder.folds["training"].set_opened(True)
-    builder.training.optimizer.fields["optimizer"].control.value = "SGD"
-    builder.training.settings.fields["momentum"].control.value = "0.9"
+    builder.editing.folds["training"].set_opened(True)
+    builder.editing.training.optimizer.fields["optimizer"].control.value = "SGD"
+    builder.editing.training.settings.fields["momentum"].control.value = "0.9"
     assert builder.spec.optimizer.to_dict() == {"kind": "SGD", "options": {"momentum": 0.9}}
-    builder.training.settings.fields["momentum"].control.value = "fast"
+    builder.editing.training.settings.fields["momentum"].control.value = "fast"
     assert "momentum" in builder.problem
 
 
 def test_a_second_output_is_added_and_removed(builder):
-    builder.folds["training"].set_opened(True)
-    builder.training.add_button.click()
+    builder.editing.folds["training"].set_opened(True)
+    builder.editing.training.add_button.click()
     assert [output.layer for output in builder.spec.outputs] == ["classes", "dense"]
-    assert len(builder.training.outputs) == 2
-    builder.training.outputs[1].remove_button.click()
+    assert len(builder.editing.training.outputs) == 2
+    builder.editing.training.outputs[1].remove_button.click()
     assert [output.layer for output in builder.spec.outputs] == ["classes"]
 
 
 @pytest.mark.parametrize("key", ["python", "json", "yaml"])
 def test_text_is_shown_and_taken_back(builder, key):
-    builder.folds["text"].set_opened(True)
-    builder.text.format.value = key
-    text = builder.text.text.value
+    builder.editing.folds["text"].set_opened(True)
+    builder.editing.text.format.value = key
+    text = builder.editing.text.text.value
     assert "Conv2D" in text
     other = NetworkBuilder(NetworkSpec())
-    other.folds["text"].set_opened(True)
-    other.text.text.value = text
-    other.text.apply_button.click()
+    other.editing.folds["text"].set_opened(True)
+    other.editing.text.text.value = text
+    other.editing.text.apply_button.click()
     assert other.spec == builder.spec
-    other.undo_button.click()
+    other.editing.undo_button.click()
     assert other.spec == NetworkSpec()
 
 
 def test_a_mistake_in_pasted_text_is_told_and_nothing_is_lost(builder):
-    builder.folds["text"].set_opened(True)
+    builder.editing.folds["text"].set_opened(True)
     before = builder.spec
-    builder.text.text.value = '{"layers": [{"kind": 3}]}'
-    builder.text.apply_button.click()
+    builder.editing.text.text.value = '{"layers": [{"kind": 3}]}'
+    builder.editing.text.apply_button.click()
     assert builder.spec == before
-    assert 'role="alert"' in builder.text.alert.value
-    assert builder.text.text.value == '{"layers": [{"kind": 3}]}'
+    assert 'role="alert"' in builder.editing.text.alert.value
+    assert builder.editing.text.text.value == '{"layers": [{"kind": 3}]}'
     choose(builder, 1)
     type_into(builder, "filters", "7")  # a change elsewhere does not overwrite it either
-    assert builder.text.text.value == '{"layers": [{"kind": 3}]}'
-    builder.text.drop_button.click()
-    assert "filters" in builder.text.text.value
+    assert builder.editing.text.text.value == '{"layers": [{"kind": 3}]}'
+    builder.editing.text.drop_button.click()
+    assert "Conv2D" in builder.editing.text.text.value
 
 
 def test_pasted_code_is_never_executed(builder, tmp_path):
-    builder.folds["text"].set_opened(True)
+    builder.editing.folds["text"].set_opened(True)
     file = tmp_path / "made"
-    builder.text.text.value = f"import keras\nopen({str(file)!r}, 'w')\n"
-    builder.text.apply_button.click()
-    assert builder.text.alert.value
+    builder.editing.text.text.value = f"import keras\nopen({str(file)!r}, 'w')\n"
+    builder.editing.text.apply_button.click()
+    assert builder.editing.text.alert.value
     assert not file.exists()
 
 
 def test_the_download_carries_the_text_and_a_safe_name(builder):
-    builder.folds["text"].set_opened(True)
-    builder.folds["training"].set_opened(True)
-    builder.training.network.fields["name"].control.value = "../<b>my net"
-    builder.text.format.value = "json"
-    assert 'download="b_my_net.json"' in builder.text.link.value
-    assert "<b>my" not in builder.text.link.value
+    builder.editing.folds["text"].set_opened(True)
+    builder.editing.folds["training"].set_opened(True)
+    builder.editing.training.network.fields["name"].control.value = "../<b>my net"
+    builder.editing.text.format.value = "json"
+    assert 'download="b_my_net.json"' in builder.editing.text.link.value
+    assert "<b>my" not in builder.editing.text.link.value
 
 
 def test_what_is_saved_with_a_notebook_lists_the_layers(builder):
@@ -339,7 +353,7 @@ def test_sixty_layers_need_no_more_widgets_than_six(comms):
 
 
 def test_closing_closes_every_widget(builder, comms):
-    builder.folds["training"].set_opened(True)
+    builder.editing.folds["training"].set_opened(True)
     choose(builder, 3)
     builder.set_data(features={"features": (9, 9, 1)})
     builder.close()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import ipywidgets as widgets
 
-from sparkwright_widgets._ui import Dropdown
+from sparkwright_widgets._ui import Dropdown, close_all
 
 
 class InputsEditor(widgets.Box):
@@ -38,10 +38,9 @@ class InputsEditor(widgets.Box):
         count = {"none": 0, "one": 1}.get(takes, len(chosen) + 1)
         self._setting = True
         try:
-            while len(self._choices) > count:
-                self._choices.pop().close()
             while len(self._choices) < count:
-                self._choices.append(self._new_choice(len(self._choices)))
+                self._choices.append(self._new_choice())
+            del self._choices[count:]
             for place, choice in enumerate(self._choices):
                 choice.description = "Takes" if takes == "one" else f"Input {place + 1}"
                 value = chosen[place] if place < len(chosen) else ""
@@ -49,17 +48,24 @@ class InputsEditor(widgets.Box):
                 if tuple(choice.options) != options:
                     choice.options = options
                 choice.value = value
-            if len(self.children) != count:
-                self.children = [_field(choice) for choice in self._choices]
+            self._show_choices()
         finally:
             self._setting = False
 
-    def _new_choice(self, place: int) -> Dropdown:
+    def _show_choices(self) -> None:
+        """As many fields as choices; those that stay keep their widgets."""
+        shown: list[widgets.Widget] = list(self.children)
+        fields = shown[: len(self._choices)]
+        self.children = [*fields, *(_field(choice) for choice in self._choices[len(fields) :])]
+        for field in shown[len(fields) :]:
+            close_all(field)
+
+    def _new_choice(self) -> Dropdown:
         choice = Dropdown(style={"description_width": "initial"})
-        choice.observe(lambda _change: self._heard(place), "value")
+        choice.observe(lambda _change: self._heard(), "value")
         return choice
 
-    def _heard(self, _place: int) -> None:
+    def _heard(self) -> None:
         if not self._setting:
             self._chosen(tuple(str(choice.value) for choice in self._choices if choice.value))
 

@@ -7,12 +7,11 @@ import ipywidgets as widgets
 
 from sparkwright._option import Option
 from sparkwright.networks import LAYER_KINDS, LayerAnalysis, LayerSpec
-from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Button, OptionForm, row
+from sparkwright_widgets._ui import Button, OptionForm, close_all, row
 
 from ._inputs_editor import InputsEditor
+from ._layer_html import layer_heading, layer_problem
 from ._option_values import as_json, same_value
-from ._words import parameters_text, row_state, shape_text
 
 ACTIONS = (
     ("up", "↑ Move up"),
@@ -92,25 +91,8 @@ class LayerEditor(widgets.VBox):
 
     def tell(self, analysis: LayerAnalysis) -> None:
         """Show the row's shape, its size and what is wrong with it."""
-        kind = LAYER_KINDS.get(analysis.kind)
-        state = row_state(analysis, self.mistake)
-        size = f"{state.sign} {state.word}"
-        if analysis.enabled and analysis.output_shape is not None:
-            shapes = " and ".join(shape_text(shape) for shape in analysis.input_shapes)
-            taken = f"{shapes} → " if shapes else ""
-            size = f"{taken}{shape_text(analysis.output_shape)}"
-            size += f", {parameters_text(analysis.parameters)}"
-        sentence = f'<div class="sparkwright-advice">{escaped(kind.sentence)}</div>' if kind else ""
-        self.heading.value = (
-            f'<div class="sparkwright-editor-title"><b>Row {analysis.index + 1}: '
-            f"{escaped(analysis.kind)}</b> <span>{escaped(size)}</span></div>{sentence}"
-        )
-        self.problem.value = (
-            '<div class="sparkwright-problem" role="alert"><span aria-hidden="true">✕</span> '
-            f"{escaped(analysis.problem)}</div>"
-            if analysis.problem and analysis.enabled
-            else ""
-        )
+        self.heading.value = layer_heading(analysis, self.mistake)
+        self.problem.value = layer_problem(analysis)
 
     def complain_of_name(self, sentence: str) -> None:
         """Say at the name's field what is wrong with it."""
@@ -137,7 +119,7 @@ class LayerEditor(widgets.VBox):
             *shown,
         ]
         if old is not None:
-            old.close()
+            close_all(old)
 
     def _fill(self, layer: LayerSpec) -> None:
         self.name_form.set({"name": layer.name})
@@ -147,8 +129,9 @@ class LayerEditor(widgets.VBox):
 
     def _follow(self, layer: LayerSpec) -> None:
         """The layer may have been changed elsewhere, by undo for instance."""
-        if self.name_form.values["name"] != layer.name:
-            self.name_form.set({"name": layer.name})
+        is_renamed = self._shown is not None and layer.name != self._shown.name
+        if is_renamed and self.name_form.values["name"] != layer.name:
+            self.name_form.set({"name": layer.name})  # a name that was refused stays to be mended
         for name, field in self.form.fields.items() if self.form is not None else ():
             value = layer.options.get(name, field.option.default)
             if not same_value(field.value, value):

@@ -1,47 +1,30 @@
 """The NetworkBuilder: a network as a list of layers, edited row by row."""
 
-import threading
-from collections.abc import Callable, Mapping
-from typing import Any
-
-import ipywidgets as widgets
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks import LAYER_KINDS, PRESETS, NetworkAnalysis, NetworkSpec
+from sparkwright.networks import PRESETS, NetworkAnalysis, NetworkSpec
 from sparkwright_widgets._block import Block
-from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Button, Dropdown, Part, row
+from sparkwright_widgets._ui import Part, close_all
 
-from ._builder_state import BuilderState, changed, redone, selecting, undone
-from ._data_fit import DataFacts, Misfit, Shape, misfits, preset_for
-from ._graph_svg import graph_svg, is_chain
-from ._layer_editor import LayerEditor
-from ._layer_list import LayerList
-from ._lazy_fold import LazyFold
-from ._row_actions import (
-    added,
-    duplicated,
-    moved,
-    removed,
-    renamed,
-    switched,
-    with_inputs,
-    with_options,
-)
-from ._rows_html import layer_rows
-from ._summary_html import network_block, summary_line
-from ._text_exchange import TextExchange
-from ._training_editor import TrainingEditor
-
-_WIDE = {"description_width": "initial"}
-_EMPTY = "empty"
+from ._data_fit import DataFacts, Shape
+from ._editing_pane import EditingPane
+from ._model_view import ModelView, is_model, view_of
+from ._summary_html import network_block
+from ._viewing_pane import ViewingPane
 
 
 class NetworkBuilder(Part):
-    """Builds a network without code: `NetworkBuilder()`, or with a `NetworkSpec` to begin with.
+    """Builds a network without code; shows any Keras model.
 
     Args:
-        value: a NetworkSpec to edit; default None: LeNet.
+        value: a NetworkSpec to edit, or a Keras model to look at, and to edit as far as its layers
+            are known; default None: LeNet.
+
+    Attributes:
+        editing: the pane in which networks are edited.
+        viewing: the pane in which a model is shown; None: none is.
 
     Example:
         ```python
@@ -53,49 +36,69 @@ class NetworkBuilder(Part):
 
     def __init__(self, value: Any = None) -> None:
         super().__init__("Network", styles=("network_builder.css",))
-        self._lock = threading.RLock()
-        self._state = BuilderState()
-        self._analysis = NetworkAnalysis(rows=())
-        self._data = DataFacts()
-        self._refreshing = False
-        self._make_controls()
-        self.spec = PRESETS["lenet"].make() if value is None else value
-
-    # --- what it holds
+        self._view: ModelView | None = None
+        self.viewing: ViewingPane | None = None
+        self.editing = EditingPane(guarded=self.guarded, say=self.say, told=self._changed)
+        if is_model(value):
+            self.show_model(value)
+        else:
+            self.spec = PRESETS["lenet"].make() if value is None else value
 
     @property
     def spec(self) -> NetworkSpec:
-        """The network as a value; set it to show another one (that can be undone)."""
-        return self._state.spec
+        """The network as a value; set it to edit another one (that can be undone).
+
+        Raises:
+            ConfigurationError: if a model is shown that cannot be one, with the reason.
+        """
+        if self._view is None:
+            return self.editing.spec
+        if self._view.spec is None:
+            raise ConfigurationError(
+                f"the model {self._view.name!r} cannot be written as a NetworkSpec: "
+                f"{self._view.reason} `build()` gives the model itself."
+            )
+        return self._view.spec
 
     @spec.setter
     def spec(self, spec: NetworkSpec) -> None:
         if not isinstance(spec, NetworkSpec):
             raise ConfigurationError(
-                f"`spec` must be a NetworkSpec. Received: spec={type(spec).__name__}."
+                "`spec` must be a NetworkSpec; a Keras model is shown by `show_model`. "
+                f"Received: spec={type(spec).__name__}."
             )
-        if not self._state.spec.layers and not self._state.past:
-            self._take(BuilderState(spec=spec, selected=0 if spec.layers else None))
-        else:
-            self._take(changed(self._state, spec, "take another network", selected=0))
+        self._view = None
+        self._show_pane(None)
+        self.editing.take(spec)
+
+    def show_model(self, model: Any) -> None:
+        """Show a Keras model as it is; a button makes a network to edit of it, if that can be.
+
+        Raises:
+            ConfigurationError: if it is no Keras model.
+        """
+        if not is_model(model):
+            raise ConfigurationError(
+                f"`model` must be a Keras model. Received: model={type(model).__name__}."
+            )
+        self._view = view_of(model)
+        self._show_pane(ViewingPane(self._view, self.guarded(self._edit_copy)))
+        self._changed()
 
     @property
     def analysis(self) -> NetworkAnalysis:
         """Shapes, parameter counts and problems, row by row."""
-        return self._analysis
+        return self.editing.analysis if self._view is None else self._view.analysis
 
     @property
     def problem(self) -> str | None:
         """Why the network cannot be trained, in one sentence; None: it can."""
-        mistake = self._mistake()
-        if mistake:
-            return mistake
-        if self._analysis.reason is not None:
-            return self._analysis.reason
-        return next((found.sentence for found in self._misfits() if found.stops), None)
+        return self.editing.problem if self._view is None else self._view.problem
 
     def build(self) -> Any:
-        """The compiled Keras model. Takes seconds the first time: Keras is loaded.
+        """The compiled Keras model; of a model that is shown, the model itself.
+
+        Takes seconds the first time: Keras is loaded.
 
         Raises:
             ConfigurationError: if there is a `problem`.
@@ -104,7 +107,7 @@ class NetworkBuilder(Part):
             raise ConfigurationError(
                 f"the network cannot be built before this is mended: {self.problem}"
             )
-        return self.spec.build()
+        return self.spec.build() if self._view is None else self._view.model
 
     def set_data(
         self,
@@ -119,213 +122,50 @@ class NetworkBuilder(Part):
             labels: the shape of one label of each output, by name; default None: not known.
             classes: how many classes the labels have, by output; default None: not known.
         """
-        self._data = DataFacts(
-            features={name: tuple(shape) for name, shape in (features or {}).items()},
-            labels={name: tuple(shape) for name, shape in (labels or {}).items()},
-            classes=dict(classes or {}),
-        )
-        self._refresh()
-        self._changed()
-
-    # --- its widgets
-
-    def _make_controls(self) -> None:
-        presets = [(preset.title, name) for name, preset in PRESETS.items()]
-        self.preset = Dropdown(
-            description="Begin with",
-            options=[*presets, ("An empty network", _EMPTY)],
-            style=_WIDE,
-        )
-        self.preset_button = self._button("Take this", self._take_preset)
-        self.undo_button = self._button("↶ Undo", self._undo)
-        self.redo_button = self._button("↷ Redo", self._redo)
-        self.summary = widgets.HTML()
-        self.misfits_box = widgets.VBox()
-        self._misfits_shown: tuple[Misfit, ...] = ()
-        self.layers = LayerList(label="Layers. Arrow keys choose a row.")
-        self.layers.observe(self.guarded(self._row_chosen), "selected")
-        self.layers.on_action(self.guarded(self._act))
-        kinds = [(f"{kind.name} · {kind.group}", name) for name, kind in LAYER_KINDS.items()]
-        self.kind = Dropdown(description="New layer", options=kinds, value="Dense", style=_WIDE)
-        self.add_button = self._button("Add below", self._add)
-        self.editor = LayerEditor(
-            act=self.guarded(self._act),
-            name=self.guarded(lambda name: self._take(renamed(self._state, name))),
-            inputs=self.guarded(lambda names: self._take(with_inputs(self._state, names))),
-            options=self.guarded(lambda o, typed: self._take(with_options(self._state, o, typed))),
-            mistaken=self.guarded(self._mistaken),
-        )
-        self.training: TrainingEditor | None = None
-        self.graph = widgets.HTML()
-        self.text = TextExchange(self.guarded(self._take_pasted))
-        self.folds = {
-            "training": LazyFold("Task, loss, optimizer", self._make_training, self._refresh),
-            "graph": LazyFold("Graph", lambda: [self.graph], self._refresh),
-            "text": LazyFold("Python, JSON, YAML", lambda: [self.text], self.text.wake),
-        }
-        keys = widgets.HTML(
-            '<div class="sparkwright-advice">In the list: arrow keys choose a row, Alt with ↑ or ↓ '
-            "moves it, Delete deletes it.</div>"
-        )
-        left = widgets.VBox([self.layers, keys, row(self.kind, self.add_button)])
-        columns = widgets.Box([left, self.editor])
-        columns.add_class("sparkwright-builder-columns")
-        self.show(
-            row(self.preset, self.preset_button, self.undo_button, self.redo_button),
-            *(self.summary, self.misfits_box, columns),
-            *self.folds.values(),
-        )
-
-    def _button(self, text: str, pressed: Callable[[], None]) -> Button:
-        button = Button(description=text)
-        button.on_click(self.guarded(lambda _button: pressed()))
-        return button
-
-    def _make_training(self) -> list[widgets.Widget]:
-        self.training = TrainingEditor(self.guarded(self._take_training))
-        return [self.training]
-
-    # --- what a person does
-
-    def _row_chosen(self, change: Any) -> None:
-        if not self._refreshing:
-            chosen = int(change["new"])
-            self.editor.forget()
-            self._take(selecting(self._state, None if chosen < 0 else chosen))
-
-    def _act(self, what: str) -> None:
-        before = self._state
-        match what:
-            case "up" | "down":
-                self._take(moved(before, -1 if what == "up" else 1))
-                if self._state is before and before.selected is not None:
-                    self.say(f"The row is already the {'first' if what == 'up' else 'last'} one.")
-            case "duplicate":
-                self._take(duplicated(before))
-            case "switch":
-                self._take(switched(before))
-            case _:
-                self._take(removed(before))
-
-    def _add(self) -> None:
-        self._take(added(self._state, str(self.kind.value), **self._data_options()))
-
-    def _data_options(self) -> dict[str, Any]:
-        if self.kind.value == "Input" and len(self._data.features) == 1:
-            return {"shape": list(next(iter(self._data.features.values())))}
-        return {}
-
-    def _take_preset(self) -> None:
-        name = str(self.preset.value)
-        spec = NetworkSpec() if name == _EMPTY else preset_for(PRESETS[name], self._data)
-        self.editor.forget()
-        self._take(changed(self._state, spec, f"begin with {name}", selected=0))
-
-    def _take_pasted(self, spec: NetworkSpec) -> None:
-        self.editor.forget()
-        self._take(changed(self._state, spec, "apply a text", selected=0))
-
-    def _take_training(self, spec: NetworkSpec, what: str, typing: str) -> None:
-        self._take(changed(self._state, spec, what, typing=typing))
-
-    def _take_mended(self, spec: NetworkSpec) -> None:
-        self._take(changed(self._state, spec, "fit the network to the data"))
-
-    def _undo(self) -> None:
-        what = self._state.undoes
-        self._take(undone(self._state))
-        self.say(f"Undone: {what}." if what else "There is nothing to undo.")
-
-    def _redo(self) -> None:
-        what = self._state.redoes
-        self._take(redone(self._state))
-        self.say(f"Done again: {what}." if what else "There is nothing to do again.")
-
-    def _mistaken(self) -> None:
-        self._refresh()
-        self._changed()
-
-    # --- keeping what is shown up to date
-
-    def _take(self, state: BuilderState) -> None:
-        with self._lock:
-            before, self._state = self._state, state
-            self._refresh()
-        if before.spec != state.spec:
-            self._changed()
-
-    def _mistake(self) -> str:
-        """What is wrong with a value that is being typed; empty: nothing."""
-        typed = self.editor.mistake
-        if typed and (selected := self._state.selected) is not None:
-            return f"Row {selected + 1} ({self._state.spec.layers[selected].name}): {typed}"
-        return self.training.mistake if self.training is not None else ""
-
-    def _misfits(self) -> tuple[Misfit, ...]:
-        return misfits(self._state.spec, self._analysis, self._data)
-
-    def _refresh(self) -> None:
-        with self._lock:
-            self._refreshing = True
-            try:
-                self._show_state()
-            finally:
-                self._refreshing = False
-
-    def _show_state(self) -> None:
-        spec, selected = self._state.spec, self._state.selected
-        was_chain = is_chain(self._analysis.rows)
-        self._analysis = spec.analysis
-        rows = self._analysis.rows
-        layer = None if selected is None else spec.layers[selected]
-        above = rows[:selected]
-        before = next((r.name for r in reversed(above) if r.enabled), "")
-        self.editor.show(layer, [r.name for r in above], before)
-        if selected is not None:
-            self.editor.tell(rows[selected])
-        outputs = [output.layer for output in spec.outputs]
-        mistakes = {layer.name: self.editor.mistake} if layer is not None else {}
-        groups = {name: kind.group for name, kind in LAYER_KINDS.items()}
-        self.layers.rows = layer_rows(rows, groups=groups, outputs=outputs, mistakes=mistakes)
-        self.layers.selected = -1 if selected is None else selected
-        self.summary.value = summary_line(self._analysis, self.problem)
-        self._show_misfits()
-        if was_chain and not is_chain(rows) and not self.folds["graph"].opened:
-            self.folds["graph"].set_opened(True)
-            return  # the opening has brought all up to date
-        if self.training is not None and self.folds["training"].opened:
-            self.training.show(spec, self._analysis)
-        if self.folds["graph"].opened:
-            self.graph.value = graph_svg(
-                rows,
-                name=spec.name,
-                outputs=outputs,
-                selected=-1 if selected is None else selected,
+        self.editing.set_data(
+            DataFacts(
+                features={name: tuple(shape) for name, shape in (features or {}).items()},
+                labels={name: tuple(shape) for name, shape in (labels or {}).items()},
+                classes=dict(classes or {}),
             )
-        self.text.show(spec)
-
-    def _show_misfits(self) -> None:
-        found = self._misfits()
-        if found == self._misfits_shown:
-            return
-        self._misfits_shown = found
-        for box in self.misfits_box.children:
-            box.close()
-        self.misfits_box.children = [self._misfit_box(misfit) for misfit in found]
-
-    def _misfit_box(self, misfit: Misfit) -> widgets.Widget:
-        sentence = widgets.HTML(
-            '<div class="sparkwright-alert sparkwright-is-warning" role="alert"><strong>'
-            '<span aria-hidden="true">⚠</span> The data does not fit.</strong> '
-            f"{escaped(misfit.sentence)}</div>"
         )
-        mended = misfit.mended
-        if mended is None:
-            return widgets.VBox([sentence])
-        button = self._button(misfit.remedy, lambda: self._take_mended(mended))
-        return widgets.VBox([sentence, row(button)])
+
+    def set_context(
+        self,
+        *,
+        batch_size: int | None = None,
+        workers: int | None = None,
+        master: Literal["averaging", "sharing"] | None = None,
+    ) -> None:
+        """Say how the network will be trained, for the estimates.
+
+        Args:
+            batch_size: examples in a minibatch of one worker; default None: as it was.
+            workers: how many train; default None: as it was.
+            master: parameter averaging or gradient sharing; default None: as it was.
+        """
+        panes = [self.editing, *([self.viewing] if self.viewing is not None else [])]
+        for pane in panes:
+            pane.estimate.set_context(batch_size=batch_size, workers=workers, master=master)
+
+    def close(self) -> None:
+        """Free the widgets, also those of the pane that is not in view."""
+        super().close()
+        if self.viewing is not None:
+            close_all(self.editing)
+
+    def _edit_copy(self) -> None:
+        self.spec = self.spec
+
+    def _show_pane(self, viewing: ViewingPane | None) -> None:
+        before, self.viewing = self.viewing, viewing
+        pane = self.editing if viewing is None else viewing
+        if pane not in self.children:
+            self.show(pane)
+        if before is not None:
+            close_all(before)
 
     def _still(self) -> Block | None:
-        return network_block(
-            self._analysis, spec=self.spec, name=self.spec.name, problem=self.problem
-        )
+        spec = self.editing.spec if self._view is None else self._view.spec
+        name = self.editing.spec.name if self._view is None else self._view.name
+        return network_block(self.analysis, spec=spec, name=name, problem=self.problem)

@@ -9,7 +9,7 @@ import ipywidgets as widgets
 from sparkwright._option import Option
 from sparkwright.networks import METRICS, OutputSpec
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Button, OptionForm, row
+from sparkwright_widgets._ui import Button, OptionForm, close_all, row
 
 from ._training_choices import loss_sentence, metrics_of
 
@@ -80,7 +80,7 @@ class OutputEditor(widgets.VBox):
         self.metrics.add_class("sparkwright-metrics")
         self.metrics.on_change(self._heard)
         self.metrics_box.children = [self.metrics]
-        old.close()
+        close_all(old)
 
     def _heard(self, name: str) -> None:
         if name in self.form.problems:

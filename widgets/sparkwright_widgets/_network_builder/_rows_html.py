@@ -67,9 +67,11 @@ def _row(row: LayerAnalysis, group: str, *, before: str, is_output: bool, mistak
     trouble = mistake or (row.problem if row.enabled else None) or ""
     sentence = _span("trouble", trouble) if trouble else ""
     mark = _span("output", "output") if is_output else ""
+    sign = group_sign(row.kind, group)
     return (
-        f'{_span("number", str(row.index + 1))}<span class="sparkwright-layer-sign" aria-hidden="true">{group_sign(row.kind, group)}'
-        f'</span><span class="sparkwright-layer-name"><b>{escaped(row.kind)}</b> '
+        f"{_span('number', str(row.index + 1))}"
+        f'<span class="sparkwright-layer-sign" aria-hidden="true">{sign}</span>'
+        f'<span class="sparkwright-layer-name"><b>{escaped(row.kind)}</b> '
         f"{escaped(row.name)} {mark}</span>"
         f'{_size(row)}<span class="sparkwright-layer-state">{_state_html(row, mistake)}</span>'
         f"{taken}{sentence}"

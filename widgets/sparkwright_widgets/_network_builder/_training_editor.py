@@ -16,7 +16,7 @@ from sparkwright.networks import (
 )
 from sparkwright.networks._spec._network_spec import Task
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Button, OptionForm, row
+from sparkwright_widgets._ui import Button, OptionForm, close_all, row
 
 from ._option_values import as_json, same_value
 from ._output_editor import OutputEditor
@@ -114,10 +114,11 @@ class TrainingEditor(widgets.VBox):
         made_of = (layers, spec.task, others)
         if made_of != self._made_of:
             self._made_of = made_of
-            for editor in self.outputs:
-                editor.close()
+            before = self.outputs
             self.outputs = [self._editor(place, layers) for place in range(len(spec.outputs))]
             self.outputs_box.children = self.outputs
+            for editor in before:
+                close_all(editor)
         for editor, output in zip(self.outputs, spec.outputs, strict=True):
             editor.follow(output)
 
@@ -182,11 +183,11 @@ class TrainingEditor(widgets.VBox):
         if self.optimizer.values["optimizer"] != now.kind and now.kind in OPTIMIZERS:
             self.optimizer.set({"optimizer": now.kind})
         if self.settings is None or before.kind != now.kind:
-            if self.settings is not None:
-                self.settings.close()
-            self.settings = OptionForm(options, now.options)
+            old, self.settings = self.settings, OptionForm(options, now.options)
             self.settings.on_change(self._setting_heard)
             self.settings_box.children = [self.settings]
+            if old is not None:
+                close_all(old)
             self.advice.value = (
                 f'<div class="sparkwright-advice">{escaped(sentence)}</div>' if sentence else ""
             )

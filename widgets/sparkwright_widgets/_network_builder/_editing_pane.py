@@ -1,0 +1,307 @@
+"""A network to edit: the list of layers, the row in hand, and all that belongs to it."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets as widgets
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.networks import LAYER_KINDS, PRESETS, NetworkAnalysis, NetworkSpec
+from sparkwright_widgets._format import escaped
+from sparkwright_widgets._ui import Button, Dropdown, close_all, row
+
+from ._builder_state import BuilderState, changed, redone, selecting, undone
+from ._data_fit import DataFacts, Misfit, misfits, preset_for
+from ._estimate_view import EstimateView
+from ._graph_svg import graph_svg, is_chain
+from ._layer_editor import LayerEditor
+from ._layer_list import LayerList
+from ._row_actions import (
+    added,
+    duplicated,
+    moved,
+    removed,
+    renamed,
+    switched,
+    with_inputs,
+    with_options,
+)
+from ._rows_html import layer_rows
+from ._summary_html import summary_line
+from ._text_exchange import TextExchange
+from ._training_editor import TrainingEditor
+from ._watched_fold import WatchedFold
+
+_WIDE = {"description_width": "initial"}
+_EMPTY = "empty"
+_GROUPS = {name: kind.group for name, kind in LAYER_KINDS.items()}
+
+
+class EditingPane(widgets.VBox):
+    """Edits a network.
+
+    Args:
+        guarded: wraps callbacks so that what they raise is shown.
+        say: shows one line about what was done.
+        told: called when the network, or what is wrong with it, has changed.
+    """
+
+    def __init__(
+        self,
+        *,
+        guarded: Callable[[Callable[..., None]], Callable[..., None]],
+        say: Callable[[str], None],
+        told: Callable[[], None],
+    ) -> None:
+        self._guarded, self._say, self._told = guarded, say, told
+        self._lock = threading.RLock()
+        self._state = BuilderState()
+        self._data = DataFacts()
+        self._refreshing = False
+        self.analysis = NetworkAnalysis(rows=())
+        super().__init__()
+        self.add_class("sparkwright-builder")
+        self._make_controls()
+
+    @property
+    def spec(self) -> NetworkSpec:
+        """The network."""
+        return self._state.spec
+
+    @property
+    def problem(self) -> str | None:
+        """Why the network cannot be trained, in one sentence; None: it can."""
+        mistake = self._mistake()
+        if mistake:
+            return mistake
+        if self.analysis.reason is not None:
+            return self.analysis.reason
+        return next((found.sentence for found in self._misfits() if found.stops), None)
+
+    def take(self, spec: NetworkSpec) -> None:
+        """Edit another network; that can be undone, unless it is the first one."""
+        self.editor.forget()
+        if not self._state.spec.layers and not self._state.past:
+            self._take(BuilderState(spec=spec, selected=0 if spec.layers else None))
+        else:
+            self._take(changed(self._state, spec, "take another network", selected=0))
+
+    def set_data(self, data: DataFacts) -> None:
+        """Say what the data looks like."""
+        if data != self._data:
+            self._data = data
+            self._refresh()
+            self._told()
+
+    # --- its widgets
+
+    def _make_controls(self) -> None:
+        presets = [(preset.title, name) for name, preset in PRESETS.items()]
+        self.preset = Dropdown(
+            description="Begin with",
+            options=[*presets, ("An empty network", _EMPTY)],
+            style=_WIDE,
+        )
+        self.preset_button = self._button("Take this", self._take_preset)
+        self.undo_button = self._button("↶ Undo", self._undo)
+        self.redo_button = self._button("↷ Redo", self._redo)
+        self.summary = widgets.HTML()
+        self.misfits_box = widgets.VBox()
+        self._misfits_shown: tuple[Misfit, ...] = ()
+        self.layers = LayerList(label="Layers. Arrow keys choose a row.")
+        self.layers.observe(self._guarded(self._row_chosen), "selected")
+        self.layers.on_action(self._guarded(self._act))
+        kinds = [(f"{kind.name} · {kind.group}", name) for name, kind in LAYER_KINDS.items()]
+        self.kind = Dropdown(description="New layer", options=kinds, value="Dense", style=_WIDE)
+        self.add_button = self._button("Add below", self._add)
+        self.editor = LayerEditor(
+            act=self._guarded(self._act),
+            name=self._guarded(self._rename),
+            inputs=self._guarded(lambda names: self._take(with_inputs(self._state, names))),
+            options=self._guarded(lambda o, typed: self._take(with_options(self._state, o, typed))),
+            mistaken=self._guarded(self._mistaken),
+        )
+        self.training: TrainingEditor | None = None
+        self.graph = widgets.HTML()
+        self.estimate = EstimateView()
+        self.text = TextExchange(self._guarded(self._take_pasted))
+        self.folds = {
+            "training": WatchedFold("Task, loss, optimizer", [], self._open_training),
+            "graph": WatchedFold("Graph", [self.graph], self._refresh),
+            "estimate": WatchedFold("Memory and traffic", [self.estimate], self._refresh),
+            "text": WatchedFold("Python, JSON, YAML", [self.text], self.text.wake),
+        }
+        keys = widgets.HTML(
+            '<div class="sparkwright-advice">In the list: arrow keys choose a row, Alt with ↑ or ↓ '
+            "moves it, Delete deletes it.</div>"
+        )
+        tools = row(self.preset, self.preset_button, self.undo_button, self.redo_button)
+        adding = widgets.VBox([keys, row(self.kind, self.add_button)])
+        columns = widgets.Box([widgets.VBox([self.layers, adding]), self.editor])
+        columns.add_class("sparkwright-builder-columns")
+        self.children = [
+            *(tools, self.summary, self.misfits_box, columns),
+            *self.folds.values(),
+        ]
+
+    def _button(self, text: str, pressed: Callable[[], None]) -> Button:
+        button = Button(description=text)
+        button.on_click(self._guarded(lambda _button: pressed()))
+        return button
+
+    def _open_training(self) -> None:
+        if self.training is None:  # the largest of the forms, which many never open
+            self.training = TrainingEditor(self._guarded(self._take_training))
+            self.folds["training"].box.children = [self.training]
+        self._refresh()
+
+    # --- what a person does
+
+    def _row_chosen(self, change: Any) -> None:
+        if self._refreshing:
+            return
+        chosen = int(change["new"])
+        self.editor.forget()
+        self._take(selecting(self._state, None if chosen < 0 else chosen))
+
+    def _act(self, what: str) -> None:
+        before = self._state
+        match what:
+            case "up" | "down":
+                self._take(moved(before, -1 if what == "up" else 1))
+                if self._state is before and before.selected is not None:
+                    self._say(f"The row is already the {'first' if what == 'up' else 'last'} one.")
+            case "duplicate":
+                self._take(duplicated(before))
+            case "switch":
+                self._take(switched(before))
+            case _:
+                self._take(removed(before))
+
+    def _rename(self, name: str) -> None:
+        try:
+            self._take(renamed(self._state, name))
+        except ConfigurationError as error:
+            self.editor.complain_of_name(str(error))
+            self._mistaken()
+
+    def _add(self) -> None:
+        self._take(added(self._state, str(self.kind.value), **self._data_options()))
+
+    def _data_options(self) -> dict[str, Any]:
+        if self.kind.value == "Input" and len(self._data.features) == 1:
+            return {"shape": list(next(iter(self._data.features.values())))}
+        return {}
+
+    def _take_preset(self) -> None:
+        name = str(self.preset.value)
+        spec = NetworkSpec() if name == _EMPTY else preset_for(PRESETS[name], self._data)
+        self.editor.forget()
+        self._take(changed(self._state, spec, f"begin with {name}", selected=0))
+
+    def _take_pasted(self, spec: NetworkSpec) -> None:
+        self.editor.forget()
+        self._take(changed(self._state, spec, "apply a text", selected=0))
+
+    def _take_training(self, spec: NetworkSpec, what: str, typing: str) -> None:
+        self._take(changed(self._state, spec, what, typing=typing))
+
+    def _take_mended(self, spec: NetworkSpec) -> None:
+        self._take(changed(self._state, spec, "fit the network to the data"))
+
+    def _undo(self) -> None:
+        what = self._state.undoes
+        self._take(undone(self._state))
+        self._say(f"Undone: {what}." if what else "There is nothing to undo.")
+
+    def _redo(self) -> None:
+        what = self._state.redoes
+        self._take(redone(self._state))
+        self._say(f"Done again: {what}." if what else "There is nothing to do again.")
+
+    def _mistaken(self) -> None:
+        self._refresh()
+        self._told()
+
+    # --- keeping what is shown up to date
+
+    def _take(self, state: BuilderState) -> None:
+        with self._lock:
+            before, self._state = self._state, state
+            self._refresh()
+        if before.spec != state.spec:
+            self._told()
+
+    def _mistake(self) -> str:
+        """What is wrong with a value that is being typed; empty: nothing."""
+        typed = self.editor.mistake
+        if typed and (selected := self._state.selected) is not None:
+            return f"Row {selected + 1} ({self._state.spec.layers[selected].name}): {typed}"
+        return self.training.mistake if self.training is not None else ""
+
+    def _misfits(self) -> tuple[Misfit, ...]:
+        return misfits(self._state.spec, self.analysis, self._data)
+
+    def _refresh(self) -> None:
+        with self._lock:
+            self._refreshing = True
+            try:
+                self._show_state()
+            finally:
+                self._refreshing = False
+
+    def _show_state(self) -> None:
+        spec, selected = self._state.spec, self._state.selected
+        was_chain = is_chain(self.analysis.rows)
+        self.analysis = spec.analysis
+        rows = self.analysis.rows
+        layer = None if selected is None else spec.layers[selected]
+        above = rows[:selected]
+        before = next((r.name for r in reversed(above) if r.enabled), "")
+        self.editor.show(layer, [r.name for r in above], before)
+        if selected is not None:
+            self.editor.tell(rows[selected])
+        outputs = [output.layer for output in spec.outputs]
+        mistakes = {layer.name: self.editor.mistake} if layer is not None else {}
+        self.layers.rows = layer_rows(rows, groups=_GROUPS, outputs=outputs, mistakes=mistakes)
+        self.layers.selected = -1 if selected is None else selected
+        self.summary.value = summary_line(self.analysis, self.problem)
+        self._show_misfits()
+        if was_chain and not is_chain(rows) and not self.folds["graph"].opened:
+            self.folds["graph"].set_opened(True)
+            return  # the opening has brought all up to date
+        if self.training is not None and self.folds["training"].opened:
+            self.training.show(spec, self.analysis)
+        if self.folds["estimate"].opened:
+            self.estimate.show(spec)
+        if self.folds["graph"].opened:
+            self.graph.value = graph_svg(
+                rows,
+                name=spec.name,
+                outputs=outputs,
+                selected=-1 if selected is None else selected,
+            )
+        self.text.show(spec)
+
+    def _show_misfits(self) -> None:
+        found = self._misfits()
+        if found == self._misfits_shown:
+            return
+        self._misfits_shown = found
+        before = self.misfits_box.children
+        self.misfits_box.children = [self._misfit_box(misfit) for misfit in found]
+        for box in before:
+            close_all(box)
+
+    def _misfit_box(self, misfit: Misfit) -> widgets.Widget:
+        sentence = widgets.HTML(
+            '<div class="sparkwright-alert sparkwright-is-warning" role="alert"><strong>'
+            '<span aria-hidden="true">⚠</span> The data does not fit.</strong> '
+            f"{escaped(misfit.sentence)}</div>"
+        )
+        mended = misfit.mended
+        if mended is None:
+            return widgets.VBox([sentence])
+        button = self._button(misfit.remedy, lambda: self._take_mended(mended))
+        return widgets.VBox([sentence, row(button)])

@@ -1,0 +1,64 @@
+"""What training the network takes, for a minibatch and a number of workers that can be changed."""
+
+from typing import Any
+
+import ipywidgets as widgets
+
+from sparkwright._option import Option
+from sparkwright.networks import NetworkSpec, estimate
+from sparkwright_widgets._ui import OptionForm
+
+from ._estimate_html import estimate_html
+
+_OPTIONS = (
+    Option(
+        name="batch_size",
+        kind="int",
+        default=32,
+        minimum=1,
+        label="Minibatch of a worker",
+        unit="examples",
+    ),
+    Option(name="workers", kind="int", default=2, minimum=1, unit="processes"),
+    Option(
+        name="master",
+        kind="choice",
+        default="averaging",
+        choices=("averaging", "sharing"),
+        label="Exchange",
+        advice="averaging: parameters now and then; sharing: compressed updates all the time.",
+    ),
+)
+
+
+class EstimateView(widgets.VBox):
+    """Memory per worker and bytes per round of a network."""
+
+    def __init__(self) -> None:
+        self._spec: NetworkSpec | None = None
+        self.form = OptionForm(_OPTIONS)
+        self.form.on_change(lambda _name: self._write())
+        self.figures = widgets.HTML()
+        super().__init__([self.form, self.figures])
+
+    def set_context(self, **values: Any) -> None:
+        """Take values from elsewhere: `batch_size`, `workers`, `master`; None: stays."""
+        self.form.set({name: value for name, value in values.items() if value is not None})
+        self._write()
+
+    def show(self, spec: NetworkSpec) -> None:
+        """Estimate another network."""
+        self._spec = spec
+        self._write()
+
+    def _write(self) -> None:
+        if self._spec is None:
+            return
+        values = self.form.values
+        if not self._spec.analysis.ok:
+            self.figures.value = (
+                '<p class="sparkwright-advice">Known when the network has no problem.</p>'
+            )
+            return
+        found = estimate(self._spec, **values)
+        self.figures.value = estimate_html(found, workers=values["workers"])
