@@ -33,6 +33,7 @@ from tests.benchmarks.exported import exported  # noqa: E402
 from tests.benchmarks.hdfs import hdfs  # noqa: E402
 from tests.benchmarks.images import images  # noqa: E402
 from tests.benchmarks.inference import inference  # noqa: E402
+from tests.benchmarks.live import live  # noqa: E402
 from tests.benchmarks.mesh_growth import mesh_growth  # noqa: E402
 from tests.benchmarks.sharing import sharing  # noqa: E402
 
@@ -383,6 +384,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "auc": auc,
     "driver_memory": driver_memory,
     "hdfs": hdfs,
+    "live": live,
 }
 
 if __name__ == "__main__":
