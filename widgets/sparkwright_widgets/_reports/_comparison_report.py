@@ -11,7 +11,6 @@ from sparkwright.storage._files import write_bytes
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._contract import Run
 from sparkwright_widgets._curve_figure import start_at_zero
-from sparkwright_widgets._evaluation_blocks import comparison_blocks
 from sparkwright_widgets._evaluation_figures._blocks import (
     figure_block,
     legend_above,
@@ -23,7 +22,8 @@ from sparkwright_widgets._figure_svg import COLOURS
 from sparkwright_widgets._format import count_text, duration_text, escaped, loss_text, rate_text
 
 from ._alternatives import with_alternative_texts
-from ._epochs import Best, Epoch, best_of, epochs_of
+from ._epochs import Best, Epoch, best_of, direction_of, epochs_of
+from ._evaluation_section import compared
 from ._facts import RunFacts, facts_of
 from ._folds import short_value
 from ._page import Section, page, report_body
@@ -81,7 +81,7 @@ def comparison_html(
     sections = [
         Section(title="Results", html=_html([_results_block(named, best)])),
         Section(title="How they learnt", html=_html(_curve_blocks(epochs))),
-        Section(title="Evaluation", html=_html(comparison_blocks(evaluations or {}))),
+        Section(title="Evaluation", html=_html(compared(evaluations or {}))),
         Section(title="What differed", html=_html([difference_block(named)])),
     ]
     many = f"{count_text(len(named))} runs" if len(named) != 1 else "one run"
@@ -89,8 +89,30 @@ def comparison_html(
         f"Sparkwright report · {many} · "
         f'<time datetime="{made_at.isoformat(timespec="seconds")}">{made_at:%d %B %Y, %H:%M}</time>'
     )
-    body = report_body(title, "", [section for section in sections if section.html])
+    opening = f"<p><strong>{escaped(winner_sentence(best))}</strong></p>"
+    body = report_body(title, opening, [section for section in sections if section.html])
     return with_alternative_texts(page(title=title, line=line, body=body))
+
+
+def winner_sentence(best: Mapping[str, Best | None]) -> str:
+    """Which run was the best, if all of them tell the same figure.
+
+    Args:
+        best: name -> the best epoch of that run; None: it has none.
+    """
+    known = {name: each for name, each in best.items() if each is not None}
+    figures = {each.name for each in known.values()}
+    if not known:
+        return "No run has come to the end of an epoch."
+    if len(figures) != 1:
+        return "The runs were judged by different figures, so none is called the best."
+    figure = figures.pop()
+    sign = -1 if direction_of(figure) < 0 else 1
+    first = max(known, key=lambda name: sign * known[name].value)
+    ties = [name for name in known if known[name].value == known[first].value]
+    if len(ties) == len(known) > 1:
+        return f"All runs reach the same {figure}, {known[first].value:.4g}."
+    return f"The best {figure}, {known[first].value:.4g}, is that of {' and '.join(ties)}."
 
 
 def difference_block(named: Mapping[str, RunFacts]) -> Block:
@@ -185,7 +207,9 @@ def _curve_block(title: str, lines: Mapping[str, Mapping[int, float]]) -> Block:
     is_loss = title.endswith("loss")
     low, high = min(last, key=lambda n: last[n]), max(last, key=lambda n: last[n])
     caption = f"{title[0].upper()}{title[1:]} by epoch"
-    if len(last) > 1:
+    if len(last) > 1 and loss_text(last[low]) == loss_text(last[high]):
+        caption += f": it ends at {loss_text(last[low])} in every run"
+    elif len(last) > 1:
         caption += (
             f": it ends between {loss_text(last[low])} ({low}) and {loss_text(last[high])} ({high})"
         )
@@ -209,7 +233,7 @@ def _drawn(
 ) -> "Figure":
     from matplotlib.ticker import MaxNLocator
 
-    figure, axes = named_axes(x="epoch", y=title, width_inches=6.4, height_inches=3.2)
+    figure, axes = named_axes(x="epoch", y=title, width_inches=5.4, height_inches=3.2)
     for place, (name, line) in enumerate(list(lines.items())[:_MOST_DRAWN]):
         x = np.array(sorted(line))
         y = np.array([line[int(number)] for number in x], np.float64)

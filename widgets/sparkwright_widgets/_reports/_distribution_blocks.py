@@ -121,7 +121,7 @@ def _drawn(times: PhaseTimes) -> "Figure":
     figure, axes = named_axes(
         x="seconds since the run began",
         y="worker",
-        width_inches=6.8,
+        width_inches=6.0,
         height_inches=1.5 + 0.42 * count,
     )
     edges = np.repeat(times.edges_s, 2)[1:-1]

@@ -92,7 +92,7 @@ def best_of(facts: RunFacts, epochs: Sequence[Epoch]) -> Best | None:
         return Best(epoch=judged.best_epoch, name=name, value=judged.best_score)
     validated = [epoch for epoch in epochs if epoch.validation_loss is not None]
     for name in validated[0].validation_metrics if validated else ():
-        if (sign := _direction(name)) == 0:
+        if (sign := direction_of(name)) == 0:
             continue
         scores = {e.number: e.validation_metrics.get(name, math.nan) for e in validated}
         if (best := _best(scores, sign)) is not None:
@@ -113,7 +113,7 @@ def metric_names(epochs: Sequence[Epoch]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _direction(name: str) -> int:
+def direction_of(name: str) -> int:
     """1 if more is better, -1 if less is, 0 if the name does not say."""
     name = name.lower()
     if any(part in name for part in _LESS_IS_BETTER):

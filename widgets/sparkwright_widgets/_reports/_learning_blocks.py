@@ -102,7 +102,7 @@ def _drawn(
 ) -> "Figure":
     from matplotlib.ticker import MaxNLocator
 
-    figure, axes = named_axes(x="epoch", y=name, width_inches=6.4, height_inches=3.1)
+    figure, axes = named_axes(x="epoch", y=name, width_inches=5.4, height_inches=3.0)
     x = np.array([epoch.number for epoch in epochs])
     values = np.array([training, validation], np.float64)
     values[~np.isfinite(values)] = np.nan

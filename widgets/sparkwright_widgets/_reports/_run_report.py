@@ -13,7 +13,6 @@ from sparkwright_widgets._block import Block
 from sparkwright_widgets._contract import Run
 from sparkwright_widgets._curve import Curve
 from sparkwright_widgets._curve_figure import curve_alt, curve_svg
-from sparkwright_widgets._evaluation_blocks import comparison_blocks, evaluation_figures
 from sparkwright_widgets._format import duration_text, escaped
 from sparkwright_widgets._quantity_figure import quantity_alt, quantity_svg
 from sparkwright_widgets._sharing import MEAN_NAME, Sharing, sharing_of
@@ -24,6 +23,7 @@ from ._data_blocks import data_blocks
 from ._distribution_blocks import distribution_blocks
 from ._environment_blocks import environment_block, reproduce_block, warnings_block
 from ._epochs import best_of, epochs_of
+from ._evaluation_section import evaluation_section
 from ._facts import RunFacts, facts_of
 from ._learning_blocks import learning_blocks
 from ._line_tables import minibatch_table, quantity_table
@@ -89,7 +89,7 @@ def run_report_html(
     best = best_of(facts, epochs)
     sections = [
         _section("How it learnt", [*learning_blocks(epochs, best), *_minibatches(facts, sharing)]),
-        _section("Evaluation", _evaluation_blocks(evaluations)),
+        _section("Evaluation", evaluation_section(evaluations)),
         _section("Data", data_blocks(facts, _overviews(data))),
         _section("Distribution over the workers", distribution_blocks(facts)),
         _section("Network", [] if described is None else [network_block(described)]),
@@ -148,43 +148,6 @@ def _figure(svg: str, caption: str, table: str) -> Block:
         f"<details><summary>The same as a table</summary>{table}</details>"
     )
     return Block(html=html, text=caption, kind="curve")
-
-
-def _evaluation_blocks(evaluations: Any) -> list[Block]:
-    if evaluations is None:
-        return []
-    blocks: list[Block] = []
-    if isinstance(evaluations, Mapping):
-        blocks += comparison_blocks(evaluations) if len(evaluations) > 1 else []
-        named = [(str(name), each) for name, each in evaluations.items()]
-    else:
-        each = evaluations if isinstance(evaluations, list | tuple) else [evaluations]
-        named = [(_kind(evaluation), evaluation) for evaluation in each]
-    for name, evaluation in named:
-        heading = Block(html=f"<h3>{escaped(name)}</h3>", text=name, kind="heading")
-        blocks += [heading, *evaluation_figures(evaluation)]
-    return blocks
-
-
-def _kind(evaluation: Any) -> str:
-    """What kind of evaluation it is, in words.
-
-    Example:
-        >>> from sparkwright.evaluation import EvaluationCalibration, ROC
-        >>> _kind(EvaluationCalibration()), _kind(ROC())
-        ('Calibration', 'ROC')
-    """
-    name = type(evaluation).__name__
-    titles = {
-        "Evaluation": "Classes",
-        "EvaluationBinary": "Yes-or-no outputs",
-        "EvaluationCalibration": "Calibration",
-        "RegressionEvaluation": "Numbers",
-        "ROCMultiClass": "ROC of each class",
-        "ROCBinary": "ROC of each output",
-        "WorstExamples": "Examples with the highest loss",
-    }
-    return titles.get(name, name)
 
 
 def _overviews(data: Any) -> dict[str, Mapping[str, Any]]:

@@ -1,0 +1,362 @@
+import dataclasses
+import math
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from sparkwright.data import DataSet
+from sparkwright.errors import ConfigurationError
+from sparkwright.evaluation import ROC, Evaluation
+from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec
+from sparkwright.partitions import plan_repartition
+from sparkwright_widgets._offline_html import outside_resources
+from sparkwright_widgets._reports._alternatives import pictures_without_text
+from sparkwright_widgets._reports._comparison_report import comparison_html, report_runs
+from sparkwright_widgets._reports._data_blocks import data_blocks
+from sparkwright_widgets._reports._distribution_blocks import distribution_blocks
+from sparkwright_widgets._reports._environment_blocks import (
+    environment_block,
+    reproducing_code,
+    warnings_block,
+)
+from sparkwright_widgets._reports._epochs import best_of, epochs_of
+from sparkwright_widgets._reports._facts import facts_of
+from sparkwright_widgets._reports._learning_blocks import learning_blocks
+from sparkwright_widgets._reports._network_facts import network_facts
+from sparkwright_widgets._reports._phases import phase_times, time_split_sentence
+from sparkwright_widgets._reports._run_report import report_of, run_report_html
+from sparkwright_widgets._reports._verdict import verdict_sentence
+
+NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+
+
+@pytest.fixture
+def trained(fake):
+    """Return a function: a fake run of two workers and some epochs that has ended."""
+
+    def trained(epochs=3, *, validates=True, state="done", accuracy=(0.5, 0.9, 0.8), **options):
+        run = fake.FakeRun(**options)
+        step = 0
+        for epoch in range(1, epochs + 1):
+            for _ in range(4):
+                step += 1
+                for worker in range(2):
+                    run.report(worker, step, 2.0 / step + worker / 10, epoch=epoch)
+        points = [
+            fake.FakeValidation(
+                epoch=epoch,
+                step=4 * epoch,
+                loss=1.0 / epoch,
+                metrics={"accuracy": accuracy[(epoch - 1) % len(accuracy)]},
+            )
+            for epoch in range(1, epochs + 1)
+        ]
+        run.set(
+            state=state,
+            message="done",
+            epoch=epochs,
+            epochs=epochs,
+            validation=tuple(points) if validates else (),
+        )
+        return run
+
+    return trained
+
+
+def report(run, **options):
+    return run_report_html(run, made_at=NOW, **options)
+
+
+def test_a_report_tells_all_that_is_known_and_needs_no_network(trained):
+    run = trained()
+    run.configuration["partitions"] = plan_repartition([100, 20], workers=2).to_dict()
+    labels = np.arange(90) % 3
+    html = report(
+        run,
+        network=NetworkSpec(
+            name="tiny",
+            layers=(
+                LayerSpec(kind="Input", name="features", options={"shape": [4]}),
+                LayerSpec(kind="Dense", name="out", options={"units": 3}),
+            ),
+            outputs=(OutputSpec(layer="out", loss="mse"),),
+        ),
+        evaluations=Evaluation(["ant", "bee", "cat"]).updated(labels, np.eye(3)[labels]),
+        data={"train": DataSet(np.zeros((90, 4), np.float32), labels)},
+        title="Ants & bees",
+    )
+    assert outside_resources(html) == []
+    assert pictures_without_text(html) == []
+    for words in (
+        "<title>Ants &amp; bees</title>",
+        "Best validation accuracy 0.9 in epoch 2 of 3; all 3 epochs were trained.",
+        *("How it learnt", "Evaluation", "Data", "Network", "Environment", "Warnings"),
+        "3 classes of “labels”, each with 30 examples in train.",
+        "The network “tiny” has 2 layers and 15 parameters.",
+        "master = sw.ParameterAveragingTrainingMaster()",
+        "No warnings were raised.",
+    ):
+        assert words in html
+    # Each picture has a sentence below it and a table beside it.
+    assert html.count("<svg") == html.count("<figcaption>") >= 5
+    assert html.count("as a table") == html.count("<svg")
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_run_of_no_or_one_minibatch_has_a_report(fake, rows):
+    run = fake.FakeRun()
+    for _ in range(rows):
+        run.report(0, 1, 2.5)
+    run.set(state="stopped", message="stopped; the model holds the last average", epoch=rows)
+    html = report(run)
+    assert "◼" in html
+    assert "Stopped; the model holds the last average." in html or rows
+    assert ("No minibatch has been reported." in html) == (rows == 0)
+    assert pictures_without_text(html) == []
+
+
+def test_a_failed_run_tells_why_and_escapes_it(trained):
+    run = trained(state="failed")
+    run.set(message="worker 1: <script>alert(1)</script>", error="Traceback\n<b>ValueError</b>")
+    run.title = "<i>title</i>"
+    html = report(run)
+    assert "<script>" not in html
+    assert "<b>ValueError" not in html
+    assert "<i>title" not in html
+    assert "Training failed." in html
+
+
+def test_losses_that_are_not_finite_become_gaps_and_a_warning(trained):
+    run = trained()
+    run.report(0, 13, math.nan, epoch=3)
+    facts = facts_of(run)
+    assert "1 minibatch was not a finite number" in warnings_block(facts).text
+    assert np.isfinite(epochs_of(facts)[-1].loss)
+    report(run)
+
+
+def test_minibatches_that_nobody_could_tell_of_are_no_warning(trained):
+    run = trained()
+    run.report(0, 13, math.nan, epoch=3, examples_per_s=math.nan)
+    assert warnings_block(facts_of(run)).text == "No warnings were raised."
+
+
+def test_the_loss_of_an_epoch_weighs_minibatches_by_their_examples(fake):
+    run = fake.FakeRun()
+    run.report(0, 1, 1.0, examples=30)
+    run.report(0, 2, 4.0, examples=10)
+    (epoch,) = epochs_of(facts_of(run))
+    assert epoch.loss == pytest.approx(1.75)
+    assert epoch.gap is None
+
+
+def test_the_best_epoch_is_that_of_early_stopping_if_there_is_one(fake, trained):
+    run = trained()
+    run.set(early_stopping=fake.FakeEarlyStopping(monitor="loss", best_epoch=3, best_score=1 / 3))
+    facts = facts_of(run)
+    best = best_of(facts, epochs_of(facts))
+    assert (best.epoch, best.name) == (3, "validation loss")
+
+
+def test_without_validation_the_lowest_training_loss_counts(trained):
+    facts = facts_of(trained(validates=False))
+    best = best_of(facts, epochs_of(facts))
+    assert (best.epoch, best.name) == (3, "training loss")
+
+
+def test_of_metrics_that_say_nothing_of_better_or_worse_the_loss_counts(trained):
+    run = trained()
+    points = [
+        dataclasses.replace(point, metrics={"something": 1.0}) for point in run.status.validation
+    ]
+    run.set(validation=tuple(points))
+    facts = facts_of(run)
+    best = best_of(facts, epochs_of(facts))
+    assert (best.epoch, best.name) == (3, "validation loss")
+    assert verdict_sentence(facts, best).startswith("Best validation loss 0.3333 in epoch 3 of 3;")
+
+
+def test_the_gap_is_told_in_the_caption_and_the_best_row_is_marked(trained):
+    facts = facts_of(trained())
+    epochs = epochs_of(facts)
+    block = learning_blocks(epochs, best_of(facts, epochs))[0]
+    assert "the validation loss ends" in block.text
+    assert block.html.count("★ best") == 1
+    assert "Validation minus" not in block.text
+
+
+def test_phases_are_drawn_and_split_only_if_they_were_collected(trained):
+    run = trained()
+    assert "collect_training_stats=True" in distribution_blocks(facts_of(run))[-1].text
+    run.stats = pandas_of(
+        worker=[0, 0, 1], phase=["compute", "wait", "compute"], seconds=[3.0, 1.0, 4.0]
+    )
+    text = distribution_blocks(facts_of(run))[-1].text
+    assert text.startswith("Of the workers' measured time: compute 87.5%, wait 12.5%.")
+
+
+def pandas_of(worker, phase, seconds):
+    import pandas as pd
+
+    start = np.zeros(len(worker))
+    for number in set(worker):
+        mine = np.array(worker) == number
+        start[mine] = np.cumsum([0.0, *np.array(seconds)[mine]])[:-1]
+    columns = {"worker": worker, "epoch": 1, "round": 1, "phase": phase, "start_s": start}
+    return pd.DataFrame({**columns, "seconds": seconds})
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2),
+            st.sampled_from(["data", "compute", "wait", "average"]),
+            st.floats(0, 50),
+            st.floats(0, 5),
+        ),
+        min_size=1,
+        max_size=30,
+    ),
+    st.integers(1, 50),
+)
+@settings(deadline=None)
+def test_no_time_is_lost_or_invented_when_phases_are_put_into_bins(intervals, bins):
+    at = dict.fromkeys(range(3), 1.0)
+    rows = {"worker": [], "phase": [], "start_s": [], "seconds": []}
+    for worker, phase, pause, seconds in intervals:
+        at[worker] += pause
+        for name, value in zip(rows, (worker, phase, at[worker], seconds), strict=True):
+            rows[name].append(value)
+        at[worker] += seconds
+    times = phase_times({name: np.array(column) for name, column in rows.items()}, bins=bins)
+    inside = (times.shares * np.diff(times.edges_s)).sum(axis=2)
+    np.testing.assert_allclose(inside, times.seconds, atol=1e-6)
+    assert times.seconds.sum() == pytest.approx(sum(row[3] for row in intervals))
+    assert (times.shares.sum(axis=1) <= 1 + 1e-6).all()
+
+
+def test_phases_without_any_length_are_told_as_such():
+    rows = {
+        "worker": np.array([0]),
+        "phase": np.array(["wait"]),
+        "start_s": np.array([1.0]),
+        "seconds": np.array([0.0]),
+    }
+    assert time_split_sentence(phase_times(rows)) == "No time was measured."
+
+
+def test_overviews_say_more_than_the_run_noted(trained):
+    run = trained()
+    run.configuration["data"] = {"train": {"rows": 4, "fingerprint": "abc" * 20}}
+    run.configuration["partitions"] = {}
+    seen = {"train": {"rows": 4, "size_bytes": 2048, "classes": {"kind": {"a": 3, "b": 1}}}}
+    sets, classes = data_blocks(facts_of(run), seen)
+    assert "2.0 KiB" in sets.text
+    assert "abcabcabcabcabca…" in sets.text
+    assert "the largest is 3 times the smallest" in classes.text
+
+
+def test_many_partitions_and_classes_are_cut_off_in_words(trained):
+    run = trained()
+    run.configuration["partitions"] = plan_repartition([5] * 500, workers=2).to_dict()
+    seen = {"train": {"rows": 300, "classes": {"kind": {str(k): 3 for k in range(100)}}}}
+    texts = [block.text for block in data_blocks(facts_of(run), seen)]
+    assert "60 more classes are not shown." in texts[1]
+    assert "436 more are not shown." in texts[-1]
+
+
+def test_secrets_and_lists_in_the_environment_are_escaped(trained):
+    run = trained()
+    run.configuration["spark_settings"] = {"spark.app.name": "<b>mine</b>"}
+    run.configuration["java"] = "17.0.15"
+    block = environment_block(facts_of(run))
+    assert "&lt;b&gt;mine" in block.html
+    assert block.text.count("Java") == 1
+
+
+@pytest.mark.parametrize("on_spark", [False, True])
+def test_the_cell_that_reproduces_a_run_is_python(trained, on_spark):
+    run = trained()
+    run.configuration |= {
+        "epochs": 3,
+        "revision": "0" * 40,
+        "early_stopping": {"monitor": "loss", "patience": 2},
+        **({"spark_master": "local[2]"} if on_spark else {}),
+    }
+    code = reproducing_code(facts_of(run), None, master_code="master = ...")
+    compile(code, "cell", "exec")
+    assert code.startswith(f"# git checkout {'0' * 40}")
+    assert "sw.EarlyStopping(" in code
+    assert ("sw.SparkNetwork(spark, model, master)" in code) == on_spark
+    assert "epochs=3, validation=validation, early_stopping=early_stopping" in code
+
+
+def test_a_keras_model_is_described_without_importing_keras():
+    layer = SimpleNamespace(
+        name="out", output=SimpleNamespace(shape=(None, 3)), count_params=lambda: 15
+    )
+    model = SimpleNamespace(
+        name="net",
+        layers=[layer],
+        weights=[],
+        trainable_variables=[np.zeros((4, 3)), np.zeros(3)],
+        count_params=lambda: 15,
+        loss={"out": "mse"},
+        optimizer=None,
+        to_json=lambda: '{"a": 1}',
+    )
+    found = network_facts(SimpleNamespace(model=model))
+    assert found.layers == [("out", "SimpleNamespace", "any x 3", "15")]
+    assert (found.trainable, found.loss) == (15, "mse of out")
+    assert network_facts("no network") is None
+
+
+def test_evaluations_by_name_are_compared_and_headed(trained):
+    labels = np.arange(40) % 2
+    good, bad = (ROC().updated(labels, np.abs(labels - shift)) for shift in (0.2, 0.5))
+    html = report(trained(), evaluations={"good one": good, "bad <one>": bad})
+    assert "<h3>good one</h3>" in html
+    assert "<h3>bad &lt;one&gt;</h3>" in html
+    with pytest.raises(ConfigurationError, match="evaluations"):
+        report(trained(), evaluations=["no evaluation"])
+
+
+def test_data_that_is_no_data_set_is_refused(trained):
+    with pytest.raises(ConfigurationError, match="train=list"):
+        report(trained(), data={"train": [1, 2]})
+
+
+def test_a_model_that_is_not_there_is_told_not_raised(trained, tmp_path):
+    html = report(trained(), model_url=f"{tmp_path}/none.keras")
+    assert "It cannot be read" in html
+
+
+def test_the_name_decides_between_html_and_pdf(trained, monkeypatch):
+    from sparkwright_widgets._reports import _run_report
+
+    monkeypatch.setattr(_run_report, "pdf_of", lambda html: b"%PDF" + html[:9].encode())
+    assert report_of(trained(), url="a.PDF").startswith(b"%PDF<!DOCTYPE")
+    assert report_of(trained(), url="a.html").startswith(b"<!DOCTYPE")
+
+
+def test_runs_are_compared_by_results_curves_and_what_differed(trained, tmp_path):
+    one, other = trained(title="first"), trained(title="second", accuracy=(0.6, 0.7, 0.95))
+    other.configuration["seed"] = 8
+    report_runs([one, other], f"{tmp_path}/runs.html", title="Two & more")
+    html = (tmp_path / "runs.html").read_text()
+    assert "The best validation accuracy, 0.95, is that of 2. second." in html
+    assert "1 option differed; all others were alike." in html
+    assert outside_resources(html) == []
+    assert pictures_without_text(html) == []
+    assert html.count("<svg") == 3
+
+
+def test_runs_that_are_alike_are_said_to_be(trained):
+    html = comparison_html({"a": trained(), "b": trained()}, made_at=NOW)
+    assert "The runs were configured alike." in html
+    assert "All runs reach the same validation accuracy, 0.9." in html
+    with pytest.raises(ConfigurationError, match="at least one run"):
+        comparison_html([], made_at=NOW)
