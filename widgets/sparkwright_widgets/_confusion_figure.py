@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_NUMBERED_CLASSES = 30  # beyond that numbers in the cells cannot be read
+_MOST_LISTED = 30  # confusions, where a table of all classes would be too large for a page
 
 
 def confusion_figure(evaluation: Evaluation, *, caption: str | None = None) -> Block:
@@ -23,6 +24,8 @@ def confusion_figure(evaluation: Evaluation, *, caption: str | None = None) -> B
 
     Colours show the share of each actual class (a row), so that rare classes can be seen; cividis
     is readable with any kind of colour vision.
+
+    Of more than 30 classes the table holds the most frequent confusions alone.
 
     Args:
         evaluation: `confusion` is (C, C) int64, rows actual, columns predicted.
@@ -32,12 +35,15 @@ def confusion_figure(evaluation: Evaluation, *, caption: str | None = None) -> B
     names = [str(name) for name in (evaluation.class_names or range(len(counts)))]
     sentence = describe_confusion(counts, names)
     svg = inline_svg(_drawn(counts, names), alt=f"Confusion matrix. {sentence}")
-    heads, rows = _table(counts, names)
+    is_small = len(names) <= _MOST_NUMBERED_CLASSES
+    heads, rows = (_table if is_small else _most_frequent)(counts, names)
+    same = "The same as a table, with precision and recall"
+    label = "Confusion matrix: rows actual, columns predicted"
+    if not is_small:
+        same, label = f"The {len(rows)} most frequent confusions as a table", "Confusions"
     html = (
         f"<figure>{svg}<figcaption>{escaped(caption or sentence)}</figcaption></figure>"
-        "<details><summary>The same as a table, with precision and recall</summary>"
-        f"{html_table(heads, rows, label='Confusion matrix: rows actual, columns predicted')}"
-        "</details>"
+        f"<details><summary>{same}</summary>{html_table(heads, rows, label=label)}</details>"
     )
     return Block(html=html, text=f"{text_table(heads, rows)}\n{sentence}", kind="confusion")
 
@@ -101,6 +107,20 @@ def _table(counts: NDArray[np.integer], names: list[str]) -> tuple[list[str], li
     ]
     precision = [_share(right[k], predicted[k]) for k in range(len(names))]
     return heads, [*rows, ["precision", *precision, ""]]
+
+
+def _most_frequent(
+    counts: NDArray[np.integer], names: list[str]
+) -> tuple[list[str], list[list[object]]]:
+    """What was taken for what most often; of equally frequent ones the first in the matrix."""
+    wrong = (counts - np.diag(np.diag(counts))).ravel()
+    order = np.argsort(-wrong, kind="stable")[:_MOST_LISTED]
+    actual, predicted = np.divmod(order[wrong[order] > 0], len(names))
+    totals = counts.sum(axis=1)
+    return ["actual", "predicted", "rows", "share of the actual class"], [
+        [names[a], names[p], count_text(int(counts[a, p])), _share(int(counts[a, p]), totals[a])]
+        for a, p in zip(actual.tolist(), predicted.tolist(), strict=True)
+    ]
 
 
 def _share(part: int, whole: int) -> str:

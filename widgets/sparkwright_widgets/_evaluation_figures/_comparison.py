@@ -112,7 +112,7 @@ def _columns(results: Results) -> list[Block]:
 
 def _both(named: list[tuple[str, RocReadings]], *, what: str) -> list[Block]:
     best = max(named, key=lambda pair: pair[1].auc)
-    of = f" of {what}, the class that differs most" if what else ""
+    of = f" of {what}, the class that differs most," if what else ""
     heads = ["result", "positive", "negative", "AUC", "average precision"]
     rows = [
         [

@@ -133,6 +133,7 @@ class EvaluationPanel(Part):
             self._outputs = [] if model is None else outputs_of(model)
             names = [output.name for output in self._outputs]
             self.output_choice.options = names
+            self.output_choice.value = names[0] if names else None
             self.output_choice.layout.display = None if len(names) > 1 else "none"
             self._suggest()
         if data is not _KEEP:
@@ -140,8 +141,7 @@ class EvaluationPanel(Part):
             self._data = dict(several)
             chosen = self.data_choice.value
             self.data_choice.options = [(_data_label(n, each), n) for n, each in several.items()]
-            if chosen in several:
-                self.data_choice.value = chosen
+            self.data_choice.value = chosen if chosen in several else next(iter(several), None)
         self._refresh()
 
     @property

@@ -53,9 +53,9 @@ class Explorer {
         <button type="button" data-jump="half">0.5</button>
         <button type="button" data-jump="cost">Least cost</button>
       </div>
-      <div class="sparkwright-threshold-plots"></div>
       <div class="sparkwright-threshold-counts"></div>
       <div class="sparkwright-figures"></div>
+      <div class="sparkwright-threshold-plots"></div>
       <div class="sparkwright-threshold-costs">
         <label>Cost of a false alarm <input type="number" min="0" step="any" data-cost="cost_false_positive"></label>
         <label>Cost of a missed one <input type="number" min="0" step="any" data-cost="cost_false_negative"></label>

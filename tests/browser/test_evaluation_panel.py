@@ -1,0 +1,121 @@
+"""The evaluation panel in a real browser: threshold and results by keys, narrow and dark."""
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+pytestmark = pytest.mark.browser
+
+# Neither Spark nor TensorFlow: what was found is given.
+CELL = """
+import numpy as np
+from sparkwright.evaluation import (
+    ROC, Evaluation, EvaluationCalibration, RegressionEvaluation, ROCMultiClass, WorstExamples)
+from sparkwright_widgets._evaluation_panel import EvaluationPanel
+
+def found(noise):
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, 900)
+    logits = random.normal(size=(900, 3)) * noise
+    logits[np.arange(900), labels] += 2
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    names = ("ant", "<b>bee</b>", "cat")
+    images = random.random((900, 12, 12, 1)).astype(np.float32)
+    worst = WorstExamples.of_rows(
+        -np.log(p[np.arange(900), labels]), {"image": images}, {"kind": labels}, {"kind": p},
+        count=6, class_names={"kind": names})
+    return [Evaluation.from_predictions(labels, p, class_names=names),
+            ROCMultiClass.from_predictions(labels, p, class_names=names),
+            EvaluationCalibration.from_predictions(labels, p, class_names=names), worst]
+
+panel = EvaluationPanel()
+panel.add("first", found(2.0))
+panel.add("second", found(1.4))
+display(panel)
+"""
+WIDE = """() => {
+  const panel = document.querySelector('.sparkwright-part');
+  const edge = panel.parentElement.getBoundingClientRect().right + 1;
+  return [...panel.querySelectorAll('*')]
+    .filter((node) => !node.closest('.sparkwright-scroll > *, svg *, option'))
+    .filter((node) => node.getBoundingClientRect().right > edge)
+    .map((node) => node.outerHTML.slice(0, 120));
+}"""
+
+
+@pytest.fixture
+def open_panel(lab, tmp_path):
+    def open_panel(**options):
+        path = tmp_path / "evaluation.ipynb"
+        nbformat.write(new_notebook(cells=[new_code_cell(CELL)]), path)
+        page = lab(path, **options)
+        page.run_all()
+        page.page.locator(".sparkwright-threshold-point").first.wait_for()
+        return page
+
+    return open_panel
+
+
+def test_the_threshold_follows_the_keys_and_the_kernel_hears_of_it(open_panel):
+    page = open_panel(width=420)
+    slider = page.page.get_by_role("slider", name="Threshold: predicted positive from this")
+    slider.scroll_into_view_if_needed()
+    moved = "() => document.querySelector('.sparkwright-threshold-point').getAttribute('transform')"
+    before, reading = page.page.evaluate(moved), slider.get_attribute("aria-valuetext")
+    slider.focus()
+    for _ in range(20):
+        page.page.keyboard.press("ArrowRight")
+    page.page.wait_for_function(f"(old) => ({moved})() !== old", arg=before)
+    assert slider.get_attribute("aria-valuetext") != reading
+    shown = "panel.shown.explorer.reading"
+    page.page.wait_for_function(
+        "(n) => document.querySelector('.sparkwright-threshold-cell b').textContent !== n", arg="-"
+    )
+    page.page.wait_for_timeout(400)  # longer than the pause after which the kernel is told
+    found = page.page.locator(".sparkwright-threshold-cell b").first.inner_text()
+    assert page.in_kernel(f"print({shown}.true_positives)") == found.replace(",", "")
+    # Twenty updates a second at least: what a hundred of them take, in the page alone.
+    spent_ms = page.page.evaluate(
+        """async () => {
+          const slider = document.querySelector('.sparkwright-threshold input[type=range]');
+          const begin = performance.now();
+          for (let i = 0; i < 100; i += 1) {
+            slider.value = String(i * 3);
+            slider.dispatchEvent(new Event('input'));
+            await new Promise(requestAnimationFrame);
+          }
+          return performance.now() - begin;
+        }"""
+    )
+    assert spent_ms < 100 * 50
+    print(f"{spent_ms / 100:.1f} ms an update")
+    page.page.get_by_role("button", name="Best F1").press("Enter")
+    page.page.get_by_role("combobox", name="Class").select_option("<b>bee</b>")
+    page.page.wait_for_timeout(300)
+    assert page.in_kernel("print(panel.shown.explorer.choice)") == "1"
+    assert page.page.evaluate(WIDE) == []
+    page.page.locator(".sparkwright-threshold").scroll_into_view_if_needed()
+    page.screenshot("evaluation-threshold-420px")
+    page.set_theme("JupyterLab Dark")
+    page.page.get_by_role("button", name="Worst examples").press("Enter")
+    page.page.locator(".sparkwright-worst-list img").first.wait_for()
+    page.page.locator(".sparkwright-worst-list").scroll_into_view_if_needed()
+    page.screenshot("evaluation-worst-420px-dark")
+    page.set_theme("JupyterLab Light")
+
+
+def test_results_are_chosen_by_keys_and_all_fits_a_wide_page(open_panel):
+    page = open_panel(width=1280)
+    choice = page.page.get_by_role("combobox", name="Result")
+    choice.focus()
+    for key in ("Space", "ArrowUp", "Enter"):  # JupyterLab takes arrows while the list is closed
+        page.page.keyboard.press(key)
+    page.page.wait_for_timeout(500)
+    assert page.in_kernel("print(panel.result_choice.value)") == "first"
+    page.page.get_by_text("★").first.wait_for()
+    assert page.page.evaluate(WIDE) == []
+    page.screenshot("evaluation-1280px")
+    page.set_theme("JupyterLab Dark")
+    page.page.locator(".sparkwright-threshold").scroll_into_view_if_needed()
+    page.screenshot("evaluation-1280px-dark")
+    page.set_theme("JupyterLab Light")

@@ -1,0 +1,187 @@
+"""Evaluations as figures with captions, alt text and tables that say the same."""
+
+import re
+
+import numpy as np
+import pytest
+from tests.widgets.evaluation_panel import found
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.evaluation import (
+    ROC,
+    CustomEvaluation,
+    Evaluation,
+    EvaluationCalibration,
+    RegressionEvaluation,
+    WorstExamples,
+)
+from sparkwright_widgets._evaluation_blocks import (
+    calibration_blocks,
+    classification_blocks,
+    comparison_blocks,
+    evaluation_figures,
+    regression_blocks,
+    roc_blocks,
+    worst_blocks,
+)
+from sparkwright_widgets._evaluation_figures._worst import fitting_look
+
+
+@pytest.fixture(scope="module")
+def everything():
+    several = [*found.of_classes(), *found.of_scores(), *found.of_answers(), *found.of_numbers(2)]
+    return evaluation_figures(several)
+
+
+def test_every_picture_has_alt_text_a_caption_and_a_table(everything):
+    pictures = [block for block in everything if "<figure>" in block.html]
+    assert len(pictures) >= 14
+    for block in pictures:
+        assert re.search(r'<svg role="img" aria-label="[^"]{20,}"', block.html)
+        assert re.search(r"<figcaption>[^<]{15,}</figcaption>", block.html)
+        assert "<details><summary>" in block.html
+        assert "<table" in block.html
+
+
+def test_names_are_escaped_and_nothing_is_drawn_in_a_colour_of_light_pages_alone(everything):
+    html = "".join(block.html for block in everything)
+    assert "<b>bee</b>" not in html
+    assert "&lt;b&gt;bee" in html
+    assert "currentColor" in html
+
+
+def test_the_caption_says_what_the_numbers_say():
+    evaluation = Evaluation(confusion=np.array([[8, 2], [0, 10]]), class_names=("cat", "dog"))
+    _, confusion, rates = classification_blocks(evaluation)
+    assert "18 of 20 right (90.0%)" in confusion.text
+    assert "F1 goes from 0.8889 (cat) to 0.9091 (dog)." in rates.text
+    assert re.search(r"^cat +10 +8 +1\.0000 +0\.8000 +0\.8889$", rates.text, re.MULTILINE)
+
+
+def test_a_roc_has_its_area_with_an_interval_and_exact_points():
+    roc = found.of_scores()[1]
+    headline, curve, precision = roc_blocks(roc)
+    assert f"AUC: {roc.auc:.4f}" in headline.text
+    assert re.search(rf"AUC {roc.auc:.4f} \(95% interval 0\.\d+ to \d\.\d+\)", curve.text)
+    assert f"guessing gives {roc.positives / roc.examples:.4f}" in precision.text
+    threshold, share, recall, _ = re.findall(r"^([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$",
+                                             curve.text, re.MULTILINE)[3]  # fmt: skip
+    point = roc.precision_recall_curve().point_at_threshold(float(threshold) - 1e-4)
+    assert (point.precision, point.recall) == pytest.approx((float(share), float(recall)), abs=0.02)
+    assert "interval" not in roc_blocks(roc, band=False)[1].text
+
+
+def test_a_roc_without_one_of_the_classes_has_no_curve():
+    assert len(roc_blocks(ROC.from_predictions([1, 1], [0.2, 0.3]))) == 1
+
+
+def test_calibration_is_of_class_1_of_two_and_else_of_the_predicted_class():
+    two = calibration_blocks(found.of_scores()[2])
+    assert "Reliability diagram of class 1" in two[1].html
+    three = found.of_classes()[2]
+    assert "share that was right" in calibration_blocks(three)[1].text
+    assert "class cat" in calibration_blocks(three, of="cat")[2].text
+
+
+def test_probabilities_that_are_too_high_are_called_so():
+    sure = EvaluationCalibration.from_predictions([0, 1, 0, 1], np.full((4, 1), 0.9))
+    assert "Probabilities are too high, on average by 0.4000." in calibration_blocks(sure)[1].text
+
+
+def test_a_regression_is_compared_with_always_predicting_the_mean():
+    actual = np.array([[1.0], [2.0], [3.0], [6.0]])
+    good = regression_blocks(RegressionEvaluation.from_predictions(actual, actual + 0.5))
+    assert "Better than always predicting the mean: R² 0.9286" in good[1].text
+    assert f"{np.std(actual):.4f}" in good[1].text  # the RMSE of the mean
+    bad = regression_blocks(RegressionEvaluation.from_predictions(actual, -actual))
+    assert "No better than always" in bad[1].text
+    assert "Predictions are on average 0.5000 too high" in good[3].text
+
+
+@pytest.mark.parametrize(
+    "empty", [Evaluation(), ROC(), EvaluationCalibration(), RegressionEvaluation()]
+)
+def test_nothing_evaluated_is_a_headline_alone(empty):
+    assert [block.kind for block in evaluation_figures(empty)] == ["headline"]
+
+
+def test_many_classes_stay_small():
+    random = np.random.default_rng(0)
+    counts = random.integers(0, 3, (300, 300)) + 20 * np.eye(300, dtype=int)
+    counts[7, 9] = 500
+    blocks = classification_blocks(Evaluation(confusion=counts))
+    assert sum(len(block.html) for block in blocks) < 400_000
+    assert re.search(r"^7 +9 +500 ", blocks[1].text, re.MULTILINE)
+    assert "(270 more are left out)" in blocks[2].html
+
+
+def test_what_is_no_evaluation_is_refused_and_any_evaluation_has_a_headline():
+    own = CustomEvaluation(lambda labels, _p, _m: len(labels), lambda a, b: a + b, title="rows")
+    assert "rows: 2.0000" in evaluation_figures({"own": own.updated([1, 2], [1, 2])})[0].text
+    with pytest.raises(ConfigurationError, match="Received: int"):
+        evaluation_figures([3])
+
+
+# --- several results
+
+
+def test_the_best_of_each_column_is_marked_and_errors_are_best_when_small():
+    good, bad = found.of_scores(noise=0.8), found.of_scores(noise=3.0)
+    table, roc, _ = comparison_blocks({"bad": bad, "<i>good</i>": good})
+    lines = table.text.splitlines()
+    assert "★" not in next(line for line in lines if line.startswith("bad"))
+    assert next(line for line in lines if line.startswith("<i>good")).count("★") >= 10
+    assert "<i>good</i>" not in table.html
+    assert "<b>★" in table.html
+    assert f"The largest AUC is {good[1].auc:.4f} (<i>good</i>)." in roc.text
+
+
+def test_results_of_several_classes_are_compared_by_the_class_that_differs_most():
+    blocks = comparison_blocks({"a": found.of_classes()[:3], "b": found.of_classes(noise=3)[:3]})
+    assert len(blocks) == 3
+    assert re.search(r"The largest AUC of .+, the class that differs most, is", blocks[1].text)
+    assert comparison_blocks({}) == []
+    assert "★" not in comparison_blocks({"a": found.of_scores()})[0].text
+
+
+# --- worst examples
+
+
+def test_worst_examples_say_what_was_what_was_said_and_where_it_lies():
+    worst = found.of_classes()[3]
+    first = worst.examples[0]
+    (block,) = worst_blocks(worst)
+    assert block.html.count("data:image/png;base64,") == 4
+    assert f'alt="image of partition 0, row {first.row}"' in block.html
+    said = int(np.argmax(first.predictions["kind"]))
+    is_, says = found.NAMES[int(first.labels["kind"])], found.NAMES[said]
+    probability = f"{first.predictions['kind'][said]:.1%}"
+    assert re.search(rf"row {first.row} .*{is_} +{says} \({probability}\)", block.text)
+
+
+@pytest.mark.parametrize(
+    ("features", "sign"),
+    [
+        (np.zeros((5, 12, 12, 3), np.uint8), "<img "),
+        (np.full((5, 30, 30), np.nan), "<img "),
+        (np.zeros((5, 40, 2)), "<polyline "),
+        (np.arange(100.0).reshape(5, 20), "(20 in all)"),
+        (np.zeros((5, 2, 3, 4, 5)), "(120 in all)"),
+        (np.zeros((5, 900, 900, 1), np.float32), "<img "),
+        (np.array([[np.inf, 1.0]] * 5), "inf"),
+    ],
+)
+@pytest.mark.parametrize("look", ["automatic", "image", "sequence", "row"])
+def test_features_of_any_shape_are_shown(features, sign, look):
+    worst = WorstExamples.of_rows(np.arange(5.0), {"x": features}, {}, count=2)
+    (block,) = worst_blocks(worst, look=look)
+    assert len(block.html) < 60_000
+    if look == "automatic":
+        assert sign in block.html
+
+
+def test_an_image_may_lie_in_a_row():
+    row = np.random.default_rng(0).random((1, 784))
+    worst = WorstExamples.of_rows([1.0], {"x": row}, {}, count=1)
+    assert fitting_look(row[0]) == "row"
+    assert "<img " in worst_blocks(worst, look="image")[0].html

@@ -1,0 +1,217 @@
+"""The evaluation panel as an object: what it asks, shows, compares and leaves behind."""
+
+from types import SimpleNamespace
+
+import pytest
+from tests.widgets.evaluation_panel import found
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.evaluation import (
+    ROC,
+    Evaluation,
+    EvaluationBinary,
+    RegressionEvaluation,
+    ROCMultiClass,
+)
+from sparkwright_widgets._evaluation_panel import EvaluationPanel
+from sparkwright_widgets._evaluation_panel._task import Output, outputs_of, prototypes
+
+pytestmark = pytest.mark.usefixtures("comms")
+
+
+@pytest.fixture
+def panel():
+    return EvaluationPanel(found.Network(), {"test": found.Data(names=found.NAMES)})
+
+
+def press(button):
+    button.click()
+
+
+def test_the_button_evaluates_what_fits_the_network_and_shows_it(panel):
+    told = []
+    panel.on_change(told.append)
+    assert panel.problem is None
+    press(panel.evaluate_button)
+    assert panel.settle()
+    assert panel.error.value == ""
+    result = panel.results["test"]
+    assert isinstance(result.evaluation, Evaluation)
+    assert isinstance(result.roc, ROCMultiClass)
+    assert result.evaluation.class_names == found.NAMES
+    assert list(panel.shown.folds) == ["evaluation", "threshold", "roc", "calibration", "worst"]
+    assert told == [panel]
+    assert not panel.evaluate_button.disabled
+
+
+def test_what_is_not_wanted_is_not_evaluated(panel):
+    for kind in ("roc", "calibration", "worst"):
+        panel.kind_boxes[kind].value = False
+    result = panel.evaluate()
+    assert [type(each) for each in result.evaluations] == [Evaluation]
+    assert result.worst is None
+
+
+def test_the_task_can_be_chosen():
+    panel = EvaluationPanel(found.Network(width=1, loss="mse"), found.Data(classes=2))
+    assert panel.task_choice.value == "numbers"
+    panel.task_choice.value = "two classes"
+    panel.kind_boxes["worst"].value = False
+    assert isinstance(panel.evaluate("data").roc, ROC)
+
+
+def test_an_evaluation_that_fails_is_told_in_the_panel_and_the_button_comes_back():
+    network = found.Network(fails=DataError("labels must be 0 or 1. Received: 7."))
+    panel = EvaluationPanel(network, found.Data())
+    press(panel.evaluate_button)
+    assert panel.settle()
+    assert "labels must be 0 or 1. Received: 7." in panel.error.value
+    assert 'role="alert"' in panel.error.value
+    assert not panel.evaluate_button.disabled
+    assert panel.results == {}
+
+
+def test_without_network_or_data_the_button_is_off_and_the_reason_in_view():
+    panel = EvaluationPanel()
+    assert panel.evaluate_button.disabled
+    assert "There is no network yet" in panel.reason.value
+    with pytest.raises(ConfigurationError, match="no network"):
+        panel.evaluate()
+    panel.set_context(network=found.Network())
+    assert panel.problem == "There is no data to evaluate on yet."
+    panel.set_context(data={"train": found.Data(), "test": found.Data()})
+    assert not panel.evaluate_button.disabled
+    assert [label for label, _ in panel.data_choice.options][1] == "test (300 examples)"
+    panel.data_choice.value = "test"
+    panel.set_context(data={"test": found.Data(), "more": found.Data()})
+    assert panel.data_choice.value == "test"  # what was chosen stays
+    with pytest.raises(ConfigurationError, match="Received: data='none'"):
+        panel.evaluate("none")
+
+
+def test_results_get_names_of_their_own_and_are_compared(panel):
+    panel.evaluate()
+    assert panel.comparison_fold.layout.display == "none"
+    panel.evaluate()
+    panel.name_field.value = "after training"
+    panel.evaluate()
+    assert list(panel.results) == ["test", "test (2)", "after training"]
+    assert "★" in panel.comparison.value
+    assert panel.comparison_fold.layout.display is None
+    press(panel.forget_button)
+    assert list(panel.results) == ["test", "test (2)"]
+    assert panel.result_choice.value == "test (2)"
+    press(panel.forget_button)
+    press(panel.forget_button)
+    assert panel.shown is None
+    assert "Nothing has been evaluated yet." in panel._still().text
+
+
+def test_choosing_a_result_shows_it():
+    panel = EvaluationPanel()
+    panel.add("classes", found.of_classes())
+    panel.add("numbers", found.of_numbers())
+    assert list(panel.shown.folds) == ["regression"]
+    panel.result_choice.value = "classes"
+    assert "threshold" in panel.shown.folds
+    assert panel.asking.layout.display == "none"  # there is nothing to evaluate with
+    with pytest.raises(ConfigurationError, match="at most one evaluation of a kind"):
+        panel.add("twice", [ROC(), ROC()])
+    with pytest.raises(ConfigurationError, match="Received: none"):
+        panel.add("nothing", [])
+    with pytest.raises(ConfigurationError, match="Received: str"):
+        panel.add("text", ["accuracy"])
+
+
+def test_a_panel_of_what_was_found_needs_no_spark():
+    evaluation, roc, calibration = found.of_scores()
+    panel = EvaluationPanel.of(evaluation=evaluation, roc=roc, calibration=calibration)
+    panel.shown.explorer.threshold = 0.9
+    assert panel.shown.explorer.reading.threshold >= 0.9
+    assert panel.shown.choices["calibration"].value == 1
+
+
+def test_other_choices_are_drawn_in_the_background():
+    *_, calibration, worst = found.of_classes()
+    panel = EvaluationPanel.of(calibration=calibration, worst=worst)
+    shown = panel.shown
+    before = shown.pictures["calibration"].value
+    shown.choices["calibration"].value = 2
+    assert shown.settle()
+    assert "Reliability diagram of class cat" in shown.pictures["calibration"].value != before
+    shown.choices["worst"].value = "row"
+    assert shown.settle()
+    assert "<img" not in shown.pictures["worst"].value
+
+
+def test_a_saved_notebook_keeps_figures_and_the_chosen_threshold_is_no_part_of_it(panel):
+    panel.evaluate()
+    bundle = panel._repr_mimebundle_()
+    assert "<svg" in bundle["text/html"]
+    assert "<script" not in bundle["text/html"]
+    assert "Confusion matrix" in bundle["text/html"]
+    assert bundle["text/plain"].startswith("Evaluation: test, 300 examples")
+    assert "&lt;b&gt;bee" in bundle["text/html"]
+
+
+def test_closing_closes_what_is_shown_too(panel):
+    panel.evaluate()
+    explorer, picture = panel.shown.explorer, panel.shown.pictures["roc"]
+    panel.close()
+    assert explorer.comm is None
+    assert picture.comm is None
+
+
+# --- what an output is for
+
+
+def model(*, width=1, activation=None, loss=None, name="y"):
+    kind = None if activation is None else SimpleNamespace(__name__=activation)
+    return SimpleNamespace(
+        output_names=[name],
+        outputs=[SimpleNamespace(shape=(None, width))],
+        layers=[SimpleNamespace(name=name, activation=kind)],
+        loss=loss,
+    )
+
+
+@pytest.mark.parametrize(
+    ("width", "activation", "loss", "task"),
+    [
+        (10, "softmax", None, "classes"),
+        (2, "softmax", "sparse_categorical_crossentropy", "two classes"),
+        (10, "softmax", SimpleNamespace(name="categorical_crossentropy"), "classes"),
+        (10, None, "CategoricalCrossentropy", "classes"),
+        (1, "sigmoid", "binary_crossentropy", "two classes"),
+        (4, "sigmoid", "binary_crossentropy", "answers"),
+        (2, "sigmoid", None, "answers"),
+        (1, "linear", "mse", "numbers"),
+        (1, "sigmoid", "mse", "numbers"),
+        (None, None, None, "numbers"),
+    ],
+)
+def test_the_task_follows_from_loss_activation_and_width(width, activation, loss, task):
+    (output,) = outputs_of(model(width=width, activation=activation, loss=loss))
+    assert output.task == task
+
+
+def test_each_output_has_its_own_loss():
+    two = SimpleNamespace(
+        output_names=["a", "b"],
+        outputs=[SimpleNamespace(shape=(None, 1)), SimpleNamespace(shape=(None, 5))],
+        layers=[],
+        loss={"a": "mse", "b": "sparse_categorical_crossentropy"},
+    )
+    assert [output.task for output in outputs_of(two)] == ["numbers", "classes"]
+    two.loss = ["binary_crossentropy", None]
+    assert [output.task for output in outputs_of(two)] == ["two classes", "numbers"]
+    assert Output(name="a", width=3, activation="softmax", loss="mse").task == "classes"
+
+
+def test_prototypes_carry_names_and_count_nothing():
+    assert isinstance(prototypes("numbers", {"roc"})[0], RegressionEvaluation)
+    answers = prototypes("answers", {"roc", "calibration"}, ["a", "b"])
+    assert isinstance(answers[0], EvaluationBinary)
+    assert len(answers) == 2
+    assert answers[0].names == ("a", "b")
+    assert all(each.examples == 0 for each in prototypes("classes", {"roc", "calibration"}))
