@@ -412,6 +412,7 @@ def test_a_measured_step_fills_in_the_field(monkeypatch: pytest.MonkeyPatch) -> 
     assert asked == [("a model", 16, "auto")]
     assert picker.assumptions.values["step_ms"] == 12.35
     assert "5 minibatches of 12.3 ms" in picker.outlook
+    assert "the CPU, with 1 thread: 9 minibatches, 1,296 examples/s" in picker.measure_reason.value
     assert not picker.measure_button.disabled
     field(picker, "batch_size_per_worker").control.value = "64"
     assert picker.assumptions.values["step_ms"] is None  # that was another minibatch

@@ -307,7 +307,7 @@ _NESTED: dict[type[Any], tuple[NestedOption, ...]] = {
     SharedTrainingMaster: (
         NestedOption(
             name="threshold",
-            label="Threshold",
+            label="How the threshold adapts",
             advice='How large a change must be to be sent. "adaptive" keeps messages small but not '
             'empty and is a good choice; "fixed" needs to be tuned.',
             kinds={

@@ -37,7 +37,7 @@ _WORKERS = Option(
     kind="int",
     optional=True,
     minimum=1,
-    none_text="as many as there are task slots",
+    none_text="all task slots",
     advice="Each worker takes one task slot and about 600 MB of memory for TensorFlow. With more "
     "workers than slots a run does not start.",
 )
@@ -183,7 +183,7 @@ _AVERAGING = (
         name="save_updater",
         kind="flag",
         default=True,
-        label="Average the optimizer's state too",
+        label="Average optimizer state",
         advice="It makes messages larger, with Adam three times as large. Off, the optimizer's "
         "moments start afresh after each averaging, which often trains worse.",
     ),
@@ -229,8 +229,8 @@ _SHARING = (
         optional=True,
         minimum=1,
         none_text="automatic",
-        advice="Instead of `workers`: so many on each Spark executor. 1 is good on CPUs; automatic "
-        "takes one for each GPU, else a quarter of the cores.",
+        advice="Instead of the number of workers: so many on each Spark executor. 1 is good on "
+        "CPUs; automatic takes one for each GPU, else a quarter of the cores.",
     ),
     _BATCH_SIZE,
     Option(

@@ -142,14 +142,14 @@ class Prospect:
         if self.step_s is None:
             return self._open_verdict()
         if self.exchange_s is None or self.speed_up is None:
-            return f"A minibatch takes {_time_text(self.step_s)}; {_RULES[self.pays]}."
+            return f"A minibatch takes {_time_text(self.step_s)}; {self._rule}."
         count, exchange = self.minibatches_per_exchange, self._exchange_text
         training = f"{_minibatches_text(count)} of {_time_text(self.step_s)}"
         if count > 1:
             training += f" take {_time_text(count * self.step_s)}"
         return (
             f"{training}, {exchange} about {_time_text(self.exchange_s)}: {self.workers} workers "
-            f"are at best {self.speed_up:.1f} times as fast as one; {_RULES[self.pays]}."
+            f"are at best {self.speed_up:.1f} times as fast as one; {self._rule}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -169,6 +169,19 @@ class Prospect:
             "speed_up": self.speed_up,
             "pays": self.pays,
         }
+
+    @property
+    def _rule(self) -> str:
+        """Deeplearning4j's rule of thumb, or what outweighs it."""
+        if self.step_s is not None and self.step_s <= HARDLY_UP_TO_S:
+            return "with minibatches of 1 ms or less, more workers hardly help"
+        if self.pays == "hardly":
+            return "exchanging outweighs what they gain"
+        if self.step_s is None or self.step_s < WELL_FROM_S:
+            return "minibatches of about 10 ms scale less than in proportion"
+        if self.pays == "well":
+            return "minibatches of 100 ms or more scale well"
+        return "exchanging takes much of the time"
 
     @property
     def _longest(self) -> int:
@@ -193,14 +206,6 @@ class Prospect:
             f"It pays if one minibatch takes {_time_text(wanted_s)} or more: {self._exchange_text}"
             f"{often} takes about {_time_text(self.exchange_s)}, then a tenth of the time."
         )
-
-
-_RULES: dict[Pays, str] = {
-    "well": "minibatches of 100 ms or more scale well",
-    "partly": "it helps, less than in proportion",
-    "hardly": "more workers hardly help",
-    "unknown": "",
-}
 
 
 def prospect(
@@ -325,7 +330,10 @@ def _minibatches_text(count: int) -> str:
 
 
 def _size_text(size_bytes: int) -> str:
-    return f"{size_bytes / 1e9:.3g} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.3g} MB"
+    for exponent, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size_bytes >= 1 << exponent:
+            return f"{size_bytes / (1 << exponent):.3g} {unit}"
+    return f"{size_bytes} B"
 
 
 def _time_text(seconds: float) -> str:

@@ -15,8 +15,12 @@ from ._draft import OWN, Draft, Path
 Edited = Callable[[Path, Any], None]
 
 
-class MasterForm(widgets.VBox):
+class MasterForm:
     """All options of one class of masters.
+
+    Attributes:
+        usual: the options that most people change.
+        groups: folds with the others, by the name of the group.
 
     Args:
         draft: what to show.
@@ -29,7 +33,6 @@ class MasterForm(widgets.VBox):
         self.groups = {
             name: GroupFold(name, draft, edited) for name in _group_names(draft.kind) if name
         }
-        super().__init__([self.usual, *self.groups.values()])
         self.show(draft)
 
     @property

@@ -19,7 +19,7 @@ from sparkwright_widgets._format import bytes_text, count_text, escaped
 
 _WORDS = {
     "well": ("✓", "Scales well"),
-    "partly": ("◐", "Helps"),
+    "partly": ("◐", "Helps in part"),
     "hardly": ("✕", "Hardly helps"),
     "unknown": ("?", "Not known yet"),
 }
@@ -201,8 +201,8 @@ def _remarks(found: Prospect, slots: int | None) -> list[str]:
     if short:
         remarks.append(
             f"The last minibatch of {_counted(len(short), 'worker')} is smaller: "
-            f"{_counted(min(short), 'example')} instead of {count_text(plan.batch_size)}"
-            f"{' at the least' if len(set(short)) > 1 else ''}."
+            f"{_counted(min(short), 'example')}{' at the least,' if len(set(short)) > 1 else ''} "
+            f"instead of {count_text(plan.batch_size)}."
         )
     if plan.kind == "averaging" and found.exchanges == 1 and found.workers > 1:
         remarks.append("The workers average only once an epoch: average more often.")

@@ -16,7 +16,7 @@ from sparkwright.masters import (
 from sparkwright.networks import NetworkSpec
 from sparkwright.workers._step_time import StepTime, measure_step
 from sparkwright_widgets._block import Block
-from sparkwright_widgets._format import count_text, escaped
+from sparkwright_widgets._format import count_text, escaped, rate_text
 from sparkwright_widgets._table import html_table
 from sparkwright_widgets._ui import Button, Fold, OptionForm, Part, ToggleButtons, row
 
@@ -35,7 +35,7 @@ _WHAT = {
 }
 _WHERE = {
     False: "Workers are tasks of Spark, on any number of machines.",
-    True: "ParallelWrapper: workers are processes of this machine, without Spark. The right choice "
+    True: "Workers are processes of this machine, without Spark. The right choice "
     "if one machine is enough.",
 }
 _ASSUMPTIONS = (
@@ -173,14 +173,15 @@ class TrainingMasterPicker(Part):
             style={"description_width": "initial"},
         )
         self.place = ToggleButtons(
-            options=[("On Spark", False), ("On this machine", True)],
+            options=[("On Spark", False), ("On this machine (ParallelWrapper)", True)],
             description="Where they run",
             style={"description_width": "initial"},
         )
         for toggle in (self.kind, self.place):
             toggle.add_class("sparkwright-choice-row")
         self.explanation = widgets.HTML()
-        self.form_box = widgets.VBox()
+        self.usual_box = widgets.VBox()
+        self.group_box = widgets.VBox()
         self.whole_problem = widgets.HTML()
         self.plan = widgets.HTML()
         self.assumptions = OptionForm(_ASSUMPTIONS)
@@ -199,11 +200,12 @@ class TrainingMasterPicker(Part):
             self.kind,
             self.place,
             self.explanation,
-            self.form_box,
+            self.usual_box,
             self.whole_problem,
             self.plan,
             self.assumptions,
             row(self.measure_button, self.measure_reason),
+            self.group_box,
             self.text_fold,
         )
 
@@ -290,7 +292,8 @@ class TrainingMasterPicker(Part):
             self._setting = False
         form = self.form
         form.show(self._draft)
-        self.form_box.children = [form]
+        self.usual_box.children = [form.usual]
+        self.group_box.children = list(form.groups.values())
         self.explanation.value = (
             f'<div class="sparkwright-advice">{escaped(_WHAT[self._draft.settings["name"]])} '
             f"{escaped(_WHERE[self._draft.parallel])}</div>"
@@ -326,7 +329,8 @@ class TrainingMasterPicker(Part):
     def _offer_measuring(self) -> None:
         reason = self._why_not_measured()
         self.measure_button.disabled = bool(reason)
-        self.measure_reason.value = f'<span class="sparkwright-advice">{escaped(reason)}</span>'
+        said = reason or self._measurement()
+        self.measure_reason.value = f'<span class="sparkwright-advice">{escaped(said)}</span>'
 
     def _why_not_measured(self) -> str:
         if self._network is None:
@@ -334,6 +338,17 @@ class TrainingMasterPicker(Part):
         if self._around.vector_bytes is None:
             return "The network cannot be trained yet; see there."
         return "Its step is being measured." if self._background.busy else ""
+
+    def _measurement(self) -> str:
+        found = self._measured
+        if found is None:
+            return ""
+        threads = "1 thread" if found.cores == 1 else f"{found.cores} threads"
+        where = "a GPU" if found.device == "GPU" else f"the CPU, with {threads}"
+        return (
+            f"Measured here on {where}: {count_text(found.steps)} minibatches, "
+            f"{rate_text(found.examples_per_s)} examples/s."
+        )
 
     # --- what stays
 
