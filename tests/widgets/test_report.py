@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from sparkwright_widgets._offline_html import offline_html, outside_resources
 from sparkwright_widgets._report import main
@@ -137,6 +138,76 @@ def test_interrupting_leaves_no_kernel_behind(notebook, tmp_path):
     assert "Code cell 1 did not succeed: interrupted" in told
     assert output.exists()
     assert not any(kernel.is_running() for kernel in kernels)
+
+
+def test_a_run_with_parameters_tells_them_and_can_keep_the_code(notebook, tmp_path, capsys):
+    path = notebook("# T", "epochs = 1\nname = 'a'", "print(f'{name} for {epochs}')", "secret = 1")
+    content = nbformat.read(path, as_version=4)
+    content.cells[1].metadata.tags = ["parameters"]
+    content.cells[3].metadata.tags = ["remove_input"]
+    nbformat.write(content, path)
+    output = tmp_path / "out.html"
+    options = ["-o", str(output), "-p", "epochs", "5", "-p", "name", "b", "--code"]
+    assert main([str(path), *options]) == 0
+    html = output.read_text()
+    assert "b for 5" in html
+    assert '<th scope="row">epochs</th>' in html
+    assert html.count('<details class="code">') == 3
+    assert "secret" not in html
+    assert "Parameters" in nbformat.read(output.with_suffix(".ipynb"), as_version=4).cells[2].source
+    assert nbformat.read(path, as_version=4) == content
+    assert main([str(path), "-p", "rounds", "5"]) == 2
+    assert "It sets epochs, name." in capsys.readouterr().out
+
+
+def test_a_notebook_is_taken_as_it_was_executed(notebook, tmp_path, capsys):
+    path = notebook("# T", "raise SystemError('would run')")
+    output = path.with_suffix(".html")
+    assert main([str(path), "--as-executed", "-o", str(output)]) == 2
+    assert "Run it and save it" in capsys.readouterr().out
+    content = nbformat.read(path, as_version=4)
+    picture = {"image/png": "iVBORw0KGgo="}
+    content.cells[1].outputs = [new_output("display_data", data=picture)]
+    content.metadata.widgets = {"state": {}}
+    nbformat.write(content, path)
+    before = path.read_bytes()
+    assert main([str(path), "--as-executed", "-o", str(output)]) == 0
+    assert path.read_bytes() == before
+    assert sorted(each.name for each in path.parent.iterdir()) == ["tour.html", "tour.ipynb"]
+    assert 'alt="Figure 1 of the section T"' in output.read_text()
+    assert main([str(path), "--as-executed", "-p", "a", "1"]) == 2
+
+
+def test_a_report_beside_its_notebook_leaves_it_as_it_is(notebook):
+    path = notebook("1")
+    before = path.read_bytes()
+    assert main([str(path), "-o", str(path.with_suffix(".html"))]) == 0
+    assert path.read_bytes() == before
+    assert path.with_suffix(".executed.ipynb").exists()
+
+
+def test_pictures_that_texts_name_become_part_of_the_report(notebook, tmp_path):
+    path = notebook("# T\n\n![A drawing](drawing.png) ![far](https://far.example/x.png)")
+    (path.parent / "drawing.png").write_bytes(b"\x89PNG")
+    html = offline_html(
+        nbformat.read(path, as_version=4),
+        name="t",
+        made_at=datetime(2026, 1, 2),
+        took="",
+        folder=path.parent,
+    )
+    assert 'src="data:image/png;base64,' in html
+    assert outside_resources(html) == ["https://far.example/x.png"]
+
+
+def test_without_chromium_nothing_is_run_for_a_pdf(notebook, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    output = tmp_path / "report.pdf"
+    assert main([str(notebook("print('ran')")), "-o", str(output)]) == 2
+    told = capsys.readouterr().out
+    assert "apt-get install chromium" in told
+    assert "ran" not in told
+    assert not output.with_suffix(".html").exists()
 
 
 @pytest.mark.parametrize(

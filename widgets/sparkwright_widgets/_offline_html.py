@@ -103,14 +103,19 @@ def outside_resources(html: str) -> list[str]:
 
 
 _SOURCES = {
-    "script": "src",
-    "link": "href",
-    "img": "src",
-    "iframe": "src",
-    "source": "src",
-    "video": "src",
-    "object": "data",
+    "script": ("src",),
+    "link": ("href",),
+    "img": ("src", "srcset"),
+    "iframe": ("src",),
+    "source": ("src", "srcset"),
+    "video": ("src", "poster"),
+    "audio": ("src",),
+    "embed": ("src",),
+    "object": ("data",),
+    "image": ("href", "xlink:href"),
+    "use": ("href", "xlink:href"),
 }
+_IN_STYLE = re.compile(r"(?:@import\s+|url\()[\"']?((?:https?:)?//[^\"')]+)")
 
 
 class _ResourceFinder(HTMLParser):
@@ -121,13 +126,19 @@ class _ResourceFinder(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._inside = tag if tag in ("style", "script") else ""
-        address = dict(attrs).get(_SOURCES.get(tag, "")) or ""
-        if re.match(r"(https?:)?//", address):
-            self.found.append(address)
+        given = dict(attrs)
+        for name in _SOURCES.get(tag, ()):
+            address = (given.get(name) or "").strip()
+            if re.match(r"(https?:)?//", address):
+                self.found.append(address)
+        self.found += _IN_STYLE.findall(given.get("style") or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
 
     def handle_data(self, data: str) -> None:
         if self._inside == "style":
-            self.found += re.findall(r"(?:@import\s+|url\()[\"']?((?:https?:)?//[^\"')]+)", data)
+            self.found += _IN_STYLE.findall(data)
         if self._inside == "script":
             self.found += re.findall(r"(?:import|from|import\()\s*[\"'](https?://[^\"']+)", data)
 

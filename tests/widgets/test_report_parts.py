@@ -1,0 +1,159 @@
+import shutil
+
+import pytest
+from hypothesis import given, strategies as st
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from sparkwright.errors import ConfigurationError
+from sparkwright_widgets._offline_html import outside_resources
+from sparkwright_widgets._reports._alternatives import (
+    pictures_without_text,
+    with_alternative_texts,
+)
+from sparkwright_widgets._reports._executed import failure_in, has_been_executed, time_taken
+from sparkwright_widgets._reports._page import page, with_contents
+from sparkwright_widgets._reports._parameters import (
+    parameter_value,
+    parameterised,
+    parameters_of,
+)
+from sparkwright_widgets._reports._pdf import find_chromium
+
+PICTURES = [
+    '<img src="data:,">',
+    '<img alt="" src="data:,"/>',
+    '<img src="data:," alt="No description has been provided for this image">',
+    '<img src="data:," alt="A curve">',
+    '<svg viewBox="0 0 1 1"><path d="M0"/></svg>',
+    '<svg role="img" aria-label="A matrix"></svg>',
+    '<svg aria-hidden="true"></svg>',
+    "<IMG SRC='data:,' ALT='text'>",
+]
+
+
+@given(st.lists(st.sampled_from([*PICTURES, "<h2>Losses</h2>", "<p>text</p>"]), max_size=12))
+def test_every_picture_gets_a_text_and_keeps_the_one_it_has(parts):
+    html = "\n".join(parts)
+    done = with_alternative_texts(html)
+    assert pictures_without_text(done) == []
+    assert with_alternative_texts(done) == done
+    for part in parts:
+        if not pictures_without_text(part):
+            assert part in done
+
+
+def test_a_text_names_the_section_and_is_escaped():
+    done = with_alternative_texts('<h2>A &lt;b&gt; "c"<a class="anchor-link">¶</a></h2><img>')
+    assert done.endswith('<img alt="Figure 1 of the section A &lt;b&gt; &quot;c&quot;">')
+
+
+def test_what_a_script_writes_is_no_picture():
+    html = "<script>document.write('<img src=x>')</script>"
+    assert with_alternative_texts(html) == html
+
+
+def test_pages_forbid_browsers_to_fetch_anything():
+    assert "default-src 'none'" in page(title="t", line="", body="")
+    assert "script-src" not in page(title="t", line="", body="")
+    assert "script-src" in page(title="t", line="", body="", scripts=True)
+
+
+def test_contents_come_before_the_second_of_many_headings():
+    body = "<h1>T</h1>" + "".join(
+        f'<h2 id="a{k}">Part <em>{k}</em><a class="anchor-link" href="#">¶</a></h2>'
+        for k in range(4)
+    )
+    done = with_contents(body)
+    assert done.index("<nav") < done.index("<h2")
+    assert '<a href="#a3">Part 3</a>' in done
+    assert with_contents("<h2 id='x'>only</h2>") == "<h2 id='x'>only</h2>"
+
+
+def test_parameters_are_numbers_words_or_text():
+    pairs = [
+        ("epochs", "5"),
+        ("rate", "1e-3"),
+        ("name", "le net"),
+        ("flag", "True"),
+        ("epochs", "6"),
+    ]
+    assert parameters_of(pairs) == {"epochs": 6, "rate": 0.001, "name": "le net", "flag": True}
+    with pytest.raises(ConfigurationError, match="name of Python"):
+        parameters_of([("a-b", "1")])
+
+
+@given(st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans()))
+def test_what_python_writes_is_read_back(value):
+    assert parameter_value(str(value)) == value
+
+
+@given(st.text())
+def test_any_text_is_a_value_and_never_runs(text):
+    parameter_value(text)
+
+
+def tagged(source, tag="parameters"):
+    return new_code_cell(source, metadata={"tags": [tag]})
+
+
+def test_parameters_are_set_right_after_their_defaults():
+    notebook = new_notebook(
+        cells=[new_code_cell("0"), tagged("a, b = 1, 2\nc: int = 3"), new_code_cell("a")]
+    )
+    done = parameterised(notebook, {"b": "it's", "c": None})
+    assert len(notebook.cells) == 3
+    values = {}
+    exec(done.cells[2].source, values)
+    assert (values["b"], values["c"]) == ("it's", None)
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ([new_code_cell("a = 1")], 'tagged "parameters"'),
+        ([tagged("a = 1")], "It sets a."),
+    ],
+)
+def test_parameters_that_nobody_asks_for_are_refused(cells, words):
+    with pytest.raises(ConfigurationError, match=words):
+        parameterised(new_notebook(cells=cells), {"b": 2})
+
+
+def test_a_notebook_tells_of_its_execution():
+    error = new_output("error", ename="ValueError", evalue="\x1b[1mwrong\x1b[0m", traceback=["a"])
+    times = {
+        "iopub.execute_input": "2026-01-01T00:00:00.0Z",
+        "shell.execute_reply": "2026-01-01T00:01:05.0Z",
+    }
+    cells = [
+        new_markdown_cell("# T"),
+        new_code_cell("1", execution_count=1, metadata={"execution": times}),
+        new_code_cell("raise", outputs=[error]),
+    ]
+    notebook = new_notebook(cells=cells)
+    assert has_been_executed(notebook)
+    assert time_taken(notebook) == "1 min 05 s"
+    failure = failure_in(notebook)
+    assert (failure.cell, failure.reason) == (2, "ValueError: wrong")
+    assert not has_been_executed(new_notebook(cells=[new_code_cell("1")]))
+    assert time_taken(new_notebook(cells=[new_code_cell("1")])) == ""
+
+
+def test_without_chromium_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(ConfigurationError, match="apt-get install chromium"):
+        find_chromium()
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        '<img srcset="https://site/x.png 2x">',
+        '<svg><image href="https://site/x.png"/></svg>',
+        '<svg><use xlink:href="//site/x.svg#a"/></svg>',
+        "<div style=\"background: url('https://site/x.png')\"></div>",
+        '<video poster="https://site/x.png"></video>',
+    ],
+)
+def test_hidden_ways_to_fetch_are_found(html):
+    assert len(outside_resources(html)) == 1
