@@ -345,6 +345,8 @@ def test_what_else_to_know_is_said() -> None:
     picker.parallel = True
     assert "task slots" not in picker.outlook
     assert "have no data" not in picker.outlook  # there the data is always balanced
+    field(picker, "workers").control.value = "999"
+    assert "999 workers share the" in picker.outlook
 
 
 @given(
@@ -362,7 +364,7 @@ def test_any_surroundings_give_an_outlook(
         rows=None if rows is None else tuple(rows), slots=slots, step_s=step_s, vector_bytes=size
     )
     found = around.prospect(master, parallel=parallel)
-    outlook = _picker.Outlook.of(found, slots=slots, parallel=parallel)
+    outlook = _picker.Outlook.of(found, slots=slots, cores=2 if parallel else None)
     assert outlook.sentence.endswith(".")
     for label, value in outlook.figures:
         assert label in outlook.html()
@@ -416,6 +418,7 @@ def test_a_measured_step_fills_in_the_field(monkeypatch: pytest.MonkeyPatch) -> 
     assert not picker.measure_button.disabled
     field(picker, "batch_size_per_worker").control.value = "64"
     assert picker.assumptions.values["step_ms"] is None  # that was another minibatch
+    assert "Measured" not in picker.measure_reason.value
     assert "It pays if" in picker.outlook
 
 

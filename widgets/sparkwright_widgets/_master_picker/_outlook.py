@@ -111,9 +111,19 @@ class Outlook:
 
     @classmethod
     def of(
-        cls, found: Prospect | None, *, slots: int | None = None, parallel: bool = False
+        cls,
+        found: Prospect | None,
+        *,
+        slots: int | None = None,
+        cores: int | None = None,
     ) -> "Outlook":
-        """Describe a prospect; None: of a run of which nothing is known."""
+        """Describe a prospect.
+
+        Args:
+            found: None: of a run of which nothing is known.
+            slots: task slots of Spark, if it runs there; default None: unknown.
+            cores: of the machine, if it runs on one; default None: on several.
+        """
         if found is None:
             return cls(
                 figures=(),
@@ -125,7 +135,7 @@ class Outlook:
             figures=tuple(_figures(found)),
             word=_WORDS[found.pays],
             sentence=found.verdict,
-            remarks=tuple(_remarks(found, None if parallel else slots)),
+            remarks=tuple(_remarks(found, slots, cores)),
         )
 
     def html(self) -> str:
@@ -178,12 +188,17 @@ def _figures(found: Prospect) -> list[tuple[str, str]]:
     return figures
 
 
-def _remarks(found: Prospect, slots: int | None) -> list[str]:
+def _remarks(found: Prospect, slots: int | None, cores: int | None) -> list[str]:
     plan, remarks = found.plan, list[str]()
     if slots is not None and found.workers > slots:
         remarks.append(
             f"Spark has {_counted(slots, 'task slot')}, fewer than the {count_text(found.workers)} "
             "workers. Such a run does not start: give Spark more slots, or take fewer workers."
+        )
+    if cores is not None and found.workers > cores:
+        remarks.append(
+            f"{count_text(found.workers)} workers share the {_counted(cores, 'core')} of this "
+            "machine, so that each is slower than the figures say."
         )
     if not found.rows_known:
         return remarks

@@ -7,12 +7,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright._option import Option
-from sparkwright.masters import (
-    ParameterAveragingTrainingMaster,
-    SharedTrainingMaster,
-    TrainingMaster,
-)
+from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
 from sparkwright.networks import NetworkSpec
 from sparkwright.workers._step_time import StepTime, measure_step
 from sparkwright_widgets._block import Block
@@ -24,41 +19,7 @@ from ._draft import Draft, Path
 from ._master_form import MasterForm
 from ._master_text import MasterText
 from ._outlook import Outlook, Surroundings
-
-_AVERAGING = ParameterAveragingTrainingMaster.__name__
-_SHARING = SharedTrainingMaster.__name__
-_WHAT = {
-    _AVERAGING: "Each worker trains a copy on its own data; every few minibatches the copies are "
-    "averaged. Steady, and the same from run to run with a seed.",
-    _SHARING: "Each worker sends the others what it has learnt, shortened, after every minibatch "
-    "or a few. Nobody waits; results differ a little from run to run.",
-}
-_WHERE = {
-    False: "Workers are tasks of Spark, on any number of machines.",
-    True: "Workers are processes of this machine, without Spark. The right choice "
-    "if one machine is enough.",
-}
-_ASSUMPTIONS = (
-    Option(
-        name="step_ms",
-        kind="float",
-        optional=True,
-        above=0,
-        none_text="not known",
-        unit="ms",
-        label="One minibatch takes",
-        advice="Measured by the button, or your own figure of one worker.",
-    ),
-    Option(
-        name="bandwidth_gbit",
-        kind="float",
-        default=10.0,
-        above=0,
-        unit="Gbit/s",
-        label="Network of a machine",
-        advice="10 is usual within a cluster; within one machine it is 20 or so.",
-    ),
-)
+from ._words import ASSUMPTIONS, AVERAGING, SHARING, WHAT, WHERE
 
 
 class TrainingMasterPicker(Part):
@@ -168,7 +129,7 @@ class TrainingMasterPicker(Part):
 
     def _make(self) -> None:
         self.kind = ToggleButtons(
-            options=[("Parameter averaging", _AVERAGING), ("Gradient sharing", _SHARING)],
+            options=[("Parameter averaging", AVERAGING), ("Gradient sharing", SHARING)],
             description="How workers agree",
             style={"description_width": "initial"},
         )
@@ -184,7 +145,7 @@ class TrainingMasterPicker(Part):
         self.group_box = widgets.VBox()
         self.whole_problem = widgets.HTML()
         self.plan = widgets.HTML()
-        self.assumptions = OptionForm(_ASSUMPTIONS)
+        self.assumptions = OptionForm(ASSUMPTIONS)
         self.measure_button = Button(
             description="Measure one step", tooltip="Train a copy of the network for two seconds"
         )
@@ -295,8 +256,8 @@ class TrainingMasterPicker(Part):
         self.usual_box.children = [form.usual]
         self.group_box.children = list(form.groups.values())
         self.explanation.value = (
-            f'<div class="sparkwright-advice">{escaped(_WHAT[self._draft.settings["name"]])} '
-            f"{escaped(_WHERE[self._draft.parallel])}</div>"
+            f'<div class="sparkwright-advice">{escaped(WHAT[self._draft.settings["name"]])} '
+            f"{escaped(WHERE[self._draft.parallel])}</div>"
         )
         self._examine()
 
@@ -320,7 +281,9 @@ class TrainingMasterPicker(Part):
 
     def _outlook(self) -> Outlook:
         found = self._around.prospect(self._master, parallel=self.parallel)
-        return Outlook.of(found, slots=self._around.slots, parallel=self.parallel)
+        if self.parallel:
+            return Outlook.of(found, cores=self._around.cores)
+        return Outlook.of(found, slots=self._around.slots)
 
     def _show_outlook(self) -> None:
         self.plan.value = self._outlook().html()
@@ -355,7 +318,7 @@ class TrainingMasterPicker(Part):
     def _still(self) -> Block | None:
         kind = (
             "Gradient sharing"
-            if self._draft.settings["name"] == _SHARING
+            if self._draft.settings["name"] == SHARING
             else ("Parameter averaging")
         )
         where = "on this machine" if self.parallel else "on Spark"
