@@ -149,6 +149,9 @@ class FakeRun:
         self.stopped.set()
         self.set(state="stopping", message="Stopping after this round.")
 
+    def add_listener(self, listener):
+        return lambda: None
+
     def report(self, worker, step, loss, *, epoch=1, round=None, examples=32, **more):
         self.log.append(
             {

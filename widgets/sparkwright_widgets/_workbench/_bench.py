@@ -41,9 +41,9 @@ class Bench:
             What `start_spark` and `DataSource.load_split` raise; what was loaded before stays.
         """
         with self._lock:
-            self._start_spark(experiment)
+            spark = self._session(experiment)
             if self.source != experiment.data:
-                parts = experiment.data.load_split(self.spark)
+                parts = experiment.data.load_split(spark)
                 counts = {name: tuple(part.partition_counts()) for name, part in parts.items()}
                 self.data, self.source = parts, experiment.data
                 self.rows = {name: sum(count) for name, count in counts.items()}
@@ -77,6 +77,7 @@ class Bench:
         with self._lock:
             self.source, self.data, self.rows, self.counts = None, {}, {}, ()
 
-    def _start_spark(self, experiment: Experiment) -> None:
+    def _session(self, experiment: Experiment) -> Any:
         if self.spark is None:
             self.spark = experiment.spark.start()
+        return self.spark

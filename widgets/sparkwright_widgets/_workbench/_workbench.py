@@ -1,6 +1,7 @@
 """All steps from data to a saved model as one panel, over one experiment."""
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,8 @@ from ._bench import Bench
 from ._data_step import DataStep
 from ._experiment_file import ExperimentFile
 from ._section import Section
+
+_SUMMARY_EVERY_S = 1.0
 
 
 class Workbench(Part):
@@ -52,6 +55,7 @@ class Workbench(Part):
         self._experiment = Experiment() if experiment is None else experiment
         self._bench, self._models_url = Bench(spark), models_url
         self._told: tuple[Any, Any] | None = None  # what the builder knows of the data
+        self._cards: list[Any] = []  # display handles of what stays in a saved notebook
         super().__init__("Workbench", styles=("workbench.css",))
         self.title_field = Text(
             value=self._experiment.title,
@@ -137,9 +141,23 @@ class Workbench(Part):
         self._data_came()
         return self.data
 
+    def open_step(self, name: str) -> None:
+        """Open a step by its name, see `sections`."""
+        self.sections[name].set_opened(True)
+        self._refresh()
+
     def start(self) -> TrainingRun:
         """Begin to train now; blocks until the run has begun, and returns it."""
         return self.sections["train"].part.start_now()
+
+    def evaluate(self, data: str | None = None) -> Any:
+        """Evaluate the network now, in the step Evaluate; blocks. Returns what was found.
+
+        Args:
+            data: a part of the data; default None: "test", else "validation", else "train".
+        """
+        panel: EvaluationPanel = self.sections["evaluate"].part
+        return panel.evaluate(data or next(iter(self._parts_to_evaluate()), None))
 
     # --- the steps
 
@@ -187,7 +205,7 @@ class Workbench(Part):
         )
         panel.set_spark(self.spark)
         panel.on_change(self._run_chosen)
-        panel.on_run(lambda _run: self._data_came())
+        panel.on_run(self._run_began)
         panel.on_end(lambda _run: self._network_came())
         return panel
 
@@ -195,7 +213,7 @@ class Workbench(Part):
         panel = EvaluationPanel()
         if self.network is not None:
             panel.set_context(network=self.network, data=self._parts_to_evaluate())
-        panel.on_change(lambda _panel: self._refresh())
+        panel.on_change(lambda _panel: self._evaluated())
         return panel
 
     def _make_models(self) -> ModelStore:
@@ -255,7 +273,10 @@ class Workbench(Part):
             self._experiment.master,
             repartition=preview.mode,
             repartition_strategy=preview.strategy,
+            batch_size_per_worker=preview.batch_size,
         )
+        if preview.workers != self._workers:
+            master = replace(master, workers=preview.workers)
         if master != self._experiment.master:
             if (picker := self.sections["master"].made) is not None:
                 picker.master = master
@@ -289,6 +310,18 @@ class Workbench(Part):
         self._refresh()
         self._changed()
 
+    def _run_began(self, run: TrainingRun) -> None:
+        due_s = time.monotonic()
+
+        def heard(_event: object) -> None:
+            nonlocal due_s
+            if time.monotonic() >= due_s:
+                due_s = time.monotonic() + _SUMMARY_EVERY_S
+                self.sections["train"].sum_up(*self._summaries()["train"])
+
+        run.add_listener(heard)
+        self._data_came()
+
     def _network_came(self) -> None:
         network = self.network
         if (panel := self.sections["evaluate"].made) is not None:
@@ -296,7 +329,12 @@ class Workbench(Part):
         if (store := self.sections["models"].made) is not None:
             store.network = network
         self._refresh()
+        self._refresh_cards()
         self._changed()
+
+    def _evaluated(self) -> None:
+        self._refresh()
+        self._refresh_cards()
 
     def _loaded(self, network: SparkNetwork) -> None:
         self._bench.network = network
@@ -337,7 +375,7 @@ class Workbench(Part):
     def _tell_builder(self, builder: NetworkBuilder | None) -> None:
         """What examples look like, as far as the step Data has seen them."""
         step: DataStep | None = self.sections["data"].made
-        if builder is None or step is None or self._told is not None and self._told == step.seen:
+        if builder is None or step is None or self._told == step.seen:
             return
         self._told = step.seen
         shape, classes = step.seen
@@ -373,21 +411,46 @@ class Workbench(Part):
             "file": ("ok", f"{experiment.title}: all of the above as one file"),
         }
 
+    # --- what stays in a saved notebook
+
+    def _ipython_display_(self) -> None:
+        """The panel, and below it a card that is kept up to date for those who read the file."""
+        from IPython.display import display
+
+        display(self._repr_mimebundle_(), raw=True)
+        handle = display(self._still(), display_id=True)
+        if handle is not None:
+            self._cards.append(handle)
+
+    def _refresh_cards(self) -> None:
+        for handle in list(self._cards):
+            handle.update(self._still())
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**options)
+        return {**bundle, "text/html": "", "text/plain": f"Workbench: {self._experiment.title}"}
+
     def _still(self) -> Block:
-        lines = [
-            (f"{section.title}", state, text)
-            for (name, section) in self.sections.items()
-            for state, text in [self._summaries()[name]]
+        """Where each step stands, the last run, the last evaluation, the experiment."""
+        experiment = self._experiment
+        steps = [
+            (self.sections[name].title, text)
+            for name, (_state, text) in self._summaries().items()
             if name != "file"
         ]
+        parts = [
+            still.html
+            for name in ("train", "evaluate")
+            if (part := self.sections[name].made) is not None
+            and (still := part._still()) is not None
+        ]
         items = "".join(
-            f"<li><b>{escaped(title)}</b> ({state}): {escaped(text)}</li>"
-            for title, state, text in lines
+            f"<li><b>{escaped(title)}</b>: {escaped(text)}</li>" for title, text in steps
         )
-        yaml = escaped(self._experiment.to_yaml())
         html = (
-            f"<p>Workbench: {escaped(self._experiment.title)}</p><ol>{items}</ol>"
-            f'<details><summary>The experiment</summary><pre tabindex="0">{yaml}</pre></details>'
+            f"<details><summary>{escaped(experiment.title)}: where it stands</summary>"
+            f"<ol>{items}</ol>{''.join(parts)}"
+            f'<pre tabindex="0">{escaped(experiment.to_yaml())}</pre></details>'
         )
-        text = "\n".join(f"{title} ({state}): {text}" for title, state, text in lines)
+        text = "\n".join([experiment.title, *(f"{title}: {text}" for title, text in steps)])
         return Block(html=html, text=text, kind="workbench")
