@@ -8,7 +8,7 @@ SHARING = notebooks/02_gradient_sharing.ipynb
 # JupyterLab refuses to run as root unless told that this is meant.
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
-.PHONY: help setup demo sharing report lab hdfs test stores notebooks faults check bench clean
+.PHONY: help setup demo sharing report lab hdfs test browser stores notebooks binder faults check bench clean
 
 help:
 	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
@@ -17,8 +17,10 @@ help:
 	@echo 'make lab     open the same notebook in JupyterLab'
 	@echo 'make hdfs    start a small HDFS to try things with, until Ctrl-C'
 	@echo 'make test    run all tests; ARGS="..." goes to pytest, as in make test ARGS="tests/data -x"'
+	@echo 'make browser  test the widgets in JupyterLab and Chromium, which make test leaves out'
 	@echo 'make stores  test a real HDFS, S3 and others, which make test leaves out; about 4 minutes'
 	@echo 'make notebooks   test the notebooks about data, which make test leaves out; about 8 minutes'
+	@echo 'make binder  build what Binder builds, and run the tour in it on one core'
 	@echo 'make faults  kill workers in 20 runs of each training master; takes about 15 minutes'
 	@echo 'make check   check format, lint, types and spelling'
 	@echo 'make bench   measure, and write reports/benchmarks.json'
@@ -48,6 +50,10 @@ test:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest $(ARGS)
 
+browser:
+	@bash .ci/setup test
+	@$(RUN) .venv/bin/python -m pytest tests/browser -m browser $(ARGS)
+
 stores:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest tests -m stores $(ARGS)
@@ -55,6 +61,10 @@ stores:
 notebooks:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest tests/notebooks -m notebook $(ARGS)
+
+binder:
+	@bash .ci/setup test
+	@$(RUN) .venv/bin/python -m pytest tests -m binder $(ARGS)
 
 faults:
 	@bash .ci/setup test
