@@ -94,18 +94,18 @@ def test_what_differs_is_marked_and_numbers_say_by_how_much():
         info("b", metrics={"accuracy": 0.95}, training={"master": {"workers": 4}}, parameters=5),
     ]
     heads, rows = compared(models, ["a", "b"])
-    assert heads == ["", "", "a", "b"]
+    assert heads == ["≠ differs, = same", "a", "b"]
     by_label = {row[0]: row[1:] for row in rows}
-    assert by_label["metric accuracy"] == ["≠ differs", "0.9", "0.95 (+0.05)"]
-    assert by_label["training master workers"] == ["≠ differs", "2", "4 (+2)"]
-    assert by_label["parameters"] == ["= same", "5", "5"]
+    assert by_label["≠ metric accuracy"] == ["0.9", "0.95 (+0.05)"]
+    assert by_label["≠ training master workers"] == ["2", "4 (+2)"]
+    assert by_label["= parameters"] == ["5", "5"]
     _, differing = compared(models, ["a", "b"], only_differences=True)
-    assert {row[0] for row in differing} == {"metric accuracy", "training master workers"}
+    assert {row[0] for row in differing} == {"≠ metric accuracy", "≠ training master workers"}
 
 
 def test_what_only_one_model_knows_differs():
     _, rows = compared([info("a", title="x"), info("b")], ["a", "b"], only_differences=True)
-    assert rows == [["title", "≠ differs", "x", "—"]]
+    assert rows == [["≠ title", "x", "—"]]
 
 
 def test_a_hostile_file_makes_no_endless_comparison():
@@ -164,7 +164,7 @@ def test_saving_writes_what_the_form_says_and_lists_again(store):
     }
     assert "Saved to" in store.outcome.value
     assert len(store.models) == 4
-    assert not store.confirmation.asking
+    assert not store.replacing.asking
 
 
 def test_a_file_is_replaced_only_after_a_second_press(store):
@@ -172,14 +172,14 @@ def test_a_file_is_replaced_only_after_a_second_press(store):
     store.save_button.click()
     settled(store)
     assert store._operations.names("save") == []
-    assert "There is a file" in store.confirmation.question.value
-    assert "first" in store.confirmation.question.value
-    store.confirmation.no_button.click()
-    assert not store.confirmation.asking
+    assert "There is a file" in store.replacing.question.value
+    assert "first" in store.replacing.question.value
+    store.replacing.no_button.click()
+    assert not store.replacing.asking
     assert "Nothing was changed" in store.outcome.value
     store.save_button.click()
     settled(store)
-    store.confirmation.yes_button.click()
+    store.replacing.yes_button.click()
     settled(store)
     assert [call[1] for call in store._operations.names("save")] == [f"{FOLDER}/a.keras"]
 
@@ -225,9 +225,9 @@ def test_comparison_shows_differences_and_all(store):
     store.compare_button.click()
     assert "0.95 (+0.05)" in store.comparison.value
     assert "&lt;me&gt;" in store.comparison.value
-    assert "= same" not in store.comparison.value
+    assert "= format" not in store.comparison.value
     store.differences_field.value = False
-    assert "= same" in store.comparison.value
+    assert "= format" in store.comparison.value
 
 
 def test_checking_tells_of_each_model(store):
@@ -241,9 +241,9 @@ def test_checking_tells_of_each_model(store):
 def test_deleting_asks_first_and_names_what_goes(store):
     tick(store, "a.keras", "c.keras")
     store.delete_button.click()
-    assert "Delete a.keras, c.keras from" in store.confirmation.question.value
+    assert "Delete a.keras, c.keras from" in store.deleting.question.value
     assert store._operations.names("delete") == []
-    store.confirmation.yes_button.click()
+    store.deleting.yes_button.click()
     settled(store)
     assert [found.url for found in store.models] == [f"{FOLDER}/b.keras"]
     assert "Deleted a.keras, c.keras" in store.outcome.value
@@ -263,10 +263,11 @@ def test_another_question_does_not_confirm_the_first(store):
     store.form.name_field.value = "b"
     store.save_button.click()
     settled(store)
-    store.confirmation.yes_button.click()
+    store.replacing.yes_button.click()
     settled(store)
     assert store._operations.names("delete") == []
     assert len(store._operations.names("save")) == 1
+    assert not store.deleting.asking
 
 
 def test_a_store_that_fails_is_told_and_buttons_come_back(store):
@@ -383,7 +384,7 @@ def test_a_real_model_is_saved_checked_loaded_and_deleted(comms, tmp_path):
     assert store.network is not model
     assert np.array_equal(store.network.get_weights()[0], model.get_weights()[0])
     store.delete_button.click()
-    store.confirmation.yes_button.click()
+    store.deleting.yes_button.click()
     settled(store)
     assert store.models == ()
     assert list((tmp_path / "models").iterdir()) == []

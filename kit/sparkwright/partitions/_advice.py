@@ -49,11 +49,12 @@ def recommended(forecasts: Sequence[PartitionForecast]) -> PartitionForecast:
     bound = shortest * (1 + _WORTH)
     uneven = all(each.has_uneven_labels for each in forecasts)
 
-    def cost(each: PartitionForecast) -> tuple[bool, bool, int]:
+    def cost(each: PartitionForecast) -> tuple[bool, bool, int, bool]:
         return (
             each.has_uneven_labels and not uneven,
             each.minibatches_after > bound,
             each.rows_moved,
+            each.plan.mode != "always",  # of equal ones the default
         )
 
     return min(forecasts, key=cost)
@@ -122,8 +123,8 @@ def _labels(chosen: PartitionForecast) -> str:
     worst = int(chosen.after.label_distances.argmax())
     return (
         f"Labels are uneven: {chosen.after.label_skew:.0%} of worker {worst}'s would have to be "
-        "others for the mix of all. Averaged networks learn worse from that; mix the rows with "
-        "`data.shuffle(seed=…)` before."
+        "others for the mix of all. Averaged networks learn worse from that. data.shuffle(seed=…) "
+        "mixes the rows before."
     )
 
 

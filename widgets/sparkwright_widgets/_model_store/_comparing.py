@@ -13,6 +13,7 @@ _MOST_FIELDS = 200
 _LONGEST_CELL = 120
 _DEEPEST = 6
 _NONE = "—"
+_DIFFERS = "≠"
 
 
 def compared(
@@ -20,7 +21,7 @@ def compared(
 ) -> tuple[list[str], list[list[object]]]:
     """A row for each thing that is known of some model, a column for each model.
 
-    The second column marks rows whose values differ. Numbers are followed by how much they differ
+    The first column marks rows whose values differ. Numbers are followed by how much they differ
     from those of the first model.
 
     Args:
@@ -39,8 +40,8 @@ def compared(
         cells = [
             _cell(label, value, values[0] if place else None) for place, value in enumerate(values)
         ]
-        rows.append([label, "≠ differs" if differs else "= same", *cells])
-    return ["", "", *names], rows[:_MOST_FIELDS]
+        rows.append([f"{_DIFFERS if differs else '='} {label}", *cells])
+    return ["≠ differs, = same", *names], rows[:_MOST_FIELDS]
 
 
 def compared_html(
@@ -48,7 +49,7 @@ def compared_html(
 ) -> str:
     """The comparison as a table, with a sentence about how much differs."""
     heads, rows = compared(infos, names, only_differences=only_differences)
-    differing = sum(row[1] == "≠ differs" for row in rows)
+    differing = sum(str(row[0]).startswith(_DIFFERS) for row in rows)
     sentence = f"{count_text(differing)} of what is known of these {len(infos)} models differs."
     table = html_table(
         heads, rows, label="Models compared", text_columns=range(1, len(heads)), caption=sentence

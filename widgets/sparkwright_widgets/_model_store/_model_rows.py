@@ -48,6 +48,7 @@ class ModelRows(widgets.VBox):
         self.pages = row(self.earlier_button, self.later_button)
         looking = row(field(self.find_field), field(self.order_field))
         super().__init__([looking, self.found, self.rows, self.pages])
+        self.add_class("sparkwright-spaced")
         self.show(self.catalog)
         self._changed = changed
 

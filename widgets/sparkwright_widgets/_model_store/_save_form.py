@@ -6,6 +6,7 @@ import ipywidgets as widgets
 
 from sparkwright_widgets._ui import Button, Checkbox, Fold, Text, Textarea, row
 
+from ._confirmation import Confirmation
 from ._looks import LABELLED, field, hint
 
 
@@ -14,9 +15,10 @@ class SaveForm(Fold):
 
     Args:
         button: saves.
+        confirmation: asks before a file is replaced.
     """
 
-    def __init__(self, button: Button) -> None:
+    def __init__(self, button: Button, confirmation: Confirmation) -> None:
         self.name_field = Text(value="", placeholder="model", description="File name", **LABELLED)
         self.title_field = Text(value="", description="Title", **LABELLED)
         self.comment_field = Textarea(value="", rows=2, description="Comment", **LABELLED)
@@ -27,8 +29,9 @@ class SaveForm(Fold):
         names = widgets.Box([field(self.name_field), field(self.title_field)])
         names.add_class("sparkwright-grid")
         comment = field(self.comment_field, wide=True)
-        inside = [names, comment, row(button, self.updater_field), self.hint]
+        inside = [names, comment, row(button, self.updater_field), self.hint, confirmation]
         super().__init__("Save the network", inside, opened=True)
+        self.box.add_class("sparkwright-spaced")
 
     @property
     def settings(self) -> dict[str, Any]:

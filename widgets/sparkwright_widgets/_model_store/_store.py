@@ -72,8 +72,9 @@ class ModelStore(Part):
         self.compare_button = self._button("Compare", lambda: self.compare())
         self.check_button = self._button("Check", lambda: self.verify(_urls(self.ticked)))
         self.delete_button = self._button("Delete …", self._ask_to_delete)
-        self.form = SaveForm(self.save_button)
-        self.confirmation = Confirmation()
+        self.replacing = Confirmation(self.guarded, self._refused)
+        self.deleting = Confirmation(self.guarded, self._refused)
+        self.form = SaveForm(self.save_button, self.replacing)
         self.outcome, self.hint = widgets.HTML(), widgets.HTML()
         self.differences_field = Checkbox(value=True, description="only what differs", indent=False)
         self.comparison = widgets.HTML()
@@ -83,8 +84,6 @@ class ModelStore(Part):
         self.rows = ModelRows(self.guarded, self._enable)
         self.url_field.observe(self.guarded(self._url_typed), "value")
         self.differences_field.observe(self.guarded(self._draw_comparison), "value")
-        self.confirmation.yes_button.on_click(self.guarded(self._confirmed))
-        self.confirmation.no_button.on_click(self.guarded(self._refused))
         self.show(
             field(self.url_field, wide=True),
             row(self.list_button, self.recursive_field),
@@ -92,7 +91,7 @@ class ModelStore(Part):
             self.rows,
             self._actions,
             self.hint,
-            self.confirmation,
+            self.deleting,
             self.outcome,
             self.differences_field,
             self.comparison,
@@ -192,11 +191,12 @@ class ModelStore(Part):
                 self._tell(f"✓ Saved to {url}.")
                 self._list_again()
                 return
-            self.confirmation.ask(
+            self.replacing.ask(
                 f"There is a file at {url} already: {details(there)}. Replace it?",
                 yes="Replace it",
                 no="Keep it",
                 then=lambda: self.save(name, overwrite=True),
+                button=self.save_button,
             )
 
         return self._ask(f"Saving to {url}", work, then, whole_files=1)
@@ -282,28 +282,28 @@ class ModelStore(Part):
 
     def _use(self, url: str) -> None:
         self._url, self._listed, self._compared = url.strip(), False, ()
-        self.confirmation.clear()
-        self.outcome.value = ""
+        self._take_questions_back()
         self.rows.show(Catalog(folder_url=self._url))
         self._draw_comparison()
 
     def _ask_to_delete(self) -> None:
         urls = _urls(self.ticked)
-        self.confirmation.ask(
+        self._take_questions_back()
+        self.deleting.ask(
             f"Delete {several(urls)} from {self._url}? That cannot be undone.",
             yes="Delete for good",
             no="Keep",
             then=lambda: self.delete(urls),
+            button=self.delete_button,
         )
 
-    def _confirmed(self, _button: Any) -> None:
-        then = self.confirmation.take()
-        if then is not None:
-            then()
-
-    def _refused(self, _button: Any) -> None:
-        self.confirmation.clear()
+    def _refused(self) -> None:
         self._tell("Nothing was changed.")
+
+    def _take_questions_back(self) -> None:
+        self.outcome.value = ""
+        self.replacing.clear()
+        self.deleting.clear()
 
     # --- asking the store
 
@@ -322,8 +322,7 @@ class ModelStore(Part):
             if url == self._url:  # else it is about a folder that nobody looks at any more
                 then(result)
 
-        self.outcome.value = ""
-        self.confirmation.clear()
+        self._take_questions_back()
         begun = self.in_background(
             f"{what} (given up after {duration_text(limit_s)} without an answer)",
             partial(answered, work, what=what, timeout_s=limit_s),

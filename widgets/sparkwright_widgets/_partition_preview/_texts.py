@@ -125,10 +125,10 @@ def comparison(
         "Rows moved",
         *(["Data moved", "Takes about"] if sized else []),
         "Fullest / mean",
-        "Minibatches an epoch",
+        "Minibatches",
         *(["Saved an epoch"] if timed else []),
-        "Workers wait",
-        *(["Labels off the mix"] if labelled else []),
+        "Waiting",
+        *(["Labels off"] if labelled else []),
     ]
     rows: list[list[object]] = []
     splitting = {each.plan.mode for each in forecasts if each.plan.action == "shuffled"}
@@ -172,7 +172,11 @@ def comparison_html(
     """The table of all modes and strategies, and what its time is based on."""
     heads, rows = comparison(forecasts, chosen, advised)
     table = html_table(
-        heads, rows, label="All ways to repartition", text_columns=(1, 2, 3), caption="All ways"
+        heads,
+        rows,
+        label="All ways to repartition",
+        text_columns=(1, 2, 3),
+        caption="All ways to repartition; minibatches and waiting of an epoch",
     )
     if chosen.survey.bytes_per_row is None:
         return table
