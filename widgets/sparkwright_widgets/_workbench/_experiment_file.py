@@ -20,6 +20,14 @@ _WHERE = Option(
     advice="A path, or any URL. A name that ends in .ipynb is written as a notebook of plain code.",
 )
 
+_REPORT = Option(
+    name="report",
+    kind="text",
+    default="report.html",
+    label="URL of the report",
+    advice="One HTML file that needs no network. A name that ends in .pdf is printed by Chromium.",
+)
+
 
 class ExperimentFile(Part):
     """Shows the experiment as YAML, takes changed YAML, and reads and writes files.
@@ -27,9 +35,17 @@ class ExperimentFile(Part):
     Args:
         get: the experiment as it is.
         put: takes another one.
+        report: writes the report of the last run to a URL.
     """
 
-    def __init__(self, get: Callable[[], Experiment], put: Callable[[Experiment], None]) -> None:
+    def __init__(
+        self,
+        get: Callable[[], Experiment],
+        put: Callable[[Experiment], None],
+        *,
+        report: Callable[[str], None],
+    ) -> None:
+        self._report = report
         self._get, self._put = get, put
         self._asked_about: str | None = None  # the file that the next press may replace
         super().__init__()
@@ -63,6 +79,11 @@ class ExperimentFile(Part):
             tooltip="Write plain code cells that do the same without widgets",
         )
         self.export_button.on_click(self.guarded(lambda _button: self.export()))
+        self.report_where = OptionForm([_REPORT])
+        self.report_button = Button(
+            description="Write report", icon="file", tooltip="Write a report of the last run"
+        )
+        self.report_button.on_click(self.guarded(lambda _button: self.report()))
         self.link = widgets.HTML()
         self.show(
             self.text,
@@ -70,6 +91,8 @@ class ExperimentFile(Part):
             self.where,
             row(self.save_button, self.open_button, self.export_button),
             self.link,
+            self.report_where,
+            row(self.report_button),
         )
         self.refresh()
 
@@ -117,6 +140,15 @@ class ExperimentFile(Part):
             self.say(f"Written to {url}.")
 
         self._write(url, experiment, offer)
+
+    def report(self) -> None:
+        """Write the report of the last run, in the background."""
+        url = self.report_where.values["report"]
+        self.in_background(
+            f"Writing {url}",
+            lambda: self._report(url),
+            lambda _none: self.say(f"Written to {url}."),
+        )
 
     def _write(self, url: str, experiment: Experiment, then: Callable[[], None]) -> None:
         replaces = self._asked_about == url

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkwright import Experiment, SparkNetwork
+from sparkwright.errors import ConfigurationError
 from sparkwright.runs import TrainingRun
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._evaluation_panel import EvaluationPanel
@@ -159,6 +160,27 @@ class Workbench(Part):
         panel: EvaluationPanel = self.sections["evaluate"].part
         return panel.evaluate(data or next(iter(self._parts_to_evaluate()), None))
 
+    def report(self, url: str) -> None:
+        """Write a report of the last run and its evaluations, one HTML file, to any URL; blocks.
+
+        Raises:
+            ConfigurationError: if there was no run.
+            OSError: whatever the store says.
+        """
+        if self.run is None:
+            raise ConfigurationError(
+                "a report is about a run. Received: none. Train first: step Train, Start."
+            )
+        panel: EvaluationPanel | None = self.sections["evaluate"].made
+        found = {} if panel is None else panel.results
+        self.run.report(
+            url,
+            network=self.network,
+            evaluations={name: list(result.evaluations) for name, result in found.items()} or None,
+            data=self.data,
+            title=self._experiment.title,
+        )
+
     # --- the steps
 
     def _make_data(self) -> DataStep:
@@ -186,6 +208,7 @@ class Workbench(Part):
             batch_size=master.batch_size_per_worker,
             mode=master.repartition,
             strategy=master.repartition_strategy,
+            embedded=True,
         )
         preview.on_change(self._repartition_chosen)
         return preview
@@ -223,7 +246,9 @@ class Workbench(Part):
 
     def _make_file(self) -> ExperimentFile:
         return ExperimentFile(
-            lambda: self._experiment, lambda new: setattr(self, "experiment", new)
+            lambda: self._experiment,
+            lambda new: setattr(self, "experiment", new),
+            report=self.report,
         )
 
     def _pushes(self) -> dict[str, Callable[[], None]]:
@@ -273,10 +298,7 @@ class Workbench(Part):
             self._experiment.master,
             repartition=preview.mode,
             repartition_strategy=preview.strategy,
-            batch_size_per_worker=preview.batch_size,
         )
-        if preview.workers != self._workers:
-            master = replace(master, workers=preview.workers)
         if master != self._experiment.master:
             if (picker := self.sections["master"].made) is not None:
                 picker.master = master
