@@ -241,6 +241,8 @@ class Workbench(Part):
 
     def _make_models(self) -> ModelStore:
         store = ModelStore(self.network, url=self._models_url)
+        if (panel := self.sections["evaluate"].made) is not None:
+            store.metrics = _headline(panel)
         store.on_load(self._loaded)
         return store
 
@@ -355,6 +357,10 @@ class Workbench(Part):
         self._changed()
 
     def _evaluated(self) -> None:
+        panel: EvaluationPanel = self.sections["evaluate"].part
+        store: ModelStore | None = self.sections["models"].made
+        if store is not None:
+            store.metrics = _headline(panel)
         self._refresh()
         self._refresh_cards()
 
@@ -476,3 +482,14 @@ class Workbench(Part):
         )
         text = "\n".join([experiment.title, *(f"{title}: {text}" for title, text in steps)])
         return Block(html=html, text=text, kind="workbench")
+
+
+def _headline(panel: EvaluationPanel) -> dict[str, float]:
+    """The figures of the last evaluation, which go into a model's file."""
+    if not panel.results:
+        return {}
+    last = list(panel.results.values())[-1]
+    found: dict[str, float] = {}
+    for evaluation in last.evaluations:
+        found.update(evaluation.headline())
+    return found
