@@ -25,6 +25,7 @@ from ._spec import (
     add_layer as add_layer,
     analyse as analyse,
     defaults_for as defaults_for,
+    describe_model as describe_model,
     duplicate_layer as duplicate_layer,
     estimate as estimate,
     layer_kinds as layer_kinds,
@@ -33,6 +34,7 @@ from ._spec import (
     rename_layer as rename_layer,
     replace_layer as replace_layer,
     switch_layer as switch_layer,
+    view_model as view_model,
 )
 from ._state import (
     ModelState as ModelState,

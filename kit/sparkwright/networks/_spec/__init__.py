@@ -6,6 +6,7 @@ from ._analysis import (
     analyse as analyse,
 )
 from ._catalogue import LAYER_KINDS as LAYER_KINDS, layer_kinds as layer_kinds
+from ._describing import describe_model as describe_model
 from ._editing import (
     add_layer as add_layer,
     duplicate_layer as duplicate_layer,
@@ -35,3 +36,4 @@ from ._training_defaults import (
     TrainingDefaults as TrainingDefaults,
     defaults_for as defaults_for,
 )
+from ._viewing import view_model as view_model

@@ -129,9 +129,8 @@ def _look(spec: NetworkSpec, index: int, wired: Wire, before: list[LayerAnalysis
         outcome = kind.rule(options, shapes)
     except Misfit as misfit:
         return replace(row, problem=str(misfit))
-    dtype = outcome.dtype or "float32"
-    if kind.any_dtype and sources:
-        dtype = sources[0].output_dtype or dtype
+    kept = sources[0].output_dtype if kind.any_dtype and sources else None
+    dtype = outcome.dtype or kept or "float32"
     return replace(
         row,
         input_shapes=shapes,

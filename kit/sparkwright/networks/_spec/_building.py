@@ -8,7 +8,7 @@ from sparkwright.errors import ConfigurationError
 from ._calls import compile_arguments, evaluate, layer_calls
 from ._catalogue import LAYER_KINDS
 from ._chains import is_chain
-from ._network_spec import NetworkSpec
+from ._network_spec import LayerSpec, NetworkSpec
 from ._wiring import wire
 
 
@@ -42,6 +42,12 @@ def build(spec: NetworkSpec) -> Any:
             f"Keras cannot build the network {spec.name!r}: {_plain_text(str(error))}"
         ) from error
     return model
+
+
+def layer_alone(layer: LayerSpec) -> Any:
+    """The layer's Keras object, connected to nothing, without seeds."""
+    (call,) = layer_calls(NetworkSpec(layers=(layer,), seed=None))
+    return evaluate(call, find=_in_keras, seed=None)
 
 
 def _connected(spec: NetworkSpec, make: Any) -> tuple[Any, Any]:

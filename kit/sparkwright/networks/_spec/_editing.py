@@ -209,9 +209,5 @@ def _ends(spec: NetworkSpec, row: int) -> tuple[str, ...]:
 def _pointed(inputs: tuple[str, ...], gone: str, instead: tuple[str, ...]) -> tuple[str, ...]:
     if gone not in inputs:
         return inputs
-    found: list[str] = []
-    for name in inputs:
-        for new in instead if name == gone else (name,):
-            if new not in found or name != gone:
-                found.append(new)
-    return tuple(found)
+    found = [new for name in inputs for new in (instead if name == gone else (name,))]
+    return tuple(dict.fromkeys(found))

@@ -10,7 +10,7 @@ from ._shapes import Shape
 def _embedded(options: Options, inputs: tuple[Shape, ...]) -> Outcome:
     (shape,) = inputs
     indices, size = options["input_dim"], options["output_dim"]
-    return Outcome((*shape, size), indices * size)
+    return Outcome((*shape, size), indices * size, dtype="float32")
 
 
 EMBEDDING_KINDS = (

@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
         shape: of one example of its output.
         trainable: numbers that training changes.
         fixed: other numbers that it holds, such as moving averages.
-        dtype: of the output; None: float32.
+        dtype: of the output; None: that of the input if the layer takes any, else float32.
     """
 
     shape: Shape

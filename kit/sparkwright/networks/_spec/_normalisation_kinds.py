@@ -130,7 +130,7 @@ NORMALISATION_KINDS = (
             ),
             Option(name="offset", kind="float", default=0.0, advice="What is added afterwards."),
         ),
-        rule=lambda options, inputs: Outcome(inputs[0]),
+        rule=lambda options, inputs: Outcome(inputs[0], dtype="float32"),
         required=("scale",),
         positional=("scale",),
         any_dtype=True,

@@ -30,7 +30,11 @@ def _classes(layer: str) -> OutputSpec:
 
 
 def lenet_spec(
-    *, input_shape: tuple[int, ...] = (28, 28, 1), classes: int = 10, learning_rate: float = 1e-3
+    *,
+    input_shape: tuple[int, ...] = (28, 28, 1),
+    classes: int = 10,
+    learning_rate: float = 1e-3,
+    seed: int = 42,
 ) -> NetworkSpec:
     """LeNet for small images, the network of `sparkwright.networks.lenet`."""
     return NetworkSpec(
@@ -47,13 +51,169 @@ def lenet_spec(
         ),
         outputs=(_classes("classes"),),
         optimizer=OptimizerSpec(options={"learning_rate": learning_rate}),
+        seed=seed,
+    )
+
+
+def mlp_spec(*, input_shape: tuple[int, ...] = (20,), classes: int = 3) -> NetworkSpec:
+    """Two dense layers for the columns of a table, one class each row."""
+    return NetworkSpec(
+        name="mlp",
+        layers=(
+            _layer("Input", "columns", shape=list(input_shape)),
+            _layer("Dense", "dense_1", units=64, activation="relu"),
+            _layer("Dropout", "dropout", rate=0.2),
+            _layer("Dense", "dense_2", units=32, activation="relu"),
+            _layer("Dense", "classes", units=classes, activation="softmax"),
+        ),
+        outputs=(_classes("classes"),),
+    )
+
+
+def regression_spec(*, input_shape: tuple[int, ...] = (20,), values: int = 1) -> NetworkSpec:
+    """Two dense layers for the columns of a table, numbers to predict."""
+    return NetworkSpec(
+        name="regression",
+        task="regression",
+        layers=(
+            _layer("Input", "columns", shape=list(input_shape)),
+            _layer("Dense", "dense_1", units=64, activation="relu"),
+            _layer("Dense", "dense_2", units=32, activation="relu"),
+            _layer("Dense", "values", units=values),
+        ),
+        outputs=(
+            OutputSpec(layer="values", loss="mean_squared_error", metrics=("mean_absolute_error",)),
+        ),
+    )
+
+
+def residual_cnn_spec(
+    *, input_shape: tuple[int, ...] = (32, 32, 3), classes: int = 10
+) -> NetworkSpec:
+    """A small residual network for images: two blocks whose input is added to their output.
+
+    References:
+        K. He et al., "Deep Residual Learning for Image Recognition", CVPR 2016.
+    """
+    layers = [
+        _layer("Input", "image", shape=list(input_shape)),
+        _convolution("stem", filters=16),
+        _layer("BatchNormalization", "stem_norm"),
+        _layer("Activation", "stem_relu", activation="relu"),
+        *_block("block_1", "stem_relu", filters=16, strides=1),
+        *_block("block_2", "block_1_relu", filters=32, strides=2),
+        _layer("GlobalAveragePooling2D", "pool"),
+        _layer("Dense", "classes", units=classes, activation="softmax"),
+    ]
+    return NetworkSpec(name="residual_cnn", layers=tuple(layers), outputs=(_classes("classes"),))
+
+
+def _convolution(name: str, *inputs: str, size: int = 3, **options: Any) -> LayerSpec:
+    # Without a bias: the normalisation that follows has its own.
+    more = {"padding": "same", "use_bias": False, "kernel_initializer": "he_normal"}
+    return _layer("Conv2D", name, *inputs, kernel_size=size, **more, **options)
+
+
+def _block(name: str, source: str, *, filters: int, strides: int) -> list[LayerSpec]:
+    return [
+        _convolution(f"{name}_conv_1", filters=filters, strides=strides),
+        _layer("BatchNormalization", f"{name}_norm_1"),
+        _layer("Activation", f"{name}_relu_1", activation="relu"),
+        _convolution(f"{name}_conv_2", filters=filters),
+        _layer("BatchNormalization", f"{name}_norm_2"),
+        _convolution(f"{name}_shortcut", source, filters=filters, strides=strides, size=1),
+        _layer("Add", f"{name}_add", f"{name}_norm_2", f"{name}_shortcut"),
+        _layer("Activation", f"{name}_relu", activation="relu"),
+    ]
+
+
+def lstm_spec(*, input_shape: tuple[int | None, ...] = (60, 3), classes: int = 6) -> NetworkSpec:
+    """An LSTM for sequences, one class each."""
+    return _recurrent("LSTM", input_shape, classes)
+
+
+def gru_spec(*, input_shape: tuple[int | None, ...] = (60, 3), classes: int = 6) -> NetworkSpec:
+    """A GRU for sequences, one class each."""
+    return _recurrent("GRU", input_shape, classes)
+
+
+def _recurrent(kind: str, input_shape: tuple[int | None, ...], classes: int) -> NetworkSpec:
+    name = kind.lower()
+    return NetworkSpec(
+        name=name,
+        layers=(
+            _layer("Input", "sequence", shape=list(input_shape)),
+            _layer("Masking", "masking"),
+            _layer(kind, name, units=64),
+            _layer("Dense", "classes", units=classes, activation="softmax"),
+        ),
+        outputs=(_classes("classes"),),
+    )
+
+
+def text_spec(
+    *, input_shape: tuple[int | None, ...] = (100,), classes: int = 2, words: int = 10_000
+) -> NetworkSpec:
+    """The mean of learnt vectors of words, for short texts, one class each."""
+    return NetworkSpec(
+        name="text",
+        layers=(
+            _layer("Input", "words", shape=list(input_shape), dtype="int32"),
+            _layer("Embedding", "vectors", input_dim=words, output_dim=32, mask_zero=True),
+            _layer("GlobalAveragePooling1D", "mean"),
+            _layer("Dense", "dense", units=32, activation="relu"),
+            _layer("Dense", "classes", units=classes, activation="softmax"),
+        ),
+        outputs=(_classes("classes"),),
+    )
+
+
+def two_inputs_two_outputs_spec(
+    *,
+    input_shape: tuple[int, ...] = (28, 28, 1),
+    table_shape: tuple[int, ...] = (8,),
+    classes: int = 10,
+) -> NetworkSpec:
+    """An image and a row of a table together; a class and a number."""
+    return NetworkSpec(
+        name="two_inputs_two_outputs",
+        task="other",
+        layers=(
+            _layer("Input", "image", shape=list(input_shape)),
+            _layer("Conv2D", "conv", filters=16, kernel_size=3, activation="relu"),
+            _layer("MaxPooling2D", "pool"),
+            _layer("Flatten", "flatten"),
+            _layer("Dense", "of_image", units=32, activation="relu"),
+            _layer("Input", "columns", shape=list(table_shape)),
+            _layer("Dense", "of_columns", units=32, activation="relu"),
+            _layer("Concatenate", "together", "of_image", "of_columns"),
+            _layer("Dense", "dense", units=32, activation="relu"),
+            _layer("Dense", "class", units=classes, activation="softmax"),
+            _layer("Dense", "number", "dense", units=1),
+        ),
+        outputs=(
+            _classes("class"),
+            OutputSpec(
+                layer="number",
+                loss="mean_squared_error",
+                metrics=("mean_absolute_error",),
+                weight=0.5,
+            ),
+        ),
     )
 
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
-        "lenet": Preset(
-            title="LeNet: small images, one class each", task="classification", make=lenet_spec
+        "lenet": Preset("LeNet: small images, one class each", "classification", lenet_spec),
+        "residual_cnn": Preset("Residual network: images", "classification", residual_cnn_spec),
+        "mlp": Preset("Dense layers: tables, one class each", "classification", mlp_spec),
+        "regression": Preset("Dense layers: tables, numbers", "regression", regression_spec),
+        "lstm": Preset("LSTM: sequences, one class each", "classification", lstm_spec),
+        "gru": Preset("GRU: sequences, one class each", "classification", gru_spec),
+        "text": Preset("Vectors of words: short texts", "classification", text_spec),
+        "two_inputs_two_outputs": Preset(
+            "Image and table: a class and a number", "other", two_inputs_two_outputs_spec
         ),
     }
 )
