@@ -43,6 +43,15 @@ WIDE = """() => {
 }"""
 
 
+def wait_until(page, expression, text):
+    """Ask the kernel until it says `text`; it hears of a change a moment after the page."""
+    for _ in range(100):
+        if page.in_kernel(f"print({expression})") == text:
+            return
+        page.page.wait_for_timeout(50)
+    assert page.in_kernel(f"print({expression})") == text
+
+
 @pytest.fixture
 def open_panel(lab, tmp_path):
     def open_panel(**options):
@@ -71,9 +80,8 @@ def test_the_threshold_follows_the_keys_and_the_kernel_hears_of_it(open_panel):
     page.page.wait_for_function(
         "(n) => document.querySelector('.sparkwright-threshold-cell b').textContent !== n", arg="-"
     )
-    page.page.wait_for_timeout(400)  # longer than the pause after which the kernel is told
     found = page.page.locator(".sparkwright-threshold-cell b").first.inner_text()
-    assert page.in_kernel(f"print({shown}.true_positives)") == found.replace(",", "")
+    wait_until(page, f"{shown}.true_positives", found.replace(",", ""))
     # Twenty updates a second at least: what a hundred of them take, in the page alone.
     spent_ms = page.page.evaluate(
         """async () => {
@@ -91,8 +99,7 @@ def test_the_threshold_follows_the_keys_and_the_kernel_hears_of_it(open_panel):
     print(f"{spent_ms / 100:.1f} ms an update")
     page.page.get_by_role("button", name="Best F1").press("Enter")
     page.page.get_by_role("combobox", name="Class").select_option("<b>bee</b>")
-    page.page.wait_for_timeout(300)
-    assert page.in_kernel("print(panel.shown.explorer.choice)") == "1"
+    wait_until(page, "panel.shown.explorer.choice", "1")
     assert page.page.evaluate(WIDE) == []
     page.page.locator(".sparkwright-threshold").scroll_into_view_if_needed()
     page.screenshot("evaluation-threshold-420px")
@@ -108,10 +115,8 @@ def test_results_are_chosen_by_keys_and_all_fits_a_wide_page(open_panel):
     page = open_panel(width=1280)
     choice = page.page.get_by_role("combobox", name="Result")
     choice.focus()
-    for key in ("Space", "ArrowUp", "Enter"):  # JupyterLab takes arrows while the list is closed
-        page.page.keyboard.press(key)
-    page.page.wait_for_timeout(500)
-    assert page.in_kernel("print(panel.result_choice.value)") == "first"
+    page.page.keyboard.press("ArrowUp")
+    wait_until(page, "panel.result_choice.value", "first")
     page.page.get_by_text("★").first.wait_for()
     assert page.page.evaluate(WIDE) == []
     page.screenshot("evaluation-1280px")

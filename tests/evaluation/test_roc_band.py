@@ -51,6 +51,8 @@ def test_the_interval_is_as_wide_as_theory_says() -> None:
     expected = 2 * 1.96 * np.sqrt(spread / (200 * 400))
     low, high = bootstrap_band(roc, replicates=800).auc
     assert high - low == pytest.approx(expected, rel=0.15)
+    half = bootstrap_band(roc, replicates=800, confidence=0.5).auc
+    assert half[1] - half[0] == pytest.approx(expected * 0.674 / 1.96, rel=0.15)
 
 
 def test_the_same_seed_gives_the_same_band_and_thresholded_rocs_have_one_too() -> None:

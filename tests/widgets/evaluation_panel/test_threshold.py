@@ -74,12 +74,13 @@ def test_the_browser_computes_what_python_does():
                 f.accuracy, points.cost(k, 1.5, 4)];
       }};
       const places = [-9, -0.3, 0.31, 1, 99].map((t) => points.placeOf(t));
+      const found = Array.from(points.thresholds, (t) => points.placeOf(t));
       const all = Array.from({{ length: points.length }}, (_, k) => read(k));
-      console.log(JSON.stringify([all, places, points.placeOfLeastCost(1.5, 4)]));"""
+      console.log(JSON.stringify([all, places, found, points.placeOfLeastCost(1.5, 4)]));"""
     done = subprocess.run(
         [node, "--input-type=module", "-e", script], capture_output=True, text=True, check=True
     )
-    rows, places, least = json.loads(done.stdout)
+    rows, places, found_again, least = json.loads(done.stdout)
     for place, row in enumerate(rows):
         found = points.at(place)
         assert row == pytest.approx(
@@ -90,7 +91,7 @@ def test_the_browser_computes_what_python_does():
             ],
             rel=1e-15,
         )  # fmt: skip
-    assert len(rows) == len(points)
+    assert found_again == list(range(len(points)))
     assert places == [points.place_of(threshold) for threshold in (-9, -0.3, 0.31, 1, 99)]
     assert least == points.place_of_least_cost(1.5, 4)
 

@@ -133,7 +133,8 @@ def _errors(evaluation: Evaluation) -> Block:
     return table_block(
         ["record", "actual", "predicted", "probability"],
         rows,
-        caption=f"The most certain errors, {len(shown)} of {len(kept)} that were kept.",
+        caption=f"The most certain errors, {len(shown)} of {len(kept)} that were kept. On Spark a "
+        "record is partition and row.",
         label="Errors",
         kind="errors",
         text_columns=(1, 2),

@@ -54,13 +54,14 @@ def _table(results: Results) -> Block:
     best: dict[str, float] = {}
     for metric in metrics:
         found = [each[metric] for each in values.values() if metric in each]
-        best[metric] = min(found) if smaller_is_better(metric) else max(found)
+        if min(found) < max(found):  # else none is better than the others
+            best[metric] = min(found) if smaller_is_better(metric) else max(found)
 
     def cell(metric: str, found: Mapping[str, float]) -> str:
         if metric not in found:
             return "—"
         text = number_text(found[metric])
-        is_best = len(results) > 1 and found[metric] == best[metric]
+        is_best = found[metric] == best.get(metric)
         return Markup(f"<b>★ {text}</b>") if is_best else text
 
     rows = [
@@ -70,7 +71,7 @@ def _table(results: Results) -> Block:
     plain = [[Markup(c).removeprefix("<b>").removesuffix("</b>") for c in row] for row in rows]
     heads = ["result", "examples", *metrics]
     caption = f"{len(results)} result{'s' if len(results) != 1 else ''}"
-    caption += "; ★ marks the best of each column." if len(results) > 1 else "."
+    caption += "; ★ marks the best of each column." if best else "."
     block = table_block(heads, rows, caption=caption, label="Comparison", kind="comparison")
     words = table_block(heads, plain, caption=caption, label="Comparison", kind="comparison").text
     return Block(html=block.html, text=words, kind=block.kind)
