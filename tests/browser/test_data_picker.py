@@ -21,7 +21,9 @@ def open_picker(lab, tmp_path):
         lines.append(f"{width},{random.normal(3, 1):.2f},{town},{SPECIES[row % 3]}")
     code = (
         "from pathlib import Path\n"
-        f"Path('data').mkdir(exist_ok=True); Path('data/iris.csv').write_text({chr(10).join(lines)!r})\n"
+        "Path('data').mkdir(exist_ok=True)\n"
+        f"lines = {lines!r}\n"
+        "Path('data/iris.csv').write_text('\\n'.join(lines))\n"
         "from sparkwright_widgets._data_picker import DataPicker\n"
         "picker = DataPicker()\npicker"
     )
@@ -57,7 +59,7 @@ def test_data_is_found_and_its_label_changed_with_the_keyboard_alone(open_picker
     look.get_by_role("button", name="Use this file").focus()
     look.keyboard.press("Enter")
 
-    look.get_by_text("all 300 rows").wait_for()
+    look.get_by_text("all 300 rows", exact=True).wait_for()
     look.get_by_text("lacks a value in iris.csv, line 43").wait_for()
     page.screenshot("data-picker-csv")
     look.get_by_label("Label (what to predict)").focus()
@@ -71,7 +73,7 @@ def test_narrow_and_dark_nothing_sticks_out(open_picker):
     page = open_picker(width=420, height=2400)
     page.set_theme("JupyterLab Dark")
     page.in_kernel("picker.place.url.value = 'data/iris.csv'; picker.settle()")
-    page.page.get_by_text("all 300 rows").wait_for()
+    page.page.get_by_text("all 300 rows", exact=True).wait_for()
     page.in_kernel("[f.set_opened(True) for f in (picker.columns.fold, picker.statistics_fold)]")
     page.page.get_by_role("columnheader", name="Deviation").wait_for()
     page.screenshot("data-picker-narrow-dark")

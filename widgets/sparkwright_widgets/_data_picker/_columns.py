@@ -106,16 +106,18 @@ class ColumnChooser(widgets.VBox):
             for box in old:
                 box.close()
         other = {source.label, source.options.get("weights")}
+        kinds = {column.name: _kind(column) for column in self._columns}
         ticked = 0
         for name, box in self.boxes.items():
             box.value = name in source.features if source.features else name not in other
             box.disabled = name == source.label
+            box.description = f"{name} ({'the label' if box.disabled else kinds[name]})"
             ticked += box.value
         usable = len(names) - (source.label in names)
         self.fold.set_title(f"Features: {count_text(ticked)} of {count_text(usable)} columns")
 
     def _box(self, column: ColumnLook) -> Checkbox:
-        box = Checkbox(description=f"{column.name} ({_kind(column)})", indent=False)
+        box = Checkbox(description=column.name, indent=False)
         box.observe(self._guarded(self._chosen), "value")
         return box
 

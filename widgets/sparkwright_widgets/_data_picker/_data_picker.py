@@ -311,7 +311,8 @@ class DataPicker(Part):
             return
         note = f'<div class="sparkwright-advice">{escaped(seen.note)}</div>' if seen.note else ""
         self.figures.value = looks.extent_figures(seen) + note
-        self.problems.value = looks.problem_list(seen.problems)
+        hint = looks.REMEDIES if any(p.can_skip for p in seen.problems) else ""
+        self.problems.value = looks.problem_list(seen.problems) + hint
         self.beginning.value = looks.beginning(seen)
         self.classes.value = looks.class_bars(seen)
         self.classes_fold.layout.display = None if self.classes.value else "none"

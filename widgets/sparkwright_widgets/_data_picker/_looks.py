@@ -9,6 +9,10 @@ from sparkwright_widgets._format import bytes_text, count_text, escaped
 from sparkwright_widgets._fragments import figure_list
 from sparkwright_widgets._table import Markup, html_table, text_table
 
+REMEDIES = (
+    '<div class="sparkwright-advice">Missing values, and what does not fit, are dealt with under '
+    "Options of the format.</div>"
+)
 _MOST_COLUMNS = 40
 _MOST_PROBLEMS = 12
 _MOST_CLASSES = 12
@@ -160,7 +164,7 @@ def column_table(preview: DataPreview) -> str:
         for column in preview.columns[:200]
     ]
     left = len(preview.columns) - 200
-    caption = f"Of the {preview.extent}."
+    caption = f"Looked at: {preview.extent}."
     if left > 0:
         caption += f" {count_text(left)} more columns are not shown."
     return html_table(

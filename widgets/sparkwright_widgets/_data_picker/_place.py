@@ -47,7 +47,10 @@ class PlaceChooser(widgets.VBox):
         self.url.observe(guarded(self._typed), "value")
         self.where = widgets.HTML()
         self.list = ListBox(
-            description="Folders and files", options=(), rows=8, style={"description_width": "0"}
+            description="Folders and files",
+            options=(),
+            rows=8,
+            style={"description_width": "initial"},
         )
         self.list.add_class("sparkwright-listbox")
         self.list.observe(guarded(lambda _change: self._name_buttons()), "value")

@@ -12,7 +12,8 @@ from sparkwright.data._tables._csv_records import records
 from ._column_look import ColumnLook, number_of
 
 _LABEL_NAMES = ("label", "target", "class", "y", "outcome", "species", "category", "diagnosis")
-_DELIMITERS = (",", ";", "\t", "|", " ")
+# The first of two that do equally well: where numbers have commas, others are between them.
+_DELIMITERS = (";", "\t", "|", ",", " ")
 _LINES = 50
 _MOST_CLASSES = 50
 

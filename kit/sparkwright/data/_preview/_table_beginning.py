@@ -109,6 +109,8 @@ def _csv_content(url: str, form: CsvFormat, sample_bytes: int) -> tuple[Head, by
             more = read(sample_bytes - len(content))
             is_all = not more
             content += more
+    if len(content) > sample_bytes:
+        content, is_all = content[:sample_bytes], False
     if not is_all:
         end = complete_end(
             content,

@@ -1,0 +1,362 @@
+"""A look at data without Spark: what is guessed, what is counted, and what is found wrong."""
+
+import io
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given, strategies as st
+from PIL import Image
+from tests.data.pictures import folder_of_classes, pixels, write
+
+import sparkwright as sw
+from sparkwright.data import DataSource, browse, guess_source, preview
+from sparkwright.data._preview._browsing import parent_of, within
+from sparkwright.data._preview._column_look import look_at, number_of
+from sparkwright.data._preview._guessing import guess_csv, guess_format, guess_label, guess_task
+from sparkwright.errors import DataError, RunTimeoutError
+
+
+def written(folder: Path, text: str | bytes, name: str = "data.csv") -> str:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return str(path)
+
+
+def found(source: DataSource) -> str:
+    return " ".join(f"{p.severity}: {p.sentence}" for p in preview(source).problems)
+
+
+# --- columns
+
+
+@given(st.text(max_size=12) | st.floats().map(str) | st.integers().map(str))
+@example("+5")
+@example("1_000")
+@example("infinity")
+@example(" \t7\t")
+@example("0x10")
+@example("٣")
+def test_a_text_is_a_number_exactly_when_the_reader_of_csv_files_says_so(text: str) -> None:
+    functions: Any = pyarrow.compute
+    try:
+        trimmed = functions.utf8_trim(pa.array([text]), characters=" \t")
+        expected = trimmed.cast(pa.float64())[0].as_py()
+    except (pa.ArrowInvalid, UnicodeEncodeError):
+        expected = None
+    assert str(number_of(text)) == str(expected)
+
+
+@given(st.lists(st.none() | st.floats(-1e6, 1e6) | st.integers(-50, 50), max_size=60))
+def test_statistics_are_those_of_numpy(values: list[float | None]) -> None:
+    look = look_at("x", [None if value is None else str(value) for value in values])
+    numbers = [value for value in values if value is not None]
+    assert (look.count, look.missing) == (len(numbers), len(values) - len(numbers))
+    if not numbers:
+        assert look.kind == "empty"
+        return
+    assert look.is_number
+    assert look.mean == pytest.approx(np.mean(numbers), abs=1e-6)
+    assert look.std == pytest.approx(np.std(numbers), abs=1e-3)
+    assert (look.minimum, look.maximum) == (min(numbers), max(numbers))
+    assert sum(look.histogram) in (0, len(numbers))
+    assert look.distinct == len({str(number) for number in numbers})
+
+
+def test_a_few_texts_among_numbers_are_mistakes_many_are_text() -> None:
+    mistaken = look_at("x", ["1", "2", "3", "4", "n/a"])
+    assert (mistaken.kind, mistaken.first_wrong) == ("integer", (4, "n/a"))
+    assert look_at("x", ["1", "a", "b"]).kind == "text"
+
+
+# --- guesses
+
+
+@pytest.mark.parametrize(
+    ("url", "names", "folders", "expected"),
+    [
+        ("a/iris.csv.gz", (), (), "csv"),
+        ("s3://b/x.parquet", (), (), "parquet"),
+        ("x/*.tfrecord", (), (), "tfrecord"),
+        ("pets", (), ("cat", "dog"), "images"),
+        ("pets", ("a.JPG", "b.jpg", "readme.txt"), (), "images"),
+        ("export", ("manifest.json",), ("data-1",), "minibatches"),
+        ("map", ("data", "index"), (), "map_file"),
+        ("steps", tuple(f"{i}.csv" for i in range(30)), (), "csv_sequences"),
+        ("spark", tuple(f"part-{i}.csv" for i in range(30)), (), "csv"),
+        ("nothing", (), (), "csv"),
+    ],
+)
+def test_the_format_is_told_by_names(
+    url: str, names: tuple[str, ...], folders: tuple[str, ...], expected: str
+) -> None:
+    assert guess_format(url, names, folders) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"a,b\n1,2\n", {}),
+        (b"a\tb\n1\t2\n", {"delimiter": "tab"}),
+        (b"1;2,5\n3;4,5\n", {"delimiter": ";", "header": False}),
+        ("größe,ort\n1,Köln\n".encode("latin-1"), {"encoding": "latin-1"}),
+        (b"Ann,Oslo\nBob,Rome\nAnn,Rome\n", {"header": False}),
+        (b"one column\n3\n4\n", {}),
+        (b"", {}),
+    ],
+)
+def test_how_a_csv_file_is_written_is_guessed(content: bytes, expected: dict[str, Any]) -> None:
+    assert guess_csv(content) == expected
+
+
+def test_label_and_task_are_guessed_from_names_and_values() -> None:
+    species = look_at("Species", ["a", "b", "a"] * 4)
+    price = look_at("price", ["1.5", "2.5", "7.25"] * 4)
+    assert guess_label([species, price]) == "Species"
+    assert guess_label([price, look_at("x", ["1"])]) == "x"
+    assert (guess_task(species), guess_task(price)) == ("classification", "regression")
+    assert guess_task(look_at("y", ["0", "1"] * 9)) == "classification"
+    assert guess_task(look_at("y", [str(i) for i in range(90)])) == "regression"
+
+
+# --- tables
+
+
+def test_a_csv_file_is_guessed_and_seen_whole(tmp_path: Path) -> None:
+    lines = ["age;town;species"] + [f"{20 + i};{'AB'[i % 2]};{'xyz'[i % 3]}" for i in range(60)]
+    source = guess_source(written(tmp_path, "\n".join(lines)))
+    assert source == DataSource(
+        format="csv",
+        url=source.url,
+        label="species",
+        categories=("town",),
+        options={"delimiter": ";"},
+    )
+    look = preview(source, rows=3)
+    assert look.rows == (("20", "A", "x"), ("21", "B", "y"), ("22", "A", "z"))
+    assert look.extent == "all 60 rows"
+    assert (look.feature_shape, look.class_count) == ((3,), 3)
+    assert dict(look.labels) == {"x": 20, "y": 20, "z": 20}
+    assert [p.sentence for p in look.problems] == [
+        "The column 'age' only counts the rows. Leave it out."
+    ]
+
+
+def test_of_a_large_file_only_the_beginning_is_read(tmp_path: Path) -> None:
+    url = written(tmp_path, "a,b\n" + "1.5,2.5\n" * 50_000)
+    source = DataSource(format="csv", url=url, label="b", task="regression")
+    look = preview(source, sample_bytes=8_000)
+    assert look.looked_at == 1000
+    assert look.extent == "first 1,000 of about 50,000 rows"
+
+
+HEAD = "id,size,town,kind\n"
+GOOD = "".join(f"{7 * i},{i}.5,A,{'xy'[i % 2]}\n" for i in range(40))
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "words"),
+    [
+        (GOOD + "1,2\n", {}, "error: data.csv, line 42 has 2 values, where there are 4 columns."),
+        (GOOD + "1,2\n", {"options": {"on_error": "skip"}}, "warning: data.csv, line 42 has 2"),
+        (GOOD + '1,"2\n', {}, "line 42 has a quote that is not closed"),
+        (GOOD + "1,many,A,x\n", {}, "error: The column 'size' holds 'many' in data.csv, line 42"),
+        (GOOD + "1,,A,x\n", {}, "error: The column 'size' lacks a value in data.csv, line 42"),
+        (GOOD + "1,,A,x\n", {"options": {"missing": "skip"}}, "Such rows are left out."),
+        (GOOD + "1,inf,A,x\n", {}, "infinite number in data.csv, line 42"),
+        (GOOD + "1,2,A,\n", {}, "error: The label 'kind' is missing in data.csv, line 42"),
+        (GOOD, {}, "warning: The column 'town' is always 'A'."),
+        (GOOD, {"categories": ()}, "error: The column 'town' holds text, such as 'A'."),
+        (GOOD, {"label": "colour"}, "error: The label 'colour' is none of the columns: id, size"),
+        (GOOD, {"classes": ("x",)}, "error: The label 'kind' holds 'y', which is none of the"),
+        (GOOD, {"classes": 2}, "error: The label 'kind' must hold whole numbers from 0 to 1."),
+        (GOOD, {"task": "regression"}, "error: The label 'kind' holds text"),
+        (GOOD.replace("y\n", "x\n"), {}, "error: All 40 rows that were looked at are of one class"),
+        (GOOD + "1,2,A,z\n", {}, "warning: The class 'z' occurs only once."),
+        (GOOD + "1,2,A,z\n" * 2 + GOOD * 4, {}, "times as often as 'z'"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_told_with_its_line(
+    tmp_path: Path, text: str, more: dict[str, Any], words: str
+) -> None:
+    settings: dict[str, Any] = {"label": "kind", "categories": ("town",), **more}
+    source = DataSource(format="csv", url=written(tmp_path, HEAD + text), **settings)
+    assert words in found(source)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("1,2\n3,4\n", {}, "looks like data, not like names"),
+        ("a,b\n3,4\n", {"header": False}, "looks like names of columns"),
+        ("a,a\n3,4\n", {}, "names 'a' more than once"),
+        ("a;b\n3;4\n", {}, "Is there another sign between values than ','?"),
+        ("a,b\n", {}, "error: There is no row."),
+        ("", {}, "error: there must be rows."),
+        (b"a,b\n1,K\xf6ln\n", {}, "data.csv, line 2 is no UTF-8"),
+    ],
+)
+def test_a_wrong_header_is_told(
+    tmp_path: Path, text: str | bytes, options: dict[str, Any], words: str
+) -> None:
+    url = written(tmp_path, text)
+    source = DataSource(format="csv", url=url, task="other", options=options)
+    assert words in found(source)
+
+
+def test_equal_columns_and_a_copy_of_the_label_are_told(tmp_path: Path) -> None:
+    text = "a,b,again,y\n" + "".join(f"{i * i},{i % 3},{i % 3},{i % 3}\n" for i in range(30))
+    said = found(DataSource(format="csv", url=written(tmp_path, text), label="y"))
+    assert "The column 'b' is the label 'y' once more." in said
+    assert "The column 'again' is the label 'y' once more." in said
+
+
+def test_files_with_other_columns_are_told(tmp_path: Path) -> None:
+    written(tmp_path, "a,y\n1,2\n", "1.csv")
+    written(tmp_path, "a,z\n1,2\n", "2.csv")
+    source = DataSource(format="csv", url=str(tmp_path), label="y", task="regression")
+    assert "2.csv has other columns than 1.csv: a, z." in found(source)
+
+
+def test_a_parquet_file_shows_arrays_and_how_many_rows_it_has(tmp_path: Path) -> None:
+    table = pa.table({"image": [[0.0, 1.0, 2.0]] * 30, "y": [0, 1] * 15})
+    pq.write_table(table, tmp_path / "t.parquet")
+    look = preview(guess_source(str(tmp_path / "t.parquet")))
+    assert look.source.label == "y"
+    assert (look.extent, look.feature_shape, look.class_count) == ("all 30 rows", (3,), 2)
+    assert [column.kind for column in look.columns] == ["array", "integer"]
+
+
+def test_a_file_that_is_no_parquet_is_a_problem_not_a_crash(tmp_path: Path) -> None:
+    url = written(tmp_path, "no parquet", "t.parquet")
+    assert "could not be read" in found(DataSource(format="parquet", url=url, label="y"))
+
+
+def test_what_is_not_there_is_a_problem_not_a_crash(tmp_path: Path) -> None:
+    source = DataSource(format="csv", url=str(tmp_path / "none.csv"), label="y")
+    assert "does not exist" in found(source)
+
+
+# --- images
+
+
+def test_images_are_seen_with_their_labels(tmp_path: Path) -> None:
+    look = preview(guess_source(str(folder_of_classes(tmp_path / "pets"))), rows=4)
+    assert dict(look.labels) == {"cat": 3, "dog": 3}
+    assert (look.in_all, look.looked_at, look.feature_shape) == (6, 4, (64, 64, 3))
+    assert [image.label for image in look.images] == ["cat", "cat", "dog", "dog"]
+    assert max(Image.open(io.BytesIO(look.images[0].png)).size) == 72
+    assert "different sizes" in look.problems[0].sentence
+
+
+def test_a_damaged_image_and_a_single_class_are_told(tmp_path: Path) -> None:
+    write(tmp_path / "cat" / "1.png", pixels(1))
+    written(tmp_path, b"no image", "cat/2.png")
+    said = found(DataSource(format="images", url=str(tmp_path)))
+    assert "error: an image must be one of" in said
+    assert "All 2 images that were looked at are of one class, 'cat'." in said
+    source = DataSource(format="images", url=str(tmp_path), options={"on_error": "skip"})
+    assert "warning: an image must be one of" in found(source)
+
+
+def test_the_bundled_digits_are_seen_without_files() -> None:
+    look = preview(DataSource(), rows=5)
+    assert (look.extent, look.feature_shape, look.class_count) == (
+        "all 1,797 images", (28, 28, 1), 10,
+    )  # fmt: skip
+    assert [image.label for image in look.images] == ["0", "1", "2", "3", "4"]
+    assert not look.problems
+
+
+# --- folders
+
+
+def test_a_folder_lists_folders_first_in_natural_order(tmp_path: Path) -> None:
+    for name in ("b10.csv", "b9.csv", ".hidden", "sub/x.csv"):
+        written(tmp_path, "12345", name)
+    here = browse(str(tmp_path))
+    assert [entry.name for entry in here.entries] == ["sub", "b9.csv", "b10.csv"]
+    assert [entry.size_bytes for entry in here.entries] == [None, 5, 5]
+    assert here.parent == str(tmp_path.parent)
+    assert browse(here.entries[0].url).entries[0].url == str(tmp_path / "sub" / "x.csv")
+    assert browse(str(tmp_path / "b9.csv")) == here
+    few = browse(str(tmp_path), most=1)
+    assert (len(few.entries), few.left_out) == (1, 2)
+
+
+def test_a_store_keeps_its_scheme_while_one_walks_through_it() -> None:
+    import fsspec
+
+    fsspec.filesystem("memory").pipe_file("/looking/in/a.csv", b"x,y\n1,2\n")
+    top = browse("memory://looking")
+    assert [entry.url for entry in top.entries] == ["memory://looking/in"]
+    inner = browse(top.entries[0].url)
+    assert inner.parent == "memory://looking/"
+    assert preview(guess_source(inner.entries[0].url)).extent == "1 row"
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
+        browse(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("url", "parent"),
+    [
+        ("/", None), ("/data", "/"), ("/data/a", "/data"), ("s3://bucket", None),
+        ("s3://bucket/a", "s3://bucket/"), ("hdfs://host:8020/a/b", "hdfs://host:8020/a"),
+        ("hdfs://host:8020/a", "hdfs://host:8020/"), ("hdfs://host:8020/", None),
+    ],
+)  # fmt: skip
+def test_the_way_up_ends_at_the_top(url: str, parent: str | None) -> None:
+    assert parent_of(url) == parent
+
+
+def test_a_store_that_does_not_answer_is_not_waited_for() -> None:
+    over = threading.Event()
+    try:
+        with pytest.raises(RunTimeoutError, match="hdfs://far"):
+            within(0.05, lambda: over.wait(30), "hdfs://far")
+    finally:
+        over.set()
+
+
+def test_what_goes_wrong_in_a_store_is_raised_here() -> None:
+    def fail() -> None:
+        raise DataError("no")
+
+    with pytest.raises(DataError, match="no"):
+        within(5, fail, "x")
+
+
+# --- formats that hold arrays
+
+
+@pytest.fixture
+def exported(spark: Any, tmp_path: Path) -> Callable[[], str]:
+    def export() -> str:
+        features = np.arange(60, dtype=np.float32).reshape(20, 3)
+        data = sw.data.from_arrays(spark, features, np.arange(20, dtype=np.int32) % 4)
+        data.export(str(tmp_path / "export"), batch_size=8)
+        sw.data.write_tfrecord(data, str(tmp_path / "records"))
+        return str(tmp_path)
+
+    return export
+
+
+def test_exports_and_tfrecords_show_their_examples(exported: Callable[[], str]) -> None:
+    folder = exported()
+    look = preview(guess_source(f"{folder}/export"))
+    assert look.source.format == "minibatches"
+    assert (look.in_all, look.feature_shape, look.looked_at) == (20, (3,), 8)
+    records = preview(DataSource(format="tfrecord", url=f"{folder}/records"))
+    assert not records.problems
+    assert records.looked_at > 0
+    assert "[0, 1, 2]" in [cell for row in records.rows for cell in row]

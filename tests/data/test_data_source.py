@@ -1,0 +1,276 @@
+"""Sources as plain values: what they refuse, how they travel, and that code and call are one."""
+
+import ast
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+import sparkwright as sw
+from sparkwright.data import DataSource, DataSplit, MaskFile, PatternLabel
+from sparkwright.data._sources._formats import FORMATS
+from sparkwright.data._sources._source_call import literal
+from sparkwright.errors import ConfigurationError
+
+NAMES = st.text(min_size=1, max_size=12)
+TEXTS = {
+    "delimiter": st.sampled_from([",", ";", "tab", "|", "space"]),
+    "quote": st.sampled_from(['"', "'", None]),
+    "encoding": st.sampled_from(["utf-8", "latin-1"]),
+    "pattern": st.sampled_from(["_", "-", r"\d+"]),
+}
+
+
+def values_of(option: Any) -> st.SearchStrategy[Any]:
+    if option.name in TEXTS:
+        return TEXTS[option.name]
+    match option.kind:
+        case "flag":
+            return st.booleans()
+        case "choice":
+            return st.sampled_from(option.choices)
+        case "int":
+            return st.integers(int(option.minimum or 0), 500)
+        case "float":
+            return st.floats(-10, 10)
+        case _:
+            return st.none() | NAMES if option.optional else NAMES
+
+
+@st.composite
+def sources(draw: st.DrawFn) -> DataSource:
+    format = draw(st.sampled_from(list(FORMATS)))
+    options = {
+        option.name: draw(values_of(option))
+        for option in FORMATS[format].options
+        if draw(st.booleans())
+    }
+    return DataSource(
+        format=format,
+        url=draw(st.text(max_size=20)),
+        features=draw(st.lists(NAMES, max_size=5, unique=True)),
+        label=draw(st.none() | NAMES),
+        task=draw(st.sampled_from(["classification", "regression", "other"])),
+        classes=draw(
+            st.just("infer") | st.integers(1, 9) | st.lists(NAMES, min_size=1, unique=True)
+        ),
+        options=options,
+        partitions=draw(st.none() | st.integers(1, 99)),
+        split=DataSplit(validation=draw(st.sampled_from([0.0, 0.1])), seed=draw(st.integers(0, 9))),
+    )
+
+
+class Recorder:
+    """Stands for `sw`: notes which function of `sw.data` is called with what."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.data = self
+        self.PatternLabel, self.MaskFile = PatternLabel, MaskFile
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any, **options: Any) -> str:
+            self.calls.append((name, arguments, options))
+            return "loaded"
+
+        return call
+
+
+SPARK = SimpleNamespace(table=lambda name: ("table", name))
+
+
+@given(sources())
+def test_a_source_comes_back_from_its_dict(source: DataSource) -> None:
+    assert DataSource.from_dict(source.to_dict()) == source
+
+
+@given(sources())
+def test_the_code_makes_the_call_that_loading_makes(source: DataSource) -> None:
+    try:
+        call = source.call()
+    except ConfigurationError:
+        assert source.problem is not None
+        return
+    recorder = Recorder()
+    names: dict[str, Any] = {"sw": recorder, "spark": SPARK}
+    exec(compile(source.to_code("found"), "code", "exec"), names)
+    assert names["found"] == "loaded"
+    [(function, arguments, options)] = recorder.calls
+    first = ("table", source.url) if call.is_table else SPARK
+    rest = () if call.place is None or call.is_table else (call.place,)
+    assert (function, arguments, options) == (call.function, (first, *rest), dict(call.keywords))
+    assert callable(getattr(sw.data, function))
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers() | st.none(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_a_literal_is_the_value(value: Any) -> None:
+    assert ast.literal_eval(literal(value)) == value
+
+
+def test_options_at_their_defaults_are_left_out() -> None:
+    source = DataSource(format="csv", url="a.csv", options={"header": True, "delimiter": "\t"})
+    assert source.options == {"delimiter": "tab"}
+    assert source.call().keywords["delimiter"] == "\t"
+
+
+def test_a_tsv_without_header_reads_as_from_csv_would_be_called() -> None:
+    source = DataSource(
+        format="csv",
+        url="a.tsv",
+        label="column_2",
+        categories=("column_0",),
+        options={"delimiter": "tab", "header": False, "missing": "fill", "missing_number": -1.0},
+    )
+    assert source.call().keywords == {
+        "labels": "column_2",
+        "classes": "infer",
+        "categories": {"column_0": "infer"},
+        "delimiter": "\t",
+        "header": False,
+        "missing": -1.0,
+    }
+
+
+def test_images_say_where_the_label_is() -> None:
+    by_name = DataSource(format="images", url="pets", options={"label_from": "name", "height": 32})
+    assert by_name.call().keywords == {"size": (32, 64), "label": PatternLabel(pattern="_")}
+    masks = DataSource(
+        format="images", url="x", options={"label_from": "mask", "mask_folder": "masks"}
+    )
+    assert masks.call().keywords["label"] == MaskFile(folder="masks")
+    plain = DataSource(format="images", url="x", options={"label_from": "none"})
+    assert plain.call().keywords == {"size": (64, 64), "label": None}
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (DataSource(format="csv"), "Say where"),
+        (DataSource(format="csv", url="a"), "column with the label"),
+        (DataSource(format="csv", url="a", label="y", features=("x", "y")), "among the features"),
+        (DataSource(format="csv", url="a", label="y", options={"delimiter": "ab"}), "delimiter"),
+        (
+            DataSource(format="images", url="a", options={"label_from": "name", "pattern": "("}),
+            "pattern",
+        ),
+        (DataSource(format="images", url="a", classes=3), "classes"),
+        (DataSource(format="table", url="t", label="y"), "Choose the features"),
+        (DataSource(format="tfrecord", url="t", label="y"), "features"),
+    ],
+)  # fmt: skip
+def test_an_incomplete_source_says_what_is_missing(source: DataSource, words: str) -> None:
+    assert words in (source.problem or "")
+    with pytest.raises(ConfigurationError, match="not complete"):
+        source.load(None)  # type: ignore[arg-type]
+
+
+def test_a_complete_source_has_no_problem() -> None:
+    assert DataSource().problem is None
+    assert DataSource(format="parquet", url="a", label="y", task="regression").problem is None
+    assert DataSource(format="csv", url="a", task="other").problem is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"format": "xml"},
+        {"url": 3},
+        {"features": "ab"},
+        {"features": ["a", "a"]},
+        {"label": 3},
+        {"task": "guess"},
+        {"classes": 0},
+        {"classes": "cat"},
+        {"classes": []},
+        {"options": {"colour": 1}},
+        {"format": "csv", "options": {"header": "yes"}},
+        {"partitions": 0},
+        {"split": {"holdout": 0.5}},
+        {"split": 0.5},
+        {"rows": 5},
+    ],
+)
+def test_what_cannot_be_meant_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="Received"):
+        DataSource.from_dict(settings)
+
+
+@given(
+    st.floats(0, 0.9).map(lambda share: round(share, 3)),
+    st.floats(0, 0.9).map(lambda share: round(share, 3)),
+)
+def test_shares_sum_to_one_and_train_comes_first(validation: float, test: float) -> None:
+    if validation + test > 0.95:
+        with pytest.raises(ConfigurationError, match="leave at least"):
+            DataSplit(validation=validation, test=test)
+        return
+    shares = DataSplit(validation=validation, test=test).shares
+    assert sum(shares.values()) == pytest.approx(1)
+    assert next(iter(shares)) == "train"
+    assert min(shares.values()) > 0
+
+
+def test_code_of_a_split_names_its_parts() -> None:
+    split = DataSplit(validation=0.1, kind="stratified", seed=3)
+    assert split.to_code() == (
+        "train, validation, test = data.stratified_split([0.7, 0.1, 0.2], seed=3)\n"
+    )
+    assert DataSplit(test=0.0).to_code() == ""
+
+
+def test_long_lists_go_over_several_lines() -> None:
+    names = [f"column number {index}" for index in range(60)]
+    code = DataSource(format="csv", url="a.csv", features=tuple(names), label="y").to_code()
+    assert max(map(len, code.splitlines())) <= 88
+    [call] = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    assert ast.literal_eval(call.keywords[0].value) == names
+
+
+def test_every_format_has_a_reader_that_takes_its_options() -> None:
+    import inspect
+
+    for name, info in FORMATS.items():
+        call = DataSource(format=name, url="x").call()
+        parameters = inspect.signature(getattr(sw.data, call.function)).parameters
+        assert set(call.keywords) <= set(parameters), name
+        own = {"height", "width", "label_from", "pattern", "position", "missing_number"}
+        own |= {"mask_folder", "mask_suffix", "mask_binary"}
+        assert {option.name for option in info.options} - own <= set(parameters), name
+
+
+def test_data_is_loaded_and_split_as_the_source_says(spark: Any, tmp_path: Any) -> None:
+    lines = ["a,b,kind"] + [f"{row},{row % 7},{'xy'[row % 2]}" for row in range(200)]
+    (tmp_path / "data.csv").write_text("\n".join(lines))
+    source = DataSource(
+        format="csv",
+        url=str(tmp_path / "data.csv"),
+        label="kind",
+        partitions=2,
+        split=DataSplit(validation=0.25, test=0.25, kind="stratified"),
+    )
+    names: dict[str, Any] = {"sw": sw, "spark": spark}
+    exec(source.to_code(), names)
+    parts = source.load_split(spark)
+    assert list(parts) == ["train", "validation", "test"]
+    assert [part.count() for part in parts.values()] == [100, 50, 50]
+    assert parts["test"].class_names == {"labels": ("x", "y")}
+    assert names["data"].fingerprint == source.load(spark).fingerprint
+
+
+def test_a_table_of_the_session_is_loaded(spark: Any) -> None:
+    spark.createDataFrame([(1.0, 2.0), (3.0, 4.0)], "x double, y double").createOrReplaceTempView(
+        "points"
+    )
+    source = DataSource(
+        format="table", url="points", features=("x",), label="y", task="regression",
+        split=DataSplit(test=0.0),
+    )  # fmt: skip
+    [(name, data)] = source.load_split(spark).items()
+    assert name == "train"
+    assert data.collect().columns()["labels/labels"].tolist() == [2.0, 4.0]
