@@ -147,12 +147,14 @@ def test_other_choices_are_drawn_in_the_background():
     assert "<img" not in shown.pictures["worst"].value
 
 
-def test_a_saved_notebook_keeps_figures_and_the_chosen_threshold_is_no_part_of_it(panel):
+def test_a_saved_notebook_keeps_figures_and_the_chosen_threshold(panel):
     panel.evaluate()
+    panel.shown.explorer.threshold = 2.0
     bundle = panel._repr_mimebundle_()
     assert "<svg" in bundle["text/html"]
     assert "<script" not in bundle["text/html"]
     assert "Confusion matrix" in bundle["text/html"]
+    assert "Predicted positive from a score of ant on: above all scores." in bundle["text/plain"]
     assert bundle["text/plain"].startswith("Evaluation: test, 300 examples")
     assert "&lt;b&gt;bee" in bundle["text/html"]
 

@@ -320,6 +320,10 @@ class EvaluationPanel(Part):
         for section in self._sections[name]:
             html.append(f"<h5>{escaped(section.title)}</h5>{grid_html(section.blocks)}")
             words += [section.title, *(block.text for block in section.blocks)]
+        threshold = None if self.shown is None else self.shown.threshold_block()
+        if threshold is not None:
+            html.append(f"<h5>Threshold</h5>{grid_html([threshold])}")
+            words += ["Threshold", threshold.text]
         if self._compared:
             html.append(f"<h5>Comparison</h5>{grid_html(self._compared)}")
             words += ["Comparison", *(block.text for block in self._compared)]

@@ -11,6 +11,8 @@ from sparkwright_widgets._evaluation_blocks import (
     regression_blocks,
     worst_blocks,
 )
+from sparkwright_widgets._evaluation_figures._blocks import table_block
+from sparkwright_widgets._format import count_text
 from sparkwright_widgets._ui import Dropdown, Fold, Part
 
 from ._results import Results
@@ -59,6 +61,29 @@ class ShownResult(Part):
         for fold in list(self.folds.values())[:2]:
             fold.set_opened(True)
         self.show(*self.folds.values())
+
+    def threshold_block(self) -> Block | None:
+        """What the chosen threshold gives, for the static copy; None without curves."""
+        if self.explorer is None:
+            return None
+        found, explorer = self.explorer.reading, self.explorer
+        name = explorer.choices[min(explorer.choice, len(explorer.choices) - 1)]
+        of = f" of {name}" if name else ""
+        cost = found.cost(explorer.cost_false_positive, explorer.cost_false_negative)
+        counts = (
+            found.true_positives,
+            found.false_negatives,
+            found.false_positives,
+            found.true_negatives,
+        )
+        rates = (found.precision, found.recall, found.f1, found.accuracy)
+        return table_block(
+            [*("TP", "FN", "FP", "TN"), *("precision", "recall", "F1", "accuracy"), "cost"],
+            [[*map(count_text, counts), *(f"{rate:.4f}" for rate in rates), f"{cost:,.6g}"]],
+            caption=f"Predicted positive from a score{of} on: {found.threshold_text}.",
+            label="Chosen threshold",
+            kind="threshold",
+        )
 
     def _choice(self, key: str) -> Dropdown | None:
         """What of a section can be drawn otherwise, where there is something to choose."""
