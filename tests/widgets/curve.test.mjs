@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import {
-  CurveStore, EPOCH, LINES_APART, Line, MEAN, POINTS_PER_LINE, VALIDATION, decimate, extent, lineName,
-  linearTicks, logTicks, lossText, nearest, valueText, workerOf,
+  CurveStore, EPOCH, LINES_APART, Line, MEAN, POINTS_PER_LINE, VALIDATION, VALIDATION_APART, decimate, extent, lineName,
+  linearTicks, logTicks, lookOfPlace, lossText, nearest, valueText, withBand, workerOf,
 } from "../../widgets/sparkwright_widgets/static/curve.mjs";
 
 const lineOf = (ys, xs = ys.map((_, i) => i)) => {
@@ -122,6 +122,24 @@ test("each quantity has its own lines, named after their workers", () => {
   assert.deepEqual([1, 2, 5].map((quantity) => store.ids(quantity)), [[first], [], [second]]);
   assert.deepEqual([first, second, MEAN].map(workerOf), [1, 0, MEAN]);
   assert.deepEqual([first, MEAN].map((id) => lineName(id, "mean of all")), ["worker 1", "mean of all"]);
+});
+
+test("validation data has a line in each quantity, and one for each run that is compared", () => {
+  assert.equal(workerOf(3 * LINES_APART - 1), VALIDATION);
+  assert.equal(lineName(3 * LINES_APART - 1, "mean"), "validation");
+  assert.deepEqual(lookOfPlace(VALIDATION), { place: VALIDATION, isValidation: true });
+  assert.deepEqual(lookOfPlace(LINES_APART + 2), { place: 2, isValidation: false });
+  assert.deepEqual(lookOfPlace(LINES_APART + VALIDATION_APART + 2), { place: 2, isValidation: true });
+  assert.equal(lineName(VALIDATION_APART + 1, "mean", ["a", "b"]), "b, validation");
+  assert.equal(lineName(LINES_APART, "mean", ["a", "b"]), "a");
+});
+
+test("an axis shows its band whole, and the values too", () => {
+  const band = { low: 1e-4, high: 1e-2 };
+  assert.deepEqual(withBand([0.5, 2], band), [1e-4, 2]);
+  assert.deepEqual(withBand(null, band), [1e-4, 1e-2]);
+  assert.deepEqual(withBand([1e-3, 2e-3], band), [1e-4, 1e-2]);
+  assert.deepEqual(withBand([3, 4], null), [3, 4]);
 });
 
 test("other values are written to three digits", () => {

@@ -1,6 +1,7 @@
 import numpy as np
 
 from sparkwright_widgets._curve import EPOCH, MEAN, POINTS_PER_LINE, VALIDATION, Curve
+from sparkwright_widgets._quantities import MOST_METRICS, VALIDATION_PLACE
 
 
 def test_an_empty_curve_has_no_points_and_no_lines(run):
@@ -87,3 +88,36 @@ def test_a_million_rows_stay_bounded_and_keep_their_extremes():
     assert len(curve.points()) < 4 * POINTS_PER_LINE
     assert curve.lines()[0][:, 1].max() == 50.0
     assert curve.lines()[0][-1, 0] == count
+
+
+def test_validation_metrics_have_a_line_in_the_chart_of_their_metric(run, fake):
+    run.report(0, 1, 1.0, accuracy=0.25)
+    curve = Curve()
+    curve.add_rows(run.log.rows())
+    curve.add_validation([fake.FakeValidation(epoch=1, step=9, loss=2, metrics={"accuracy": 0.5})])
+    curve.finish()
+    lines = curve.quantity_lines()["accuracy"]
+    assert lines[0].tolist() == [[1, 0.25]]
+    assert lines[VALIDATION_PLACE].tolist() == [[9, 0.5]]
+    assert [quantity.label for _, quantity in curve.quantities()][:2] == ["loss", "accuracy"]
+
+
+def test_of_rates_and_metrics_the_last_value_of_a_stretch_counts_and_of_others_the_mean(run):
+    for step in (1, 2):
+        run.report(0, step, 1.0, time_s=0.01 * step, learning_rate=step, update_ratio=step)
+    curve = Curve()
+    curve.add_rows(run.log.rows())
+    curve.finish()
+    lines = curve.quantity_lines()
+    assert lines["learning_rate"][0].tolist() == [[2, 2.0]]
+    assert lines["update_ratio"][0].tolist() == [[2, 1.5]]
+
+
+def test_a_hundred_metrics_do_not_become_a_hundred_lines():
+    rows = {"worker": np.zeros(1, int), "step": np.ones(1, int), "loss": np.ones(1)}
+    rows |= {"epoch": np.ones(1, int), "round": np.ones(1, int), "examples": np.ones(1, int)}
+    rows |= {"time_s": np.zeros(1)} | {f"metric_{n}": np.ones(1) for n in range(100)}
+    curve = Curve()
+    curve.add_rows(rows)
+    curve.finish()
+    assert len(curve.quantities()) == 1 + MOST_METRICS

@@ -182,6 +182,9 @@ def test_ten_thousand_appends_stay_bounded(run, comms):
                 "step": np.array([step, step]),
                 "loss": np.array([1.0, 2.0]),
                 "examples": np.array([32, 32]),
+                "time_s": np.array([0.05 * step, 0.05 * step]),
+                "learning_rate": np.array([1e-3, np.nan]),
+                "accuracy": np.array([0.5, 0.6]),
             }
             chart.update(lambda feed, rows=rows: feed.add_rows(rows))
             chart.comm.sent.clear()

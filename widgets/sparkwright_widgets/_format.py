@@ -58,6 +58,16 @@ def loss_text(value: float | None) -> str:
     return f"{value:.{digits}f}"
 
 
+def value_text(value: float) -> str:
+    """Any value to three digits; large ones as whole numbers.
+
+    Example:
+        >>> [value_text(value) for value in (0.00123456, 2.5, 6123.4, float("nan"))]
+        ['0.00123', '2.5', '6,123', 'nan']
+    """
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.3g}"
+
+
 def rate_text(examples_per_s: float) -> str:
     """Examples a second, with as many digits as mean something.
 

@@ -9,6 +9,7 @@ from ._curve import FloatPoints, QuantityLines
 from ._curve_figure import draw_validation, draw_worker, dress, start_at_zero
 from ._decimation import per_column
 from ._figure_svg import INK, inline_svg, new_figure
+from ._format import value_text
 from ._quantities import VALIDATION_PLACE, Quantity
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def quantity_alt(quantities: Sequence[Quantity], lines: QuantityLines) -> str:
         for quantity in _shown(quantities, lines)
         if (workers := [p for w, p in lines[quantity.column].items() if w != VALIDATION_PLACE])
     ]
-    said = "; ".join(f"{label} {value:.3g}" for label, value in last)
+    said = "; ".join(f"{label} {value_text(value)}" for label, value in last)
     return f"What else was logged. At the end, as the mean of the workers: {said}."
 
 
