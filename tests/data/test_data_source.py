@@ -14,6 +14,9 @@ from sparkwright.data._sources._source_call import literal
 from sparkwright.errors import ConfigurationError
 
 NAMES = st.text(min_size=1, max_size=12)
+CLASSES: Any = (
+    st.just("infer") | st.integers(1, 9) | st.lists(NAMES, min_size=1, unique=True).map(tuple)
+)
 TEXTS = {
     "delimiter": st.sampled_from([",", ";", "tab", "|", "space"]),
     "quote": st.sampled_from(['"', "'", None]),
@@ -49,11 +52,13 @@ def sources(draw: st.DrawFn) -> DataSource:
     return DataSource(
         format=format,
         url=draw(st.text(max_size=20)),
-        features=draw(st.lists(NAMES, max_size=5, unique=True)),
+        features=tuple(draw(st.lists(NAMES, max_size=5, unique=True))),
         label=draw(st.none() | NAMES),
         task=draw(st.sampled_from(["classification", "regression", "other"])),
         classes=draw(
-            st.just("infer") | st.integers(1, 9) | st.lists(NAMES, min_size=1, unique=True)
+            st.just("infer")
+            | st.integers(1, 9)
+            | st.lists(NAMES, min_size=1, unique=True).map(tuple)
         ),
         options=options,
         partitions=draw(st.none() | st.integers(1, 99)),

@@ -179,8 +179,10 @@ class DataPicker(Part):
 
     def _looked(self, result: tuple[DataSource, DataSource, DataPreview]) -> None:
         asked, found, seen = result
-        if self._source != asked:
+        split = self._source.split
+        if self._source != replace(asked, split=split):
             return  # changed meanwhile: the next look is on its way
+        found, seen = replace(found, split=split), replace(seen, source=replace(found, split=split))
         self._preview = seen
         self._source = found
         self._show_source()

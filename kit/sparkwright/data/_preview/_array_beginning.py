@@ -36,15 +36,8 @@ def export_preview(source: DataSource, rows: int) -> DataPreview:
     export = None if source.url.endswith((".txt", ".arrow")) else find_export(source.url)
     data = from_bytes(read_bytes(found.files[0].url))
     arrays = data.columns()
-    names: tuple[str, ...] = ()
-    if export is not None:
-        names = next(iter(export.manifest.class_names.values()), ())
-    labels = [name for name in arrays if name.startswith("labels/")]
-    counts: dict[str, int] = {}
-    if len(labels) == 1 and arrays[labels[0]].dtype.kind in "iu" and arrays[labels[0]].ndim == 1:
-        for number in arrays[labels[0]].tolist():
-            text = names[number] if 0 <= number < len(names) else str(number)
-            counts[text] = counts.get(text, 0) + 1
+    names = next(iter(export.manifest.class_names.values()), ()) if export is not None else ()
+    counts = _class_counts(arrays, names)
     features = [name for name in arrays if name.startswith("features/")]
     return DataPreview(
         source=source,
@@ -53,7 +46,7 @@ def export_preview(source: DataSource, rows: int) -> DataPreview:
         in_all=None if export is None else export.manifest.examples,
         columns=_looks(arrays),
         rows=_rows(arrays, rows),
-        images=_pictures(arrays, features, list(counts) if counts else [], rows),
+        images=_pictures(arrays, features, rows),
         labels=tuple(sorted(counts.items(), key=lambda item: -item[1])),
         class_count=len(names) or None,
         feature_shape=arrays[features[0]].shape[1:] if len(features) == 1 else None,
@@ -96,6 +89,19 @@ def tfrecord_preview(source: DataSource, files: Sequence[StoredFile], rows: int)
     )
 
 
+def _class_counts(arrays: Mapping[str, Array], names: Sequence[str]) -> dict[str, int]:
+    """How often each class occurs; nothing if there is no output of class numbers, or several."""
+    labels = [array for name, array in arrays.items() if name.startswith("labels/")]
+    if len(labels) != 1 or labels[0].dtype.kind not in "iu" or labels[0].ndim != 1:
+        return {}
+    counts: dict[str, int] = {}
+    numbers: list[int] = labels[0].tolist()
+    for number in numbers:
+        text = names[number] if 0 <= number < len(names) else str(number)
+        counts[text] = counts.get(text, 0) + 1
+    return counts
+
+
 def _looks(arrays: Mapping[str, Array]) -> tuple[ColumnLook, ...]:
     found: list[ColumnLook] = []
     for name, array in arrays.items():
@@ -116,9 +122,8 @@ def _rows(arrays: Mapping[str, Array], rows: int) -> tuple[tuple[str, ...], ...]
 
 
 def _pictures(
-    arrays: Mapping[str, Array], features: Sequence[str], labels: Sequence[str], rows: int
+    arrays: Mapping[str, Array], features: Sequence[str], rows: int
 ) -> tuple[ImageLook, ...]:
-    del labels
     if len(features) != 1:
         return ()
     array = arrays[features[0]]

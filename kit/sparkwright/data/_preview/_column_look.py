@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -117,7 +117,7 @@ def look_at(name: str, values: Sequence[str | None]) -> ColumnLook:
             rows.append(row)
     present = len(numbers) + len(wrong)
     is_number = present > 0 and len(numbers) >= _NUMBERS * present
-    found = _of_numbers(numbers, rows) if is_number else {}
+    found: dict[str, Any] = _of_numbers(numbers, rows) if is_number else {}
     kind: ColumnKind = "empty" if not present else "text"
     if is_number:
         whole = all(number.is_integer() for number in numbers if math.isfinite(number))
@@ -136,12 +136,12 @@ def look_at(name: str, values: Sequence[str | None]) -> ColumnLook:
     )
 
 
-def _of_numbers(numbers: Sequence[float], rows: Sequence[int]) -> dict[str, object]:
+def _of_numbers(numbers: Sequence[float], rows: Sequence[int]) -> dict[str, Any]:
     every = np.array(numbers)
     is_finite = np.isfinite(every)
     finite = every[is_finite]
     infinite = np.flatnonzero(~is_finite)
-    found: dict[str, object] = {
+    found: dict[str, Any] = {
         "infinite": int(infinite.size),
         "first_infinite": rows[int(infinite[0])] if infinite.size else None,
         "is_counting": finite.size > 2 and bool((np.diff(finite) == 1).mean() > _COUNTING),

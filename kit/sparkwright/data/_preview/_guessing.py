@@ -41,10 +41,11 @@ def guess_format(url: str, names: Sequence[str] = (), folders: Sequence[str] = (
         return "minibatches"
     if {"data", "index"} <= set(names):
         return "map_file"
-    found = Counter(kind for name in names if (kind := _by_ending(name.lower())))
-    if found:
-        kind, count = found.most_common(1)[0]
+    every = map(_by_ending, map(str.lower, names))
+    kinds: list[SourceFormat] = [kind for kind in every if kind is not None]
+    if kinds:
         # A readme beside the data is no data.
+        kind, count = Counter(kinds).most_common(1)[0]
         if kind == "csv" and count > 20 and _are_numbered(names):
             return "csv_sequences"
         return kind
@@ -52,8 +53,10 @@ def guess_format(url: str, names: Sequence[str] = (), folders: Sequence[str] = (
 
 
 def _by_ending(name: str) -> SourceFormat | None:
-    kinds = (k for k, i in FORMATS.items() if name.endswith(tuple(f".{e}" for e in i.endings)))
-    return next((kind for kind in kinds if FORMATS[kind].endings), None)
+    for kind, info in FORMATS.items():
+        if any(name.endswith(f".{ending}") for ending in info.endings):
+            return kind
+    return None
 
 
 def _are_numbered(names: Sequence[str]) -> bool:

@@ -126,10 +126,6 @@ def _listed(source: DataSource) -> tuple[list[Entry], bool]:
     return sorted(files, key=lambda file: file.url), not waiting
 
 
-def _name(url: str) -> str:
-    return url.rpartition("/")[2]
-
-
 def _labels(source: DataSource, urls: Sequence[str]) -> tuple[Counter[str], list[DataProblem]]:
     label: Any = source.image_label()
     counts: Counter[str] = Counter()

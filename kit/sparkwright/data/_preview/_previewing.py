@@ -12,11 +12,12 @@ from sparkwright.storage._listing import StoredFile, list_files
 from ._array_beginning import export_preview, tfrecord_preview
 from ._browsing import browse, within
 from ._column_look import ColumnLook
+from ._columnar_beginning import columnar_beginning
 from ._data_preview import DataPreview, DataProblem
 from ._guessing import guess_csv, guess_format, guess_label, guess_task
 from ._image_beginning import digits_preview, image_preview
 from ._problems import column_problems, feature_columns, label_problems
-from ._table_beginning import Beginning, columnar_beginning, csv_beginning
+from ._table_beginning import Beginning, csv_beginning
 
 _GUESS_BYTES = 64 << 10
 _LONGEST_CELL = 60

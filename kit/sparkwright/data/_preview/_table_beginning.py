@@ -1,27 +1,21 @@
-"""The first rows of tables, read without Spark: CSV, Parquet, Arrow and CSV sequences."""
+"""The first rows of a table; of CSV files, read without Spark."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparkwright.data._sources._data_source import DataSource
-from sparkwright.data._tables._arrow_files import open_arrow
-from sparkwright.data._tables._columnar import OpenTable, damage
 from sparkwright.data._tables._csv_blocks import EmptyFileError, Head, opened, read_head
 from sparkwright.data._tables._csv_format import CsvFormat, compression_of
 from sparkwright.data._tables._csv_records import complete_end, line_count, records
-from sparkwright.data._tables._parquet import open_parquet
 from sparkwright.errors import DataError
 from sparkwright.storage._listing import StoredFile
 
 from ._column_look import ColumnLook, look_at, number_of
 from ._data_preview import DataProblem
 
-MOST_ROWS, MOST_CELLS = 10_000, 500_000
+_MOST_ROWS, _MOST_CELLS = 10_000, 500_000
 _HEADERS = 10
 _NAMED = 3
-_LONGEST_TEXT = 200
 
 
 @dataclass(kw_only=True, slots=True)
@@ -58,6 +52,11 @@ class Beginning:
         return [self.looks.get(n) or look_at(n, self.values[n]) for n in self.names]
 
 
+def most_rows(columns: int) -> int:
+    """How many rows are looked at, at most."""
+    return max(100, min(_MOST_ROWS, _MOST_CELLS // max(1, columns)))
+
+
 def csv_beginning(
     files: Sequence[StoredFile], form: CsvFormat, *, sample_bytes: int, prefix: str = "column_"
 ) -> Beginning:
@@ -78,11 +77,11 @@ def csv_beginning(
         try:
             head, content, is_all = _csv_content(file.url, form, sample_bytes)
         except EmptyFileError:
-            problems.append(DataProblem.warning(f"{_name(file.url)} is empty."))
+            problems.append(DataProblem.warning(f"{name_of(file.url)} is empty."))
             continue
         except UnicodeDecodeError as error:
             raise DataError(
-                f"{_name(file.url)} is no text in {form.encoding}: {error.reason} at byte "
+                f"{name_of(file.url)} is no text in {form.encoding}: {error.reason} at byte "
                 f"{error.start}. Give its encoding."
             ) from None
         found = _csv_rows(file.url, form, head, content, prefix)
@@ -136,9 +135,9 @@ def _csv_rows(url: str, form: CsvFormat, head: Head, content: bytes, prefix: str
 
     def place(record: int) -> str:
         before = line_count(content[: int(starts[record])])
-        return f"{_name(url)}, line {head.lines + before + 1}"
+        return f"{name_of(url)}, line {head.lines + before + 1}"
 
-    most = max(100, min(MOST_ROWS, MOST_CELLS // max(1, width)))
+    most = most_rows(width)
     kept: list[int] = []
     columns: list[list[str | None]] = [[] for _ in names]
     missing = set(form.missing_values)
@@ -155,15 +154,15 @@ def _csv_rows(url: str, form: CsvFormat, head: Head, content: bytes, prefix: str
     if not form.header and kept and _looks_like_names(columns):
         problems.append(
             DataProblem.error(
-                f"The first line of {_name(url)} looks like names of columns. Switch on: the first "
-                "line names the columns."
+                f"The first line of {name_of(url)} looks like names of columns. Switch on: the "
+                "first line names the columns."
             )
         )
-    if bad := _first_bad_bytes(content[: int(ends[kept[-1]])] if kept else content):
+    if (bad := _first_bad_byte(content[: int(ends[kept[-1]])] if kept else content)) is not None:
         line = head.lines + line_count(content[:bad]) + 1
         problems.append(
             DataProblem.error(
-                f"{_name(url)}, line {line} is no UTF-8. Give the file's encoding, as latin-1."
+                f"{name_of(url)}, line {line} is no UTF-8. Give its encoding, as latin-1."
             )
         )
     return Beginning(
@@ -183,19 +182,19 @@ def _header_problems(url: str, head: Head, form: CsvFormat) -> list[DataProblem]
     if names and all(number_of(name) is not None for name in names):
         return [
             DataProblem.error(
-                f"The first line of {_name(url)} looks like data, not like names of columns. "
+                f"The first line of {name_of(url)} looks like data, not like names of columns. "
                 "Switch off: the first line names the columns."
             )
         ]
     double = sorted({name for name in names if names.count(name) > 1})
     found = [
-        DataProblem.error(f"The header of {_name(url)} names {name!r} more than once.", name)
+        DataProblem.error(f"The header of {name_of(url)} names {name!r} more than once.", name)
         for name in double
     ]
     if len(names) == 1 and any(sign in names[0] for sign in ";,\t|"):
         found.append(
             DataProblem.warning(
-                f"{_name(url)} has one column, {names[0][:60]!r}. Is there another sign between "
+                f"{name_of(url)} has one column, {names[0][:60]!r}. Is there another sign between "
                 f"values than {form.delimiter!r}?"
             )
         )
@@ -240,7 +239,7 @@ def _looks_like_names(columns: Sequence[Sequence[str | None]]) -> bool:
     )
 
 
-def _first_bad_bytes(content: bytes) -> int | None:
+def _first_bad_byte(content: bytes) -> int | None:
     try:
         content.decode()
     except UnicodeDecodeError as error:
@@ -263,7 +262,7 @@ def _other_headers(
         if (other != names) if head.names is not None else (len(other) != len(names)):
             found.append(
                 DataProblem.error(
-                    f"{_name(file.url)} has other columns than {_name(first.url)}: "
+                    f"{name_of(file.url)} has other columns than {name_of(first.url)}: "
                     f"{', '.join(other[:_NAMED])}{' …' if len(other) > _NAMED else ''}."
                 )
             )
@@ -271,86 +270,6 @@ def _other_headers(
     return found
 
 
-def columnar_beginning(files: Sequence[StoredFile], source: DataSource) -> Beginning:
-    """The first rows of the first Parquet or Arrow file.
-
-    Raises:
-        DataError: if it cannot be read.
-    """
-    opener = open_parquet if source.format == "parquet" else open_arrow
-    file = files[0]
-    try:
-        with opener(file.url) as table:
-            return _columnar_rows(table, files)
-    except Exception as error:
-        if not isinstance(error, OSError | EOFError) and not type(error).__module__.startswith(
-            "pyarrow"
-        ):
-            raise
-        raise DataError(damage(file.url, error)) from None
-
-
-def _columnar_rows(table: OpenTable, files: Sequence[StoredFile]) -> Beginning:
-    names = table.names
-    most = max(100, min(MOST_ROWS, MOST_CELLS // max(1, len(names))))
-    values: dict[str, list[str | None]] = {name: [] for name in names}
-    shapes: dict[str, tuple[int, ...]] = {}
-    rows = 0
-    for _, _, batch in table.tables(names, None):
-        taken = batch.slice(0, most - rows)
-        for name in names:
-            for value in taken.column(name).to_pylist():
-                if isinstance(value, list | tuple) and name not in shapes:
-                    shapes[name] = _shape(value)
-                values[name].append(_text(value))
-        rows += taken.num_rows
-        if rows >= most:
-            break
-    in_all = _known_rows(table)
-    url = files[0].url
-    found = Beginning(
-        names=names,
-        values=values,
-        place=lambda row: f"{_name(url)}, row {row + 1}",
-        in_all=in_all if in_all is not None else rows,
-    )
-    for name, shape in shapes.items():
-        missing = sum(value is None for value in values[name])
-        found.looks[name] = ColumnLook(
-            name=name, kind="array", count=rows - missing, missing=missing, shape=shape
-        )
-    if len(files) > 1 and files[0].size_bytes:
-        total = sum(file.size_bytes for file in files)
-        found.in_all = round((found.in_all or 0) * total / files[0].size_bytes)
-        found.is_estimate = True
-    elif in_all is None and rows >= most:
-        found.in_all = None
-    return found
-
-
-def _known_rows(table: OpenTable) -> int | None:
-    counts = [count for _, count in table.parts]
-    return sum(counts) if counts and min(counts) > 0 else None
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    shape: list[int] = []
-    while isinstance(value, list | tuple):
-        shape.append(len(value))  # pyright: ignore[reportUnknownArgumentType]
-        value = value[0] if value else None  # pyright: ignore[reportUnknownVariableType]
-    return tuple(shape)
-
-
-def _text(value: Any) -> str | None:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return None
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    if isinstance(value, bytes):
-        return f"{len(value):,} bytes"
-    text = str(value)
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
-
-
-def _name(url: str) -> str:
+def name_of(url: str) -> str:
+    """The name of a file without its folders."""
     return url.rstrip("/").rpartition("/")[2]

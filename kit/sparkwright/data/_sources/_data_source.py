@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from sparkwright.data._images._image_labels import MaskFile, PatternLabel
-from sparkwright.data._tables._csv_format import MISSING_VALUES, CsvFormat
+from sparkwright.data._tables._csv_format import CsvFormat
 from sparkwright.errors import ConfigurationError
 
+from ._arguments import SIGNS, keywords_of, missing_values
 from ._data_split import DataSplit
 from ._formats import FORMATS, FormatInfo, SourceFormat
 from ._source_call import SourceCall
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 DataTask = Literal["classification", "regression", "other"]
 _TASKS = ("classification", "regression", "other")
-_SIGNS = {"tab": "\t", "space": " "}
 _FIELDS = (
     *("format", "url", "features", "label", "categories", "task", "classes", "options"),
     *("partitions", "split"),
@@ -102,7 +102,7 @@ class DataSource:
         found: dict[str, Any] = {}
         for name, value in self.options.items():
             if name == "delimiter":
-                value = {sign: word for word, sign in _SIGNS.items()}.get(value, value)
+                value = {sign: word for word, sign in SIGNS.items()}.get(value, value)
             known[name].check(value)
             if value != known[name].default:
                 found[name] = value
@@ -153,14 +153,15 @@ class DataSource:
             ConfigurationError: if an option cannot be meant that way.
         """
         options = self.all_options
+        delimiter: str = options["delimiter"]
         return CsvFormat(
             header=options["header"],
-            delimiter=_sign(options["delimiter"]),
+            delimiter=SIGNS.get(delimiter, delimiter),
             quote=options["quote"],
             skip_lines=options["skip_lines"],
             newlines_in_values=options.get("newlines_in_values", False),
             encoding=options.get("encoding", "utf-8"),
-            missing_values=_missing_values(options.get("missing_values", "NA NaN null")),
+            missing_values=missing_values(options.get("missing_values", "NA NaN null")),
         )
 
     def image_label(self) -> Any:
@@ -190,7 +191,7 @@ class DataSource:
         Raises:
             ConfigurationError: if an option cannot be meant that way.
         """
-        keywords = self._keywords()
+        keywords = keywords_of(self)
         if self.partitions is not None and self.format != "table":
             keywords["partitions"] = self.partitions
         return SourceCall(
@@ -199,57 +200,6 @@ class DataSource:
             is_table=self.format == "table",
             keywords=keywords,
         )
-
-    def _keywords(self) -> dict[str, Any]:
-        options = dict(self.options)
-        found: dict[str, Any] = {}
-        if self.info.columns:
-            if self.features:
-                found["features"] = list(self.features)
-            if self.label is not None:
-                is_list = self.format in ("table", "tfrecord")
-                found["labels"] = [self.label] if is_list else self.label
-        labelled = self.label is not None or options.get("labels_url") is not None
-        if self.info.can_infer and labelled and self.task == "classification":
-            found["classes"] = _as_list(self.classes)
-        match self.format:
-            case "csv" | "parquet" | "arrow":
-                if self.categories:
-                    found["categories"] = dict.fromkeys(self.categories, "infer")
-                number = options.pop("missing_number", 0.0)
-                if options.get("missing") == "fill":
-                    options["missing"] = number
-                if "missing_values" in options:
-                    options["missing_values"] = list(_missing_values(options["missing_values"]))
-            case "images":
-                found |= self._image_keywords(options)
-            case "tfrecord" if options.get("compression") == "none":
-                options["compression"] = None
-            case _:
-                pass
-        if "delimiter" in options:
-            options["delimiter"] = _sign(options["delimiter"])
-        return {**found, **options}
-
-    def _image_keywords(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Those that are made of several options, which are taken out."""
-        every = self.all_options
-        for name in ("height", "width", "label_from", "pattern", "position"):
-            options.pop(name, None)
-        for name in ("mask_folder", "mask_suffix", "mask_binary"):
-            options.pop(name, None)
-        found: dict[str, Any] = {"size": (every["height"], every["width"])}
-        label = self.image_label()
-        if label != "parent":
-            found["label"] = label
-        if every["label_from"] in ("folder", "name") and self.classes != "infer":
-            if isinstance(self.classes, int):
-                raise ConfigurationError(
-                    "`classes` of images must be their names. "
-                    f"Received: classes={self.classes}. Leave them out: all that occur are found."
-                )
-            found["classes"] = list(self.classes)
-        return found
 
     def to_code(self, variable: str = "data") -> str:
         """Python source that loads the same data; it needs `sw` (sparkwright) and `spark`.
@@ -356,11 +306,3 @@ def _is_count(value: Any) -> bool:
 
 def _as_list(classes: Any) -> Any:
     return list(classes) if isinstance(classes, tuple) else classes  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-
-
-def _sign(text: str) -> str:
-    return _SIGNS.get(text, text)
-
-
-def _missing_values(text: str) -> tuple[str, ...]:
-    return (MISSING_VALUES[0], *text.split())

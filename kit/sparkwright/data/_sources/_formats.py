@@ -1,9 +1,11 @@
-"""The formats that a DataSource may have, and the options of each as a person sees them."""
+"""The formats that a DataSource may have."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from sparkwright._option import Option
+
+from ._reader_options import COLUMNAR, CSV, IMAGES, ON_ERROR, SEQUENCES, TABLE, TFRECORD
 
 SourceFormat = Literal[
     "digits",
@@ -46,281 +48,6 @@ class FormatInfo:
     can_infer: bool = False
 
 
-_ON_ERROR = Option(
-    name="on_error",
-    kind="choice",
-    choices=("raise", "skip"),
-    default="raise",
-    label="What does not fit",
-    advice="raise: stop and name it. skip: leave it out and count it.",
-)
-_ONE_HOT = Option(
-    name="one_hot",
-    kind="flag",
-    default=False,
-    label="Classes as vectors of 0 and 1",
-    advice="Needed by the loss categorical_crossentropy; the sparse one takes numbers.",
-)
-_TABLES = (
-    Option(
-        name="missing",
-        kind="choice",
-        choices=("error", "skip", "fill"),
-        default="error",
-        label="Missing values",
-        advice="error: stop. skip: leave such rows out. fill: put the number below in place.",
-    ),
-    Option(
-        name="missing_number",
-        kind="float",
-        default=0.0,
-        label="Number in place of missing ones",
-        advice="Used with fill, among the features.",
-    ),
-    Option(
-        name="weights",
-        kind="text",
-        optional=True,
-        none_text="none",
-        label="Column of example weights",
-        advice="Examples with a larger weight count more in the loss.",
-        group="More options",
-    ),
-)
-_DELIMITER = Option(
-    name="delimiter",
-    kind="text",
-    default=",",
-    label="Between values",
-    advice="One character, or the word tab or space.",
-)
-_QUOTE = Option(
-    name="quote",
-    kind="text",
-    default='"',
-    optional=True,
-    none_text="no quotes",
-    label="Around values",
-    advice="The sign around values that hold the delimiter.",
-    group="More options",
-)
-_SKIP_LINES = Option(
-    name="skip_lines",
-    kind="int",
-    default=0,
-    minimum=0,
-    label="Lines to leave out at the top",
-    unit="lines",
-    group="More options",
-)
-
-_CSV = (
-    Option(
-        name="header",
-        kind="flag",
-        default=True,
-        label="First line names the columns",
-    ),
-    _DELIMITER,
-    *_TABLES[:2],
-    _ON_ERROR,
-    _ONE_HOT,
-    _QUOTE,
-    _SKIP_LINES,
-    Option(
-        name="newlines_in_values",
-        kind="flag",
-        default=False,
-        label="Values in quotes may go over several lines",
-        advice="Such files cannot be shared out in parts.",
-        group="More options",
-    ),
-    Option(
-        name="encoding",
-        kind="text",
-        default="utf-8",
-        advice="Of the text; older files are often latin-1.",
-        group="More options",
-    ),
-    Option(
-        name="missing_values",
-        kind="text",
-        default="NA NaN null",
-        label="Texts for a missing value",
-        advice="Separated by spaces. Nothing at all counts too.",
-        group="More options",
-    ),
-    _TABLES[2],
-)
-_COLUMNAR = (*_TABLES[:2], _ON_ERROR, _ONE_HOT, _TABLES[2])
-
-_IMAGES = (
-    Option(
-        name="height",
-        kind="int",
-        default=64,
-        minimum=1,
-        unit="pixels",
-        advice="Every image is stretched to this size.",
-    ),
-    Option(name="width", kind="int", default=64, minimum=1, unit="pixels"),
-    Option(
-        name="channels",
-        kind="choice",
-        choices=(3, 1),
-        default=3,
-        advice="3: colour. 1: grey.",
-    ),
-    Option(
-        name="label_from",
-        kind="choice",
-        choices=("folder", "name", "mask", "none"),
-        default="folder",
-        label="Label comes from",
-        advice="The file's folder, a part of its name, a mask (an image beside it), or nowhere.",
-    ),
-    Option(
-        name="pattern",
-        kind="text",
-        default="_",
-        label="Split names at",
-        advice="A regular expression; used with name: cat_017.jpg is a cat.",
-        group="Labels",
-    ),
-    Option(
-        name="position",
-        kind="int",
-        default=0,
-        label="Part of the name",
-        advice="0 is the first, -1 the last.",
-        group="Labels",
-    ),
-    Option(
-        name="mask_folder",
-        kind="text",
-        optional=True,
-        none_text="the image's own",
-        label="Folder of masks",
-        advice="Its name, beside the image's folder.",
-        group="Labels",
-    ),
-    Option(
-        name="mask_suffix",
-        kind="text",
-        default="",
-        label="End of masks' names",
-        advice="As in a_mask.png, which belongs to a.jpg.",
-        group="Labels",
-    ),
-    Option(
-        name="mask_binary",
-        kind="flag",
-        default=False,
-        label="Masks are yes or no",
-        advice="Otherwise the value of a pixel is its class.",
-        group="Labels",
-    ),
-    _ONE_HOT,
-    _ON_ERROR,
-    Option(
-        name="resize",
-        kind="choice",
-        choices=("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"),
-        default="bilinear",
-        label="Filter",
-        advice="How pixels are mixed when the size changes.",
-        group="More options",
-    ),
-    Option(
-        name="scale",
-        kind="flag",
-        default=True,
-        label="Numbers from 0 to 1",
-        advice="Otherwise from 0 to 255, in a quarter of the memory.",
-        group="More options",
-    ),
-    Option(
-        name="upright",
-        kind="flag",
-        default=False,
-        label="Turn photos upright",
-        advice="As their camera says.",
-        group="More options",
-    ),
-    Option(
-        name="recursive",
-        kind="flag",
-        default=True,
-        label="With sub-folders",
-        group="More options",
-    ),
-)
-
-_SEQUENCES = (
-    Option(
-        name="header",
-        kind="flag",
-        default=False,
-        label="First line names the columns",
-        advice="Otherwise they are f0, f1, and so on.",
-    ),
-    _DELIMITER,
-    Option(
-        name="label_per",
-        kind="choice",
-        choices=("step", "sequence"),
-        default="step",
-        label="A label for each",
-        advice="sequence: the last line's label counts for all of it.",
-    ),
-    Option(
-        name="labels_url",
-        kind="text",
-        optional=True,
-        none_text="in the same files",
-        label="Files with the labels",
-        advice="A folder of their own, one file for each sequence.",
-    ),
-    Option(
-        name="length",
-        kind="int",
-        minimum=1,
-        optional=True,
-        none_text="that of the longest",
-        unit="steps",
-        advice="Shorter sequences are filled up, and masked.",
-    ),
-    Option(
-        name="truncate",
-        kind="flag",
-        default=False,
-        label="Cut longer ones",
-        advice="Otherwise they are an error.",
-    ),
-    _ON_ERROR,
-    _ONE_HOT,
-    Option(
-        name="align",
-        kind="choice",
-        choices=("equal_length", "start", "end"),
-        default="equal_length",
-        label="Features and labels",
-        advice="Where their lengths differ: refuse, begin together, or end together.",
-        group="More options",
-    ),
-    Option(
-        name="pair_by",
-        kind="choice",
-        choices=("name", "order"),
-        default="name",
-        label="Files belong together by",
-        advice="Used with files of labels.",
-        group="More options",
-    ),
-    _SKIP_LINES,
-    _QUOTE,
-)
-
 FORMATS: dict[SourceFormat, FormatInfo] = {
     "digits": FormatInfo(
         title="Handwritten digits (bundled, to try things out)",
@@ -330,7 +57,7 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
     "csv": FormatInfo(
         title="CSV: an example a line",
         advice="Text files of columns: a file, a folder, or a pattern such as data/*.csv.",
-        options=_CSV,
+        options=CSV,
         endings=tuple(
             f"{kind}{packed}"
             for kind in ("csv", "tsv", "txt")
@@ -343,7 +70,7 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
     "parquet": FormatInfo(
         title="Parquet",
         advice="Tables that know their columns: a file, a folder or a pattern.",
-        options=_COLUMNAR,
+        options=COLUMNAR,
         endings=("parquet", "pq"),
         columns="named",
         labelled=True,
@@ -352,7 +79,7 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
     "arrow": FormatInfo(
         title="Arrow or Feather",
         advice="Tables that know their columns: a file, a folder or a pattern.",
-        options=_COLUMNAR,
+        options=COLUMNAR,
         endings=("arrow", "feather", "ipc"),
         columns="named",
         labelled=True,
@@ -361,60 +88,43 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
     "images": FormatInfo(
         title="Images in folders",
         advice="A folder for each class is the usual way: cats/1.jpg, dogs/2.jpg.",
-        options=_IMAGES,
+        options=IMAGES,
         endings=("bmp", "gif", "jpeg", "jpg", "png", "tif", "tiff", "webp"),
     ),
     "csv_sequences": FormatInfo(
         title="Sequences: a CSV file each",
         advice="A folder with one file for each sequence, a line a step.",
-        options=_SEQUENCES,
+        options=SEQUENCES,
         columns="named",
         can_infer=True,
     ),
     "minibatches": FormatInfo(
         title="Exported minibatches",
         advice="A folder that data.export(…) has written.",
-        options=(_ON_ERROR,),
+        options=(ON_ERROR,),
     ),
     "tfrecord": FormatInfo(
         title="TFRecord",
         advice="Files of tf.train.Example; those of write_tfrecord need no choice of features.",
-        options=(
-            Option(
-                name="compression",
-                kind="choice",
-                choices=("auto", "gzip", "zlib", "none"),
-                default="auto",
-                advice="auto: as the names end.",
-            ),
-            _ON_ERROR,
-        ),
+        options=TFRECORD,
         endings=("tfrecord", "tfrecords", "tfrecord.gz", "tfrecords.gz"),
         columns="keys",
     ),
     "sequence_file": FormatInfo(
         title="Hadoop SequenceFile",
         advice="Files that write_sequence_file has written.",
-        options=(_ON_ERROR,),
+        options=(ON_ERROR,),
         endings=("seq",),
     ),
     "map_file": FormatInfo(
         title="Hadoop MapFile",
         advice="Folders that write_map_file has written.",
-        options=(_ON_ERROR,),
+        options=(ON_ERROR,),
     ),
     "table": FormatInfo(
         title="Table of the Spark session",
         advice="The name of a table or temporary view; its columns must be numbers.",
-        options=(
-            Option(
-                name="weights",
-                kind="text",
-                optional=True,
-                none_text="none",
-                label="Column of example weights",
-            ),
-        ),
+        options=TABLE,
         columns="named",
         labelled=True,
     ),

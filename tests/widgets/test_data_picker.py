@@ -1,0 +1,310 @@
+"""The data picker as an object: what is chosen becomes the source, what is seen is shown."""
+
+import subprocess
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from sparkwright.data import DataSource, DataSplit
+from sparkwright.data._preview import _previewing
+from sparkwright.errors import ConfigurationError
+from sparkwright_widgets._data_picker import DataPicker
+
+pytestmark = pytest.mark.usefixtures("comms")
+
+
+@pytest.fixture
+def table(tmp_path):
+    """The URL of a small table without faults."""
+    lines = ["size,town,<b>kind</b>"]
+    lines += [f"{i * i}.5,{('Rome', 'Oslo')[i % 2]},{'xyz'[i % 3]}" for i in range(60)]
+    path = tmp_path / "plants.csv"
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+@pytest.fixture
+def picker():
+    """A picker that has looked at what it shows."""
+    made = DataPicker()
+    assert made.settle()
+    yield made
+    made.settle()
+
+
+def type_url(picker, url):
+    picker.place.url.value = url
+    assert picker.settle()
+    assert picker.error.value == ""
+
+
+def test_newcomers_begin_with_the_bundled_digits(picker):
+    assert picker.source == DataSource()
+    assert picker.problem is None
+    assert picker.beginning.value.count("<img") == 20
+    assert 'alt="digit 0, 28 x 28 pixels, label 0"' in picker.beginning.value
+    assert "all 1,797 images" in picker.figures.value
+    assert picker.place.layout.display == "none"
+
+
+def test_typing_a_path_guesses_the_rest(picker, table):
+    told = []
+    picker.on_change(lambda part: told.append(part.source))
+    picker.split.fields["test"].control.value = "0.5"
+    type_url(picker, table)
+    assert picker.source == DataSource(
+        format="csv",
+        url=table,
+        label="<b>kind</b>",
+        categories=("town",),
+        split=DataSplit(test=0.5),
+    )
+    assert picker.problem is None
+    assert told[-1] == picker.source
+    assert picker.preview.source == picker.source
+    assert picker.format.value == "csv"
+    assert "&lt;b&gt;kind&lt;/b&gt; (label)" in picker.beginning.value
+    assert "<b>kind" not in picker.beginning.value + picker.statistics.value + picker.code.value
+
+
+def test_columns_are_chosen_by_ticking(picker, table):
+    type_url(picker, table)
+    columns = picker.columns
+    assert [(name, box.value, box.disabled) for name, box in columns.boxes.items()] == [
+        ("size", True, False),
+        ("town", True, False),
+        ("<b>kind</b>", False, True),
+    ]
+    columns.boxes["town"].value = False
+    assert picker.settle()
+    assert (picker.source.features, picker.source.categories) == (("size",), ())
+    columns.every.click()
+    assert picker.settle()
+    assert (picker.source.features, picker.source.categories) == ((), ("town",))
+    columns.label.value = "size"
+    columns.task.value = "regression"
+    assert picker.settle()
+    assert picker.source.label == "size"
+    assert "classes" not in picker.source.call().keywords
+    assert columns.boxes["size"].disabled
+
+
+def test_classes_are_found_counted_or_named(picker, table):
+    type_url(picker, table)
+    for text, classes in (("z, y, x", ("z", "y", "x")), ("3", 3), ("", "infer")):
+        picker.columns.classes.value = text
+        assert picker.settle()
+        assert picker.source.classes == classes
+    assert picker.problem is None
+
+
+def test_options_change_the_look_and_wrong_ones_stay_at_their_field(picker, table):
+    type_url(picker, table)
+    picker.options.fields["header"].control.value = False
+    assert picker.settle()
+    assert picker.source.options == {"header": False}
+    assert [column.name for column in picker.preview.columns] == [
+        "column_0",
+        "column_1",
+        "column_2",
+    ]
+    assert picker.source.label == "column_2"
+    before = picker.source
+    picker.options.fields["skip_lines"].control.value = "-1"
+    assert picker.settle()
+    assert picker.source == before
+    assert "at least 0" in picker.options.problems["skip_lines"]
+
+
+def test_a_split_that_leaves_nothing_is_refused_at_its_field(picker):
+    picker.split.fields["validation"].control.value = "0.5"
+    picker.split.fields["test"].control.value = "0.5"
+    assert picker.source.split == DataSplit(validation=0.5)
+    assert "must leave" in picker.split.problems["test"]
+    picker.split.fields["validation"].control.value = "0.1"
+    assert picker.source.split == DataSplit(validation=0.1, test=0.5)
+    assert picker.split.problems == {}
+    assert picker.preview.source == picker.source
+
+
+def test_another_format_forgets_the_columns_of_the_last(picker, table):
+    type_url(picker, table)
+    picker.format.value = "digits"
+    assert picker.settle()
+    assert picker.source == DataSource(url=table)
+    assert picker.statistics_fold.layout.display == "none"
+
+
+def test_what_is_wrong_is_shown_and_is_the_problem(picker, tmp_path):
+    (tmp_path / "bad.csv").write_text("a,b,y\n1,2,x\n1,2\n3,,y\n")
+    type_url(picker, str(tmp_path / "bad.csv"))
+    assert "bad.csv, line 3 has 2 values" in picker.problem
+    assert picker.problems.value.count("<li") == len(picker.preview.problems)
+    assert "Options of the format" in picker.problems.value
+    type_url(picker, str(tmp_path / "none.csv"))
+    assert "does not exist" in picker.problem
+
+
+def test_folders_are_looked_through_and_a_file_taken(picker, table):
+    picker.format.value = "csv"
+    assert picker.settle()
+    place = picker.place
+    place.go(str(Path(table).parent.parent))
+    assert picker.settle()
+    folder = Path(table).parent.name
+    place.list.value = str(Path(table).parent)
+    assert f"▸ {folder}/" in [line for line, _ in place.list.options]
+    assert place.open_button.description == "Open folder"
+    place.open_button.click()
+    assert picker.settle()
+    place.list.value = table
+    assert place.open_button.description == "Use this file"
+    place.open_button.click()
+    assert picker.settle()
+    assert (picker.source.url, picker.source.label) == (table, "<b>kind</b>")
+    place.up_button.click()
+    assert picker.settle()
+    place.take_button.click()
+    assert picker.settle()
+    assert picker.source.url == str(Path(table).parent.parent)
+
+
+def test_a_change_during_a_look_is_looked_at_afterwards(picker, table, monkeypatch):
+    go_on, begun = threading.Event(), threading.Event()
+    look = _previewing._looked
+
+    def slow(*arguments):
+        begun.set()
+        assert go_on.wait(30)
+        return look(*arguments)
+
+    monkeypatch.setattr(_previewing, "_looked", slow)
+    source = DataSource(format="csv", url=table, label="town", features=("size",))
+    picker.source = source
+    assert begun.wait(30)
+    picker.source = DataSource(format="csv", url=table, label="town", categories=("<b>kind</b>",))
+    go_on.set()
+    assert picker.settle()
+    assert picker.source.features == ()
+    assert picker.preview.source == picker.source
+
+
+def test_a_split_chosen_during_a_look_changes_nothing_of_it(picker, table, monkeypatch):
+    go_on, begun = threading.Event(), threading.Event()
+    look = _previewing._looked
+
+    def slow(*arguments):
+        begun.set()
+        assert go_on.wait(30)
+        return look(*arguments)
+
+    monkeypatch.setattr(_previewing, "_looked", slow)
+    picker.place.url.value = table
+    assert begun.wait(30)
+    picker.split.fields["test"].control.value = "0.4"
+    go_on.set()
+    assert picker.settle()
+    assert (picker.source.label, picker.source.split.test) == ("<b>kind</b>", 0.4)
+    assert picker.preview.source == picker.source
+
+
+def test_setting_a_source_shows_it(picker, table):
+    source = DataSource(
+        format="csv",
+        url=table,
+        features=("size",),
+        label="town",
+        options={"missing": "skip"},
+        split=DataSplit(validation=0.2, test=0.1),
+    )
+    picker.source = source
+    assert picker.settle()
+    assert picker.source == source
+    assert picker.place.url.value == table
+    assert picker.options.values["missing"] == "skip"
+    assert picker.split.values["validation"] == 0.2
+    assert picker.columns.label.value == "town"
+    with pytest.raises(ConfigurationError, match="DataSource"):
+        picker.source = "plants.csv"
+
+
+class FakeData:
+    rdd = SimpleNamespace(getNumPartitions=lambda: 3)
+
+    def count(self):
+        return 1797
+
+
+def test_load_needs_a_session_and_says_so(picker, monkeypatch):
+    assert picker.load_button.disabled
+    assert "needs a Spark session" in picker.loaded.value
+    with pytest.raises(ConfigurationError, match="needs a Spark session"):
+        picker.load()
+    loads = []
+    monkeypatch.setattr(DataSource, "load", lambda self, spark: loads.append(spark) or FakeData())
+    picker.spark = "session"
+    assert not picker.load_button.disabled
+    picker.load_button.click()
+    assert picker.settle()
+    assert loads == ["session"]
+    assert "1,797 examples in 3 partitions" in picker.loaded.value
+    assert isinstance(picker.data, FakeData)
+    assert not picker.load_button.disabled
+
+
+def test_a_failed_load_is_shown_and_the_button_comes_back(picker):
+    picker.spark = SimpleNamespace()
+    picker.load_button.click()
+    assert picker.settle()
+    assert "That did not work." in picker.error.value
+    assert not picker.load_button.disabled
+
+
+def test_a_saved_notebook_shows_what_was_picked(picker, table):
+    type_url(picker, table)
+    still = picker._repr_mimebundle_()
+    assert "plants.csv" in still["text/html"]
+    assert "First rows" in still["text/html"]
+    assert "sw.data.from_csv" in still["text/html"]
+    assert "all 60 rows" in still["text/plain"]
+
+
+def test_many_columns_are_named_instead_of_ticked(picker, tmp_path):
+    names = [f"pixel{index}" for index in range(100)]
+    rows = [",".join([*(str(i * j % 7) for j in range(100)), "ab"[i % 2]]) for i in range(30)]
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join([",".join([*names, "y"]), *rows]))
+    type_url(picker, str(path))
+    assert picker.columns.fold.layout.display == "none"
+    picker.columns.names.value = "pixel3, pixel5"
+    assert picker.settle()
+    assert picker.source.features == ("pixel3", "pixel5")
+    assert picker.beginning.value.count('scope="col"') == 40
+    assert "61 more columns are not shown" in picker.beginning.value
+
+
+def test_the_picker_can_do_without_its_own_load_button():
+    picker = DataPicker(with_load=False)
+    assert picker.settle()
+
+    def every(widget):
+        yield widget
+        for child in getattr(widget, "children", ()):
+            yield from every(child)
+
+    assert picker.load_button not in list(every(picker))
+
+
+def test_keys_of_a_part_pass_their_own_tests():
+    import shutil
+
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node.js is not installed: `node --test` checks the JavaScript of keys")
+    done = subprocess.run(
+        [node, "--test", str(Path(__file__).with_name("keys.test.mjs"))],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
