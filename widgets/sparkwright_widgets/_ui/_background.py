@@ -58,8 +58,9 @@ class Background:
             if self._thread is not None:
                 return False
             thread = threading.Thread(target=main, name=f"sparkwright-{self._name}", daemon=True)
-            self._thread, self._last = thread, thread
-        thread.start()
+            self._thread = thread
+            thread.start()
+            self._last = thread  # not before: a thread that has not begun cannot be waited for
         return True
 
     _last: threading.Thread | None = None
