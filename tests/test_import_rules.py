@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,21 @@ EFFECTS = {
     *("asyncio", "concurrent", "logging", "multiprocessing", "os", "queue", "random", "secrets"),
     *("select", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time"),
 }
-SHELL_OF_PURE_PACKAGES = {"partitions/_execute.py"}
+SHELL_OF_PURE_PACKAGES = {
+    "data/_sources/_loading.py",
+    "networks/_spec/_building.py",
+    "networks/_spec/_keras_layers.py",
+    "networks/_spec/_describing.py",
+    "networks/_spec/_viewing.py",
+    "partitions/_execute.py",
+}
 PURE = [
+    "_option.py",
     "errors.py",
     "data/_alignment.py",
+    "data/_preview/_column_look.py",
+    "data/_preview/_data_preview.py",
+    "data/_preview/_problems.py",
     "data/_images/_augmentation.py",
     "data/_records/_byte_window.py",
     "data/_chunks.py",
@@ -79,24 +91,47 @@ PURE = [
     "runs/_work.py",
     *(
         f"{package}/{path.name}"
-        for package in ("evaluation", "masters", "partitions", "updates")
+        for package in (
+            *("data/_sources", "evaluation", "masters", "networks/_spec", "partitions"),
+            "updates",
+        )
         for path in sorted((ROOT / package).glob("_[a-z]*.py"))
         if f"{package}/{path.name}" not in SHELL_OF_PURE_PACKAGES
     ),
 ]
+# Values that do something when they are asked to; nothing of it is loaded before.
+ON_DEMAND = {
+    "data/_dataset.py": {"sparkwright.data._arrow"},
+    "data/_sources/_data_source.py": {"sparkwright.data._sources._loading"},
+    "networks/_spec/_network_spec.py": {"sparkwright.networks._spec._building"},
+}
 SOURCES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
+
+
+@cache
+def _tree(source: str) -> ast.Module:
+    return ast.parse((ROOT / source).read_text())
 
 
 def imports(source: str, *, top_level: bool = False) -> Iterator[str]:
     """Absolute names of the modules that a file of the engine imports."""
     package = ["sparkwright", *Path(source).parts[:-1]]
-    tree = ast.parse((ROOT / source).read_text())
-    for node in tree.body if top_level else ast.walk(tree):
+    tree = _tree(source)
+    for node in tree.body if top_level else _run_time(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) + 1 - node.level] if node.level else []
             yield ".".join([*base, *([node.module] if node.module else [])])
+
+
+def _run_time(node: ast.AST) -> Iterator[ast.AST]:
+    """Every node but those that only type checkers see."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        yield child
+        yield from _run_time(child)
 
 
 @pytest.mark.parametrize("source", PURE)
@@ -117,8 +152,7 @@ def test_pure_modules_import_only_pure_modules_of_the_engine(source: str) -> Non
     packages = {
         f"sparkwright.{name}" for name in ("data", "evaluation", "masters", "partitions", "updates")
     }
-    # A DataSet gives its Arrow form when asked to; nothing of it is loaded before.
-    inside = {"sparkwright.data._arrow"} if source == "data/_dataset.py" else set[str]()
+    inside = ON_DEMAND.get(source, set[str]())
     assert ours <= pure | packages | inside
     assert not inside & set(imports(source, top_level=True))
 
@@ -131,7 +165,7 @@ def test_heavy_packages_are_imported_inside_functions(source: str) -> None:
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_engine_does_not_know_the_widgets(source: str) -> None:
     assert not any(name.startswith("sparkwright_widgets") for name in imports(source))
-    tree = ast.parse((ROOT / source).read_text())
+    tree = _tree(source)
     texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     assert not any(str(text).startswith("sparkwright_widgets") for text in texts)
 

@@ -50,6 +50,7 @@ from .masters import (
     ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
     SharedTrainingMaster as SharedTrainingMaster,
     TrainingHook as TrainingHook,
+    prospect as prospect,
     training_master_from_dict as training_master_from_dict,
     training_master_from_json as training_master_from_json,
     training_master_from_yaml as training_master_from_yaml,
@@ -81,3 +82,4 @@ from .updates import (
     ResidualClipping as ResidualClipping,
     TargetSparsity as TargetSparsity,
 )
+from .workers._step_time import measure_step as measure_step
