@@ -1,7 +1,7 @@
 """What is done at the store, each with a time within which it must answer."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sparkwright.errors import RunTimeoutError
@@ -17,6 +17,8 @@ from sparkwright.storage import (
 )
 from sparkwright.storage._files import exists
 from sparkwright_widgets._format import duration_text
+
+from ._sentences import several, verified
 
 Result = TypeVar("Result")
 
@@ -64,6 +66,35 @@ class Operations:
     def delete(self, url: str) -> bool:
         """See `delete_model`."""
         return delete_model(url)
+
+
+def check_all(operations: Operations, urls: Sequence[str]) -> list[str]:
+    """Check each model; a sentence for each."""
+    found: list[str] = []
+    for url in urls:
+        try:
+            info = operations.verify(url)
+        except (OSError, ValueError) as error:
+            found.append(verified(url, str(error), has_checksums=True))
+        else:
+            found.append(verified(url, "", has_checksums=info.format == "keras"))
+    return found
+
+
+def delete_all(operations: Operations, urls: Sequence[str]) -> list[str]:
+    """Delete each model; a sentence about those that went, and one for each that did not."""
+    gone: list[str] = []
+    others: list[str] = []
+    for url in urls:
+        name = url.rpartition("/")[2]
+        try:
+            if operations.delete(url):
+                gone.append(url)
+            else:
+                others.append(f"{name} had gone before.")
+        except (OSError, ValueError) as error:
+            others.append(f"✕ {name}: {error}")
+    return [*([f"✓ Deleted {several(gone)}."] if gone else []), *others]
 
 
 def is_network(network: Any) -> bool:

@@ -25,11 +25,18 @@ class SaveForm(Fold):
         self.updater_field = Checkbox(
             value=True, description="with the optimizer's state, to train on", indent=False
         )
-        self.hint = widgets.HTML()
+        self.hint, self.outcome = widgets.HTML(), widgets.HTML()
         names = widgets.Box([field(self.name_field), field(self.title_field)])
         names.add_class("sparkwright-grid")
         comment = field(self.comment_field, wide=True)
-        inside = [names, comment, row(button, self.updater_field), self.hint, confirmation]
+        inside = [
+            names,
+            comment,
+            row(button, self.updater_field),
+            self.hint,
+            confirmation,
+            self.outcome,
+        ]
         super().__init__("Save the network", inside, opened=True)
         self.box.add_class("sparkwright-spaced")
 

@@ -21,12 +21,13 @@ from ._comparing import MOST_MODELS, compared_html
 from ._confirmation import Confirmation
 from ._looks import LABELLED, field, hint
 from ._model_rows import ModelRows
-from ._operations import Operations, answered, is_network
+from ._operations import Operations, answered, check_all, delete_all, is_network
 from ._save_form import SaveForm
-from ._sentences import several, still_block, verified, what_is_saved, why_disabled
+from ._sentences import several, still_block, what_is_saved, why_disabled
 
 # Whole files travel for so many times as long as questions about them.
 _LONGER = 40
+_KEPT = "Nothing was changed."
 
 
 class ModelStore(Part):
@@ -72,10 +73,10 @@ class ModelStore(Part):
         self.compare_button = self._button("Compare", lambda: self.compare())
         self.check_button = self._button("Check", lambda: self.verify(_urls(self.ticked)))
         self.delete_button = self._button("Delete …", self._ask_to_delete)
-        self.replacing = Confirmation(self.guarded, self._refused)
-        self.deleting = Confirmation(self.guarded, self._refused)
-        self.form = SaveForm(self.save_button, self.replacing)
         self.outcome, self.hint = widgets.HTML(), widgets.HTML()
+        self.replacing = Confirmation(self.guarded, lambda: self._tell(_KEPT, saving=True))
+        self.deleting = Confirmation(self.guarded, lambda: self._tell(_KEPT))
+        self.form = SaveForm(self.save_button, self.replacing)
         self.differences_field = Checkbox(value=True, description="only what differs", indent=False)
         self.comparison = widgets.HTML()
         self._actions = row(
@@ -158,8 +159,7 @@ class ModelStore(Part):
 
     def refresh(self) -> bool:
         """List the models of the folder."""
-        work = partial(self._operations.list, self._url, recursive=self.recursive_field.value)
-        return self._ask(f"Listing {self._url}", work, self._show_listing)
+        return self._list()
 
     def save(self, name: str | None = None, *, overwrite: bool = False) -> bool:
         """Save the network, as the form says.
@@ -188,7 +188,7 @@ class ModelStore(Part):
 
         def then(there: ModelInfo | None) -> None:
             if there is None:
-                self._tell(f"✓ Saved to {url}.")
+                self._tell(f"✓ Saved to {url}.", saving=True)
                 self._list_again()
                 return
             self.replacing.ask(
@@ -226,42 +226,21 @@ class ModelStore(Part):
     def verify(self, urls: Sequence[str]) -> bool:
         """Read models completely and compare them with their checksums."""
 
-        def work() -> list[str]:
-            found: list[str] = []
-            for url in urls:
-                try:
-                    info = self._operations.verify(url)
-                except (OSError, ValueError) as error:
-                    found.append(verified(url, str(error), has_checksums=True))
-                else:
-                    found.append(verified(url, "", has_checksums=info.format == "keras"))
-            return found
-
         def then(found: list[str]) -> None:
             self._tell(*found)
 
+        work = partial(check_all, self._operations, urls)
         return self._ask(f"Checking {several(urls)}", work, then, whole_files=len(urls))
 
     def delete(self, urls: Sequence[str]) -> bool:
         """Delete models, without asking again; the button asks first."""
 
-        def work() -> tuple[list[str], list[str], list[str]]:
-            gone, missing, kept = list[str](), list[str](), list[str]()
-            for url in urls:
-                try:
-                    (gone if self._operations.delete(url) else missing).append(url)
-                except (OSError, ValueError) as error:
-                    kept.append(f"✕ {url.rpartition('/')[2]}: {error}")
-            return gone, missing, kept
-
-        def then(found: tuple[list[str], list[str], list[str]]) -> None:
-            gone, missing, kept = found
-            told = [f"✓ Deleted {several(gone)}."] if gone else []
-            told += [f"{several(missing)}: gone before."] if missing else []
-            self._tell(*told, *kept)
+        def then(found: list[str]) -> None:
+            self._tell(*found)
             self.rows.untick(urls)
             self._list_again()
 
+        work = partial(delete_all, self._operations, urls)
         return self._ask(f"Deleting {several(urls)}", work, then)
 
     # --- events
@@ -297,11 +276,8 @@ class ModelStore(Part):
             button=self.delete_button,
         )
 
-    def _refused(self) -> None:
-        self._tell("Nothing was changed.")
-
     def _take_questions_back(self) -> None:
-        self.outcome.value = ""
+        self.outcome.value = self.form.outcome.value = ""
         self.replacing.clear()
         self.deleting.clear()
 
@@ -314,6 +290,7 @@ class ModelStore(Part):
         then: Callable[[Any], None],
         *,
         whole_files: int = 0,
+        keeps_told: bool = False,
     ) -> bool:
         limit_s = self._timeout_s * (1 + _LONGER * whole_files)
         url = self._url
@@ -322,7 +299,8 @@ class ModelStore(Part):
             if url == self._url:  # else it is about a folder that nobody looks at any more
                 then(result)
 
-        self._take_questions_back()
+        if not keeps_told:
+            self._take_questions_back()
         begun = self.in_background(
             f"{what} (given up after {duration_text(limit_s)} without an answer)",
             partial(answered, work, what=what, timeout_s=limit_s),
@@ -332,11 +310,14 @@ class ModelStore(Part):
         self._enable()
         return begun
 
+    def _list(self, *, keeps_told: bool = False) -> bool:
+        work = partial(self._operations.list, self._url, recursive=self.recursive_field.value)
+        what = f"Listing {self._url}"
+        return self._ask(what, work, self._show_listing, keeps_told=keeps_told)
+
     def _list_again(self) -> None:
         """After a change; what the change came to stays in view."""
-        outcome = self.outcome.value
-        self.refresh()
-        self.outcome.value = outcome
+        self._list(keeps_told=True)
 
     def _show_listing(self, listing: Any) -> None:
         self._listed, self._compared = True, ()
@@ -345,8 +326,9 @@ class ModelStore(Part):
 
     # --- drawing
 
-    def _tell(self, *sentences: str) -> None:
-        self.outcome.value = "".join(
+    def _tell(self, *sentences: str, saving: bool = False) -> None:
+        """Say what came of it, near the button that was pressed."""
+        (self.form.outcome if saving else self.outcome).value = "".join(
             f'<div role="status">{escaped(sentence)}</div>' for sentence in sentences
         )
 

@@ -2,64 +2,32 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 import ipywidgets as widgets
 
-from sparkwright._option import Option
 from sparkwright.data import DistributedDataSet
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import DataError
 from sparkwright.partitions import (
     PartitionForecast,
     PartitionSurvey,
     RepartitionMode,
     RepartitionStrategy,
     advice_on,
-    compare_repartitions,
     recommended,
 )
 from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block
-from sparkwright_widgets._format import count_text, duration_text, escaped
+from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Button, OptionForm, Part, row
 
 from . import _texts as texts
+from ._choice import CONTEXT, OPTIONS, Choice
 
-_OPTIONS = (
-    Option(
-        name="mode",
-        kind="choice",
-        default="always",
-        label="Repartition",
-        choices=("always", "num_partitions_workers_differs", "never"),
-        advice="always: cut the data anew. num_partitions_workers_differs: only if there are more "
-        "or fewer partitions than workers. never: whole partitions to each worker.",
-    ),
-    Option(
-        name="strategy",
-        kind="choice",
-        default="balanced",
-        label="Strategy",
-        choices=get_args(RepartitionStrategy),
-        advice="balanced: equal blocks in order. approximate_balanced: moves only what is too "
-        "much somewhere. spark_default: deals rows out one by one.",
-    ),
-)
-_CONTEXT = (
-    Option(name="workers", kind="int", default=2, minimum=1, maximum=100_000, label="Workers"),
-    Option(
-        name="batch_size",
-        kind="int",
-        default=32,
-        minimum=1,
-        label="Minibatch of a worker",
-        unit="rows",
-    ),
-)
-# What may be worked out within a callback; more of it goes to a thread.
-_ROWS_AT_ONCE = 3_000_000
-_PARTITIONS_AT_ONCE = 500
+# What moves in less is mostly Spark's own time, and says nothing of the speed.
+_OF_SPARK_S = 0.05
 
 
 class PartitionPreview(Part):
@@ -99,23 +67,13 @@ class PartitionPreview(Part):
         self._forecasts: tuple[PartitionForecast, ...] = ()
         self._forecast: PartitionForecast | None = None
         self._measured = ""
-        self._bandwidth: float | None = None
-        self._kind: Any = "averaging"
-        self._step_s: float | None = None
         self._sample_rows, self._label = sample_rows, label
         self._stale = False
         self._drawing = threading.RLock()
         self._prefix = f"p{uuid4().hex[:8]}"
-        self._context: dict[str, Any] = {
-            "mode": mode,
-            "strategy": strategy,
-            "workers": workers,
-            "batch_size": batch_size,
-        }
-        for option in (*_OPTIONS, *_CONTEXT):
-            option.check(self._context[option.name])
-        options = _OPTIONS if embedded else (*_OPTIONS, *_CONTEXT)
-        self.form = OptionForm(options, self._context)
+        self._choice = Choice(mode=mode, strategy=strategy, workers=workers, batch_size=batch_size)
+        options = OPTIONS if embedded else (*OPTIONS, *CONTEXT)
+        self.form = OptionForm(options, {o.name: getattr(self._choice, o.name) for o in options})
         self.form.on_change(self.guarded(self._chosen))
         self.count_button = Button(description="Count rows and labels")
         self.measure_button = Button(description="Measure this repartition")
@@ -194,7 +152,7 @@ class PartitionPreview(Part):
     @property
     def mode(self) -> RepartitionMode:
         """When to repartition."""
-        return self._context["mode"]
+        return self._choice.mode
 
     @mode.setter
     def mode(self, mode: RepartitionMode) -> None:
@@ -203,7 +161,7 @@ class PartitionPreview(Part):
     @property
     def strategy(self) -> RepartitionStrategy:
         """How to repartition."""
-        return self._context["strategy"]
+        return self._choice.strategy
 
     @strategy.setter
     def strategy(self, strategy: RepartitionStrategy) -> None:
@@ -212,12 +170,12 @@ class PartitionPreview(Part):
     @property
     def workers(self) -> int:
         """How many train."""
-        return self._context["workers"]
+        return self._choice.workers
 
     @property
     def batch_size(self) -> int:
         """Rows of a worker's minibatch."""
-        return self._context["batch_size"]
+        return self._choice.batch_size
 
     def set_context(
         self,
@@ -238,18 +196,12 @@ class PartitionPreview(Part):
         Raises:
             ConfigurationError: if a value cannot be meant.
         """
-        given = {"workers": workers, "batch_size": batch_size}
+        given = {"workers": workers, "batch_size": batch_size, "kind": kind, "step_s": step_s}
         found = {name: value for name, value in given.items() if value is not None}
-        for option in _CONTEXT:
-            if option.name in found:
-                option.check(found[option.name])
-        if kind not in (None, "averaging", "sharing"):
-            raise ConfigurationError(
-                f'`kind` must be "averaging" or "sharing". Received: kind={kind!r}.'
-            )
-        self._context |= found
-        self._kind = kind or self._kind
-        self._step_s = self._step_s if step_s is None else step_s
+        choice = replace(self._choice, **found)
+        if choice == self._choice:
+            return
+        self._choice = choice
         self.form.set({name: value for name, value in found.items() if name in self.form.fields})
         self._refresh()
 
@@ -301,7 +253,8 @@ class PartitionPreview(Part):
 
     def _take(self, data: Any) -> None:
         self._survey = self._forecast = self._data = None
-        self._forecasts, self._measured, self._bandwidth = (), "", None
+        self._forecasts, self._measured = (), ""
+        self._choice = replace(self._choice, bandwidth_bytes_per_s=None)
         if data is None:
             return
         if isinstance(data, PartitionSurvey):
@@ -319,10 +272,9 @@ class PartitionPreview(Part):
             )
 
     def _set(self, name: str, value: Any) -> None:
-        next(option for option in _OPTIONS if option.name == name).check(value)
-        if self._context[name] == value:
+        if getattr(self._choice, name) == value:
             return
-        self._context[name] = value
+        self._choice = replace(self._choice, **{name: value})
         self.form.set({name: value})
         self._refresh()
         self._changed()
@@ -330,7 +282,7 @@ class PartitionPreview(Part):
     def _chosen(self, name: str) -> None:
         if name in self.form.problems:
             return
-        self._context[name] = self.form.values[name]
+        self._choice = replace(self._choice, **{name: self.form.values[name]})
         self._refresh()
         self._changed()
 
@@ -348,12 +300,7 @@ class PartitionPreview(Part):
 
     def _refresh(self) -> None:
         """Work the forecasts out again, here if that is quick."""
-        survey = self._survey
-        quick = survey is None or (
-            survey.total <= _ROWS_AT_ONCE
-            and max(len(survey.rows), self.workers) <= _PARTITIONS_AT_ONCE
-        )
-        if quick:
+        if self._survey is None or self._choice.is_quick(self._survey):
             self._recompute()
             self._draw()
         elif self._background.busy:
@@ -362,40 +309,16 @@ class PartitionPreview(Part):
             self._begin("Working out each repartition", self._recompute, lambda _none: None)
 
     def _recompute(self) -> None:
-        survey = self._survey
-        if survey is None:
-            self._forecasts, self._forecast = (), None
-            return
-        options: dict[str, Any] = {"batch_size": self.batch_size, "kind": self._kind}
-        if self._bandwidth is not None:
-            options["bandwidth_bytes_per_s"] = self._bandwidth
-        forecasts = compare_repartitions(
-            survey, workers=self.workers, step_s=self._step_s, **options
-        )
-        self._forecasts = forecasts
-        self._forecast = next(
-            each
-            for each in forecasts
-            if each.plan.mode == self.mode
-            and (self.mode == "never" or each.plan.strategy == self.strategy)
-        )
+        survey, choice = self._survey, self._choice
+        self._forecasts = () if survey is None else choice.forecasts(survey)
+        self._forecast = None if survey is None else choice.among(self._forecasts)
 
     def _take_measurement(self, measured: Any, forecast: PartitionForecast) -> None:
-        plan = measured.plan
-        agrees = (
-            "Every worker holds as many rows as forecast."
-            if measured.rows == plan.target_counts
-            else f"Workers hold {measured.rows}, not as forecast."
-        )
-        times = (
-            f"reading takes {duration_text(measured.read_s)}, with the repartition "
-            f"{duration_text(measured.repartition_s)}: moving {count_text(forecast.rows_moved)} "
-            f"rows takes about {duration_text(measured.move_s)}"
-        )
-        self._measured = f"Measured ({texts.name_of(forecast)}): {times}. {agrees}"
+        self._measured = texts.measured_text(measured, forecast)
         moved = forecast.bytes_moved
-        if moved and measured.move_s > 0.05:  # below, it is mostly Spark's own time
-            self._bandwidth = max(1.0, moved / measured.move_s / plan.workers)
+        if moved and measured.move_s > _OF_SPARK_S:
+            speed = moved / measured.move_s / forecast.plan.workers
+            self._choice = replace(self._choice, bandwidth_bytes_per_s=max(1.0, speed))
         self._recompute()
 
     def _draw(self) -> None:
@@ -419,7 +342,7 @@ class PartitionPreview(Part):
             self._forecasts,
             forecast,
             advised,
-            bandwidth_is_measured=self._bandwidth is not None,
+            bandwidth_is_measured=self._choice.bandwidth_bytes_per_s is not None,
         ) + texts.numbers_html(forecast)
 
     @property

@@ -1,6 +1,7 @@
 """Figures, tables and sentences of a forecast, as HTML and as text. Pure."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -106,6 +107,21 @@ def pictures_html(forecast: PartitionForecast, *, prefix: str) -> str:
     )
     told = f'<div class="sparkwright-advice">{escaped(known)}</div>' if known else ""
     return f'<div class="sparkwright-pair">{drawn}</div>{legend(now, prefix=f"{prefix}l")}{told}'
+
+
+def measured_text(measured: Any, forecast: PartitionForecast) -> str:
+    """What a `MeasuredRepartition` found, beside what was forecast."""
+    agrees = (
+        "Every worker holds as many rows as forecast."
+        if measured.rows == forecast.after.rows
+        else f"Workers hold {measured.rows}, not as forecast."
+    )
+    return (
+        f"Measured ({name_of(forecast)}): reading takes {duration_text(measured.read_s)}, with the "
+        f"repartition {duration_text(measured.repartition_s)}: moving "
+        f"{count_text(forecast.rows_moved)} rows takes about {duration_text(measured.move_s)}. "
+        f"{agrees}"
+    )
 
 
 def comparison(
