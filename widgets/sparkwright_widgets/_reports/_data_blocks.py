@@ -29,8 +29,10 @@ def data_blocks(facts: RunFacts, overviews: Overviews) -> list[Block]:
     sets: dict[str, Mapping[str, Any]] = {**noted}
     for name, overview in overviews.items():
         sets[name] = {**sets.get(name, {}), **overview}
+    # A set under a second name, such as the validation data as "test", would be counted twice.
+    adds_up = not noted or overviews.keys() <= noted.keys()
     blocks = [
-        *([_sets_block(sets)] if sets else []),
+        *([_sets_block(sets, adds_up=adds_up)] if sets else []),
         *_columns_blocks(sets),
         *_classes_blocks(sets),
         *([_partitions_block(facts.plan)] if facts.plan else []),
@@ -41,7 +43,7 @@ def data_blocks(facts: RunFacts, overviews: Overviews) -> list[Block]:
     return blocks
 
 
-def _sets_block(sets: Mapping[str, Mapping[str, Any]]) -> Block:
+def _sets_block(sets: Mapping[str, Mapping[str, Any]], *, adds_up: bool) -> Block:
     total = sum(found.get("rows") or 0 for found in sets.values())
     rows: list[list[object]] = []
     for name, found in sets.items():
@@ -52,7 +54,7 @@ def _sets_block(sets: Mapping[str, Mapping[str, Any]]) -> Block:
             [
                 name,
                 "not counted" if count is None else count_text(count),
-                "—" if count is None or not total else percent_text(count / total),
+                "—" if count is None or not total or not adds_up else percent_text(count / total),
                 "—" if size is None else bytes_text(size),
                 "—" if not many else count_text(many),
                 _short(found.get("fingerprint")),
@@ -63,7 +65,9 @@ def _sets_block(sets: Mapping[str, Mapping[str, Any]]) -> Block:
     # A column that says nothing is left out.
     kept = [k for k in range(len(heads)) if k < 2 or any(row[k] not in ("—", "0") for row in rows)]
     hash_says = f" {_HASH_SAYS}" if 5 in kept else ""
-    words = f"{count_text(total)} examples in {' and '.join(sets)}" if total else "The data"
+    words = f"The data sets: {', '.join(sets)}"
+    if total and adds_up:
+        words = f"{count_text(total)} examples in {' and '.join(sets)}"
     block = table_block(
         [heads[k] for k in kept],
         [[row[k] for k in kept] for row in rows],

@@ -48,13 +48,15 @@ def short_value(value: Any) -> str:
     """A setting in a line.
 
     Example:
-        >>> [short_value(value) for value in (None, True, 0.001, [3, 3], {"kind": "x"})]
+        >>> [short_value(value) for value in (None, True, 0.00100000005, [3, 3], {"kind": "x"})]
         ['none', 'yes', '0.001', '3, 3', 'kind=x']
     """
     if value is None:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={short_value(inner)}" for name, inner in value.items())
     if isinstance(value, list | tuple):
