@@ -17,7 +17,7 @@ _NO_METRICS = {
     *("residual_p50", "residual_p99", "residual_max"),
 }
 _MORE_IS_BETTER = ("acc", "auc", "precision", "recall", "f1", "iou", "r2", "cosine")
-_LESS_IS_BETTER = ("loss", "error", "mae", "mse", "rmse", "mape", "entropy", "hinge", "poisson")
+_LESS_IS_BETTER = ("loss", "error", "mae", "mse", "rmse", "entropy", "hinge", "poisson")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
