@@ -33,7 +33,7 @@ def test_code_of_people_is_read() -> None:
     assert [layer.kind for layer in spec.layers] == [
         *("Input", "Conv2D", "Flatten", "Dropout", "Dense", "Dense")
     ]
-    assert spec.layers[1].options == {"filters": 16, "kernel_size": [3, 3], "activation": "relu"}
+    assert spec.layers[1].options == {"filters": 16, "kernel_size": 3, "activation": "relu"}
     assert spec.layers[4].options == {"units": 32, "kernel_l2": 0.001}
     assert all(layer.inputs == () for layer in spec.layers)
     assert (spec.seed, spec.task, spec.optimizer.kind) == (7, "classification", "SGD")

@@ -20,8 +20,7 @@ def _softmax(options: Options, inputs: Shapes) -> Outcome:
 
 def _prelu(options: Options, inputs: Shapes) -> Outcome:
     (shape,) = inputs
-    given = options["shared_axes"]
-    shared = [] if given is None else [given] if isinstance(given, int) else given
+    shared = options["shared_axes"] or []
     for axis in shared:
         if axis > len(shape):
             raise Misfit(f"`shared_axes` counts axes from 1 to {len(shape)}, and names {axis}.")
@@ -106,6 +105,7 @@ ACTIVATION_KINDS = (
             ),
         ),
         rule=_prelu,
+        lists=("shared_axes",),
     ),
     LayerKind(
         name="ELU",

@@ -147,7 +147,7 @@ def _separable_kind(rank: int) -> LayerKind:
             _FILTERS,
             _KERNEL,
             _ONE_STRIDE,
-            padding(*(["causal"] if rank == 1 else [])),
+            padding(),
             _DILATION,
             _MULTIPLIER,
             activation(),

@@ -49,6 +49,11 @@ def describe_model(model: Any) -> NetworkSpec:
         replace(layer, inputs=() if list(layer.inputs) == before[row] else layer.inputs)
         for row, layer in enumerate(layers)
     )
+    for row in NetworkSpec(layers=layers).analysis.rows:
+        if row.problem is not None:
+            raise ConfigurationError(
+                f"the layer {row.name!r} ({row.kind}) cannot be edited: it {row.problem}"
+            )
     compiled = _compiled(model)
     task, outputs, optimizer = read_training(compiled, layers, output_names(model), None)
     name = _name(model)
@@ -82,6 +87,8 @@ def _described(layer: Any, sources: Mapping[str, list[list[str]]]) -> LayerSpec:
         options = layer_options(_only_known(call))
     except Misfit as misfit:
         raise ConfigurationError(f"{where} cannot be edited: {misfit}") from misfit
+    if kind.group == "pooling" and options.get("strides") == options.get("pool_size"):
+        options.pop("strides", None)  # which is what Keras makes of None
     spec = LayerSpec(kind=kind.name, name=layer.name, options=options, inputs=tuple(inputs))
     difference = _difference(layer, spec)
     if difference is not None:

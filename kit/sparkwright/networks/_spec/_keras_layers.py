@@ -7,28 +7,65 @@ from ._calls import Call
 
 
 def layers_of(model: Any) -> list[Any]:
-    """The model's layers, its inputs among them, in the order in which data goes through them."""
-    functional = getattr(model, "_functional", None) or model
-    operations = getattr(functional, "_operations", None)
-    found = list(operations or getattr(model, "layers", None) or [])
-    return [layer for layer in found if getattr(layer, "name", None)]
+    """The model's layers, its inputs among them, in the order in which data goes through them.
+
+    Operations that only make masks are left out.
+    """
+    operations = getattr(_functional(model), "_operations", None)
+    if not operations:
+        return [layer for layer in getattr(model, "layers", None) or [] if layer.name]
+    needed = _needed(model)
+    return [op for op in operations if op.name in needed or type(op).__name__ == "InputLayer"]
 
 
 def sources_of(model: Any) -> dict[str, list[list[str]]]:
     """For each layer, by name, what each of its uses in the model takes."""
-    functional = getattr(model, "_functional", None) or model
-    by_depth = getattr(functional, "_nodes_by_depth", None) or {}
+    by_depth = getattr(_functional(model), "_nodes_by_depth", None) or {}
     found: dict[str, list[list[str]]] = {}
     for node in (node for nodes in by_depth.values() for node in nodes):
-        parents = [tensor._keras_history.operation.name for tensor in node.input_tensors]
-        found.setdefault(node.operation.name, []).append(parents)
+        taken = [tensor._keras_history.operation.name for tensor in _taken(node)]
+        found.setdefault(node.operation.name, []).append(taken)
+    return found
+
+
+def _functional(model: Any) -> Any:
+    return getattr(model, "_functional", None) or model
+
+
+def _taken(node: Any) -> Iterator[Any]:
+    """The tensors that an operation takes, without masks, which Keras passes by itself."""
+    kwargs = node.arguments.kwargs.items()
+    given = [*node.arguments.args, *(v for name, v in kwargs if not name.endswith("mask"))]
+    yield from _tensors(given)
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        for inner in value:
+            yield from _tensors(inner)
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _tensors(inner)
+    elif hasattr(value, "_keras_history"):
+        yield value
+
+
+def _needed(model: Any) -> set[str]:
+    """Names of the operations from which the outputs are made."""
+    sources = sources_of(model)
+    found: set[str] = set()
+    waiting = output_names(model)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += [parent for use in sources.get(name, []) for parent in use]
     return found
 
 
 def output_names(model: Any) -> list[str]:
     """The layers whose outputs are the model's."""
-    functional = getattr(model, "_functional", None) or model
-    return [tensor._keras_history.operation.name for tensor in functional.outputs]
+    return [tensor._keras_history.operation.name for tensor in _functional(model).outputs]
 
 
 def call_of(layer: Any) -> Call:

@@ -22,6 +22,7 @@ Group = Literal[
 ]
 Takes = Literal["one", "several", "none"]
 Options = Mapping[str, Any]
+EDGES = ("padding", "cropping")  # options with a number before and one after each axis
 
 
 class Outcome(NamedTuple):
@@ -95,8 +96,18 @@ class LayerKind:
 
     def tidy(self, options: Options) -> dict[str, Any]:
         """The options without those that equal Keras' defaults, which say nothing."""
-        given = {
-            name: [value] if name in self.lists and isinstance(value, int) else value
-            for name, value in options.items()
-        }
+        given = {name: self._short(name, value) for name, value in options.items()}
         return without_defaults(given, self.defaults, keep=self.required)
+
+    def _short(self, name: str, value: Any) -> Any:
+        """One integer instead of the same one for each axis; `lists` stay lists."""
+        option = self.option(name)
+        if option is None or option.kind != "ints" or name == "shape":
+            return value
+        if name in self.lists:
+            return [value] if isinstance(value, int) and not isinstance(value, bool) else value
+        # As many as the class' name says; twice as many around the edges.
+        axes = next((int(letter) for letter in self.name if letter.isdigit()), 2)
+        counts = (axes, 2 * axes) if name in EDGES else (axes,)
+        same = isinstance(value, list) and len(value) in counts and len(set(value)) == 1
+        return value[0] if same else value

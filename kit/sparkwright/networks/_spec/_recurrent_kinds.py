@@ -38,7 +38,7 @@ def _attention(options: Options, inputs: Shapes) -> Outcome:
         check_rank(shape, 2, _SEQUENCES)
     query, value = inputs[0], inputs[1]
     key = inputs[2] if len(inputs) > 2 else value
-    if known(query[-1], "features") != known(key[-1], "features"):
+    if None not in (query[-1], key[-1]) and query[-1] != key[-1]:
         raise Misfit(
             "needs as many features in the query as in the key, receives "
             f"{shape_text(query)} and {shape_text(key)}."
@@ -70,7 +70,7 @@ def _heads(options: Options, inputs: Shapes) -> Outcome:
 
 
 def _check_steps(key: Shape, value: Shape) -> None:
-    if None not in (key[0], value[0]) and key[0] != value[0]:
+    if key[0] != value[0]:
         raise Misfit(
             "needs as many steps in the key as in the value, receives "
             f"{shape_text(key)} and {shape_text(value)}."

@@ -1,0 +1,201 @@
+"""Specs build Keras models that train; Keras models of all kinds can be looked at."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.networks import (
+    OPTIMIZERS,
+    PRESETS,
+    LayerSpec,
+    ModelDefinition,
+    NetworkSpec,
+    OptimizerSpec,
+    OutputSpec,
+    describe_model,
+    lenet,
+    view_model,
+)
+
+
+def examples(spec: NetworkSpec, count: int = 4) -> Iterator[Any]:
+    """Random inputs, then labels, one array each."""
+    generator = np.random.default_rng(0)
+    rows = {row.name: row for row in spec.analysis.rows}
+    for layer in spec.layers:
+        if layer.kind == "Input":
+            shape = tuple(n or 5 for n in layer.options["shape"])
+            yield generator.integers(0, 9, (count, *shape)).astype(rows[layer.name].output_dtype)
+    for output in spec.outputs:
+        classes = output.loss.startswith("sparse")
+        shape = (count,) if classes else (count, *(rows[output.layer].output_shape or ()))
+        yield generator.integers(0, 2, shape) if classes else generator.random(shape)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_build_what_is_said_of_them_and_train(preset: str) -> None:
+    spec = PRESETS[preset].make()
+    model = spec.build()
+    assert model.count_params() == spec.analysis.parameters
+    data = list(examples(spec))
+    inputs, labels = data[: len(model.inputs)], data[len(model.inputs) :]
+    before = [weight.copy() for weight in model.get_weights()]
+    one = len(inputs) == 1
+    history = model.fit(inputs[0] if one else inputs, labels[0] if one else labels, verbose=0)
+    assert np.isfinite(history.history["loss"][0])
+    assert any((a != b).any() for a, b in zip(before, model.get_weights(), strict=True))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_what_keras_shows_of_a_built_preset_is_its_analysis(preset: str) -> None:
+    spec = PRESETS[preset].make()
+    model = spec.build()
+    told = {row.name: row for row in spec.analysis.rows}
+    for row in view_model(model).rows:
+        said = told[row.name]
+        assert (row.kind, row.inputs, row.output_shape) == (
+            *(said.kind, said.inputs, said.output_shape),
+        )
+        assert row.parameters == said.parameters
+        assert row.trainable_parameters == said.trainable_parameters
+    assert {layer.name: layer for layer in describe_model(model).layers} == {
+        layer.name: layer for layer in spec.layers
+    }
+
+
+def test_the_lenet_preset_is_the_lenet_model_to_the_last_weight() -> None:
+    built, model = PRESETS["lenet"].make().build(), lenet()
+    assert ModelDefinition.of(built).architecture == ModelDefinition.of(model).architecture
+    for ours, theirs in zip(built.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_network_with_a_problem_is_not_built() -> None:
+    with pytest.raises(ConfigurationError, match="no layers"):
+        NetworkSpec().build()
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS.values(), ids=lambda kind: kind.name)
+def test_optimizers_have_the_defaults_and_the_state_that_keras_gives_them(kind: Any) -> None:
+    made = getattr(keras.optimizers, kind.name)()
+    config = made.get_config()
+    for option in kind.options:
+        # A learning rate goes through float32.
+        assert config[option.name] == pytest.approx(option.default), option.name
+    for flag in ("amsgrad", "centered", "momentum", "use_ema"):
+        options = {flag: 0.9 if flag == "momentum" else True}
+        if kind.option(flag) is None:
+            continue
+        optimizer = getattr(keras.optimizers, kind.name)(**options)
+        optimizer.build([keras.Variable(np.zeros(7))])
+        state = sum(np.prod(v.shape, dtype=int) for v in optimizer.variables if v.shape)
+        assert state == 7 * kind.slots_of(options)
+
+
+def custom_layer() -> Any:
+    class Twice(keras.layers.Layer):
+        def call(self, inputs: Any) -> Any:
+            return inputs * 2
+
+    return Twice(name="twice")
+
+
+def test_models_of_ones_own_layers_can_be_looked_at_but_not_edited() -> None:
+    inputs = keras.Input((4,), name="in")
+    inner = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)], name="inner")
+    model = keras.Model(inputs, inner(custom_layer()(inputs)) + 1.0)
+    rows = view_model(model).rows
+    assert [row.kind for row in rows] == ["Input", "Twice", "Sequential", "Add"]
+    assert [row.inputs for row in rows[1:3]] == [("in",), ("twice",)]
+    assert rows[2].parameters == 15
+    assert rows[2].output_shape == (3,)
+    with pytest.raises(ConfigurationError, match="twice"):
+        describe_model(model)
+
+
+def test_subclassed_models_are_shown_as_far_as_they_are_known() -> None:
+    class Net(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = keras.layers.Dense(3, name="first")
+
+        def call(self, inputs: Any) -> Any:
+            return self.dense(inputs)
+
+    model = Net()
+    unbuilt = view_model(model)
+    assert [(row.name, row.parameters) for row in unbuilt.rows] == [("first", None)]
+    assert unbuilt.problems
+    model(np.zeros((1, 4), "float32"))
+    assert view_model(model).rows[0].parameters == 15
+    with pytest.raises(ConfigurationError, match="Net"):
+        describe_model(model)
+
+
+@pytest.mark.parametrize("thing", [None, 3, object(), keras.Sequential()])
+def test_looking_never_raises(thing: Any) -> None:
+    assert not view_model(thing).ok
+
+
+@pytest.mark.parametrize(
+    ("layer", "named"),
+    [
+        (lambda: keras.layers.Dense(3, bias_initializer="ones"), "bias_initializer"),
+        (lambda: keras.layers.Dense(3, dtype="float16"), "float16"),
+        (lambda: keras.layers.Dense(3, kernel_constraint="non_neg"), "MaxNorm"),
+        (lambda: keras.layers.Dense(3, activation=keras.ops.cos), "cos"),
+        (lambda: keras.layers.Lambda(lambda x: x), "Lambda"),
+    ],
+)
+def test_what_a_spec_cannot_hold_is_named(layer: Any, named: str) -> None:
+    model = keras.Sequential([keras.Input((4,)), layer()])
+    with pytest.raises(ConfigurationError, match=named):
+        describe_model(model)
+
+
+def test_a_layer_that_is_used_twice_cannot_be_edited() -> None:
+    shared = keras.layers.Dense(4)
+    inputs = keras.Input((4,))
+    with pytest.raises(ConfigurationError, match="2 times"):
+        describe_model(keras.Model(inputs, shared(shared(inputs))))
+
+
+def test_how_a_model_is_compiled_is_described() -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
+    model.compile(
+        keras.optimizers.SGD(0.25, momentum=0.5),
+        loss=keras.losses.BinaryCrossentropy(),
+        metrics=[keras.metrics.AUC(), "accuracy"],
+    )
+    spec = describe_model(model)
+    assert spec.optimizer == OptimizerSpec(
+        kind="SGD", options={"learning_rate": 0.25, "momentum": 0.5}
+    )
+    output = OutputSpec(
+        layer=spec.layers[-1].name, loss="binary_crossentropy", metrics=("auc", "accuracy")
+    )
+    assert spec.outputs == (output,)
+    assert spec.task == "binary"
+    model.compile("sgd", loss=keras.losses.BinaryCrossentropy(label_smoothing=0.1))
+    with pytest.raises(ConfigurationError, match="BinaryCrossentropy"):
+        describe_model(model)
+
+
+def test_a_sequence_can_attend_to_itself() -> None:
+    spec = NetworkSpec(
+        layers=(
+            LayerSpec(kind="Input", name="in", options={"shape": [5, 4]}),
+            LayerSpec(kind="MultiHeadAttention", name="m", options={"num_heads": 2, "key_dim": 3}),
+            LayerSpec(kind="Dense", name="out", options={"units": 1}),
+        ),
+        outputs=(OutputSpec(layer="out", loss="mse"),),
+        task="regression",
+    )
+    model = spec.build()
+    assert model.count_params() == spec.analysis.parameters
+    assert describe_model(model).layers == spec.layers
+    assert NetworkSpec.from_code(spec.to_code()) == spec
