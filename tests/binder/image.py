@@ -1,0 +1,148 @@
+"""Makes what Binder's image would hold, in its order, without Docker.
+
+repo2docker copies the repository, takes the Python of `runtime.txt`, installs its own JupyterLab,
+then `requirements.txt`, runs `postBuild` in the repository's root, and starts the server through
+`start`. Each step is a function here.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+IMAGE_PACKAGES = Path(__file__).parent / "image-packages.txt"
+# What this machine needs to reach a package index, or to find packages that lie here.
+_PASSED_ON = re.compile(r"PIP_.*|.*_PROXY|.*_proxy|SSL_CERT_FILE|SSL_CERT_DIR|LANG|LC_.*")
+_STEP_TIMEOUT_S = 900.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Image:
+    """A copy of the repository and a Python environment of its own.
+
+    Attributes:
+        repository: the copy.
+        environment: folder of the Python environment.
+        home: of the user.
+    """
+
+    repository: Path
+    environment: Path
+    home: Path
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """All environment variables in the image: few, as there."""
+        return {
+            **{name: text for name, text in os.environ.items() if _PASSED_ON.fullmatch(name)},
+            "PATH": f"{self.environment / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(self.home),
+        }
+
+    def run(self, *command: str | Path) -> str:
+        """Run a command in the repository's root; returns what it prints.
+
+        Raises:
+            RuntimeError: if it fails, with the end of what it printed.
+        """
+        completed = subprocess.run(
+            [*map(str, command)],
+            cwd=self.repository,
+            env=self.variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=_STEP_TIMEOUT_S,
+            check=False,
+        )
+        if completed.returncode:
+            raise RuntimeError(f"{command} ended with {completed.returncode}:\n{completed.stdout}")
+        return completed.stdout
+
+    def build(self) -> None:
+        """Do what the image is built by; what is installed already stays.
+
+        Raises:
+            RuntimeError: naming the step that failed.
+        """
+        pip = [self.environment / "bin" / "python", "-m", "pip"]
+        install = [*pip, "install", "--quiet", "--no-input", "--requirement"]
+        self.run(*install, IMAGE_PACKAGES)
+        self.run(*install, self.repository / "binder" / "requirements.txt")
+        self.run(*pip, "check")
+        self.run(self.repository / "binder" / "postBuild")
+
+    def start_command(self, *command: str | Path) -> list[str | Path]:
+        """`command` as the image starts it, on one core."""
+        return ["taskset", "--cpu-list", "0", self.repository / "binder" / "start", *command]
+
+
+def python_wanted() -> str:
+    """The interpreter that `runtime.txt` names, such as "python3.11"."""
+    name, _, version = (ROOT / "binder" / "runtime.txt").read_text().strip().partition("-")
+    return f"{name}{version}"
+
+
+def new_image(folder: Path, environment: Path | None = None) -> Image:
+    """Copy the repository and make an empty Python environment.
+
+    Args:
+        folder: empty; everything goes there.
+        environment: an environment to use, made if it is not there; default None: in `folder`.
+
+    Raises:
+        FileNotFoundError: if there is no such Python here.
+    """
+    python = shutil.which(python_wanted())
+    if python is None:
+        raise FileNotFoundError(f"{python_wanted()} is not installed")
+    image = Image(
+        repository=folder / "repository",
+        environment=environment or folder / "environment",
+        home=folder / "home",
+    )
+    image.home.mkdir(parents=True)
+    copy_repository(image.repository)
+    if not (image.environment / "bin" / "python").exists():
+        subprocess.run([python, "-m", "venv", image.environment], check=True, timeout=300)
+    return image
+
+
+def copy_repository(target: Path) -> None:
+    """Copy the files that git would commit; what it ignores is not in an image either."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    for name in listed.stdout.split("\0"):
+        source = ROOT / name
+        if name and source.is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target / name)
+
+
+def apt_packages() -> list[str]:
+    """The names in `apt.txt`."""
+    return (ROOT / "binder" / "apt.txt").read_text().split()
+
+
+def apt_has(name: str) -> bool:
+    """Whether apt knows a version of a package to install."""
+    printed = subprocess.run(
+        ["apt-cache", "policy", name],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "LC_ALL": "C"},
+    ).stdout
+    candidate = re.search(r"Candidate: (\S+)", printed)
+    return candidate is not None and candidate[1] != "(none)"

@@ -1,0 +1,211 @@
+"""Executes notebooks as JupyterLab does: through a server, over HTTP and a WebSocket."""
+
+import json
+import secrets
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import requests
+import websocket
+
+_START_TIMEOUT_S = 120.0
+_REQUEST_TIMEOUT_S = 60.0
+
+
+@dataclass(kw_only=True, slots=True)
+class CellOutput:
+    """What a cell left.
+
+    Attributes:
+        text: what was printed, and the plain text of what was displayed.
+        html: of what was displayed.
+    """
+
+    text: str = ""
+    html: list[str] = field(default_factory=list[str])
+
+
+class CellError(Exception):
+    """A cell raised, or the kernel died."""
+
+
+class LabServer:
+    """A running `jupyter lab`.
+
+    Args:
+        command: starts it, without the options for its address, as `["start", "jupyter", "lab"]`.
+        folder: the root of its files.
+        environment: all its variables.
+        log: file for what it prints.
+    """
+
+    def __init__(
+        self, command: Sequence[str | Path], *, folder: Path, environment: dict[str, str], log: Path
+    ) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self._token, self._log = secrets.token_hex(16), log
+        self._url = f"http://127.0.0.1:{port}"
+        options = [
+            *("--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
+            *("--ServerApp.port_retries=0", f"--IdentityProvider.token={self._token}"),
+            *("--ServerApp.root_dir", str(folder)),
+        ]
+        with log.open("wb") as stream:
+            self.process = subprocess.Popen(
+                [*map(str, command), *options],
+                cwd=folder,
+                env=environment,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> "LabServer":
+        end_s = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            try:
+                self._request("GET", "/api/status")
+            except requests.ConnectionError:
+                if self.process.poll() is not None or time.monotonic() > end_s:
+                    self._end()
+                    raise RuntimeError(f"no server has started:\n{self.log_text}") from None
+                self._wait_a_little()
+            else:
+                return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            for session in self._request("GET", "/api/sessions"):
+                self._request("DELETE", f"/api/sessions/{session['id']}")
+        finally:
+            self._end()
+
+    @property
+    def log_text(self) -> str:
+        """The end of what the server, its kernels and their children wrote."""
+        return self._log.read_text(errors="replace")[-8000:]
+
+    def execute(
+        self, notebook: str, sources: Sequence[str], *, timeout_s: float
+    ) -> list[CellOutput]:
+        """Start a kernel for a notebook and execute cells in it, one by one.
+
+        Args:
+            notebook: path below the server's folder; the kernel starts beside it.
+            sources: the cells' code.
+            timeout_s: for all of them.
+
+        Raises:
+            CellError: if one raises, with its traceback, or the kernel dies.
+            TimeoutError: if they take longer.
+        """
+        session = self._request(
+            "POST",
+            "/api/sessions",
+            {"path": notebook, "name": "", "type": "notebook", "kernel": {"name": "python3"}},
+        )
+        address = self._url.replace("http", "ws", 1)
+        channel = websocket.create_connection(
+            f"{address}/api/kernels/{session['kernel']['id']}/channels",
+            header=[f"Authorization: token {self._token}"],
+            timeout=_REQUEST_TIMEOUT_S,
+        )
+        end_s = time.monotonic() + timeout_s
+        try:
+            return [_execute(channel, source, end_s) for source in sources]
+        finally:
+            channel.close()
+
+    def _request(self, method: str, path: str, content: Any = None) -> Any:
+        answer = requests.request(
+            method,
+            self._url + path,
+            headers={"Authorization": f"token {self._token}"},
+            json=content,
+            timeout=_REQUEST_TIMEOUT_S,
+        )
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
+
+    def _wait_a_little(self) -> None:
+        try:
+            self.process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            return
+
+    def _end(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def _execute(channel: websocket.WebSocket, source: str, end_s: float) -> CellOutput:
+    message_id = uuid.uuid4().hex
+    header = {
+        "msg_id": message_id,
+        "msg_type": "execute_request",
+        "session": "replay",
+        "username": "",
+        "version": "5.3",
+    }
+    content = {"code": source, "silent": False, "store_history": True, "allow_stdin": False}
+    request = {"channel": "shell", "header": header, "content": content}
+    channel.send(json.dumps({**request, "parent_header": {}, "metadata": {}}))
+    output = CellOutput()
+    has_replied = is_idle = False
+    while not (has_replied and is_idle):
+        message = _receive(channel, end_s)
+        kind, content = message["msg_type"], message["content"]
+        if kind == "status" and content["execution_state"] in ("restarting", "dead"):
+            raise CellError(f"the kernel died in this cell:\n{source}")
+        _collect(output, kind, content)
+        if message["parent_header"].get("msg_id") != message_id:
+            continue
+        is_idle = is_idle or (kind == "status" and content["execution_state"] == "idle")
+        has_replied = has_replied or kind == "execute_reply"
+        if kind == "error":
+            raise CellError("\n".join([source, *content["traceback"], output.text]))
+    return output
+
+
+def _receive(channel: websocket.WebSocket, end_s: float) -> Any:
+    """The next message in JSON; those with binary parts are widgets' and are left out."""
+    while True:
+        remaining_s = end_s - time.monotonic()
+        if remaining_s <= 0:
+            raise TimeoutError("the cells did not end in time")
+        channel.settimeout(min(remaining_s, _REQUEST_TIMEOUT_S))
+        try:
+            received = channel.recv()
+        except websocket.WebSocketTimeoutException:
+            continue  # a cell that is silent for long
+        if isinstance(received, str) and received:
+            return json.loads(received)
+        if not received:
+            raise CellError("the server closed the connection")
+
+
+def _collect(output: CellOutput, kind: str, content: Any) -> None:
+    if kind == "stream":
+        output.text += content["text"]
+    elif kind in ("display_data", "update_display_data", "execute_result"):
+        output.text += content["data"].get("text/plain", "") + "\n"
+        if html := content["data"].get("text/html"):
+            output.html.append(html)
