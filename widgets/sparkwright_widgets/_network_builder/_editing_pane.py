@@ -72,12 +72,9 @@ class EditingPane(widgets.VBox):
     @property
     def problem(self) -> str | None:
         """Why the network cannot be trained, in one sentence; None: it can."""
-        mistake = self._mistake()
-        if mistake:
-            return mistake
-        if self.analysis.reason is not None:
-            return self.analysis.reason
-        return next((found.sentence for found in self._misfits() if found.stops), None)
+        return self._own_problem() or next(
+            (found.sentence for found in self._misfits() if found.stops), None
+        )
 
     def take(self, spec: NetworkSpec) -> None:
         """Edit another network; that can be undone, unless it is the first one."""
@@ -231,7 +228,12 @@ class EditingPane(widgets.VBox):
             before, self._state = self._state, state
             self._refresh()
         if before.spec != state.spec:
+            self._say("")
             self._told()
+
+    def _own_problem(self) -> str | None:
+        """What is wrong with the network itself, whatever the data is."""
+        return self._mistake() or self.analysis.reason
 
     def _mistake(self) -> str:
         """What is wrong with a value that is being typed; empty: nothing."""
@@ -266,7 +268,10 @@ class EditingPane(widgets.VBox):
         mistakes = {layer.name: self.editor.mistake} if layer is not None else {}
         self.layers.rows = layer_rows(rows, groups=_GROUPS, outputs=outputs, mistakes=mistakes)
         self.layers.selected = -1 if selected is None else selected
-        self.summary.value = summary_line(self.analysis, self.problem)
+        problem = self._own_problem()
+        if problem is None and self.problem is not None:
+            problem = "The data does not fit the network, as told below."
+        self.summary.value = summary_line(self.analysis, problem)
         self._show_misfits()
         if was_chain and not is_chain(rows) and not self.folds["graph"].opened:
             self.folds["graph"].set_opened(True)
@@ -304,4 +309,4 @@ class EditingPane(widgets.VBox):
         if mended is None:
             return widgets.VBox([sentence])
         button = self._button(misfit.remedy, lambda: self._take_mended(mended))
-        return widgets.VBox([sentence, row(button)])
+        return widgets.VBox([sentence, row(button)], _dom_classes=["sparkwright-misfit"])

@@ -73,8 +73,9 @@ class TextExchange(widgets.VBox):
 
     def show(self, spec: NetworkSpec | None) -> None:
         """Write another network, unless there is a person's text."""
+        is_new = spec != self._spec
         self._spec = spec
-        if self._awake and not self.is_edited:
+        if is_new and self._awake and not self.is_edited:
             self._write()
 
     def _write(self) -> None:

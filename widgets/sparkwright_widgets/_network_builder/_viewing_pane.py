@@ -51,6 +51,7 @@ class ViewingPane(widgets.VBox):
                 *(widgets.HTML(summary_line(view.analysis, view.problem)), columns, *folds),
             ]
         )
+        self.add_class("sparkwright-builder")
         self._show_row()
         if not is_chain(rows):
             self.graph_fold.set_opened(True)
