@@ -30,14 +30,14 @@ experiments = st.builds(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(experiments)
 def test_an_experiment_comes_back_from_yaml_and_json(experiment):
     assert Experiment.from_yaml(experiment.to_yaml()) == experiment
     assert Experiment.from_json(experiment.to_json()) == experiment
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(experiments)
 def test_the_code_of_every_experiment_is_python(experiment):
     compile(experiment.to_code(), "script", "exec")
