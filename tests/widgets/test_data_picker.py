@@ -267,6 +267,7 @@ def test_a_saved_notebook_shows_what_was_picked(picker, table):
     still = picker._repr_mimebundle_()
     assert "plants.csv" in still["text/html"]
     assert "First rows" in still["text/html"]
+    assert ".sparkwright-pictures {" in still["text/html"]  # its styles, where no widget is
     assert "sw.data.from_csv" in still["text/html"]
     assert "all 60 rows" in still["text/plain"]
 

@@ -4,6 +4,7 @@ import base64
 from collections.abc import Sequence
 
 from sparkwright.data import ColumnLook, DataPreview, DataProblem, DataSource, ImageLook
+from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import bytes_text, count_text, escaped
 from sparkwright_widgets._fragments import figure_list
@@ -249,4 +250,5 @@ def still(source: DataSource, preview: DataPreview | None) -> Block:
         lines += [problem.sentence for problem in preview.problems[:_MOST_PROBLEMS]]
     code = escaped(code_of(source))
     parts.append(f"<details><summary>As code</summary><pre>{code}</pre></details>")
-    return Block(html="".join(parts), text="\n".join(lines), kind="data")
+    style = f"<style>{asset('data_picker.css')}</style>"
+    return Block(html=style + "".join(parts), text="\n".join(lines), kind="data")
