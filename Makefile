@@ -37,7 +37,7 @@ sharing: setup
 	@$(RUN) .venv/bin/python -m sparkwright_widgets.report $(SHARING) --output reports/gradient_sharing.html
 
 report: setup
-	@$(RUN) .venv/bin/python -m sparkwright_widgets.report "$(NOTEBOOK)" --output "reports/$(notdir $(basename $(NOTEBOOK))).html"
+	@$(RUN) .venv/bin/python -m sparkwright_widgets.report "$(NOTEBOOK)" --output "reports/$(notdir $(basename $(NOTEBOOK))).html" $(ARGS)
 
 lab: setup
 	@$(RUN) .venv/bin/python -m jupyterlab $(LAB_OPTIONS) $(NOTEBOOK)

@@ -27,6 +27,7 @@ from ._panel import LivePanel as LivePanel
 from ._partition_preview import PartitionPreview as PartitionPreview
 from ._partition_table import partition_table as partition_table
 from ._picture import picture as picture
+from ._reports import report_of as report_of, report_runs as report_runs
 from ._summary import summary as summary
 from ._workbench import Workbench as Workbench
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sparkwright import Experiment, SparkNetwork
+from sparkwright import Experiment, SharedTrainingMaster, SparkNetwork
 from sparkwright.errors import ConfigurationError
 from sparkwright.runs import TrainingRun
 from sparkwright_widgets._block import Block
@@ -392,8 +392,11 @@ class Workbench(Part):
                 )
             self._tell_builder(made["network"])
             if made["partitions"] is not None:
+                shares = isinstance(experiment.master, SharedTrainingMaster)
                 made["partitions"].set_context(
-                    workers=self._workers, batch_size=experiment.master.batch_size_per_worker
+                    workers=self._workers,
+                    batch_size=experiment.master.batch_size_per_worker,
+                    kind="sharing" if shares else "averaging",
                 )
             if made["train"] is not None:
                 made["train"].set_ready(self.problem)
