@@ -21,6 +21,7 @@ from ._spec import (
     OptimizerSpec as OptimizerSpec,
     OutputSpec as OutputSpec,
     Preset as Preset,
+    Task as Task,
     TrainingDefaults as TrainingDefaults,
     add_layer as add_layer,
     analyse as analyse,

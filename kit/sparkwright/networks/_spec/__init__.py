@@ -29,6 +29,7 @@ from ._network_spec import (
     NetworkSpec as NetworkSpec,
     OptimizerSpec as OptimizerSpec,
     OutputSpec as OutputSpec,
+    Task as Task,
 )
 from ._optimizers import OPTIMIZERS as OPTIMIZERS, OptimizerKind as OptimizerKind
 from ._spec_presets import PRESETS as PRESETS, Preset as Preset
