@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from sparkwright._option import Option
-from sparkwright.networks import LOSSES, METRICS, OPTIMIZERS, OutputSpec, defaults_for
-from sparkwright.networks._spec._network_spec import Task
+from sparkwright.networks import LOSSES, METRICS, OPTIMIZERS, OutputSpec, Task, defaults_for
 
 
 def losses_of(task: Task) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from sparkwright.networks import (
     NetworkSpec,
     OptimizerSpec,
     OutputSpec,
+    Task,
 )
-from sparkwright.networks._spec._network_spec import Task
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Button, OptionForm, close_all, row
 
