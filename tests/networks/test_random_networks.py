@@ -23,8 +23,8 @@ from sparkwright.networks._spec._keras_layers import layers_of, sources_of
 RANKS = {"1D": 2, "2D": 3, "3D": 4, "1DTranspose": 2, "2DTranspose": 3}
 SEQUENCES = {"LSTM", "GRU", "SimpleRNN", "Bidirectional", "TimeDistributed"}
 ATTENTION = {"Attention", "MultiHeadAttention"}
-# Keras looks at steps and axes only when it trains.
-LOOKED_AT_LATER = {"Attention"}
+# Keras refuses some of these only when it trains.
+LOOKED_AT_LATER = {"Attention", "SeparableConv1D", "SeparableConv2D", "DepthwiseConv2D"}
 
 
 def random_value(chance: random.Random, option: Option, rank: int) -> Any:
@@ -56,8 +56,6 @@ def random_options(chance: random.Random, kind: LayerKind, rank: int) -> dict[st
     if kind.name == "Input":
         found["shape"] = list(random_shape(chance, chance.randint(1, 4)))
         found.pop("dtype", None)
-    if found.get("axis") == 0:  # that of the minibatch: Keras lets it pass, we do not
-        found["axis"] = -1
     if kind.name == "Reshape" and chance.random() < 0.7:
         found["target_shape"] = chance.choice([[-1], [2, -1], [-1, 3], [4, 3], [12], [1, -1, 2]])
     if kind.name == "Permute":
@@ -134,13 +132,15 @@ def keras_says(layer: LayerSpec, shapes: list[Any]) -> tuple[Any, int, int] | No
 
 
 @pytest.mark.parametrize("kind", [name for name in LAYER_KINDS if name != "Input"])
-@settings(max_examples=10, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32))
 def test_shapes_parameters_and_refusals_are_those_of_keras(kind: str, seed: int) -> None:
     chance = random.Random(seed)
     known = LAYER_KINDS[kind]
     shapes = random_inputs(chance, known)
     options = random_options(chance, known, max(len(shapes[0]) - 1, 1))
+    if options.get("axis") in (0, -len(shapes[0]) - 1):
+        options["axis"] = -1  # that of the minibatch: Keras lets it pass, we do not
     spec = spec_of(kind, options, shapes)
     row = spec.analysis.rows[-1]
     layer = spec.layers[-1]
@@ -252,7 +252,7 @@ def test_networks_come_back_from_json_yaml_and_dicts(spec: NetworkSpec) -> None:
     assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(spec=networks())
 def test_networks_come_back_from_their_code(spec: NetworkSpec) -> None:
     assert spec.analysis.reason is None
@@ -261,7 +261,7 @@ def test_networks_come_back_from_their_code(spec: NetworkSpec) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*does not support masking")
-@settings(max_examples=12, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(spec=networks(most=5))
 def test_the_code_makes_the_model_that_building_makes(spec: NetworkSpec) -> None:
     import keras

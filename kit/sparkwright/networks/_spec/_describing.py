@@ -89,6 +89,8 @@ def _described(layer: Any, sources: Mapping[str, list[list[str]]]) -> LayerSpec:
         raise ConfigurationError(f"{where} cannot be edited: {misfit}") from misfit
     if kind.group == "pooling" and options.get("strides") == options.get("pool_size"):
         options.pop("strides", None)  # which is what Keras makes of None
+    if options.get("value_dim") == options.get("key_dim"):
+        options.pop("value_dim", None)  # as well
     spec = LayerSpec(kind=kind.name, name=layer.name, options=options, inputs=tuple(inputs))
     difference = _difference(layer, spec)
     if difference is not None:
@@ -127,6 +129,8 @@ def _difference(layer: Any, spec: LayerSpec) -> str | None:
     mine, theirs = _flat(layer_alone(spec).get_config()), _flat(layer.get_config())
     for name in sorted(mine.keys() | theirs.keys()):
         last = name.rpartition(".")[2]
+        if last == "attention_axes" and theirs.get(name) in (None, [1]):
+            continue  # what Keras makes of None when it builds the layer
         if last not in _UNSAID and mine.get(name) != theirs.get(name):
             return f"{name}={theirs.get(name)!r:.80}"
     dtype = getattr(getattr(layer, "dtype_policy", None), "name", "float32")

@@ -7,15 +7,16 @@ from ._calls import Call
 
 
 def layers_of(model: Any) -> list[Any]:
-    """The model's layers, its inputs among them, in the order in which data goes through them.
+    """The model's layers, its inputs among them: each branch in one piece, before what takes it.
 
     Operations that only make masks are left out.
     """
     operations = getattr(_functional(model), "_operations", None)
     if not operations:
         return [layer for layer in getattr(model, "layers", None) or [] if layer.name]
-    needed = _needed(model)
-    return [op for op in operations if op.name in needed or type(op).__name__ == "InputLayer"]
+    by_name = {operation.name: operation for operation in operations}
+    inputs = [op.name for op in operations if type(op).__name__ == "InputLayer"]
+    return [by_name[name] for name in dict.fromkeys([*_in_order(model), *inputs])]
 
 
 def sources_of(model: Any) -> dict[str, list[list[str]]]:
@@ -50,16 +51,20 @@ def _tensors(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _needed(model: Any) -> set[str]:
-    """Names of the operations from which the outputs are made."""
+def _in_order(model: Any) -> list[str]:
+    """Names of the operations from which the outputs are made, each after those that it takes."""
     sources = sources_of(model)
-    found: set[str] = set()
-    waiting = output_names(model)
+    found: list[str] = []
+    begun: set[str] = set()  # a layer that is used twice may stand among its own parents
+    waiting = [(name, False) for name in reversed(output_names(model))]
     while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += [parent for use in sources.get(name, []) for parent in use]
+        name, done = waiting.pop()
+        if done:
+            found.append(name)
+        elif name not in begun:
+            begun.add(name)
+            parents = [parent for use in sources.get(name, []) for parent in use]
+            waiting += [(name, True), *((parent, False) for parent in reversed(parents))]
     return found
 
 

@@ -5,7 +5,7 @@ from sparkwright._option import Option
 from ._common_options import padding, sizes
 from ._convolution_kinds import AXES, REMEDY, WHAT
 from ._layer_kind import LayerKind, Options, Outcome
-from ._shapes import Shape, check_rank, known, lengths, slide
+from ._shapes import Shape, check_rank, lengths, slide
 
 Shapes = tuple[Shape, ...]
 
@@ -24,7 +24,7 @@ def _pooled_at_once(options: Options, inputs: Shapes, rank: int) -> Outcome:
     (shape,) = inputs
     check_rank(shape, rank + 1, WHAT[rank], REMEDY)
     ones = (1,) * rank if options["keepdims"] else ()
-    return Outcome((*ones, known(shape[-1], "channels")))
+    return Outcome((*ones, shape[-1]))
 
 
 _POOL = sizes("pool_size", 2, "2 halves the axes.")

@@ -226,7 +226,10 @@ RECURRENT_KINDS = (
     LayerKind(
         name="MultiHeadAttention",
         group="recurrent",
-        sentence="Several attentions side by side; with one input, of a sequence to itself.",
+        sentence=(
+            "Several attentions side by side; with one input, of a sequence to itself. "
+            "Its first weights are drawn anew each time, whatever the seed."
+        ),
         options=(
             Option(
                 name="num_heads",
