@@ -89,6 +89,7 @@ PURE = [
     "runs/_roll.py",
     "runs/_sharing_coordinator.py",
     "runs/_work.py",
+    "workers/_update_ratio.py",
     *(
         f"{package}/{path.name}"
         for package in (

@@ -133,7 +133,7 @@ def test_any_run_shows_metrics_rate_and_its_update_ratio_in_a_healthy_band(open_
 
 
 COMPARE = """
-from sparkwright_widgets._comparison import compare_runs
+from sparkwright_widgets import compare_runs
 runs = [fake_run.FakeRun(title="averaging"), fake_run.FakeRun(title="sharing", sharing=True),
         fake_run.FakeRun(title="averaging, slowly")]
 for number, other in enumerate(runs):

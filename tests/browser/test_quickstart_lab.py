@@ -23,6 +23,8 @@ COLOURED = """() => {
   }
   return count;
 }"""
+# The panel of the run; the other widgets are panels too.
+LIVE = ".sparkwright-panel:not(.sparkwright-part)"
 # Takes every slot that Spark has: hangs if a run still holds one.
 JOB = "print(sum(spark.sparkContext.parallelize(range(10), workers).collect()))"
 
@@ -41,7 +43,7 @@ def open_quickstart(lab, tmp_path):
         nbformat.write(notebook, path)
         page = lab(path, **options)
         page.run_all()
-        page.page.locator(".sparkwright-panel").wait_for(timeout=120_000)
+        page.page.locator(LIVE).wait_for(timeout=120_000)
         page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=120_000)
         return page, notebook
 
@@ -58,7 +60,7 @@ def outputs(page):
 
 
 def wait_for_state(page, word):
-    page.page.locator(".sparkwright-panel .sparkwright-badge", has_text=word).wait_for()
+    page.page.locator(f"{LIVE} .sparkwright-badge", has_text=word).wait_for()
 
 
 def test_the_quickstart_runs_and_draws_its_curve(open_quickstart):

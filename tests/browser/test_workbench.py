@@ -1,9 +1,10 @@
-"""The workbench in real JupyterLab on real Spark, by clicks and keys, from data to a saved model."""
+"""The workbench in JupyterLab on real Spark, by clicks and keys, from data to a saved model."""
 
 import re
 
 import nbformat
 import pytest
+from tests.browser.conftest import SCREENSHOTS
 from tests.browser.test_quickstart_lab import COLOURED
 
 pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.slow]
@@ -56,27 +57,37 @@ def open_step(page, name):
     button(page, name).scroll_into_view_if_needed()
 
 
+def photograph(page, name, *, number=None):
+    """A picture of one step, or of the page, for the documents."""
+    if number is None:
+        page.screenshot(f"workbench-{name}")
+        return
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    section(page, number).screenshot(path=SCREENSHOTS / f"workbench-{name}.png")
+
+
 def test_from_data_to_a_saved_model_without_code(open_bench):
     page = open_bench(height=1000)
 
     # Data: Load starts Spark, in the background.
     inside(page, 1).get_by_role("button", name=re.compile(r"\bLoad$")).click()
     wait_for_summary(page, 1, "examples", timeout_s=90)
-    page.screenshot("workbench-data")
+    photograph(page, "data", number=1)
 
-    # Network: break it and see where.
+    # Network: break it and see where; Train says why it cannot start.
     open_step(page, "2 Network")
     wait_for_summary(page, 2, "431,080 parameters")
     shape = inside(page, 2).get_by_label("Shape")
     shape.fill("3, 3, 1")
     wait_for_summary(page, 2, "Row 2")
+    photograph(page, "broken", number=2)
     open_step(page, "5 Train")
     start = inside(page, 5).get_by_role("button", name=re.compile(r"\bStart$"))
     assert start.is_disabled()
     inside(page, 5).get_by_text("Start is disabled").wait_for()
-    page.screenshot("workbench-broken")
     shape.fill("28, 28, 1")
     wait_for_summary(page, 2, "431,080 parameters")
+    photograph(page, "network", number=2)
 
     # Training master, by keys.
     open_step(page, "3 Training master")
@@ -85,21 +96,28 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     page.page.keyboard.press("Control+A")
     page.page.keyboard.type("10")
     wait_for_summary(page, 3, "every 10 minibatches")
-    page.screenshot("workbench-master")
+    photograph(page, "master", number=3)
 
     # Partitions: what a repartition would do.
     open_step(page, "4 Partitions")
     inside(page, 4).get_by_role("button", name="Count rows and labels").click()
     inside(page, 4).get_by_text("Label").first.wait_for()
-    page.screenshot("workbench-partitions")
+    inside(page, 4).get_by_label("Strategy").select_option("approximate_balanced")
+    wait_for_summary(page, 4, "approximate balanced")
+    photograph(page, "partitions", number=4)
+    for name in ("1 Data", "2 Network", "3 Training master", "4 Partitions"):
+        button(page, name).click()
 
-    # Train, and stop.
-    inside(page, 5).get_by_label("Epochs").fill("200")
+    # Train; the page is loaded anew while the run goes on; then stop.
+    inside(page, 5).get_by_label("Epochs").fill("2000")
     start.click()
     page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=120_000)
     wait_for_summary(page, 5, "epoch")
-    button(page, "5 Train").scroll_into_view_if_needed()
-    page.screenshot("workbench-training")
+    page.save()
+    page.open()
+    page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=60_000)
+    button(page, "1 Data").scroll_into_view_if_needed()
+    photograph(page, "training")
     inside(page, 5).get_by_role("button", name=re.compile(r"\bStop$")).click()
     wait_for_summary(page, 5, "stopped after")
 
@@ -108,17 +126,42 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     inside(page, 6).get_by_role("button", name=re.compile(r"\bEvaluate$")).click()
     wait_for_summary(page, 6, "1 evaluated", timeout_s=60)
     inside(page, 6).locator("svg").first.wait_for()
-    button(page, "6 Evaluate").scroll_into_view_if_needed()
-    page.screenshot("workbench-evaluation")
+    photograph(page, "evaluation", number=6)
+    button(page, "6 Evaluate").click()
 
-    # Save and load.
+    # Save, and load what was saved.
     open_step(page, "7 Models")
-    inside(page, 7).get_by_role("button", name=re.compile(r"\bSave$")).first.click()
-    inside(page, 7).get_by_text(".keras").first.wait_for(timeout=30_000)
-    page.screenshot("workbench-models")
+    store = inside(page, 7)
+    store.get_by_role("button", name=re.compile(r"\bSave$")).click()
+    tick = store.get_by_role("checkbox", name=re.compile("lenet"))
+    tick.wait_for(timeout=60_000)
+    tick.check()
+    store.get_by_role("button", name=re.compile(r"\bLoad$")).click()
+    page.page.wait_for_function(
+        "() => [...document.querySelectorAll('.sparkwright-section label')].some("
+        "(label) => /trained weights/.test(label.textContent)"
+        " && label.querySelector('input')?.checked)",
+        timeout=60_000,
+    )
+    photograph(page, "models", number=7)
 
     # The experiment is what was chosen.
-    text = page.in_kernel(
-        "print(bench.experiment.master.averaging_frequency, bench.experiment.epochs)"
-    )
-    assert text == "10 200"
+    chosen = "e.master.averaging_frequency, e.epochs, e.master.repartition_strategy"
+    text = page.in_kernel(f"e = bench.experiment; print({chosen})")
+    assert text == "10 2000 approximate_balanced"
+
+
+def test_the_workbench_fits_a_narrow_dark_page(open_bench):
+    code = CODE.replace("Workbench()", "Workbench(models_url='nowhere')")
+    page = open_bench(code, width=420, height=900)
+    page.set_theme("JupyterLab Dark")
+    for name in ("1 Data", "2 Network", "3 Training master", "5 Train"):
+        if name != "1 Data":
+            open_step(page, name)
+        photograph(page, f"narrow-{name[2:].lower().replace(' ', '-')}")
+        wide = page.page.evaluate(
+            "() => [...document.querySelectorAll('.sparkwright-part')].some("
+            "(part) => part.scrollWidth > part.clientWidth + 1)"
+        )
+        assert not wide, f"{name} is wider than the page"
+        button(page, name).click()

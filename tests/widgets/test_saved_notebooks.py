@@ -13,7 +13,7 @@ import asyncio, sys
 sys.path.insert(0, {folder!r})
 import fake_run
 from sparkwright_widgets import panel_for
-from sparkwright_widgets._comparison import compare_runs
+from sparkwright_widgets import compare_runs
 from sparkwright_widgets._display import settle
 run = fake_run.FakeRun()
 run.begin(epochs={epochs}, rounds=10, steps_per_s=400)

@@ -14,6 +14,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from ._block import Block as Block
+from ._comparison import RunComparison as RunComparison, compare_runs as compare_runs
 from ._confusion_figure import confusion_figure as confusion_figure
 from ._data_picker import DataPicker as DataPicker
 from ._display import RunDisplay as RunDisplay, panel_for as panel_for
