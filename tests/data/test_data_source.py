@@ -49,6 +49,7 @@ def sources(draw: st.DrawFn) -> DataSource:
         for option in FORMATS[format].options
         if draw(st.booleans())
     }
+    classes: Any = draw(CLASSES)
     return DataSource(
         format=format,
         url=draw(st.text(max_size=20)),
