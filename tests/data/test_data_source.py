@@ -56,11 +56,7 @@ def sources(draw: st.DrawFn) -> DataSource:
         features=tuple(draw(st.lists(NAMES, max_size=5, unique=True))),
         label=draw(st.none() | NAMES),
         task=draw(st.sampled_from(["classification", "regression", "other"])),
-        classes=draw(
-            st.just("infer")
-            | st.integers(1, 9)
-            | st.lists(NAMES, min_size=1, unique=True).map(tuple)
-        ),
+        classes=classes,
         options=options,
         partitions=draw(st.none() | st.integers(1, 99)),
         split=DataSplit(validation=draw(st.sampled_from([0.0, 0.1])), seed=draw(st.integers(0, 9))),
@@ -112,7 +108,9 @@ def test_the_code_makes_the_call_that_loading_makes(source: DataSource) -> None:
 @given(
     st.recursive(
         st.text() | st.integers() | st.none(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        lambda inner: (
+            st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner)
+        ),
     )
 )
 def test_a_literal_is_the_value(value: Any) -> None:
