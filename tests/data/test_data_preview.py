@@ -251,6 +251,7 @@ def test_images_are_seen_with_their_labels(tmp_path: Path) -> None:
     look = preview(guess_source(str(folder_of_classes(tmp_path / "pets"))), rows=4)
     assert dict(look.labels) == {"cat": 3, "dog": 3}
     assert (look.in_all, look.looked_at, look.feature_shape) == (6, 4, (64, 64, 3))
+    assert look.extent == "4 of 6 images"
     assert [image.label for image in look.images] == ["cat", "cat", "dog", "dog"]
     assert max(Image.open(io.BytesIO(look.images[0].png)).size) == 72
     assert "different sizes" in look.problems[0].sentence

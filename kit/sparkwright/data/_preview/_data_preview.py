@@ -106,13 +106,15 @@ class DataPreview:
             'first 1,000 of about 120,000 rows'
         """
         several = f"{self.unit}s"
+        # Images are taken evenly from all that there are.
+        first = "" if self.unit == "image" else "first "
         if self.in_all is None:
-            return f"first {self.looked_at:,} {self.unit if self.looked_at == 1 else several}"
+            return f"{first}{self.looked_at:,} {self.unit if self.looked_at == 1 else several}"
         if self.looked_at >= self.in_all and not self.is_estimate:
             unit = self.unit if self.in_all == 1 else several
             return f"all {self.in_all:,} {unit}" if self.in_all > 1 else f"{self.in_all:,} {unit}"
         about = f"about {rounded(self.in_all):,}" if self.is_estimate else f"{self.in_all:,}"
-        return f"first {self.looked_at:,} of {about} {several}"
+        return f"{first}{self.looked_at:,} of {about} {several}"
 
 
 def rounded(count: int) -> int:
