@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec
+from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OptimizerSpec
 from sparkwright_widgets._network_builder import NetworkBuilder
 
 pytestmark = pytest.mark.usefixtures("comms")
@@ -332,6 +334,66 @@ def test_what_is_no_network_is_refused():
         NetworkBuilder(3)
 
 
+def test_options_that_cannot_be_meant_are_told_and_kept_until_they_are_mended():
+    layers = (
+        LayerSpec(kind="Input", name="in", options={"shape": [4]}),
+        LayerSpec(kind="Dense", name="out", options={"units": 3, "activation": "magic"}),
+    )
+    builder = NetworkBuilder(NetworkSpec(layers=layers))
+    assert "magic" in builder.problem
+    choose(builder, 1)
+    assert "magic" in builder.editing.editor.form.fields["activation"].alert.value
+    type_into(builder, "units", "5")
+    assert builder.spec.layers[1].options == {"units": 5, "activation": "magic"}
+    type_into(builder, "activation", "relu")
+    assert builder.spec.layers[1].options == {"units": 5, "activation": "relu"}
+    assert "magic" not in (builder.problem or "")
+
+
+def test_settings_of_the_optimizer_that_cannot_be_meant_are_told():
+    optimizer = OptimizerSpec(kind="SGD", options={"nesterov": "perhaps", "momentum": 0.9})
+    builder = NetworkBuilder(replace(PRESETS["lenet"].make(), optimizer=optimizer))
+    builder.editing.folds["training"].set_opened(True)
+    settings = builder.editing.training.settings.fields
+    assert "perhaps" in settings["nesterov"].alert.value
+    settings["momentum"].control.value = "0.8"
+    assert builder.spec.optimizer.options == {"nesterov": "perhaps", "momentum": 0.8}
+
+
+def test_a_layer_of_an_unknown_kind_can_be_looked_at_moved_and_deleted():
+    layers = (
+        LayerSpec(kind="Input", name="in", options={"shape": [4]}),
+        LayerSpec(kind="Sorcery", name="magic", options={"power": 9}),
+    )
+    builder = NetworkBuilder(NetworkSpec(layers=layers))
+    choose(builder, 1)
+    assert "Sorcery" in builder.problem
+    press(builder, "up")
+    press(builder, "delete")
+    assert [layer.name for layer in builder.spec.layers] == ["in"]
+
+
+def test_rows_of_one_kind_share_the_form(builder):
+    choose(builder, 1)
+    form = builder.editing.editor.form
+    choose(builder, 3)
+    assert builder.editing.editor.form is form
+    assert form.values["filters"] == 50
+
+
+def test_without_a_row_in_hand_nothing_offers_to_change_one(builder):
+    for _ in range(8):
+        choose(builder, 0)
+        press(builder, "delete")
+    assert builder.spec.layers == ()
+    heading, *others = builder.editing.editor.children
+    assert "Choose a row" in heading.value
+    assert {part.layout.display for part in others} == {"none"}
+    press(builder, "delete")
+    add(builder, "Input")
+    assert {part.layout.display for part in builder.editing.editor.children} == {None}
+
+
 def test_a_network_with_a_problem_is_not_built(builder):
     choose(builder, 0)
     press(builder, "delete")
@@ -352,10 +414,18 @@ def test_sixty_layers_need_no_more_widgets_than_six(comms):
     assert made_by(60) == made_by(6)
 
 
-def test_closing_closes_every_widget(builder, comms):
+def test_closing_closes_every_widget_also_those_that_were_replaced(comms):
+    builder = NetworkBuilder()
     builder.editing.folds["training"].set_opened(True)
-    choose(builder, 3)
+    builder.editing.training.add_button.click()
+    builder.editing.training.outputs[1].remove_button.click()
+    builder.editing.training.optimizer.fields["optimizer"].control.value = "SGD"
+    for row in (3, 2, 7):
+        choose(builder, row)
+    add(builder, "Add")
     builder.set_data(features={"features": (9, 9, 1)})
+    builder.set_data(features={"features": (28, 28, 1)})
     builder.close()
-    closed = {message[0] for comm in comms for message in comm.sent}
-    assert "comm_close" in closed
+    left = [comm.sent[0][1] for comm in comms if comm.sent[-1][0] != "comm_close"]
+    names = [message["state"]["_model_name"] for message in left]
+    assert set(names) <= {"LayoutModel"}  # of boxes whose layout ipywidgets made by itself

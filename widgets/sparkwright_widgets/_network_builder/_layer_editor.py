@@ -11,7 +11,7 @@ from sparkwright_widgets._ui import Button, OptionForm, close_all, row
 
 from ._inputs_editor import InputsEditor
 from ._layer_html import layer_heading, layer_problem
-from ._option_values import as_json, same_value
+from ._option_values import as_json, fill, same_value
 
 ACTIONS = (
     ("up", "↑ Move up"),
@@ -55,8 +55,13 @@ class LayerEditor(widgets.VBox):
         self.name_form.on_change(lambda _name: self._named())
         self.inputs = InputsEditor(inputs)
         self.form: OptionForm | None = None
-        self.empty = widgets.HTML()
-        super().__init__()
+        self._form_of = ""  # the kind of layer that the form is for
+        self._wrong: dict[str, Any] = {}  # options that no field can hold, as the network has them
+        self._above_form = (
+            *(self.heading, self.actions, self.problem),
+            *(self.name_form, self.inputs),
+        )
+        super().__init__(self._above_form)
         self.add_class("sparkwright-layer-editor")
 
     @property
@@ -73,18 +78,19 @@ class LayerEditor(widgets.VBox):
             names: of the layers above it.
             before: the name of the nearest one that is switched on; empty: none.
         """
+        for part in self.children[1:]:
+            part.layout.display = "none" if layer is None else None
         if layer is None:
             self._shown = None
-            self.empty.value = '<p class="sparkwright-advice">Choose a row to edit its layer.</p>'
-            self.children = [self.empty]
+            self.heading.value = '<p class="sparkwright-advice">Choose a row to edit its layer.</p>'
             return
         kind = LAYER_KINDS.get(layer.kind)
-        if self._shown is None or self._shown.kind != layer.kind or not self.children:
+        if self._form_of != layer.kind:
             self._make_form(layer)
-        elif not self._is_in_hand(layer):
-            self._fill(layer)
-        else:
+        if self._is_in_hand(layer):
             self._follow(layer)
+        else:
+            self._fill(layer)
         self._shown = layer
         self.inputs.show(kind.takes if kind else "several", names, layer.inputs, before)
         self.buttons["switch"].description = "Switch off" if layer.enabled else "Switch on"
@@ -104,28 +110,18 @@ class LayerEditor(widgets.VBox):
 
     def _make_form(self, layer: LayerSpec) -> None:
         kind = LAYER_KINDS.get(layer.kind)
-        old = self.form
+        old, self.form = self.form, None
+        self._form_of, self._shown = layer.kind, None
         if kind is not None:
-            form = OptionForm(kind.options, layer.options)
-            form.on_change(self._optioned)
-            self.form = form
-        else:
-            self.form = None
-        self.name_form.set({"name": layer.name})
-        shown = [self.form] if self.form is not None else []
-        self.children = [
-            *(self.heading, self.actions, self.problem),
-            *(self.name_form, self.inputs),
-            *shown,
-        ]
+            self.form = OptionForm(kind.options)
+            self.form.on_change(self._optioned)
+        self.children = [*self._above_form, *([self.form] if self.form is not None else [])]
         if old is not None:
             close_all(old)
 
     def _fill(self, layer: LayerSpec) -> None:
         self.name_form.set({"name": layer.name})
-        if self.form is not None:
-            defaults = {name: field.option.default for name, field in self.form.fields.items()}
-            self.form.set({**defaults, **_known(layer.options, defaults)})
+        self._wrong = {} if self.form is None else fill(self.form, layer.options)
 
     def _follow(self, layer: LayerSpec) -> None:
         """The layer may have been changed elsewhere, by undo for instance."""
@@ -134,7 +130,7 @@ class LayerEditor(widgets.VBox):
             self.name_form.set({"name": layer.name})  # a name that was refused stays to be mended
         for name, field in self.form.fields.items() if self.form is not None else ():
             value = layer.options.get(name, field.option.default)
-            if not same_value(field.value, value):
+            if name not in self._wrong and not same_value(field.value, value):
                 field.set(value)
 
     def _is_in_hand(self, layer: LayerSpec) -> bool:
@@ -159,9 +155,6 @@ class LayerEditor(widgets.VBox):
         kind = LAYER_KINDS.get(shown.kind) if shown else None
         if shown is None or kind is None:
             return
+        self._wrong.pop(name, None)
         values = {key: as_json(value) for key, value in self.form.values.items()}
-        self._options(kind.tidy({**shown.options, **values}), name)
-
-
-def _known(options: Any, defaults: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name in defaults}
+        self._options(kind.tidy({**shown.options, **values, **self._wrong}), name)

@@ -43,17 +43,19 @@ class OutputEditor(widgets.VBox):
         )
         self.form.on_change(self._heard)
         self.metrics = OptionForm(())
-        self.metrics_box = widgets.VBox()
+        self.metrics_box = widgets.VBox([self.metrics])
         title = f"Output {number}" if several else "Output"
         head = widgets.HTML(f"<b>{escaped(title)}</b>")
         words = widgets.HTML(
             '<div class="sparkwright-advice">Metrics are told beside the loss; training does not '
             "aim at them.</div>"
         )
-        self.remove_button = Button(description=f"Remove output {number}")
-        self.remove_button.on_click(lambda _button: removed())
-        last = [row(self.remove_button)] if several else []
-        super().__init__([head, self.form, words, self.metrics_box, *last])
+        parts: list[widgets.Widget] = [head, self.form, words, self.metrics_box]
+        if several:
+            self.remove_button = Button(description=f"Remove output {number}")
+            self.remove_button.on_click(lambda _button: removed())
+            parts.append(row(self.remove_button))
+        super().__init__(parts)
         self.add_class("sparkwright-output")
         self.follow(output)
 

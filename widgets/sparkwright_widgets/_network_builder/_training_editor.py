@@ -18,7 +18,7 @@ from sparkwright.networks import (
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Button, OptionForm, close_all, row
 
-from ._option_values import as_json, same_value
+from ._option_values import as_json, fill, same_value
 from ._output_editor import OutputEditor
 from ._training_choices import losses_of, optimizer_options, usual_output
 
@@ -75,6 +75,7 @@ class TrainingEditor(widgets.VBox):
         )
         self.optimizer.on_change(lambda _name: self._optimizer_chosen())
         self.settings: OptionForm | None = None
+        self._wrong: dict[str, Any] = {}  # settings that no field can hold
         self.settings_box = widgets.VBox()
         self.advice = widgets.HTML()
         super().__init__(
@@ -183,7 +184,8 @@ class TrainingEditor(widgets.VBox):
         if self.optimizer.values["optimizer"] != now.kind and now.kind in OPTIMIZERS:
             self.optimizer.set({"optimizer": now.kind})
         if self.settings is None or before.kind != now.kind:
-            old, self.settings = self.settings, OptionForm(options, now.options)
+            old, self.settings = self.settings, OptionForm(options)
+            self._wrong = fill(self.settings, now.options)
             self.settings.on_change(self._setting_heard)
             self.settings_box.children = [self.settings]
             if old is not None:
@@ -193,13 +195,14 @@ class TrainingEditor(widgets.VBox):
             )
         for name, field in self.settings.fields.items():
             value = now.options.get(name, field.option.default)
-            if not same_value(field.value, value):
+            if name not in self._wrong and not same_value(field.value, value):
                 field.set(value)
 
     def _setting_heard(self, name: str) -> None:
         if self.settings is None or name in self.settings.problems:
             return
+        self._wrong.pop(name, None)
         options = {key: as_json(value) for key, value in self.settings.changed_values.items()}
-        optimizer = replace(self._spec.optimizer, options=options)
+        optimizer = replace(self._spec.optimizer, options={**options, **self._wrong})
         what = f"set {name} of the optimizer"
         self._change(replace(self._spec, optimizer=optimizer), what, f"optimizer {name}")
