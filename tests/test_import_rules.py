@@ -35,6 +35,7 @@ PURE = [
     "data/_alignment.py",
     "data/_preview/_column_look.py",
     "data/_preview/_data_preview.py",
+    "data/_preview/_guessing.py",
     "data/_preview/_problems.py",
     "data/_images/_augmentation.py",
     "data/_records/_byte_window.py",

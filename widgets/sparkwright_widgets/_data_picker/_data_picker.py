@@ -15,6 +15,7 @@ from sparkwright.errors import ConfigurationError
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import count_text, escaped
 from sparkwright_widgets._ui import Button, Dropdown, Fold, OptionForm, Part, row
+from sparkwright_widgets._ui._part import close_all
 
 from . import _looks as looks
 from ._columns import ColumnChooser
@@ -153,6 +154,11 @@ class DataPicker(Part):
             )
         self.data = self._source.load(self._spark)
         return self.data
+
+    def close(self) -> None:
+        """Free the widgets, those that are not shown too."""
+        close_all(self.load_button)
+        super().close()
 
     # --- looking
 
