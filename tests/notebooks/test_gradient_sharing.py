@@ -49,9 +49,8 @@ def test_a_new_network_goes_on_from_the_checkpoint(results, html):
 @pytest.mark.parametrize(
     ("caption", "marks"),
     [
-        (r"Training loss by time\.", 2 * EPOCHS),  # a dot an epoch
+        (r"Loss curves of 2 runs\. At the end: averaging 0\.\d+ after 345 steps; sharing", 1),
         (r"Bytes sent by all workers in each epoch", 0),
-        (r"Left: the threshold of each worker\.", 300),  # a dot for each message that is not empty
         (r"How often .*: mean \d+\.\d\d, at most \d+\.", 0),
     ],
 )
@@ -64,9 +63,38 @@ def test_the_report_shows_each_figure_with_its_caption(html, caption, marks):
 
 
 @pytest.mark.spark
-def test_the_report_has_the_results_in_its_table_and_on_top(html, results):
+def test_the_report_shows_the_master_its_messages_and_both_evaluations(html, results):
+    # The picker, with what differs from the defaults and with its plan.
+    assert "Gradient sharing on Spark." in html
+    assert "threshold.initial" in html
+    # The panel of the sharing run draws what messages carried.
+    assert "What else was logged." in html
+    for quantity in ("threshold", "sparsity (%)", "staleness (minibatches)"):
+        assert quantity in html, quantity
+    # The evaluations side by side.
+    compared = re.search(r'aria-label="Comparison".*?<table(.*?)</table>', html, re.DOTALL)
+    assert compared is not None
     for name in ("averaging", "sharing"):
-        row = re.search(rf"<tr>\s*<th[^>]*>{name}</th>.*?</tr>", html, re.DOTALL)
+        row = re.search(rf"<tr><th[^>]*>{name}</th>(.*?)</tr>", compared[1], re.DOTALL)
+        assert row is not None
+        assert f"{results[f'{name}_accuracy']:.4f}" in row[1]
+
+
+@pytest.mark.spark
+def test_both_runs_have_a_report_together(results):
+    html = Path(results["runs_report"]).read_text()
+    assert outside_resources(html) == []
+    for name in ("averaging", "sharing"):
+        assert f"{results[f'{name}_accuracy']:.4f}" in html
+    for master in ("ParameterAveragingTrainingMaster", "SharedTrainingMaster"):
+        assert master in html
+
+
+@pytest.mark.spark
+def test_the_report_has_the_results_in_its_table_and_on_top(html, results):
+    side_by_side = html.partition('<h2 id="Side-by-side"')[2]
+    for name in ("averaging", "sharing"):
+        row = re.search(rf"<tr>\s*<th[^>]*>{name}</th>.*?</tr>", side_by_side, re.DOTALL)
         assert row is not None
         cells = re.findall(r"<td[^>]*>(.*?)</td>", row[0])
         assert cells[0] == f"{results[f'{name}_accuracy']:.1%}"
