@@ -85,22 +85,41 @@ def test_the_query_agrees_with_the_evaluation(results):
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("caption", "marks"),
+    ("caption", "times", "marks"),
     [
-        (r"Area under the ROC curve 0\.9\d+; under precision over recall 0\.9", 0),
-        (r"What each threshold would cost\.", 0),
-        (r"Calibration error 0\.\d+, the mean distance from the line\. Brier", 0),
-        (r"The area falls from 0\.9\d+ to 0\.\d+\.", 0),
-        (rf"{OTHERS} people it has not seen\.", 2 * OTHERS),  # a dot a person, twice
+        (r"\d+ of 205 right \(\d\d\.\d%\)", 2, 0),  # the confusion matrix of each network
+        (r"AUC 0\.9\d+ \(95% interval", 2, 0),
+        (r"Average precision 0\.\d+ \(95% interval", 2, 0),
+        (r"(Probabilities|On the whole) .*The expected calibration error is 0\.", 1, 0),
+        (r"On the dotted line predictions are right", 1, OTHERS),  # a dot a person
+        (r"Predictions are on average [\d.]+ too", 1, OTHERS),
     ],
 )
-def test_the_report_shows_each_figure_with_its_caption(html, caption, marks):
+def test_the_report_shows_each_figure_with_its_caption(html, caption, times, marks):
     figures = re.findall(r"<figure>(.*?)<figcaption>(.*?)</figcaption>", html, re.DOTALL)
     found = [drawing for drawing, text in figures if re.match(caption, text)]
-    assert len(found) == 1
-    assert found[0].startswith("<svg")
-    # Dots that differ in size are drawn one by one.
-    assert len(re.findall("<use|<path", found[0])) >= marks
+    assert len(found) == times
+    for drawing in found:
+        assert drawing.startswith("<svg")
+        # Dots that differ in size are drawn one by one.
+        assert len(re.findall("<use|<path", drawing)) >= marks
+
+
+@pytest.mark.spark
+def test_the_report_shows_the_table_before_training_and_both_networks(html, results):
+    first = re.search(r'aria-label="First rows".*?<table(.*?)</table>', html, re.DOTALL)
+    assert first is not None
+    heads = re.findall(r'<th[^>]*scope="col"[^>]*>(.*?)</th>', first[1])
+    assert heads[:2] == ["patient", "radius"]
+    assert heads[-1] == "diagnosis (label)"
+    compared = re.search(r'aria-label="Comparison".*?<table(.*?)</table>', html, re.DOTALL)
+    assert compared is not None
+    accuracies = {name: found["accuracy"] for name, found in results["compared"].items()}
+    for (name, accuracy), auc in zip(accuracies.items(), results["auc"], strict=True):
+        row = re.search(rf"<tr><th[^>]*>{name}</th>(.*?)</tr>", compared[1], re.DOTALL)
+        assert row is not None
+        assert f"{accuracy:.4f}" in row[1]
+        assert f"{auc:.4f}" in row[1]
 
 
 @pytest.mark.spark
@@ -108,7 +127,7 @@ def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
     assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} tumours" in html
     assert "Matthews correlation" in html
     assert outside_resources(html) == []
-    assert "import sparkwright" not in html
+    assert "from IPython" not in html
 
 
 def test_the_notebook_is_kept_without_outputs():
