@@ -85,7 +85,7 @@ def test_arguments_may_come_in_another_order() -> None:
             "x = keras.layers.Dense(3, kernel_initializer=keras.initializers.Constant(3))(i)",
             "Constant",
         ),
-        ("x = keras.layers.Dense(3)(i, training=True)", "query, value and key"),
+        ("x = keras.layers.Dense(3)(i, training=True)", "takes one output"),
     ],
 )
 def test_other_code_is_refused_with_its_line(line: str, words: str) -> None:

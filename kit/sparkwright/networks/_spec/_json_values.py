@@ -87,3 +87,20 @@ def options_of(value: Any, where: str) -> dict[str, Any]:
         text_of(name, f"each name in {where}"): plain(inner, f"{where}[{name!r}]")
         for name, inner in value.items()
     }
+
+
+def given_fields(
+    settings: Any, known: tuple[str, ...], required: tuple[str, ...], where: str
+) -> dict[str, Any]:
+    """The fields of a value's settings.
+
+    Raises:
+        ConfigurationError: if one that is `required` is missing, or one is not `known`.
+    """
+    given = dict(fields_of(settings, known, where))
+    for name in required:
+        if name not in given:
+            raise ConfigurationError(
+                f"{where} must have the field {name!r}. Received: {given!r:.200}."
+            )
+    return given

@@ -10,7 +10,7 @@ from sparkwright.errors import ConfigurationError
 
 from ._catalogue import LAYER_KINDS
 from ._defaults import without_defaults
-from ._json_values import fields_of, list_of, options_of, text_of, texts_of
+from ._json_values import given_fields, list_of, options_of, text_of, texts_of
 from ._optimizers import OPTIMIZERS
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class LayerSpec:
             ConfigurationError: if a field is missing, unknown or of the wrong kind.
         """
         known = ("kind", "name", "options", "inputs", "enabled")
-        return cls(**_given(settings, known, ("kind", "name"), "a layer"))
+        return cls(**given_fields(settings, known, ("kind", "name"), "a layer"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,7 +127,7 @@ class OutputSpec:
             ConfigurationError: if a field is missing, unknown or of the wrong kind.
         """
         known = ("layer", "loss", "metrics", "weight")
-        return cls(**_given(settings, known, ("layer", "loss"), "an output"))
+        return cls(**given_fields(settings, known, ("layer", "loss"), "an output"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,7 +157,7 @@ class OptimizerSpec:
         Raises:
             ConfigurationError: if a field is unknown or of the wrong kind.
         """
-        return cls(**_given(settings, ("kind", "options"), (), "an optimizer"))
+        return cls(**given_fields(settings, ("kind", "options"), (), "an optimizer"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -270,7 +270,7 @@ class NetworkSpec:
             ConfigurationError: if a field is unknown or of the wrong kind.
         """
         known = ("name", "task", "seed", "layers", "outputs", "optimizer")
-        given = _given(settings, known, (), "a network")
+        given = given_fields(settings, known, (), "a network")
         for name, kind in (("layers", LayerSpec), ("outputs", OutputSpec)):
             if name in given:
                 given[name] = tuple(kind.from_dict(each) for each in list_of(given[name], name))
@@ -339,15 +339,3 @@ class NetworkSpec:
         from ._code_reading import from_code
 
         return from_code(text)
-
-
-def _given(
-    settings: Any, known: tuple[str, ...], required: tuple[str, ...], where: str
-) -> dict[str, Any]:
-    given = dict(fields_of(settings, known, where))
-    for name in required:
-        if name not in given:
-            raise ConfigurationError(
-                f"{where} must have the field {name!r}. Received: {given!r:.200}."
-            )
-    return given
