@@ -12,8 +12,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.slow]
 CODE = """\
 import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+import sparkwright as sw
 from sparkwright_widgets import Workbench
-bench = Workbench()
+experiment = sw.Experiment(title="Handwritten digits", data=sw.data.DataSource(partitions=5))
+bench = Workbench(experiment=experiment)
 bench"""
 
 
@@ -83,8 +85,8 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     photograph(page, "broken", number=2)
     open_step(page, "5 Train")
     start = inside(page, 5).get_by_role("button", name=re.compile(r"\bStart$"))
-    assert start.is_disabled()
     inside(page, 5).get_by_text("Start is disabled").wait_for()
+    assert start.is_disabled()
     shape.fill("28, 28, 1")
     wait_for_summary(page, 2, "431,080 parameters")
     photograph(page, "network", number=2)
@@ -101,7 +103,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     # Partitions: what a repartition would do.
     open_step(page, "4 Partitions")
     inside(page, 4).get_by_role("button", name="Count rows and labels").click()
-    inside(page, 4).get_by_text("Label").first.wait_for()
+    inside(page, 4).get_by_text("Counting rows and labels").wait_for(state="detached")
     inside(page, 4).get_by_label("Strategy").select_option("approximate_balanced")
     wait_for_summary(page, 4, "approximate balanced")
     photograph(page, "partitions", number=4)
@@ -152,8 +154,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
 
 
 def test_the_workbench_fits_a_narrow_dark_page(open_bench):
-    code = CODE.replace("Workbench()", "Workbench(models_url='nowhere')")
-    page = open_bench(code, width=420, height=900)
+    page = open_bench(width=420, height=900)
     page.set_theme("JupyterLab Dark")
     for name in ("1 Data", "2 Network", "3 Training master", "5 Train"):
         if name != "1 Data":

@@ -193,14 +193,16 @@ class LaunchPanel(Part):
             self._show_state()
             return
         self._stop_asked = False
+        # Before it begins: it may have ended before this thread goes on.
+        self._show_state(starting=True)
         began = self.in_background(
             "Starting: Spark, the data, the network",
             lambda: self._begin(self, resume),
             self._has_begun,
             finally_=self._show_state,
         )
-        if began:
-            self._show_state(starting=True)
+        if not began:
+            self._show_state()
 
     def start_now(self, resume: str | None = None) -> TrainingRun:
         """Begin a run and return it; blocks until it has begun. For a notebook's cell.

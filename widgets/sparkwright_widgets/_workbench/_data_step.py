@@ -58,13 +58,18 @@ class DataStep(Part):
         return self._normalize.value or None
 
     @property
-    def seen(self) -> tuple[tuple[int, ...] | None, int | None]:
-        """Shape of one example's features and number of classes, as far as they were seen."""
+    def seen(self) -> dict[str, Any]:
+        """What examples look like, as far as seen: the arguments of the builder's `set_data`."""
         preview = self.picker.preview
         if preview is None or preview.source.url != self.source.url:
-            return None, None
-        is_class = self.source.task == "classification"
-        return preview.feature_shape, preview.class_count if is_class else None
+            return {"features": {}, "labels": {}, "classes": {}}
+        is_class = self.source.task == "classification" and preview.class_count is not None
+        shape = preview.feature_shape
+        return {
+            "features": {} if shape is None else {"features": shape},
+            "labels": {"labels": ()} if is_class else {},
+            "classes": {"labels": preview.class_count} if is_class else {},
+        }
 
     @property
     def problem(self) -> str | None:

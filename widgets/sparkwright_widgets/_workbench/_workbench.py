@@ -55,7 +55,9 @@ class Workbench(Part):
         self._lock = threading.RLock()  # held while the experiment changes: callbacks share it
         self._experiment = Experiment() if experiment is None else experiment
         self._bench, self._models_url = Bench(spark), models_url
-        self._told: tuple[Any, Any] | None = None  # what the builder knows of the data
+        self._told: dict[str, Any] = {}  # what each part knows of the others
+        self._pushing = 0  # how often parts are just being told of another experiment
+        self._stale = self._refreshing = False
         self._cards: list[Any] = []  # display handles of what stays in a saved notebook
         super().__init__("Workbench", styles=("workbench.css",))
         self.title_field = Text(
@@ -64,7 +66,8 @@ class Workbench(Part):
             style={"description_width": "initial"},
         )
         self.title_field.observe(
-            self.guarded(lambda change: self._update(title=change["new"])), "value"
+            self.guarded(lambda _change: self._update(lambda: {"title": self.title_field.value})),
+            "value",
         )
         steps: list[tuple[str, str, Callable[[], Any]]] = [
             ("data", "Data", self._make_data),
@@ -97,11 +100,16 @@ class Workbench(Part):
     def experiment(self, experiment: Experiment) -> None:
         with self._lock:
             self._experiment = experiment
+            self._pushing += 1
+        try:
             self.title_field.value = experiment.title
             for name, push in self._pushes().items():
                 if self.sections[name].made is not None:
                     push()
-            self._refresh()
+        finally:
+            with self._lock:
+                self._pushing -= 1
+        self._refresh()
         self._changed()
 
     @property
@@ -185,19 +193,22 @@ class Workbench(Part):
 
     def _make_data(self) -> DataStep:
         step = DataStep(self._experiment, spark=self.spark, load=self._load)
-        step.on_change(lambda part: self._update(data=part.source, normalize=part.normalize))
+        step.on_change(
+            lambda part: self._update(lambda: {"data": part.source, "normalize": part.normalize})
+        )
         return step
 
     def _make_network(self) -> NetworkBuilder:
         builder = NetworkBuilder(self._experiment.network)
-        self._told = None
-        builder.on_change(lambda part: self._update(network=part.spec))
+        builder.on_change(lambda part: self._update(lambda: {"network": part.spec}))
         return builder
 
     def _make_master(self) -> TrainingMasterPicker:
         picker = TrainingMasterPicker(self._experiment.master)
         picker.parallel = self._experiment.parallel
-        picker.on_change(lambda part: self._update(master=part.master, parallel=part.parallel))
+        picker.on_change(
+            lambda part: self._update(lambda: {"master": part.master, "parallel": part.parallel})
+        )
         return picker
 
     def _make_partitions(self) -> PartitionPreview:
@@ -287,11 +298,13 @@ class Workbench(Part):
 
         return toggle
 
-    def _update(self, **changes: Any) -> None:
+    def _update(self, changes: Callable[[], dict[str, Any]]) -> None:
+        """Take what parts hold over into the experiment; `changes` asks them."""
         with self._lock:
-            changed = replace(self._experiment, **changes)
-            if changed != self._experiment:
-                self._experiment = changed
+            # A part that is just being told of another experiment still holds the one before.
+            if self._pushing:
+                return
+            self._experiment = replace(self._experiment, **changes())
         self._refresh()
         self._changed()
 
@@ -304,15 +317,17 @@ class Workbench(Part):
         if master != self._experiment.master:
             if (picker := self.sections["master"].made) is not None:
                 picker.master = master
-            self._update(master=master)
+            self._update(lambda: {"master": master})
 
     def _run_chosen(self, panel: LaunchPanel) -> None:
         if panel.problem is None or panel.problem == self.problem:
             self._update(
-                spark=panel.settings,
-                epochs=panel.epochs,
-                validate=panel.validates,
-                early_stopping=panel.early_stopping,
+                lambda: {
+                    "spark": panel.settings,
+                    "epochs": panel.epochs,
+                    "validate": panel.validates,
+                    "early_stopping": panel.early_stopping,
+                }
             )
 
     def _load(self) -> None:
@@ -382,40 +397,59 @@ class Workbench(Part):
     # --- what is seen
 
     def _refresh(self) -> None:
-        """Sum every step up anew, and tell the parts what they need of one another."""
-        with self._lock:
-            experiment, bench = self._experiment, self._bench
-            made = {name: section.made for name, section in self.sections.items()}
-            if made["master"] is not None:
-                made["master"].set_context(
-                    rows=bench.counts or None, network=experiment.network, slots=self._workers
-                )
-            self._tell_builder(made["network"])
-            if made["partitions"] is not None:
-                shares = isinstance(experiment.master, SharedTrainingMaster)
-                made["partitions"].set_context(
-                    workers=self._workers,
-                    batch_size=experiment.master.batch_size_per_worker,
-                    kind="sharing" if shares else "averaging",
-                )
-            if made["train"] is not None:
-                made["train"].set_ready(self.problem)
-            for name, (state, text) in self._summaries().items():
-                self.sections[name].sum_up(state, text)
+        """Sum every step up anew, and tell the parts what they need of one another.
 
-    def _tell_builder(self, builder: NetworkBuilder | None) -> None:
-        """What examples look like, as far as the step Data has seen them."""
-        step: DataStep | None = self.sections["data"].made
-        if builder is None or step is None or self._told == step.seen:
-            return
-        self._told = step.seen
-        shape, classes = step.seen
-        labels = {} if classes is None else {"labels": ()}
-        builder.set_data(
-            features={} if shape is None else {"features": shape},
-            labels=labels,
-            classes={} if classes is None else {"labels": classes},
+        No lock is held meanwhile: parts have locks of their own, and call back while they hold
+        them. One thread does it; what changes meanwhile makes it do it once more.
+        """
+        with self._lock:
+            self._stale = True
+            if self._refreshing:
+                return
+            self._refreshing = True
+        try:
+            while self._take_stale():
+                self._show_everything()
+        finally:
+            with self._lock:
+                self._refreshing = False
+
+    def _take_stale(self) -> bool:
+        with self._lock:
+            stale, self._stale = self._stale, False
+            self._refreshing = stale
+            return stale
+
+    def _show_everything(self) -> None:
+        experiment, bench = self._experiment, self._bench
+        master = experiment.master
+        self._tell(
+            "master",
+            lambda part, known: part.set_context(**known),
+            {"rows": bench.counts or None, "network": experiment.network, "slots": self._workers},
         )
+        self._tell(
+            "partitions",
+            lambda part, known: part.set_context(**known),
+            {
+                "workers": self._workers,
+                "batch_size": master.batch_size_per_worker,
+                "kind": "sharing" if isinstance(master, SharedTrainingMaster) else "averaging",
+            },
+        )
+        step: DataStep | None = self.sections["data"].made
+        if step is not None:
+            self._tell("network", lambda part, known: part.set_data(**known), step.seen)
+        self._tell("train", lambda part, known: part.set_ready(**known), {"reason": self.problem})
+        for name, (state, text) in self._summaries().items():
+            self.sections[name].sum_up(state, text)
+
+    def _tell(self, name: str, tell: Callable[[Any, Any], None], known: dict[str, Any]) -> None:
+        """Tell a part what it is to know, if it is there and does not know it yet."""
+        part = self.sections[name].made
+        if part is not None and self._told.get(name) != known:
+            self._told[name] = known
+            tell(part, known)
 
     def _summaries(self) -> dict[str, summaries.Summary]:
         experiment, bench, run = self._experiment, self._bench, self.run
