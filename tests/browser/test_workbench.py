@@ -65,7 +65,10 @@ def photograph(page, name, *, number=None):
         page.screenshot(f"workbench-{name}")
         return
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    seen = page.page.viewport_size
+    page.page.set_viewport_size({**seen, "height": 2400})  # all of the step at once
     section(page, number).screenshot(path=SCREENSHOTS / f"workbench-{name}.png")
+    page.page.set_viewport_size(seen)
 
 
 def test_from_data_to_a_saved_model_without_code(open_bench):
@@ -103,7 +106,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     # Partitions: what a repartition would do.
     open_step(page, "4 Partitions")
     inside(page, 4).get_by_role("button", name="Count rows and labels").click()
-    inside(page, 4).get_by_text("Counting rows and labels").wait_for(state="detached")
+    inside(page, 4).get_by_text("nobody has looked at labels").wait_for(state="detached")
     inside(page, 4).get_by_label("Strategy").select_option("approximate_balanced")
     wait_for_summary(page, 4, "approximate balanced")
     photograph(page, "partitions", number=4)
@@ -159,6 +162,7 @@ def test_the_workbench_fits_a_narrow_dark_page(open_bench):
     for name in ("1 Data", "2 Network", "3 Training master", "5 Train"):
         if name != "1 Data":
             open_step(page, name)
+        inside(page, int(name[0])).wait_for()
         photograph(page, f"narrow-{name[2:].lower().replace(' ', '-')}")
         wide = page.page.evaluate(
             "() => [...document.querySelectorAll('.sparkwright-part')].some("
