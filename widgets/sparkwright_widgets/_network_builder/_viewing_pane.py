@@ -32,8 +32,11 @@ class ViewingPane(widgets.VBox):
         self.edit_button = Button(description="Edit a copy", disabled=view.spec is None)
         self.edit_button.on_click(lambda _button: edit())
         self.layers = LayerList(label="Layers. Arrow keys choose a row.")
+        self._outputs = [output.layer for output in view.spec.outputs] if view.spec else []
         self.layers.rows = layer_rows(
-            rows, groups={name: kind.group for name, kind in LAYER_KINDS.items()}
+            rows,
+            groups={name: kind.group for name, kind in LAYER_KINDS.items()},
+            outputs=self._outputs,
         )
         self.layers.observe(lambda _change: self._show_row(), "selected")
         self.details = widgets.HTML()
@@ -68,7 +71,10 @@ class ViewingPane(widgets.VBox):
     def _draw(self) -> None:
         view = self._view
         self.graph.value = graph_svg(
-            view.analysis.rows, name=view.name, selected=self.layers.selected
+            view.analysis.rows,
+            name=view.name,
+            outputs=self._outputs,
+            selected=self.layers.selected,
         )
 
     def _estimate(self) -> None:
