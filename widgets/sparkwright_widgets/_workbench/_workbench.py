@@ -55,7 +55,7 @@ class Workbench(Part):
         self._lock = threading.RLock()  # held while the experiment changes: callbacks share it
         self._experiment = Experiment() if experiment is None else experiment
         self._bench, self._models_url = Bench(spark), models_url
-        self._told: dict[str, Any] = {}  # what each part knows of the others
+        self._told: dict[tuple[str, str], Any] = {}  # what each part knows of the others
         self._pushing = 0  # how often parts are just being told of another experiment
         self._stale = self._refreshing = False
         self._cards: list[Any] = []  # display handles of what stays in a saved notebook
@@ -423,33 +423,32 @@ class Workbench(Part):
     def _show_everything(self) -> None:
         experiment, bench = self._experiment, self._bench
         master = experiment.master
+        shares = isinstance(master, SharedTrainingMaster)
+        work = {"workers": self._workers, "batch_size": master.batch_size_per_worker}
         self._tell(
             "master",
-            lambda part, known: part.set_context(**known),
+            "set_context",
             {"rows": bench.counts or None, "network": experiment.network, "slots": self._workers},
         )
         self._tell(
-            "partitions",
-            lambda part, known: part.set_context(**known),
-            {
-                "workers": self._workers,
-                "batch_size": master.batch_size_per_worker,
-                "kind": "sharing" if isinstance(master, SharedTrainingMaster) else "averaging",
-            },
+            "partitions", "set_context", {**work, "kind": "sharing" if shares else "averaging"}
+        )
+        self._tell(
+            "network", "set_context", {**work, "master": "sharing" if shares else "averaging"}
         )
         step: DataStep | None = self.sections["data"].made
         if step is not None:
-            self._tell("network", lambda part, known: part.set_data(**known), step.seen)
-        self._tell("train", lambda part, known: part.set_ready(**known), {"reason": self.problem})
+            self._tell("network", "set_data", step.seen)
+        self._tell("train", "set_ready", {"reason": self.problem})
         for name, (state, text) in self._summaries().items():
             self.sections[name].sum_up(state, text)
 
-    def _tell(self, name: str, tell: Callable[[Any, Any], None], known: dict[str, Any]) -> None:
-        """Tell a part what it is to know, if it is there and does not know it yet."""
+    def _tell(self, name: str, what: str, known: dict[str, Any]) -> None:
+        """Call the method `what` of a part, if it is there and was not told the same before."""
         part = self.sections[name].made
-        if part is not None and self._told.get(name) != known:
-            self._told[name] = known
-            tell(part, known)
+        if part is not None and self._told.get((name, what)) != known:
+            self._told[name, what] = known
+            getattr(part, what)(**known)
 
     def _summaries(self) -> dict[str, summaries.Summary]:
         experiment, bench, run = self._experiment, self._bench, self.run
