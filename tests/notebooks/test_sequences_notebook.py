@@ -10,6 +10,7 @@ from sparkwright_widgets._offline_html import outside_resources
 
 pytestmark = pytest.mark.notebook
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "04_sequences.ipynb"
+PARAMETERS = 3 * (1 * 32 + 32 * 32 + 2 * 32) + 32 * 6 + 6  # of the GRU, then of the dense layer
 
 
 @pytest.mark.spark
@@ -30,12 +31,28 @@ def test_the_more_steps_a_mask_lets_through_the_better(results):
 @pytest.mark.spark
 def test_the_report_shows_figures_results_and_needs_no_network(html, results):
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
-    for caption in ("A chart of each kind", "Loss, and share", "right (", "by the steps seen"):
+    for caption in ("A chart of each kind", "right (", "by the steps seen"):
         assert any(caption in found for found in captions), caption
     assert f"<strong>Result: {results['accuracy']:.1%} of 120 test charts" in html
     assert "train/kinds/0.csv, lines=1: " in html
     assert outside_resources(html) == []
     assert "import sparkwright" not in html
+
+
+@pytest.mark.spark
+def test_the_widgets_leave_the_network_and_the_hardest_charts(html):
+    assert f"{PARAMETERS:,} parameters" in html
+    cards = re.search(r"<ol [^>]*sparkwright-worst-list.*?</ol>", html, re.DOTALL)
+    assert cards is not None
+    assert cards[0].count("<li>") == cards[0].count("<svg") == 12
+
+
+@pytest.mark.spark
+def test_the_report_of_the_run_needs_no_network_and_has_the_evaluation(reports, results):
+    report = (reports / "sequences-run.html").read_text()
+    assert outside_resources(report) == []
+    assert f"{round(results['accuracy'] * 120)} of 120 right" in report
+    assert "GRU" in report
 
 
 def test_the_notebook_is_kept_without_outputs():
