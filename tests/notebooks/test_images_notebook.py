@@ -42,7 +42,7 @@ def test_the_picker_leaves_images_with_their_labels(html):
 def test_the_hardest_images_are_shown_worst_first(results, html):
     losses = [one["loss"] for one in results["hardest"]]
     assert losses == sorted(losses, reverse=True)
-    cards = re.search(r'<ol [^>]*sparkwright-worst-list.*?</ol>', html, re.DOTALL)
+    cards = re.search(r"<ol [^>]*sparkwright-worst-list.*?</ol>", html, re.DOTALL)
     assert cards is not None
     assert cards[0].count("<img") == len(losses) == 12
     shown = re.findall(r"<div>is <b>(\d)</b></div>", cards[0])
