@@ -117,8 +117,46 @@ def test_early_stopping_is_made_of_the_fields_and_keeps_what_they_do_not_show(be
     typed(panel, "patience", "4")
     assert panel.early_stopping == EarlyStopping(patience=4, keep_best=None, monitor="accuracy")
     typed(panel, "patience", "")
-    assert panel.problem is not None
+    assert panel.early_stopping is None
+    assert panel.problem is None
     panel.close()
+
+
+def test_an_edit_while_a_run_starts_leaves_the_buttons_as_they_are(panel, begun):
+    begun.gate.clear()
+    panel.start_button.click()
+    typed(panel, "epochs", "7")
+    assert panel.start_button.disabled
+    assert not panel.stop_button.disabled
+    begun.gate.set()
+    assert panel.settle(5)
+
+
+def test_a_cell_and_the_button_do_not_begin_two_runs(panel, begun):
+    begun.gate.clear()
+    cell = threading.Thread(target=panel.start_now)
+    cell.start()
+    while not begun.asked:
+        cell.join(0.01)
+    panel.start_button.click()
+    begun.gate.set()
+    cell.join(5)
+    assert panel.settle(5)
+    assert len(begun.asked) == 1
+
+
+def test_a_listener_that_fails_is_told_of_and_hinders_nobody(panel, run):
+    ended = threading.Event()
+
+    def fail(_run):
+        raise ValueError("listener")
+
+    panel.on_run(fail)
+    panel.on_end(lambda _run: ended.set())
+    assert panel.start_now() is run
+    assert "listener" in panel.error.value
+    run.set(state="done")
+    assert ended.wait(5)
 
 
 def test_without_a_condition_there_is_no_early_stopping(panel):

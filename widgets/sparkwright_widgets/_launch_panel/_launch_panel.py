@@ -1,5 +1,6 @@
 """Starts training runs, stops them, goes on from checkpoints, and shows the run live."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -55,7 +56,8 @@ class LaunchPanel(Part):
         self.run: TrainingRun | None = None
         self.live: LivePanel | None = None
         self._reason: str | None = None
-        self._stop_asked = False
+        self._gate = threading.Lock()  # of two that start at once, one does
+        self._starting = self._stop_asked = False
         self._further: dict[str, Any] = {}
         self._early_stopping = early_stopping
         self._on_run: list[Callable[[TrainingRun], None]] = []
@@ -189,20 +191,17 @@ class LaunchPanel(Part):
         Args:
             resume: URL of a checkpoint to go on from; default None: from the start.
         """
-        if self.problem is not None or self.is_running:
+        if self.problem is not None or not self._enter():
             self._show_state()
             return
-        self._stop_asked = False
-        # Before it begins: it may have ended before this thread goes on.
-        self._show_state(starting=True)
         began = self.in_background(
             "Starting: Spark, the data, the network",
             lambda: self._begin(self, resume),
             self._has_begun,
-            finally_=self._show_state,
+            finally_=self._leave,
         )
         if not began:
-            self._show_state()
+            self._leave()
 
     def start_now(self, resume: str | None = None) -> TrainingRun:
         """Begin a run and return it; blocks until it has begun. For a notebook's cell.
@@ -213,27 +212,29 @@ class LaunchPanel(Part):
         Raises:
             ConfigurationError: if nothing can be started now, or a run goes on already.
         """
-        if self.problem is not None or self.is_running:
+        if self.problem is not None or not self._enter():
             raise ConfigurationError(
                 "a run must be ready to start, and no other go on. Received: "
                 f"{self.problem or 'a run that goes on'}."
             )
-        self._stop_asked = False
-        run = self._begin(self, resume)
-        self._has_begun(run)
+        try:
+            run = self._begin(self, resume)
+            self._has_begun(run)
+        finally:
+            self._leave()
         return run
 
     def stop(self) -> None:
-        """End the run soon, keeping what has been learnt; one that is starting ends at once."""
+        """End the run soon, keeping what has been learnt; one that starts ends when it begins."""
         self._stop_asked = True
         if self.run is not None and not self.run.finished:
             self.run.stop()
-        self._show_state(starting=self._background.busy)
+        self._show_state()
 
     @property
     def is_running(self) -> bool:
         """Whether a run is starting or going on."""
-        return self._background.busy or (self.run is not None and not self.run.finished)
+        return self._starting or (self.run is not None and not self.run.finished)
 
     def on_run(self, callback: Callable[[TrainingRun], None]) -> None:
         """Call `callback(run)` when a run has begun."""
@@ -276,9 +277,20 @@ class LaunchPanel(Part):
         self.place.children = (live,)
         if before is not None:
             before.close()
-        for callback in list(self._on_run):
-            callback(run)
+        self._call(self._on_run, run)
         live.on_refresh(lambda: self._look(run))
+
+    def _enter(self) -> bool:
+        """Whether a run may begin now; if so, no other may until `_leave`."""
+        with self._gate:
+            if self.is_running:
+                return False
+            self._starting, self._stop_asked = True, False
+        self._show_state()
+        return True
+
+    def _leave(self) -> None:
+        self._starting = False
         self._show_state()
 
     def _look(self, run: TrainingRun) -> None:
@@ -286,7 +298,11 @@ class LaunchPanel(Part):
         if not run.finished:
             return
         self._show_state()
-        for callback in list(self._on_end):
+        self._call(self._on_end, run)
+
+    def _call(self, callbacks: list[Callable[[TrainingRun], None]], run: TrainingRun) -> None:
+        """Each is called, whatever another one raises: the run goes on in any case."""
+        for callback in list(callbacks):
             try:
                 callback(run)
             except Exception as error:
@@ -302,8 +318,8 @@ class LaunchPanel(Part):
         self._show_state()
         self._changed()
 
-    def _show_state(self, *, starting: bool = False) -> None:
-        running = starting or (self.run is not None and not self.run.finished)
+    def _show_state(self) -> None:
+        running = self.is_running
         reason = self.problem
         self.start_button.disabled = running or reason is not None
         self.stop_button.disabled = not running or self._stop_asked

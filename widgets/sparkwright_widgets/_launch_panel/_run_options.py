@@ -91,11 +91,10 @@ def early_stopping_of(
         ConfigurationError: if they do not go together.
     """
     chosen = {name: values[name] for name in (*_CONDITIONS, "monitor")}
-    if given is not None:
-        return replace(given, **chosen)
-    if all(chosen[name] is None for name in _CONDITIONS):
+    hidden = given is not None and (given.max_epochs is not None or given.max_loss is not None)
+    if all(chosen[name] is None for name in _CONDITIONS) and not hidden:
         return None
-    return EarlyStopping(**chosen)
+    return EarlyStopping(**chosen) if given is None else replace(given, **chosen)
 
 
 def values_of(epochs: int, early_stopping: EarlyStopping | None) -> dict[str, Any]:
