@@ -30,6 +30,7 @@ from sparkwright.errors import NetworkError, SparkwrightError
 from sparkwright.mesh._connection import Connection, close_socket
 
 from ._requests import Answer, InferRequest, Request, RoundRequest, TrainRequest
+from ._slim_imports import import_keras
 
 # Replicas of the networks used last; each holds weights, optimizer state and compiled functions.
 _KEPT_REPLICAS = 2
@@ -343,6 +344,7 @@ def _set_up_device(device: str, cores: int) -> None:
     kind, _, address = device.partition("-")
     os.environ["CUDA_VISIBLE_DEVICES"] = address if kind == "gpu" else "-1"
     os.environ["OMP_NUM_THREADS"] = str(cores)
+    import_keras()
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(cores)

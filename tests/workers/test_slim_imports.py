@@ -1,0 +1,53 @@
+import subprocess
+import sys
+
+import pytest
+
+from sparkwright.workers._slim_imports import hidden
+
+TRAINER = """
+import sys
+from sparkwright.workers._trainer import _set_up_device
+_set_up_device("cpu", 1)
+looked_for = {"IPython", "matplotlib", "pandas", "sklearn", "keras", "tensorflow"}
+print(sorted(looked_for & set(sys.modules)))
+import keras, numpy, pandas, tensorflow as tf
+print(tf.config.threading.get_intra_op_parallelism_threads(), pandas.DataFrame([1]).size)
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+print(model(numpy.zeros((3, 2))).shape)
+"""
+
+
+def test_hidden_packages_are_not_found_and_found_again_afterwards():
+    sys.modules.pop("wave", None)
+    with hidden(["wave"]), pytest.raises(ImportError):
+        import wave
+    import wave
+
+    assert wave.__name__ in sys.modules
+
+
+def test_what_is_loaded_already_stays_in_view():
+    import wave
+
+    with hidden(["wave"]):
+        import wave as again
+    assert again is wave
+    assert sys.modules["wave"] is wave
+
+
+def test_an_error_meanwhile_hides_nothing_for_good():
+    sys.modules.pop("wave", None)
+    with pytest.raises(KeyError), hidden(["wave"]):
+        raise KeyError
+    assert "wave" not in sys.modules
+
+
+@pytest.mark.slow
+def test_a_trainer_starts_without_what_it_does_not_need_and_the_user_still_finds_it():
+    completed = subprocess.run(
+        [sys.executable, "-c", TRAINER], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert completed.stdout.splitlines() == ["['keras', 'tensorflow']", "1 1", "(3, 1)"], (
+        completed.stdout + completed.stderr
+    )
