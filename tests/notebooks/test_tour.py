@@ -1,0 +1,87 @@
+"""The tour, executed from top to bottom, and what its report shows."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+import sparkwright as sw
+from sparkwright_widgets._offline_html import outside_resources
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_tour.ipynb"
+PARAMETERS, TEST = 431_080, 382
+
+
+@pytest.mark.spark
+def test_two_workers_learn_to_read_digits(results):
+    assert results["state"] == "done"
+    assert results["workers"] == 2
+    assert results["examples"] == TEST
+    assert results["accuracy"] > 0.93
+    assert 0 < results["start_seconds"] < results["seconds"]
+
+
+@pytest.mark.spark
+def test_the_saved_network_and_experiment_can_be_used_again(results):
+    assert sw.load_model(results["model"]).count_params() == PARAMETERS
+    experiment = sw.Experiment.load(results["experiment"])
+    assert experiment.title == "Handwritten digits"
+    assert experiment.epochs == results["epochs"]
+    assert experiment.network.build().count_params() == PARAMETERS
+
+
+@pytest.mark.spark
+def test_the_code_that_is_shown_is_python_and_does_the_same(reports):
+    shown = [text for text in printed(reports) if "import sparkwright as sw" in text]
+    assert len(shown) == 1
+    compile(shown[0], "<shown>", "exec")
+    for call in ("ParameterAveragingTrainingMaster(", "Conv2D", ".start(", "epochs="):
+        assert call in shown[0], call
+
+
+@pytest.mark.spark
+def test_each_widget_leaves_a_copy_of_its_end(reports):
+    notebook = nbformat.read(reports / "tour.ipynb", as_version=4)
+    html = "".join(
+        output.data.get("text/html", "")
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if "data" in output
+    )
+    assert "Handwritten digits: where it stands" in html
+    assert f"{PARAMETERS:,} parameters" in html
+    assert re.search(r"<b>Train</b>: done after epoch (\d+) of \1", html)
+    assert "<b>Evaluate</b>: 1 evaluated" in html
+    assert "Loss curve of 2 workers" in html
+    assert "Confusion matrix" in html
+
+
+@pytest.mark.spark
+def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
+    assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} digits" in html
+    assert outside_resources(html) == []
+    assert "VBox(" not in html
+
+
+def test_the_notebook_is_kept_without_outputs():
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.outputs for cell in code] == [[]] * len(code)
+    assert {cell.execution_count for cell in code} == {None}
+    assert "widgets" not in notebook.metadata
+    assert notebook.metadata.kernelspec.name == "python3"
+
+
+def printed(reports):
+    """What each code cell of the executed notebook prints."""
+    notebook = nbformat.read(reports / "tour.ipynb", as_version=4)
+    return [
+        output.text
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if output.output_type == "stream" and output.name == "stdout"
+    ]
