@@ -142,12 +142,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     tick.wait_for(timeout=60_000)
     tick.check()
     store.get_by_role("button", name=re.compile(r"\bLoad$")).click()
-    page.page.wait_for_function(
-        "() => [...document.querySelectorAll('.sparkwright-section label')].some("
-        "(label) => /trained weights/.test(label.textContent)"
-        " && label.querySelector('input')?.checked)",
-        timeout=60_000,
-    )
+    wait_for_summary(page, 6, "lenet.keras is in hand", timeout_s=60)
     photograph(page, "models", number=7)
 
     # The experiment is what was chosen.

@@ -1,4 +1,5 @@
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,8 @@ from sparkwright.data import DataSource
 from sparkwright.networks import PRESETS
 from sparkwright_widgets import Workbench
 from sparkwright_widgets._workbench._bench import Bench
+from sparkwright_widgets._workbench._state import BenchState, Measured, Trained
+from sparkwright_widgets._workbench._tellings import tellings
 
 
 class FakeSpark:
@@ -18,24 +21,44 @@ class FakeSpark:
 @pytest.fixture
 def loaded(monkeypatch):
     """Loading takes no Spark: the data is only counted."""
+    asked = []
 
-    def load(bench, experiment):
-        bench.spark = bench.spark or FakeSpark()
-        bench.source = experiment.data
-        bench.rows, bench.counts = {"train": 90, "test": 10}, (60, 30)
-        return bench.data
+    def load(bench, *, anew=False):
+        asked.append(anew)
+        bench.change(
+            lambda state: replace(
+                state,
+                spark=state.spark or FakeSpark(),
+                slots=2,
+                source=state.experiment.data,
+                data={"train": [60, 30], "test": [10]},
+                rows={"train": 90, "test": 10},
+                counts=(60, 30),
+            )
+        )
 
     monkeypatch.setattr(Bench, "load", load)
+    return asked
 
 
 @pytest.fixture
-def begun(monkeypatch, run, loaded):
-    """Beginning a run gives the fake one."""
+def begun(monkeypatch, fake, loaded):
+    """Beginning a run gives a fake one, each a network of its own."""
     asked = []
 
-    def begin(bench, experiment, *, resume=None, keep_weights=False):
-        bench.load(experiment)
-        asked.append((experiment, resume, keep_weights))
+    def begin(bench, *, resume=None, keep_weights=False):
+        bench.load()
+        run = fake.FakeRun()
+        run.id = f"run-{len(asked) + 1}"
+        asked.append((bench.state.experiment, resume, keep_weights))
+        last = Trained(
+            network=f"network {len(asked)}",
+            told=run.id,
+            spec=bench.state.experiment.network,
+            run=run,
+            experiment=bench.state.experiment,
+        )
+        bench.change(lambda state: replace(state, last=last, last_taken=False))
         return run
 
     monkeypatch.setattr(Bench, "begin", begin)
@@ -128,16 +151,52 @@ def test_loading_counts_the_parts(bench, loaded):
     assert "not loaded yet" in text_of(bench, "data")
 
 
-def test_a_run_is_begun_with_the_experiment_and_its_end_is_told(bench, begun, run):
+def test_a_run_is_begun_with_the_experiment_and_its_end_is_told(bench, begun):
     ended = threading.Event()
-    assert bench.start() is run
+    run = bench.start()
     bench.sections["train"].part.on_end(lambda _run: ended.set())
     assert begun == [(bench.experiment, None, False)]
     assert bench.run is run
     assert "running" in text_of(bench, "train")
+    assert bench.network is None
     run.set(state="done", epoch=5)
     assert ended.wait(5)
     assert "done after epoch 5 of 5" in text_of(bench, "train")
+    assert bench.network == "network 1"
+
+
+def test_the_network_of_a_run_is_in_hand_as_soon_as_it_has_ended(bench, begun):
+    for number in (1, 2):
+        run = bench.start()
+        run.set(state="stopped")
+        # Before the live panel has seen the end.
+        assert bench.network == f"network {number}"
+        assert bench.sections["train"].part.live.wait(5)
+
+
+def test_a_network_loaded_in_mid_run_gives_way_when_the_run_ends(bench, begun, monkeypatch):
+    monkeypatch.setattr("sparkwright_widgets._workbench._bench.describe_model", lambda _model: None)
+    run = bench.start()
+    bench._bench.hold(SimpleNamespace(model=None), told="old.keras")
+    assert bench.network is bench._bench.state.in_hand.network
+    run.set(state="done")
+    assert bench.network == "network 1"
+
+
+def test_a_failed_run_leaves_the_network_in_hand(bench, begun):
+    bench.start().set(state="done")
+    assert bench.network == "network 1"
+    bench.sections["train"].part.live.wait(5)
+    bench.start().set(state="failed")
+    assert bench.network == "network 1"
+
+
+def test_load_loads_anew_and_a_run_does_not(bench, begun, loaded):
+    bench.sections["data"].part.load_button.click()
+    bench.sections["data"].part.settle(5)
+    run = bench.start()
+    assert loaded == [True, False]
+    run.set(state="done")
 
 
 def test_the_partition_step_sets_the_masters_repartition(bench):
@@ -146,6 +205,59 @@ def test_the_partition_step_sets_the_masters_repartition(bench):
     bench._repartition_chosen(preview)
     assert bench.experiment.master.repartition == "never"
     assert bench.experiment.master.workers is None
+
+
+def test_the_partition_step_follows_the_master_and_never_undoes_it(bench, loaded):
+    preview = bench.sections["partitions"].part
+    picker = bench.sections["master"].part
+    picker.master = replace(picker.master, repartition="never")
+    picker._changed()
+    assert preview.mode == "never"
+    bench.load_data()
+    preview._changed()
+    assert bench.experiment.master.repartition == "never"
+
+
+def test_more_workers_than_slots_keep_a_run_from_being_started(bench, loaded):
+    bench.load_data()
+    bench.experiment = sw.Experiment(master=sw.SharedTrainingMaster(workers=64))
+    assert "64 workers need a task slot each" in bench.problem
+    bench.experiment = sw.Experiment(master=sw.SharedTrainingMaster(workers=2))
+    assert bench.problem is None
+
+
+def trained(told="run-1", **more):
+    return Trained(network=object(), told=told, **more)
+
+
+def test_saved_metrics_are_of_the_network_in_hand_and_say_of_which_result():
+    one, other = trained("run-1"), trained("run-2")
+    state = BenchState(
+        experiment=sw.Experiment(),
+        in_hand=other,
+        measured=(
+            Measured(name="test", of=one, figures={"accuracy": 0.7}),
+            Measured(name="test (2)", of=other, figures={"accuracy": 0.9}),
+        ),
+    )
+    assert state.metrics == {"accuracy (test (2))": 0.9}
+    assert replace(state, in_hand=one).metrics == {"accuracy (test)": 0.7}
+    assert replace(state, in_hand=trained("run-3")).metrics == {}
+
+
+def test_parts_are_told_of_the_network_in_hand_and_of_data_not_trained_on_first():
+    hand = trained(spec=PRESETS["mlp"].make())
+    state = BenchState(
+        experiment=sw.Experiment(), in_hand=hand, data={"train": "t", "test": "e"}, slots=3
+    )
+    told = tellings(state, seen=None, problem="why")
+    evaluating = told["evaluate", "set_context"]
+    assert evaluating["network"] is hand.network
+    assert list(evaluating["data"]) == ["test", "train"]
+    assert told["models", "network"] is hand.network
+    assert told["train", "set_ready"] == {"reason": "why"}
+    assert told["partitions", "set_context"]["workers"] == 3
+    assert "not those of the step Network" in told["train", "set_weights"]["told"]
 
 
 def test_the_file_step_applies_yaml_and_keeps_everything_on_a_mistake(bench):
@@ -157,6 +269,30 @@ def test_the_file_step_applies_yaml_and_keeps_everything_on_a_mistake(bench):
     file.apply_button.click()
     assert file.error.value
     assert bench.experiment.epochs == 6
+
+
+def test_the_files_text_follows_until_it_is_edited(bench):
+    file = bench.sections["file"].part
+    bench.sections["train"].part.run_form.fields["epochs"].control.value = "42"
+    assert "epochs: 42" in file.text.value
+    file.text.value = file.text.value.replace("epochs: 42", "epochs: 9")
+    bench.title_field.value = "mine"
+    assert "epochs: 9" in file.text.value
+
+
+def test_saving_an_edited_text_is_refused_and_applying_over_changes_asks_again(bench, tmp_path):
+    file = bench.sections["file"].part
+    file.where.fields["url"].control.value = str(tmp_path / "mine.yaml")
+    file.text.value = file.text.value.replace("epochs: 5", "epochs: 9")
+    file.save_button.click()
+    assert "not applied" in file.doing.value
+    assert not (tmp_path / "mine.yaml").exists()
+    bench.title_field.value = "mine"
+    file.apply_button.click()
+    assert "changed elsewhere" in file.doing.value
+    assert bench.experiment.epochs == 5
+    file.apply_button.click()
+    assert (bench.experiment.epochs, bench.experiment.title) == (9, "experiment")
 
 
 def test_a_file_is_replaced_only_when_asked_twice(bench, tmp_path):

@@ -80,7 +80,7 @@ def prepare(
     spark: "SparkSession | None",
     *,
     data: dict[str, DistributedDataSet] | None = None,
-    model: Any | None = None,
+    network: SparkNetwork | None = None,
 ) -> PreparedExperiment:
     """Start Spark, load the data, fit the normalizer, build the network; unless they are given.
 
@@ -88,7 +88,7 @@ def prepare(
         experiment: what to make.
         spark: a session to use; None: the experiment says how to start one.
         data: its data, loaded; default None: it is loaded now.
-        model: a keras.Model to go on with; default None: built anew.
+        network: one to go on with: its model and its normalizer; default None: built anew.
 
     Raises:
         ConfigurationError: if the experiment cannot be carried out.
@@ -98,12 +98,14 @@ def prepare(
         raise ConfigurationError(experiment.reason)
     session = experiment.spark.start() if spark is None else spark
     parts = experiment.data.load_split(session) if data is None else data
+    if network is None:
+        model, normalizer = experiment.network.build(), _fitted(experiment, parts)
+    else:
+        model, normalizer = network.model, network.normalizer
+    made = SparkNetwork(session, model, experiment.seeded_master, normalizer=normalizer)
+    return PreparedExperiment(experiment=experiment, spark=session, data=parts, network=made)
+
+
+def _fitted(experiment: "Experiment", parts: dict[str, DistributedDataSet]) -> Any:
     kinds = {"standardize": Standardize, "min_max": MinMaxScale}
-    normalizer = kinds[experiment.normalize].fit(parts["train"]) if experiment.normalize else None
-    network = SparkNetwork(
-        session,
-        experiment.network.build() if model is None else model,
-        experiment.seeded_master,
-        normalizer=normalizer,
-    )
-    return PreparedExperiment(experiment=experiment, spark=session, data=parts, network=network)
+    return kinds[experiment.normalize].fit(parts["train"]) if experiment.normalize else None

@@ -172,6 +172,14 @@ class LaunchPanel(Part):
         self._reason = reason
         self._show_state()
 
+    def set_weights(self, told: str | None) -> None:
+        """Offer to go on with the weights of a network; None: there is none yet."""
+        what = "the trained weights, once there are some" if told is None else f"those of {told}"
+        self.weights_choice.description = f"Go on with {what}"
+        self.weights_choice.disabled = told is None
+        if told is None:
+            self.weights_choice.value = False
+
     def set_spark(self, spark: Any | None) -> None:
         """Show the session that is used; None: it will be started with the settings."""
         if spark is None:

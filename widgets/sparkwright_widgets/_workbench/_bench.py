@@ -1,83 +1,127 @@
-"""What an experiment has become so far: a session, loaded data, a network. No widgets."""
+"""Makes what an experiment needs: a session, loaded data, networks. No widgets."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from sparkwright import DistributedDataSet, Experiment, SparkNetwork
-from sparkwright.data import DataSource
+from sparkwright import Experiment, SparkNetwork
+from sparkwright.errors import ConfigurationError
 from sparkwright.experiments import prepare
+from sparkwright.networks import describe_model
 from sparkwright.runs import TrainingRun
+from sparkwright.spark._slots import task_slots
+
+from ._state import BenchState, Trained
 
 
 class Bench:
-    """Makes what an experiment needs, once, and keeps it.
+    """Holds the state of a workbench, and does what takes its time.
 
-    Its methods call Spark and take their time: they are for threads of their own, or for a
+    `load`, `begin` and `load_network` call Spark: they are for threads of their own, or for a
     notebook's cell, never for callbacks.
 
     Attributes:
-        spark: the session; None before it is started.
-        source: where `data` came from; None before.
-        data: the parts of the loaded data by name; empty before.
-        rows: examples in each part.
-        counts: examples in each partition of the training data.
-        network: of the last run, or the last one loaded; None before.
+        state: where the workbench stands; changed as a whole, by `change`.
     """
 
-    def __init__(self, spark: Any | None = None) -> None:
-        self._lock = threading.RLock()  # held while things are made, so that each is made once
-        self.spark = spark
-        self.source: DataSource | None = None
-        self.data: dict[str, DistributedDataSet] = {}
-        self.rows: dict[str, int] = {}
-        self.counts: tuple[int, ...] = ()
-        self.network: SparkNetwork | None = None
+    def __init__(self, experiment: Experiment, spark: Any | None = None) -> None:
+        self._lock = threading.Lock()  # held while the state is replaced
+        self._making = threading.RLock()  # held while things are made, so that each is made once
+        self.state = BenchState(
+            experiment=experiment, spark=spark, slots=None if spark is None else task_slots(spark)
+        )
 
-    def load(self, experiment: Experiment) -> Mapping[str, DistributedDataSet]:
-        """Start Spark if need be, and load and count the experiment's data unless it is loaded.
+    def change(self, make: Callable[[BenchState], BenchState]) -> None:
+        """Replace the state by what `make` makes of it; `make` must not wait for anything."""
+        with self._lock:
+            self.state = make(self.state)
+
+    def load(self, *, anew: bool = False) -> None:
+        """Start Spark if need be; load and count the experiment's data unless that is done.
+
+        Args:
+            anew: load it even if it is loaded, because files may have changed; default False.
 
         Raises:
             What `start_spark` and `DataSource.load_split` raise; what was loaded before stays.
         """
-        with self._lock:
-            spark = self._session(experiment)
-            if self.source != experiment.data:
-                parts = experiment.data.load_split(spark)
-                counts = {name: tuple(part.partition_counts()) for name, part in parts.items()}
-                self.data, self.source = parts, experiment.data
-                self.rows = {name: sum(count) for name, count in counts.items()}
-                self.counts = counts["train"]
-            return self.data
+        with self._making:
+            spark = self._session()
+            source = self.state.experiment.data
+            if self.state.source == source and not anew:
+                return
+            parts = source.load_split(spark)
+            counts = {name: tuple(part.partition_counts()) for name, part in parts.items()}
+            rows = {name: sum(count) for name, count in counts.items()}
+            self.change(
+                lambda state: replace(
+                    state, source=source, data=parts, rows=rows, counts=counts["train"]
+                )
+            )
 
-    def begin(
-        self, experiment: Experiment, *, resume: str | None = None, keep_weights: bool = False
-    ) -> TrainingRun:
+    def begin(self, *, resume: str | None = None, keep_weights: bool = False) -> TrainingRun:
         """Load what is not loaded, and begin to train.
 
         Args:
-            experiment: what to do.
             resume: URL of a checkpoint to go on from; default None.
-            keep_weights: go on with the network there is (default False: with fresh weights).
+            keep_weights: go on with the network in hand (default False: with fresh weights).
 
         Raises:
             ConfigurationError: if the experiment cannot be carried out.
             What loading and `SparkNetwork.start` raise.
         """
-        with self._lock:
-            data = self.load(experiment)
-            model = self.network.model if keep_weights and self.network is not None else None
-            prepared = prepare(experiment, self.spark, data=dict(data), model=model)
+        with self._making:
+            experiment = self.state.experiment
+            self.load()
+            state = self.state
+            hand = state.in_hand if keep_weights else None
+            prepared = prepare(
+                experiment,
+                state.spark,
+                data=dict(state.data),
+                network=None if hand is None else hand.network,
+            )
             run = prepared.start(resume=resume, display=False)
-            self.network = prepared.network
+            last = Trained(
+                network=prepared.network,
+                told=run.id,
+                spec=experiment.network if hand is None else hand.spec,
+                run=run,
+                experiment=experiment,
+                data=prepared.data,
+            )
+            self.change(lambda state: replace(state, last=last, last_taken=False))
             return run
 
-    def forget_data(self) -> None:
-        """Load anew the next time."""
-        with self._lock:
-            self.source, self.data, self.rows, self.counts = None, {}, {}, ()
+    def take_ended(self) -> None:
+        """Take the last run's network in hand once that has ended; one that failed is not taken."""
 
-    def _session(self, experiment: Experiment) -> Any:
-        if self.spark is None:
-            self.spark = experiment.spark.start()
-        return self.spark
+        def take(state: BenchState) -> BenchState:
+            if state.last is None or state.last_taken or not state.last.run.finished:
+                return state
+            failed = state.last.run.status.state == "failed"
+            return replace(state, last_taken=True, in_hand=state.in_hand if failed else state.last)
+
+        self.change(take)
+
+    def load_network(self, url: str) -> SparkNetwork:
+        """The network saved at `url`, on the session, which is started if need be."""
+        with self._making:
+            return SparkNetwork.load(self._session(), url, self.state.experiment.seeded_master)
+
+    def hold(self, network: SparkNetwork, told: str) -> None:
+        """Take a network that was loaded in hand."""
+        try:
+            spec = describe_model(network.model)
+        except ConfigurationError:
+            spec = None
+        loaded = Trained(network=network, told=told, spec=spec)
+        self.change(lambda state: replace(state, in_hand=loaded))
+
+    def _session(self) -> Any:
+        if self.state.spark is None:
+            spark = self.state.experiment.spark.start()
+            slots = task_slots(spark)
+            self.change(lambda state: replace(state, spark=spark, slots=slots))
+        return self.state.spark

@@ -47,6 +47,8 @@ class ExperimentFile(Part):
     ) -> None:
         self._report = report
         self._get, self._put = get, put
+        self._shown = ""  # the text as it was shown last
+        self._overruled = ""  # a state of the experiment that Apply may replace
         self._asked_about: str | None = None  # the file that the next press may replace
         super().__init__()
         self.text = Textarea(
@@ -96,19 +98,47 @@ class ExperimentFile(Part):
         )
         self.refresh()
 
+    @property
+    def is_edited(self) -> bool:
+        """Whether the text has been changed and was not applied yet."""
+        return self.text.value != self._shown
+
+    def follow(self) -> None:
+        """Show the experiment as it is, unless somebody is editing the text."""
+        if not self.is_edited:
+            self.refresh()
+
     def refresh(self) -> None:
         """Show the experiment as it is; what was typed and not applied is gone."""
-        self.text.value = self._get().to_yaml()
-        self.link.value = ""
+        text = self._get().to_yaml()
+        if text != self._shown or self.text.value != text:
+            self._shown = text
+            self.text.value = text
+            self.link.value = ""
 
     def apply(self) -> None:
-        """Take over the text; what is wrong with it is shown, and nothing changes then."""
-        self._put(Experiment.from_yaml(self.text.value))
+        """Take over the text; what is wrong with it is shown, and nothing changes then.
+
+        Where the experiment has changed since the text was shown, it asks again first.
+        """
+        experiment = Experiment.from_yaml(self.text.value)
+        now = self._get().to_yaml()
+        if self.is_edited and now not in (self._shown, self._overruled):
+            self._overruled = now
+            self.say(
+                "The experiment has been changed elsewhere since this text was shown. Apply once "
+                "more to replace all of it with the text, or Show anew to see the changes."
+            )
+            return
+        self._put(experiment)
         self.refresh()
         self.say("Applied.")
 
     def save(self) -> None:
         """Write the experiment, in the background; asks again before it replaces a file."""
+        if self.is_edited:
+            self.say("The text has changes that are not applied: press Apply first, or Show anew.")
+            return
         url, experiment = self.where.values["url"], self._get()
         self._write(url, experiment, lambda: self.say(f"Written to {url}."))
 

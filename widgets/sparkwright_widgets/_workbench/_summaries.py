@@ -10,6 +10,7 @@ from sparkwright_widgets._contract import ENDED, Status
 from sparkwright_widgets._format import count_text, loss_text
 
 from ._section import SectionState
+from ._state import Trained
 
 Summary = tuple[SectionState, str]
 
@@ -71,14 +72,16 @@ def run_summary(status: Status | None, reason: str | None, epochs: int) -> Summa
     return "ok", text
 
 
-def evaluation_summary(has_network: bool, results: Any) -> Summary:
-    """Whether there is something to evaluate, and how much of it was."""
-    if not has_network:
+def evaluation_summary(hand: Trained | None, count: int) -> Summary:
+    """Whether there is something to evaluate, and how much was."""
+    if hand is None:
         return "todo", "once a network is trained or loaded"
-    count = len(results)
-    return ("ok", f"{count} evaluated") if count else ("todo", "a network is ready for it")
+    done = f"{count} evaluated; " if count else ""
+    return ("ok" if count else "todo"), f"{done}the network of {hand.told} is in hand"
 
 
-def models_summary(url: str, has_network: bool) -> Summary:
-    """Where models are kept."""
-    return ("ok" if has_network else "todo"), f"saved in {url}"
+def models_summary(url: str, hand: Trained | None) -> Summary:
+    """Where models are kept, and what can be saved there."""
+    if hand is None:
+        return "todo", f"nothing to save yet; the folder is {url}"
+    return "ok", f"the network of {hand.told} can be saved in {url}"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sparkwright import Experiment, SharedTrainingMaster, SparkNetwork
+from sparkwright import Experiment, SparkNetwork
 from sparkwright.errors import ConfigurationError
 from sparkwright.runs import TrainingRun
 from sparkwright_widgets._block import Block
@@ -24,6 +24,8 @@ from ._bench import Bench
 from ._data_step import DataStep
 from ._experiment_file import ExperimentFile
 from ._section import Section
+from ._state import BenchState, Measured
+from ._tellings import Telling, tellings
 
 _SUMMARY_EVERY_S = 1.0
 
@@ -52,16 +54,16 @@ class Workbench(Part):
         *,
         models_url: str = "models",
     ) -> None:
-        self._lock = threading.RLock()  # held while the experiment changes: callbacks share it
-        self._experiment = Experiment() if experiment is None else experiment
-        self._bench, self._models_url = Bench(spark), models_url
-        self._told: dict[tuple[str, str], Any] = {}  # what each part knows of the others
+        self._lock = threading.RLock()  # of the flags below: callbacks come on any thread
+        self._bench = Bench(Experiment() if experiment is None else experiment, spark)
+        self._models_url = models_url
+        self._told: Telling = {}  # what each part knows of the others
         self._pushing = 0  # how often parts are just being told of another experiment
         self._stale = self._refreshing = False
         self._cards: list[Any] = []  # display handles of what stays in a saved notebook
         super().__init__("Workbench", styles=("workbench.css",))
         self.title_field = Text(
-            value=self._experiment.title,
+            value=self.experiment.title,
             description="Experiment",
             style={"description_width": "initial"},
         )
@@ -94,14 +96,14 @@ class Workbench(Part):
     @property
     def experiment(self) -> Experiment:
         """All that is chosen; set it to show another one."""
-        return self._experiment
+        return self._bench.state.experiment
 
     @experiment.setter
     def experiment(self, experiment: Experiment) -> None:
         with self._lock:
-            self._experiment = experiment
             self._pushing += 1
         try:
+            self._bench.change(lambda state: replace(state, experiment=experiment))
             self.title_field.value = experiment.title
             for name, push in self._pushes().items():
                 if self.sections[name].made is not None:
@@ -110,28 +112,31 @@ class Workbench(Part):
             with self._lock:
                 self._pushing -= 1
         self._refresh()
+        self._refresh_cards()
         self._changed()
 
     @property
     def spark(self) -> Any | None:
         """The session; None before one was started or given."""
-        return self._bench.spark
+        return self._bench.state.spark
 
     @property
     def data(self) -> dict[str, Any]:
         """The parts of the loaded data by name, DistributedDataSets; empty before."""
-        return dict(self._bench.data)
+        return dict(self._bench.state.data)
 
     @property
     def network(self) -> SparkNetwork | None:
-        """The network of the last run, or the last one loaded; None before."""
-        return self._bench.network
+        """The network in hand: of the last run that ended, or loaded since; None before."""
+        self._bench.take_ended()
+        hand = self._bench.state.in_hand
+        return None if hand is None else hand.network
 
     @property
     def run(self) -> TrainingRun | None:
         """The last run; None before."""
-        train = self.sections["train"].made
-        return None if train is None else train.run
+        last = self._bench.state.last
+        return None if last is None else last.run
 
     @property
     def problem(self) -> str | None:
@@ -140,14 +145,14 @@ class Workbench(Part):
             part = self.sections[name].made
             if part is not None and part.problem is not None:
                 return f"{self.sections[name].title}: {part.problem}"
-        return self._experiment.reason
+        return self._bench.state.reason
 
     # --- for cells, which may wait
 
     def load_data(self) -> dict[str, Any]:
         """Load the data now, starting Spark if need be; blocks. Returns its parts by name."""
-        self._bench.load(self._experiment)
-        self._data_came()
+        self._bench.load()
+        self._happened()
         return self.data
 
     def open_step(self, name: str) -> None:
@@ -160,106 +165,104 @@ class Workbench(Part):
         return self.sections["train"].part.start_now()
 
     def evaluate(self, data: str | None = None) -> Any:
-        """Evaluate the network now, in the step Evaluate; blocks. Returns what was found.
+        """Evaluate the network in hand now, in the step Evaluate; blocks. Returns what was found.
 
         Args:
             data: a part of the data; default None: "test", else "validation", else "train".
         """
+        self._bench.take_ended()
         panel: EvaluationPanel = self.sections["evaluate"].part
-        return panel.evaluate(data or next(iter(self._parts_to_evaluate()), None))
+        self._refresh()
+        return panel.evaluate(data or next(iter(self._bench.state.parts_to_evaluate), None))
 
     def report(self, url: str) -> None:
-        """Write a report of the last run and its evaluations, one HTML file, to any URL; blocks.
+        """Write a report of the last run and what was evaluated of its network; blocks.
+
+        Args:
+            url: where to: a path, or any URL; ".pdf" at its end makes a PDF.
 
         Raises:
             ConfigurationError: if there was no run.
             OSError: whatever the store says.
         """
-        if self.run is None:
+        state = self._bench.state
+        last = state.last
+        if last is None or last.experiment is None:
             raise ConfigurationError(
                 "a report is about a run. Received: none. Train first: step Train, Start."
             )
         panel: EvaluationPanel | None = self.sections["evaluate"].made
-        found = {} if panel is None else panel.results
-        self.run.report(
+        results = {} if panel is None else panel.results
+        found = {
+            measured.name: list(results[measured.name].evaluations)
+            for measured in state.measured
+            if measured.of is last and measured.name in results
+        }
+        last.run.report(
             url,
-            network=self.network,
-            evaluations={name: list(result.evaluations) for name, result in found.items()} or None,
-            data=self.data,
-            title=self._experiment.title,
+            network=last.network,
+            evaluations=found or None,
+            data=dict(last.data),
+            title=last.experiment.title,
         )
 
     # --- the steps
 
     def _make_data(self) -> DataStep:
-        step = DataStep(self._experiment, spark=self.spark, load=self._load)
+        step = DataStep(self.experiment, spark=self.spark, load=self._load)
         step.on_change(
             lambda part: self._update(lambda: {"data": part.source, "normalize": part.normalize})
         )
         return step
 
     def _make_network(self) -> NetworkBuilder:
-        builder = NetworkBuilder(self._experiment.network)
+        builder = NetworkBuilder(self.experiment.network)
         builder.on_change(lambda part: self._update(lambda: {"network": part.spec}))
         return builder
 
     def _make_master(self) -> TrainingMasterPicker:
-        picker = TrainingMasterPicker(self._experiment.master)
-        picker.parallel = self._experiment.parallel
+        picker = TrainingMasterPicker(self.experiment.master)
+        picker.parallel = self.experiment.parallel
         picker.on_change(
             lambda part: self._update(lambda: {"master": part.master, "parallel": part.parallel})
         )
         return picker
 
     def _make_partitions(self) -> PartitionPreview:
-        master = self._experiment.master
+        master = self.experiment.master
         preview = PartitionPreview(
-            self._bench.data.get("train"),
-            workers=self._workers,
-            batch_size=master.batch_size_per_worker,
-            mode=master.repartition,
-            strategy=master.repartition_strategy,
-            embedded=True,
+            mode=master.repartition, strategy=master.repartition_strategy, embedded=True
         )
         preview.on_change(self._repartition_chosen)
         return preview
 
     def _make_train(self) -> LaunchPanel:
-        experiment = self._experiment
-        panel = LaunchPanel(
-            epochs=experiment.epochs,
-            early_stopping=experiment.early_stopping,
-            settings=experiment.spark,
-            begin=self._begin,
-        )
+        experiment = self.experiment
+        panel = LaunchPanel(settings=experiment.spark, begin=self._begin)
         panel.set_run(
             epochs=experiment.epochs,
             validates=experiment.validate,
             early_stopping=experiment.early_stopping,
         )
-        panel.set_spark(self.spark)
         panel.on_change(self._run_chosen)
         panel.on_run(self._run_began)
-        panel.on_end(lambda _run: self._network_came())
+        panel.on_end(lambda _run: self._happened())
         return panel
 
     def _make_evaluate(self) -> EvaluationPanel:
         panel = EvaluationPanel()
-        if self.network is not None:
-            panel.set_context(network=self.network, data=self._parts_to_evaluate())
         panel.on_change(lambda _panel: self._evaluated())
         return panel
 
     def _make_models(self) -> ModelStore:
-        store = ModelStore(self.network, url=self._models_url)
-        if (panel := self.sections["evaluate"].made) is not None:
-            store.metrics = _headline(panel)
-        store.on_load(self._loaded)
+        store = ModelStore(url=self._models_url, loader=self._bench.load_network)
+        store.on_load(lambda network: self._loaded(store, network))
+        store.on_change(lambda _store: self._refresh())
         return store
 
     def _make_file(self) -> ExperimentFile:
         return ExperimentFile(
-            lambda: self._experiment,
+            lambda: self.experiment,
             lambda new: setattr(self, "experiment", new),
             report=self.report,
         )
@@ -268,22 +271,22 @@ class Workbench(Part):
         """What shows the experiment in each part that was made."""
 
         def master() -> None:
-            self.sections["master"].part.master = self._experiment.master
-            self.sections["master"].part.parallel = self._experiment.parallel
+            self.sections["master"].part.master = self.experiment.master
+            self.sections["master"].part.parallel = self.experiment.parallel
 
         def train() -> None:
             panel: LaunchPanel = self.sections["train"].part
-            panel.settings = self._experiment.spark
+            panel.settings = self.experiment.spark
             panel.set_run(
-                epochs=self._experiment.epochs,
-                validates=self._experiment.validate,
-                early_stopping=self._experiment.early_stopping,
+                epochs=self.experiment.epochs,
+                validates=self.experiment.validate,
+                early_stopping=self.experiment.early_stopping,
             )
 
         return {
-            "data": lambda: self.sections["data"].part.put(self._experiment),
+            "data": lambda: self.sections["data"].part.put(self.experiment),
             "network": lambda: setattr(
-                self.sections["network"].part, "spec", self._experiment.network
+                self.sections["network"].part, "spec", self.experiment.network
             ),
             "master": master,
             "train": train,
@@ -300,24 +303,28 @@ class Workbench(Part):
 
     def _update(self, changes: Callable[[], dict[str, Any]]) -> None:
         """Take what parts hold over into the experiment; `changes` asks them."""
-        with self._lock:
-            # A part that is just being told of another experiment still holds the one before.
-            if self._pushing:
-                return
-            self._experiment = replace(self._experiment, **changes())
+        # A part that is just being told of another experiment still holds the one before.
+        if self._pushing:
+            return
+        self._bench.change(
+            lambda state: replace(state, experiment=replace(state.experiment, **changes()))
+        )
         self._refresh()
         self._changed()
 
     def _repartition_chosen(self, preview: PartitionPreview) -> None:
         master = replace(
-            self._experiment.master,
+            self.experiment.master,
             repartition=preview.mode,
             repartition_strategy=preview.strategy,
         )
-        if master != self._experiment.master:
-            if (picker := self.sections["master"].made) is not None:
-                picker.master = master
-            self._update(lambda: {"master": master})
+        # The preview also tells of counts, and before it is told of the master's choice.
+        known = (self._told.get(("partitions", "mode")), self._told.get(("partitions", "strategy")))
+        if self._pushing or (preview.mode, preview.strategy) == known:
+            return
+        if (picker := self.sections["master"].made) is not None:
+            picker.master = master
+        self._update(lambda: {"master": master})
 
     def _run_chosen(self, panel: LaunchPanel) -> None:
         if panel.problem is None or panel.problem == self.problem:
@@ -332,22 +339,12 @@ class Workbench(Part):
 
     def _load(self) -> None:
         """Called by the step Data, on a thread of its own."""
-        self._bench.load(self._experiment)
-        self._data_came()
+        self._bench.load(anew=True)
+        self._happened()
 
     def _begin(self, panel: LaunchPanel, resume: str | None) -> TrainingRun:
         """Called by the step Train, on a thread of its own."""
-        return self._bench.begin(self._experiment, resume=resume, keep_weights=panel.keeps_weights)
-
-    def _data_came(self) -> None:
-        data = self._bench.data
-        for name in ("data", "train"):
-            if (part := self.sections[name].made) is not None:
-                part.set_spark(self.spark)
-        if (preview := self.sections["partitions"].made) is not None:
-            preview.data = data.get("train")
-        self._refresh()
-        self._changed()
+        return self._bench.begin(resume=resume, keep_weights=panel.keeps_weights)
 
     def _run_began(self, run: TrainingRun) -> None:
         due_s = time.monotonic()
@@ -359,40 +356,32 @@ class Workbench(Part):
                 self.sections["train"].sum_up(*self._summaries()["train"])
 
         run.add_listener(heard)
-        self._data_came()
-
-    def _network_came(self) -> None:
-        network = self.network
-        if (panel := self.sections["evaluate"].made) is not None:
-            panel.set_context(network=network, data=self._parts_to_evaluate())
-        if (store := self.sections["models"].made) is not None:
-            store.network = network
-        self._refresh()
-        self._refresh_cards()
-        self._changed()
+        self._happened()
 
     def _evaluated(self) -> None:
         panel: EvaluationPanel = self.sections["evaluate"].part
-        store: ModelStore | None = self.sections["models"].made
-        if store is not None:
-            store.metrics = _headline(panel)
+        results = dict(panel.results)
+
+        def note(state: BenchState) -> BenchState:
+            measured = {each.name: each for each in state.measured if each.name in results}
+            hand = state.in_hand
+            for name in results.keys() - measured.keys() if hand is not None else ():
+                measured[name] = Measured(name=name, of=hand, figures=_figures(results[name]))
+            return replace(state, measured=tuple(measured.values()))
+
+        self._bench.change(note)
+        self._happened()
+
+    def _loaded(self, store: ModelStore, network: SparkNetwork) -> None:
+        self._bench.hold(network, told=store.ticked[0].url if store.ticked else "a saved model")
+        self._happened()
+
+    def _happened(self) -> None:
+        """Something other than a choice has changed: data, a run, a network, a result."""
+        self._bench.take_ended()
         self._refresh()
         self._refresh_cards()
-
-    def _loaded(self, network: SparkNetwork) -> None:
-        self._bench.network = network
-        train: LaunchPanel = self.sections["train"].part
-        train.keeps_weights = True
-        self._network_came()
-
-    def _parts_to_evaluate(self) -> dict[str, Any]:
-        """Those not trained on first."""
-        order = ("test", "validation", "train")
-        return {name: self._bench.data[name] for name in order if name in self._bench.data}
-
-    @property
-    def _workers(self) -> int:
-        return self._experiment.master.workers or self._experiment.spark.workers
+        self._changed()
 
     # --- what is seen
 
@@ -421,57 +410,54 @@ class Workbench(Part):
             return stale
 
     def _show_everything(self) -> None:
-        experiment, bench = self._experiment, self._bench
-        master = experiment.master
-        shares = isinstance(master, SharedTrainingMaster)
-        work = {"workers": self._workers, "batch_size": master.batch_size_per_worker}
-        self._tell(
-            "master",
-            "set_context",
-            {"rows": bench.counts or None, "network": experiment.network, "slots": self._workers},
-        )
-        self._tell(
-            "partitions", "set_context", {**work, "kind": "sharing" if shares else "averaging"}
-        )
-        self._tell(
-            "network", "set_context", {**work, "master": "sharing" if shares else "averaging"}
-        )
         step: DataStep | None = self.sections["data"].made
-        if step is not None:
-            self._tell("network", "set_data", step.seen)
-        self._tell("train", "set_ready", {"reason": self.problem})
+        seen = None if step is None else step.seen
+        told = tellings(self._bench.state, seen=seen, problem=self.problem)
+        for (name, what), known in told.items():
+            self._tell(name, what, known)
+        file: ExperimentFile | None = self.sections["file"].made
+        if file is not None:
+            file.follow()
         for name, (state, text) in self._summaries().items():
             self.sections[name].sum_up(state, text)
 
-    def _tell(self, name: str, what: str, known: dict[str, Any]) -> None:
-        """Call the method `what` of a part, if it is there and was not told the same before."""
+    def _tell(self, name: str, what: str, known: Any) -> None:
+        """Tell a part, if it is there and was not told the same before."""
         part = self.sections[name].made
-        if part is not None and self._told.get((name, what)) != known:
-            self._told[name, what] = known
-            getattr(part, what)(**known)
+        if part is None or ((name, what) in self._told and self._told[name, what] == known):
+            return
+        before = self._told.get((name, what))
+        self._told[name, what] = known  # before it is told: it may call back meanwhile
+        try:
+            if callable(getattr(type(part), what, None)):
+                getattr(part, what)(**known)
+            else:
+                setattr(part, what, known)
+        except Exception as error:
+            self._told[name, what] = before
+            self.show_error(error)
 
     def _summaries(self) -> dict[str, summaries.Summary]:
-        experiment, bench, run = self._experiment, self._bench, self.run
-        loaded = bench.rows if bench.source == experiment.data else {}
-        evaluations = self.sections["evaluate"].made
-        master = experiment.master
+        state, run = self._bench.state, self.run
+        experiment, master = state.experiment, state.experiment.master
+        store: ModelStore | None = self.sections["models"].made
         return {
-            "data": summaries.data_summary(experiment.data, loaded),
+            "data": summaries.data_summary(experiment.data, state.rows if state.is_loaded else {}),
             "network": summaries.network_summary(experiment.network),
             "master": summaries.master_summary(master, parallel=experiment.parallel),
             "partitions": summaries.partition_summary(
-                bench.counts if loaded else (),
-                self._workers,
+                state.counts if state.is_loaded else (),
+                state.workers,
                 master.repartition,
                 master.repartition_strategy,
             ),
             "train": summaries.run_summary(
                 None if run is None else run.status, self.problem, experiment.epochs
             ),
-            "evaluate": summaries.evaluation_summary(
-                self.network is not None, () if evaluations is None else evaluations.results
+            "evaluate": summaries.evaluation_summary(state.in_hand, len(state.measured)),
+            "models": summaries.models_summary(
+                self._models_url if store is None else store.url, state.in_hand
             ),
-            "models": summaries.models_summary(self._models_url, self.network is not None),
             "file": ("ok", f"{experiment.title}: all of the above as one file"),
         }
 
@@ -492,11 +478,11 @@ class Workbench(Part):
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         bundle = super()._repr_mimebundle_(**options)
-        return {**bundle, "text/html": "", "text/plain": f"Workbench: {self._experiment.title}"}
+        return {**bundle, "text/html": "", "text/plain": f"Workbench: {self.experiment.title}"}
 
     def _still(self) -> Block:
         """Where each step stands, the last run, the last evaluation, the experiment."""
-        experiment = self._experiment
+        experiment = self.experiment
         steps = [
             (self.sections[name].title, text)
             for name, (_state, text) in self._summaries().items()
@@ -520,12 +506,8 @@ class Workbench(Part):
         return Block(html=html, text=text, kind="workbench")
 
 
-def _headline(panel: EvaluationPanel) -> dict[str, float]:
-    """The figures of the last evaluation, which go into a model's file."""
-    if not panel.results:
-        return {}
-    last = list(panel.results.values())[-1]
+def _figures(result: Any) -> dict[str, float]:
     found: dict[str, float] = {}
-    for evaluation in last.evaluations:
+    for evaluation in result.evaluations:
         found.update(evaluation.headline())
     return found

@@ -1,0 +1,107 @@
+"""Where a workbench stands, as one value: what belongs together is changed together. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkwright import Experiment
+from sparkwright.data import DataSource
+from sparkwright.networks import NetworkSpec
+
+_BEST_TO_EVALUATE = ("test", "validation", "train")  # what was not trained on first
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Trained:
+    """A network with what it came from.
+
+    Attributes:
+        network: the SparkNetwork.
+        told: where it is from, such as "run-3" or the URL of its file.
+        spec: its layers; None if they have no description.
+        run: the run that trained it; None: it was loaded.
+        experiment: that of the run; None: it was loaded.
+        data: what the run had loaded, by name.
+    """
+
+    network: Any
+    told: str
+    spec: NetworkSpec | None = None
+    run: Any = None
+    experiment: Experiment | None = None
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """A result of the step Evaluate: which network it is of, and its figures by name."""
+
+    name: str
+    of: Trained
+    figures: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BenchState:
+    """Where a workbench stands.
+
+    Attributes:
+        experiment: all that is chosen.
+        spark: the session; None before there is one.
+        slots: tasks that it can run at once; None: not known.
+        source: where the loaded data came from; None: nothing is loaded.
+        data: its parts by name.
+        rows: examples in each part.
+        counts: examples in each partition of the training data.
+        in_hand: the network that is evaluated, saved and gone on with; None: none yet.
+        last: that of the last run, which may still be going on; None: no run yet.
+        last_taken: whether the last run has ended and its network was taken in hand.
+        measured: what was evaluated.
+    """
+
+    experiment: Experiment
+    spark: Any = None
+    slots: int | None = None
+    source: DataSource | None = None
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    rows: Mapping[str, int] = field(default_factory=dict[str, int])
+    counts: tuple[int, ...] = ()
+    in_hand: Trained | None = None
+    last: Trained | None = None
+    last_taken: bool = False
+    measured: tuple[Measured, ...] = ()
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether what is loaded is what the experiment says."""
+        return self.source == self.experiment.data
+
+    @property
+    def workers(self) -> int:
+        """How many workers a run will have, as far as known."""
+        return self.experiment.master.workers or self.slots or self.experiment.spark.workers
+
+    @property
+    def parts_to_evaluate(self) -> dict[str, Any]:
+        """The parts of the loaded data, those that were not trained on first."""
+        return {name: self.data[name] for name in _BEST_TO_EVALUATE if name in self.data}
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The figures of the last result of the network in hand, named by figure and result."""
+        for measured in reversed(self.measured):
+            if measured.of is self.in_hand:
+                return {f"{n} ({measured.name})": value for n, value in measured.figures.items()}
+        return {}
+
+    @property
+    def reason(self) -> str | None:
+        """Why no run can begin, beside what the parts say of their fields; None: one can."""
+        wanted = self.experiment.master.workers
+        is_too_many = wanted is not None and self.slots is not None and wanted > self.slots
+        if is_too_many and not self.experiment.parallel:
+            return (
+                f"Training master: {wanted} workers need a task slot each, and Spark has "
+                f"{self.slots}. Use fewer, or start Spark with more."
+            )
+        return self.experiment.reason
