@@ -212,6 +212,25 @@ def test_loading_gives_the_network_to_who_asked(store):
     assert store.form.name_field.placeholder == "loaded"
 
 
+def test_a_loader_of_ones_own_is_asked_for_the_network(comms):
+    asked = []
+
+    def loader(url):
+        asked.append(url)
+        return network
+
+    network = SimpleNamespace(name="own")
+    part = ModelStore(url=FOLDER, loader=loader)
+    part._operations = FakeStore(info("a.keras"))
+    given = []
+    part.on_load(given.append)
+    part.load(f"{FOLDER}/a.keras")
+    settled(part)
+    assert asked == [f"{FOLDER}/a.keras"]
+    assert part.network is network
+    assert given == [network]
+
+
 def test_a_listener_that_fails_is_shown(store):
     store.on_load(lambda network: 1 / 0)
     store.load(f"{FOLDER}/a.keras")

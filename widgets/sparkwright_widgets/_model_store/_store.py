@@ -42,6 +42,8 @@ class ModelStore(Part):
         timeout_s: how long a store may take to answer; default 30. Reading, writing and checking
             a whole file may take 40 times as long.
         custom_objects: the user's own layers, losses and metrics, for loading; default None.
+        loader: gives the network of a model's URL, called on a thread of its own; default None:
+            another one of the kind of `network`, a Keras model if there is none.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class ModelStore(Part):
         url: str = "models",
         timeout_s: float = 30.0,
         custom_objects: dict[str, Any] | None = None,
+        loader: Callable[[str], Any] | None = None,
     ) -> None:
         if not timeout_s > 0:
             raise ConfigurationError(
@@ -60,6 +63,7 @@ class ModelStore(Part):
         self._network: Any = network
         self._metrics: Any = {}
         self._url, self._timeout_s, self._custom_objects = url, timeout_s, custom_objects
+        self._loader = loader
         self._operations = Operations()
         self._enabling = threading.RLock()
         self._load_listeners: list[Callable[[Any], None]] = []
@@ -211,7 +215,11 @@ class ModelStore(Part):
             for callback in list(self._load_listeners):
                 callback(loaded)
 
-        work = partial(self._operations.load, self._network, url, self._custom_objects)
+        work = (
+            partial(self._operations.load, self._network, url, self._custom_objects)
+            if self._loader is None
+            else partial(self._loader, url)
+        )
         return self._ask(f"Loading {url}", work, then, whole_files=1)
 
     def compare(self, infos: Sequence[ModelInfo] | None = None) -> None:
