@@ -365,8 +365,9 @@ class Workbench(Part):
         def note(state: BenchState) -> BenchState:
             measured = {each.name: each for each in state.measured if each.name in results}
             hand = state.in_hand
-            for name in results.keys() - measured.keys() if hand is not None else ():
-                measured[name] = Measured(name=name, of=hand, figures=_figures(results[name]))
+            if hand is not None:
+                for name in results.keys() - measured.keys():
+                    measured[name] = Measured(name=name, of=hand, figures=_figures(results[name]))
             return replace(state, measured=tuple(measured.values()))
 
         self._bench.change(note)
