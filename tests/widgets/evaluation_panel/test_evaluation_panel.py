@@ -1,5 +1,6 @@
 """The evaluation panel as an object: what it asks, shows, compares and leaves behind."""
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,7 @@ from sparkwright.evaluation import (
     RegressionEvaluation,
     ROCMultiClass,
 )
-from sparkwright_widgets._evaluation_panel import EvaluationPanel
+from sparkwright_widgets._evaluation_panel import EvaluationPanel, _shown
 from sparkwright_widgets._evaluation_panel._task import Output, outputs_of, prototypes
 
 pytestmark = pytest.mark.usefixtures("comms")
@@ -145,6 +146,53 @@ def test_other_choices_are_drawn_in_the_background():
     shown.choices["worst"].value = "row"
     assert shown.settle()
     assert "<img" not in shown.pictures["worst"].value
+
+
+def test_a_choice_made_while_another_is_drawn_is_drawn_next(panel, monkeypatch):
+    panel.evaluate()
+    shown, may_draw = panel.shown, threading.Event()
+    draw = _shown.calibration_blocks
+
+    def slow(found, *, of):
+        assert may_draw.wait(30)
+        return draw(found, of=of)
+
+    monkeypatch.setattr(_shown, "calibration_blocks", slow)
+    shown.choices["calibration"].value = 0
+    shown.choices["worst"].value = "row"
+    shown.choices["calibration"].value = 1
+    shown.choices["calibration"].value = 2
+    may_draw.set()
+    assert shown.settle()
+    assert "Reliability diagram of class cat" in shown.pictures["calibration"].value
+    assert "<img" not in shown.pictures["worst"].value
+    assert shown.doing.value == ""
+
+
+def test_the_button_stays_disabled_while_something_is_evaluated(monkeypatch):
+    network, may_evaluate = found.Network(), threading.Event()
+    evaluate = network.do_evaluation
+
+    def slow(data, evaluations):
+        assert may_evaluate.wait(30)
+        return evaluate(data, evaluations)
+
+    monkeypatch.setattr(network, "do_evaluation", slow)
+    panel = EvaluationPanel(network, {"test": found.Data(), "train": found.Data()})
+    press(panel.evaluate_button)
+    assert panel.evaluate_button.disabled
+    panel.data_choice.value = "train"
+    panel.set_context(data={"test": found.Data()})
+    assert panel.evaluate_button.disabled
+    may_evaluate.set()
+    assert panel.settle()
+    assert not panel.evaluate_button.disabled
+
+
+def test_a_class_without_a_name_is_not_taken_for_a_score():
+    panel = EvaluationPanel(found.Network(), found.Data())
+    panel.evaluate()
+    assert "from a score of class 0 on:" in panel._repr_mimebundle_()["text/plain"]
 
 
 def test_a_saved_notebook_keeps_figures_and_the_chosen_threshold(panel):

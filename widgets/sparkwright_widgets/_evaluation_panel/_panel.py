@@ -1,5 +1,6 @@
 """The evaluation panel: evaluates a network on Spark, shows and compares what was found."""
 
+import threading
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -48,6 +49,7 @@ class EvaluationPanel(Part):
         self._sections: dict[str, list[Section]] = {}
         self._compared: list[Block] = []
         self._filling = False
+        self._enabling = threading.RLock()
 
         self.data_choice = Dropdown(description="Data", style=_WIDE)
         self.output_choice = Dropdown(description="Output", style=_WIDE)
@@ -201,7 +203,8 @@ class EvaluationPanel(Part):
     def _refresh(self) -> None:
         """Say what can be done, and why something cannot."""
         problem = self.problem
-        self.evaluate_button.disabled = problem is not None
+        with self._enabling:  # callers on several threads: the last one to look must win
+            self.evaluate_button.disabled = problem is not None or self._background.busy
         self.reason.value = (
             f'<div class="sparkwright-advice">{escaped(problem)}</div>' if problem else ""
         )
@@ -216,15 +219,13 @@ class EvaluationPanel(Part):
     def _begin(self) -> None:
         self._require_ready()
         name, work = self._next_name(), self._evaluated()
-        self.evaluate_button.disabled = True
-        began = self.in_background(
+        self.in_background(
             f"Evaluating on {self.data_choice.value}",
             work,
             lambda done: self._take(name, *done),
             finally_=self._refresh,
         )
-        if not began:
-            self._refresh()
+        self._refresh()
 
     def _next_name(self) -> str:
         """The name typed, or that of the data; with a number if it is taken."""

@@ -1,10 +1,12 @@
 """One result in view: its sections in folds, and the controls that belong to each."""
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import ipywidgets as widgets
 
+from sparkwright.evaluation import ROCBinary
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._evaluation_blocks import (
     calibration_blocks,
@@ -47,6 +49,8 @@ class ShownResult(Part):
         self.pictures: dict[str, widgets.HTML] = {}
         self.choices: dict[str, Dropdown] = {}
         self.explorer: ThresholdExplorer | None = None
+        self._wanted: dict[str, Callable[[], str]] = {}  # section -> what is still to be drawn
+        self._drawing = threading.Lock()
         curves = results.curves()
         for section in sections:
             picture = widgets.HTML(grid_html(section.blocks))
@@ -68,6 +72,8 @@ class ShownResult(Part):
             return None
         found, explorer = self.explorer.reading, self.explorer
         name = explorer.choices[min(explorer.choice, len(explorer.choices) - 1)]
+        if name.isdecimal():  # "a score of 0" would read as the score's value
+            name = f"{'output' if isinstance(self.found.roc, ROCBinary) else 'class'} {name}"
         of = f" of {name}" if name else ""
         cost = found.cost(explorer.cost_false_positive, explorer.cost_false_negative)
         counts = (
@@ -110,11 +116,22 @@ class ShownResult(Part):
         return choice
 
     def _redraw(self, key: str, choice: Dropdown, blocks: Callable[[Any], list[Block]]) -> None:
-        def show(html: str) -> None:
-            self.pictures[key].value = html
-
         def chosen(change: Any) -> None:
             value = change["new"]
-            self.in_background("Drawing", lambda: grid_html(blocks(value)), show)
+            self._wanted[key] = lambda: grid_html(blocks(value))
+            self._draw_next()
 
         choice.observe(self.guarded(chosen), "value")
+
+    def _draw_next(self) -> None:
+        """Draw the last choice of each section, one after the other."""
+        with self._drawing:
+            if not self._wanted or self._background.busy:
+                return  # what is being drawn calls this at its end
+            key = next(iter(self._wanted))
+            picture, drawn = self.pictures[key], self._wanted.pop(key)
+
+            def show(html: str) -> None:
+                picture.value = html
+
+            self.in_background("Drawing", drawn, show, finally_=self._draw_next)
