@@ -5,6 +5,7 @@ from hypothesis import given, strategies as st
 from tests.widgets.fake_store import FOLDER, FakeStore, info
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.storage import ModelInfo
 from sparkwright_widgets._model_store import ModelStore
 from sparkwright_widgets._model_store._catalog import NAME, PAGE, Catalog, details, file_name
 from sparkwright_widgets._model_store._comparing import compared
@@ -100,6 +101,23 @@ def test_what_differs_is_marked_and_numbers_say_by_how_much():
     assert by_label["= parameters"] == ["5", "5"]
     _, differing = compared(models, ["a", "b"], only_differences=True)
     assert {row[0] for row in differing} == {"≠ metric accuracy", "≠ training master workers"}
+
+
+def test_names_that_keras_gave_are_no_difference():
+    models = [
+        ModelInfo(url=name, size_bytes=1, name=name, inputs={tensor: (None, length)})
+        for name, tensor, length in (
+            ("sequential", "keras_tensor", 4),
+            ("sequential_3", "keras_tensor_8", 4),
+            ("sequential_5", "keras_tensor_9", 5),
+        )
+    ]
+    assert compared(models[:2], ["a", "b"], only_differences=True)[1] == []
+    _, rows = compared([models[0], models[2]], ["a", "c"], only_differences=True)
+    assert rows == [["≠ input", "(any, 4)", "(any, 5)"]]
+    two = {"input_1": (None, 4), "price": (None, 1)}
+    _, rows = compared([info("d", inputs=two)], ["d"])
+    assert {"= input 1", "= input price"} <= {row[0] for row in rows}
 
 
 def test_what_only_one_model_knows_differs():
@@ -332,6 +350,46 @@ def test_an_answer_about_another_folder_is_dropped(store):
     assert store.models == ()
     assert "Press List models" in store.hint.value
     assert told == [store]
+
+
+def test_what_saving_came_to_is_told_while_another_folder_is_typed(store):
+    operations = store._operations
+    operations.hangs.clear()
+    store.form.name_field.value = "new"
+    store.save_button.click()
+    store.url_field.value = "/elsewhere"
+    operations.hangs.set()
+    settled(store)
+    store.url_field.value = "/elsewhere/still"
+    assert f"Saved to {FOLDER}/new.keras" in store.form.outcome.value
+    assert len(operations.names("list")) == 1
+
+
+def test_a_file_is_replaced_where_it_was_asked_about(store):
+    operations = store._operations
+    operations.hangs.clear()
+    store.form.name_field.value = "a"
+    store.save_button.click()
+    store.url_field.value = "/elsewhere"
+    operations.hangs.set()
+    settled(store)
+    store.url_field.value = "/elsewhere/still"
+    assert f"There is a file at {FOLDER}/a.keras" in store.replacing.question.value
+    store.replacing.yes_button.click()
+    settled(store)
+    assert [call[1] for call in operations.names("save")] == [f"{FOLDER}/a.keras"]
+    assert f"Saved to {FOLDER}/a.keras" in store.form.outcome.value
+
+
+def test_what_loading_came_to_is_told_while_another_folder_is_typed(store):
+    store._operations.hangs.clear()
+    tick(store, "b.keras")
+    store.load_button.click()
+    store.url_field.value = "/elsewhere"
+    store._operations.hangs.set()
+    settled(store)
+    assert store.network.name == "loaded"
+    assert f"Loaded {FOLDER}/b.keras" in store.outcome.value
 
 
 def test_a_folder_that_is_typed_is_the_url(store):

@@ -1,5 +1,6 @@
 """Saved models side by side, with what differs marked. Pure."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ MOST_MODELS = 6
 _MOST_FIELDS = 200
 _LONGEST_CELL = 120
 _DEEPEST = 6
+# Keras numbers what it names itself through the whole session: such names tell nothing of a model.
+_AUTOMATIC = re.compile(r"(keras_tensor|input_layer|input|functional|sequential|model)(_\d+)?")
 _NONE = "—"
 _DIFFERS = "≠"
 
@@ -65,11 +68,11 @@ def _fields(info: ModelInfo) -> Iterator[tuple[str, Any]]:
         *_flat("metric", info.metrics),
         ("saved", time_text(info.saved_at) or None),
         ("saved by", info.saved_by),
-        ("network", info.name),
+        ("network", None if _AUTOMATIC.fullmatch(info.name or "") else info.name),
         ("parameters", info.parameters),
         ("trainable parameters", info.trainable_parameters),
-        *((f"input {name}", _shape(shape)) for name, shape in info.inputs.items()),
-        *((f"output {name}", _shape(shape)) for name, shape in info.outputs.items()),
+        *_shapes("input", info.inputs),
+        *_shapes("output", info.outputs),
         ("size (bytes)", info.size_bytes),
         ("format", info.format),
         (
@@ -83,6 +86,14 @@ def _fields(info: ModelInfo) -> Iterator[tuple[str, Any]]:
         ("comment", info.comment),
     ]
     return ((label, value) for label, value in known if value is not None)
+
+
+def _shapes(what: str, shapes: Mapping[str, Sequence[int | None]]) -> Iterator[tuple[str, str]]:
+    """Those that Keras named are called by their place."""
+    for place, (name, shape) in enumerate(shapes.items(), start=1):
+        is_automatic = _AUTOMATIC.fullmatch(name) is not None
+        called = name if not is_automatic else str(place) if len(shapes) > 1 else ""
+        yield f"{what} {called}".rstrip(), _shape(shape)
 
 
 def _flat(prefix: str, values: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:

@@ -182,7 +182,10 @@ class ModelStore(Part):
             )
         given = self.form.name_field.value if name is None else name
         url = join(self._url, file_name(given.strip() or self._default_name()))
-        settings = {**self.form.settings, "metrics": self._metrics}
+        return self._save(network, url, self._metrics, overwrite=overwrite)
+
+    def _save(self, network: Any, url: str, metrics: Any, *, overwrite: bool) -> bool:
+        settings = {**self.form.settings, "metrics": metrics}
 
         def work() -> ModelInfo | None:
             there = None if overwrite else self._operations.there(url)
@@ -193,13 +196,14 @@ class ModelStore(Part):
         def then(there: ModelInfo | None) -> None:
             if there is None:
                 self._tell(f"✓ Saved to {url}.", saving=True)
-                self._list_again()
+                self._list_again(url)
                 return
             self.replacing.ask(
                 f"There is a file at {url} already: {details(there)}. Replace it?",
                 yes="Replace it",
                 no="Keep it",
-                then=lambda: self.save(name, overwrite=True),
+                # To where it was asked about, whatever folder and name are typed by then.
+                then=lambda: self._save(network, url, metrics, overwrite=True),
                 button=self.save_button,
             )
 
@@ -246,7 +250,7 @@ class ModelStore(Part):
         def then(found: list[str]) -> None:
             self._tell(*found)
             self.rows.untick(urls)
-            self._list_again()
+            self._list_again(*urls)
 
         work = partial(delete_all, self._operations, urls)
         return self._ask(f"Deleting {several(urls)}", work, then)
@@ -269,7 +273,7 @@ class ModelStore(Part):
 
     def _use(self, url: str) -> None:
         self._url, self._listed, self._compared = url.strip(), False, ()
-        self._take_questions_back()
+        self.deleting.clear()  # what was told, and what is at a URL that is named, stays
         self.rows.show(Catalog(folder_url=self._url))
         self._draw_comparison()
 
@@ -301,18 +305,12 @@ class ModelStore(Part):
         keeps_told: bool = False,
     ) -> bool:
         limit_s = self._timeout_s * (1 + _LONGER * whole_files)
-        url = self._url
-
-        def show(result: Any) -> None:
-            if url == self._url:  # else it is about a folder that nobody looks at any more
-                then(result)
-
         if not keeps_told:
             self._take_questions_back()
         begun = self.in_background(
             f"{what} (given up after {duration_text(limit_s)} without an answer)",
             partial(answered, work, what=what, timeout_s=limit_s),
-            show,
+            then,
             finally_=self._enable,
         )
         self._enable()
@@ -320,12 +318,18 @@ class ModelStore(Part):
 
     def _list(self, *, keeps_told: bool = False) -> bool:
         work = partial(self._operations.list, self._url, recursive=self.recursive_field.value)
-        what = f"Listing {self._url}"
-        return self._ask(what, work, self._show_listing, keeps_told=keeps_told)
+        url = self._url
 
-    def _list_again(self) -> None:
-        """After a change; what the change came to stays in view."""
-        self._list(keeps_told=True)
+        def then(listing: Any) -> None:
+            if url == self._url:  # else it is about a folder that nobody looks at any more
+                self._show_listing(listing)
+
+        return self._ask(f"Listing {url}", work, then, keeps_told=keeps_told)
+
+    def _list_again(self, *urls: str) -> None:
+        """After a change of `urls`; what the change came to stays in view."""
+        if any(url.startswith(join(self._url, "")) for url in urls):
+            self._list(keeps_told=True)
 
     def _show_listing(self, listing: Any) -> None:
         self._listed, self._compared = True, ()
