@@ -14,6 +14,7 @@ from sparkwright_widgets._partition_preview._bars import (
     short_count,
     shown_classes,
 )
+from sparkwright_widgets._partition_preview._choice import Choice
 
 LABELS = [[800, 100, 0], [10, 10, 10]]
 
@@ -250,6 +251,50 @@ def test_what_was_counted_of_other_data_is_dropped(spark_preview):
     go.set()
     assert preview.settle()
     assert preview.survey.rows == (1, 2)
+
+
+def test_forecasts_of_other_data_are_dropped(comms, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+    forecasts = Choice.forecasts
+
+    def slow(choice, survey):
+        if len(survey.rows) == 600:
+            begun.set()
+            assert go_on.wait(30)
+        return forecasts(choice, survey)
+
+    monkeypatch.setattr(Choice, "forecasts", slow)
+    preview = PartitionPreview([5] * 600, workers=2)
+    assert begun.wait(30)
+    preview.data = [10, 20, 30]
+    go_on.set()
+    assert preview.settle()
+    assert preview.survey.rows == preview.forecast.survey.rows == (10, 20, 30)
+    assert {each.survey.total for each in preview.forecasts} == {60}
+    assert not preview._stale
+
+
+def test_forecasts_of_an_older_choice_are_worked_out_again(comms, monkeypatch):
+    begun, go_on, seen = threading.Event(), threading.Event(), []
+    forecasts = Choice.forecasts
+
+    def slow(choice, survey):
+        found = forecasts(choice, survey)
+        if choice.workers == 2:
+            begun.set()
+            assert go_on.wait(30)
+        else:
+            seen.append(preview.forecast)
+        return found
+
+    monkeypatch.setattr(Choice, "forecasts", slow)
+    preview = PartitionPreview([5] * 600, workers=2)
+    assert begun.wait(30)
+    preview.set_context(workers=3)
+    go_on.set()
+    assert preview.settle()
+    assert seen == [None]  # what was worked out for 2 workers was not taken for 3
+    assert preview.forecast.plan.workers == 3
 
 
 def test_a_measurement_replaces_the_assumed_speed(spark_preview):

@@ -69,7 +69,9 @@ class PartitionPreview(Part):
         self._measured = ""
         self._sample_rows, self._label = sample_rows, label
         self._stale = False
-        self._drawing = threading.RLock()
+        # Callbacks and work come on several threads: survey, choice and what follows from them
+        # must belong together, and the last one to draw must win.
+        self._lock = threading.RLock()
         self._prefix = f"p{uuid4().hex[:8]}"
         self._choice = Choice(mode=mode, strategy=strategy, workers=workers, batch_size=batch_size)
         options = OPTIONS if embedded else (*OPTIONS, *CONTEXT)
@@ -198,10 +200,11 @@ class PartitionPreview(Part):
         """
         given = {"workers": workers, "batch_size": batch_size, "kind": kind, "step_s": step_s}
         found = {name: value for name, value in given.items() if value is not None}
-        choice = replace(self._choice, **found)
-        if choice == self._choice:
-            return
-        self._choice = choice
+        with self._lock:
+            choice = replace(self._choice, **found)
+            if choice == self._choice:
+                return
+            self._choice = choice
         self.form.set({name: value for name, value in found.items() if name in self.form.fields})
         self._refresh()
 
@@ -219,10 +222,12 @@ class PartitionPreview(Part):
             return survey_partitions(data, sample_rows=self._sample_rows, label=self._label)
 
         def then(survey: PartitionSurvey) -> None:
-            if self._data is data:
+            with self._lock:
+                if self._data is not data:
+                    return
                 self._survey = survey
-                self._recompute()
-                self._changed()
+            self._recompute()
+            self._changed()
 
         return self._begin("Counting rows and labels", work, then)
 
@@ -238,8 +243,11 @@ class PartitionPreview(Part):
             return measure_repartition(data, forecast.plan)
 
         def then(measured: Any) -> None:
-            if self._data is data:
+            with self._lock:
+                if self._data is not data:
+                    return
                 self._take_measurement(measured, forecast)
+            self._recompute()
 
         return self._begin("Reading the data, then repartitioning it", work, then)
 
@@ -252,6 +260,10 @@ class PartitionPreview(Part):
         self.measure()
 
     def _take(self, data: Any) -> None:
+        with self._lock:
+            self._hold(data)
+
+    def _hold(self, data: Any) -> None:
         self._survey = self._forecast = self._data = None
         self._forecasts, self._measured = (), ""
         self._choice = replace(self._choice, bandwidth_bytes_per_s=None)
@@ -274,7 +286,8 @@ class PartitionPreview(Part):
     def _set(self, name: str, value: Any) -> None:
         if getattr(self._choice, name) == value:
             return
-        self._choice = replace(self._choice, **{name: value})
+        with self._lock:
+            self._choice = replace(self._choice, **{name: value})
         self.form.set({name: value})
         self._refresh()
         self._changed()
@@ -282,7 +295,8 @@ class PartitionPreview(Part):
     def _chosen(self, name: str) -> None:
         if name in self.form.problems:
             return
-        self._choice = replace(self._choice, **{name: self.form.values[name]})
+        with self._lock:
+            self._choice = replace(self._choice, **{name: self.form.values[name]})
         self._refresh()
         self._changed()
 
@@ -290,7 +304,8 @@ class PartitionPreview(Part):
         self.count_button.disabled = self.measure_button.disabled = True
 
         def over() -> None:
-            stale, self._stale = self._stale, False
+            with self._lock:
+                stale, self._stale = self._stale, False
             if stale:
                 self._refresh()
             else:
@@ -303,15 +318,21 @@ class PartitionPreview(Part):
         if self._survey is None or self._choice.is_quick(self._survey):
             self._recompute()
             self._draw()
-        elif self._background.busy:
-            self._stale = True
-        else:
-            self._begin("Working out each repartition", self._recompute, lambda _none: None)
+            return
+        with self._lock:  # work that ends must see that it left something to do
+            self._stale = self._background.busy
+            if self._stale:
+                return
+        self._begin("Working out each repartition", self._recompute, lambda _none: None)
 
     def _recompute(self) -> None:
         survey, choice = self._survey, self._choice
-        self._forecasts = () if survey is None else choice.forecasts(survey)
-        self._forecast = None if survey is None else choice.among(self._forecasts)
+        forecasts = () if survey is None else choice.forecasts(survey)
+        with self._lock:
+            # Whoever changed one of them meanwhile has the forecasts worked out again.
+            if self._survey is survey and self._choice == choice:
+                self._forecasts = forecasts
+                self._forecast = choice.among(forecasts) if forecasts else None
 
     def _take_measurement(self, measured: Any, forecast: PartitionForecast) -> None:
         self._measured = texts.measured_text(measured, forecast)
@@ -319,10 +340,9 @@ class PartitionPreview(Part):
         if moved and measured.move_s > _OF_SPARK_S:
             speed = moved / measured.move_s / forecast.plan.workers
             self._choice = replace(self._choice, bandwidth_bytes_per_s=max(1.0, speed))
-        self._recompute()
 
     def _draw(self) -> None:
-        with self._drawing:  # callers on several threads: the last one to look must win
+        with self._lock:
             self._draw_now()
 
     def _draw_now(self) -> None:
