@@ -1,16 +1,18 @@
 """The data picker as an object: what is chosen becomes the source, what is seen is shown."""
 
+import re
 import subprocess
 import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ipywidgets.widgets.widget import _instances
 
-from sparkwright.data import DataSource, DataSplit
+from sparkwright.data import DataSource, DataSplit, browse
 from sparkwright.data._preview import _previewing
 from sparkwright.errors import ConfigurationError
-from sparkwright_widgets._data_picker import DataPicker
+from sparkwright_widgets._data_picker import DataPicker, _place
 
 pytestmark = pytest.mark.usefixtures("comms")
 
@@ -32,6 +34,22 @@ def picker():
     assert made.settle()
     yield made
     made.settle()
+
+
+@pytest.fixture
+def slow_looks(monkeypatch):
+    """Looks that tell when they began, and end when they may: two events."""
+    begun, go_on = threading.Event(), threading.Event()
+    look = _previewing._looked
+
+    def slow(*arguments):
+        begun.set()
+        assert go_on.wait(30)
+        return look(*arguments)
+
+    monkeypatch.setattr(_previewing, "_looked", slow)
+    yield begun, go_on
+    go_on.set()
 
 
 def type_url(picker, url):
@@ -118,6 +136,118 @@ def test_options_change_the_look_and_wrong_ones_stay_at_their_field(picker, tabl
     assert "at least 0" in picker.options.problems["skip_lines"]
 
 
+def test_a_fraction_typed_key_by_key_is_the_fraction(picker):
+    control = picker.split.fields["test"].control
+    for text in ("", "0", "0.", "0.1", "0.15"):
+        control.value = text
+        assert control.value == text
+    assert picker.source.split == DataSplit(test=0.15)
+    picker.look()
+    assert picker.settle()
+    assert control.value == "0.15"
+
+
+@pytest.mark.parametrize("text", ["abc", "1.5", ""])
+def test_a_fraction_that_cannot_be_meant_stays_in_view_and_keeps_loading_back(picker, text):
+    picker.spark = SimpleNamespace()
+    told = []
+    picker.on_change(lambda part: told.append(part.problem))
+    field = picker.split.fields["validation"]
+    field.control.value = text
+    picker.look()
+    picker.format.value = "csv"
+    picker.format.value = "digits"
+    assert picker.settle()
+    assert (field.control.value, picker.problem) == (text, field.problem)
+    assert "validation" in told[0]
+    assert picker.load_button.disabled
+    with pytest.raises(ConfigurationError, match="validation"):
+        picker.load()
+    field.control.value = "0.2"
+    assert told[-1] is picker.problem is None
+    assert not picker.load_button.disabled
+
+
+def test_a_wrong_option_is_the_problem_until_it_is_mended(picker, table):
+    type_url(picker, table)
+    told = []
+    picker.on_change(lambda part: told.append(part.problem))
+    field = picker.options.fields["skip_lines"]
+    field.control.value = "-3"
+    assert "at least 0" in picker.problem
+    assert told == [picker.problem]
+    picker.options.fields["missing"].control.value = "skip"
+    picker.columns.boxes["town"].value = False
+    assert picker.settle()
+    assert picker.source.options == {"missing": "skip"}
+    assert field.control.value == "-3"
+    field.control.value = "0"
+    assert picker.settle()
+    assert told[-1] is picker.problem is None
+
+
+def test_a_source_that_is_set_takes_back_what_could_not_be_meant(picker, table):
+    type_url(picker, table)
+    picker.options.fields["skip_lines"].control.value = "-3"
+    picker.split.fields["test"].control.value = "abc"
+    picker.columns.nothing.click()
+    picker.source = picker.source
+    assert picker.settle()
+    assert picker.problem is None
+    assert picker.split.fields["test"].control.value == "0.2"
+    assert picker.options.fields["skip_lines"].control.value == "0"
+    assert [name for name, box in picker.columns.boxes.items() if box.value] == ["size", "town"]
+
+
+def test_no_feature_at_all_is_refused_and_the_boxes_stay_empty(picker, table):
+    type_url(picker, table)
+    columns = picker.columns
+    columns.nothing.click()
+    picker.look()
+    assert picker.settle()
+    assert not any(box.value for box in columns.boxes.values())
+    assert picker.problem == columns.problem
+    assert "At least one column" in columns.alert.value
+    columns.boxes["size"].value = True
+    assert picker.settle()
+    assert picker.source.features == ("size",)
+    assert picker.problem is None
+    assert columns.alert.value == ""
+
+
+def test_lists_stay_as_they_were_typed(picker, table):
+    type_url(picker, table)
+    for text in ("z,y , x", "0", "z,y , x"):
+        picker.columns.classes.value = text
+        assert picker.settle()
+        assert picker.columns.classes.value == text
+        assert ("classes" in (picker.problem or "")) == (text == "0")
+    assert picker.source.classes == ("z", "y", "x")
+    picker.place.url.value = f" {table} "
+    assert picker.settle()
+    assert (picker.place.url.value, picker.source.url) == (f" {table} ", table)
+
+
+def test_numbers_that_are_categories_stay_so_while_they_are_features(picker, tmp_path, slow_looks):
+    begun, go_on = slow_looks
+    path = tmp_path / "places.csv"
+    path.write_text("zip,size,town,y\n1,2.5,Rome,a\n2,3.5,Oslo,b\n1,1.5,Rome,a\n")
+    picker.source = DataSource(format="csv", url=str(path), label="y", categories=("zip",))
+    assert begun.wait(30)
+    picker.columns.task.value = "other"  # before the columns were seen
+    assert picker.source.categories == ("zip",)
+    go_on.set()
+    assert picker.settle()
+    picker.columns.task.value = "classification"
+    assert picker.settle()
+    assert picker.source.categories == ("zip", "town")
+    assert "as a category" in picker.columns.boxes["zip"].description
+    assert "as a category" not in picker.columns.boxes["size"].description
+    picker.columns.boxes["zip"].value = False
+    assert picker.settle()
+    assert picker.source.categories == ("town",)
+
+
 def test_a_split_that_leaves_nothing_is_refused_at_its_field(picker):
     picker.split.fields["validation"].control.value = "0.5"
     picker.split.fields["test"].control.value = "0.5"
@@ -171,16 +301,8 @@ def test_folders_are_looked_through_and_a_file_taken(picker, table):
     assert picker.source.url == str(Path(table).parent.parent)
 
 
-def test_a_change_during_a_look_is_looked_at_afterwards(picker, table, monkeypatch):
-    go_on, begun = threading.Event(), threading.Event()
-    look = _previewing._looked
-
-    def slow(*arguments):
-        begun.set()
-        assert go_on.wait(30)
-        return look(*arguments)
-
-    monkeypatch.setattr(_previewing, "_looked", slow)
+def test_a_change_during_a_look_is_looked_at_afterwards(picker, table, slow_looks):
+    begun, go_on = slow_looks
     source = DataSource(format="csv", url=table, label="town", features=("size",))
     picker.source = source
     assert begun.wait(30)
@@ -191,16 +313,8 @@ def test_a_change_during_a_look_is_looked_at_afterwards(picker, table, monkeypat
     assert picker.preview.source == picker.source
 
 
-def test_a_split_chosen_during_a_look_changes_nothing_of_it(picker, table, monkeypatch):
-    go_on, begun = threading.Event(), threading.Event()
-    look = _previewing._looked
-
-    def slow(*arguments):
-        begun.set()
-        assert go_on.wait(30)
-        return look(*arguments)
-
-    monkeypatch.setattr(_previewing, "_looked", slow)
+def test_a_split_chosen_during_a_look_changes_nothing_of_it(picker, table, slow_looks):
+    begun, go_on = slow_looks
     picker.place.url.value = table
     assert begun.wait(30)
     picker.split.fields["test"].control.value = "0.4"
@@ -208,6 +322,72 @@ def test_a_split_chosen_during_a_look_changes_nothing_of_it(picker, table, monke
     assert picker.settle()
     assert (picker.source.label, picker.source.split.test) == ("<b>kind</b>", 0.4)
     assert picker.preview.source == picker.source
+
+
+def test_folders_are_listed_while_the_data_is_looked_at(picker, table, slow_looks):
+    begun, go_on = slow_looks
+    picker.place.url.value = table
+    assert begun.wait(30)
+    picker.place.fold.button.click()
+    assert picker.place.settle()
+    assert Path(table).name in picker.place.list.options[0][0]
+    assert "Looking at the data" in picker.doing.value
+    go_on.set()
+    assert picker.settle()
+    assert picker.source.label == "<b>kind</b>"
+
+
+def test_of_folders_asked_for_meanwhile_the_last_is_listed(picker, tmp_path, monkeypatch):
+    go_on, listed = threading.Event(), []
+
+    def slow(url):
+        listed.append(url)
+        assert go_on.wait(30)
+        return browse(url)
+
+    monkeypatch.setattr(_place, "browse", slow)
+    for name in "abc":
+        (tmp_path / name).mkdir()
+        picker.place.go(str(tmp_path / name))
+    go_on.set()
+    assert picker.settle()
+    assert [Path(url).name for url in listed] == ["a", "c"]
+    assert f"{tmp_path}/c" in picker.place.where.value
+    assert picker.place.doing.value == picker.place.error.value == ""
+
+
+def test_a_picker_that_is_closed_leaves_no_widgets(comms, table):
+    before = set(_instances)
+    picker = DataPicker()
+    assert picker.settle()
+    type_url(picker, table)
+    seen = len(_instances)
+    for _ in range(3):
+        picker.format.value = "digits"
+        assert picker.settle()
+        picker.format.value = "csv"
+        assert picker.settle()
+    type_url(picker, table)
+    assert len(_instances) == seen
+    picker.close()
+    assert set(_instances) == before
+
+
+def test_a_picker_that_is_closed_during_a_look_leaves_no_widgets(comms, table, slow_looks):
+    before = set(_instances)
+    begun, go_on = slow_looks
+    picker = DataPicker(source=DataSource(format="csv", url=table))
+    assert begun.wait(30)
+    picker.close()
+    go_on.set()
+    assert picker.settle()
+    assert set(_instances) == before
+
+
+def test_figures_of_columns_stand_below_heads(picker, table):
+    type_url(picker, table)
+    heads, *rows = re.findall("<tr>(.*?)</tr>", picker.statistics.value)
+    assert {len(re.findall("<t[hd]", row)) for row in rows} == {heads.count("<th")}
 
 
 def test_setting_a_source_shows_it(picker, table):

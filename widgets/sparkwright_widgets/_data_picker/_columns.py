@@ -7,8 +7,10 @@ from typing import Any
 import ipywidgets as widgets
 
 from sparkwright.data import ColumnLook, DataSource
-from sparkwright_widgets._format import count_text
+from sparkwright.errors import ConfigurationError
+from sparkwright_widgets._format import count_text, escaped
 from sparkwright_widgets._ui import Button, Checkbox, Dropdown, Fold, Text, row
+from sparkwright_widgets._ui._part import close_all
 
 from ._looks import kind_text
 
@@ -24,6 +26,9 @@ _LOOK: dict[str, Any] = {"style": {"description_width": "initial"}}
 class ColumnChooser(widgets.VBox):
     """Label, task, classes and features of a source of tables.
 
+    Attributes:
+        problem: why what the controls say cannot be meant, in a sentence; empty: it can.
+
     Args:
         guarded: shows what a callback raises.
         changed: gets a function of the source to the new one.
@@ -37,6 +42,8 @@ class ColumnChooser(widgets.VBox):
         self._changed = changed
         self._guarded = guarded
         self._setting = False
+        self.problem = ""
+        self.alert = widgets.HTML()
         self._columns: tuple[ColumnLook, ...] = ()
         self._shown: tuple[str, ...] | None = None
         self.boxes: dict[str, Checkbox] = {}
@@ -68,10 +75,33 @@ class ColumnChooser(widgets.VBox):
         fields = widgets.Box([_field(self.label), _field(self.task), _field(self.classes)])
         fields.add_class("sparkwright-grid")
         self._names = _field(self.names)
-        super().__init__([fields, self.fold, self._names])
+        super().__init__([fields, self.fold, self._names, self.alert])
 
-    def show(self, source: DataSource, columns: Sequence[ColumnLook]) -> None:
-        """Show what a source chooses of the columns that were seen."""
+    def complain(self, sentence: str) -> None:
+        """Show what is wrong with what was chosen; an empty sentence takes that back."""
+        self.problem = sentence
+        self.alert.value = (
+            '<div class="sparkwright-problem" role="alert"><span aria-hidden="true">✕</span> '
+            f"{escaped(sentence)}</div>"
+            if sentence
+            else ""
+        )
+
+    def show(
+        self, source: DataSource, columns: Sequence[ColumnLook], *, afresh: bool = False
+    ) -> None:
+        """Show what a source chooses of the columns that were seen.
+
+        Args:
+            source: what is chosen.
+            columns: those that were seen.
+            afresh: whether what was chosen, but could not be meant, is to be forgotten; default
+                False: it stays in view.
+        """
+        if afresh or tuple(c.name for c in columns) != tuple(c.name for c in self._columns):
+            self.complain("")
+        if self.problem:
+            return
         self._setting = True
         try:
             self._show(source, tuple(columns))
@@ -87,9 +117,12 @@ class ColumnChooser(widgets.VBox):
             self.label.options = options
         self.label.value = source.label
         self.task.value = source.task
-        self.classes.value = _classes_text(source.classes)
+        # Texts that mean the same stay as they were typed.
+        if _classes_of(self.classes.value) != source.classes:
+            self.classes.value = _classes_text(source.classes)
         self.classes.layout.display = None if source.task == "classification" else "none"
-        self.names.value = ", ".join(source.features)
+        if _names_of(self.names.value) != source.features:
+            self.names.value = ", ".join(source.features)
         has_boxes = 0 < len(names) <= _MOST_BOXES
         self.fold.layout.display = None if has_boxes else "none"
         self._names.layout.display = "none" if has_boxes else None
@@ -104,9 +137,9 @@ class ColumnChooser(widgets.VBox):
             self.boxes = {c.name: self._box(c) for c in self._columns}
             self.grid.children = tuple(self.boxes.values())
             for box in old:
-                box.close()
+                close_all(box)
         other = {source.label, source.options.get("weights")}
-        kinds = {column.name: _kind(column) for column in self._columns}
+        kinds = {c.name: _kind(c, c.name in source.categories) for c in self._columns}
         ticked = 0
         for name, box in self.boxes.items():
             box.value = name in source.features if source.features else name not in other
@@ -136,19 +169,28 @@ class ColumnChooser(widgets.VBox):
         self._changed(self._applied)
 
     def _applied(self, source: DataSource) -> DataSource:
-        """`source` with what the controls say."""
+        """`source` with what the controls say.
+
+        Raises:
+            ConfigurationError: if that cannot be meant.
+        """
         label = self.label.value
         kinds = {column.name: column.kind for column in self._columns}
         if self._names.layout.display == "none":
             ticked = [name for name, box in self.boxes.items() if box.value and name != label]
             usable = [name for name in self.boxes if name not in (label, _weights(source))]
+            if usable and not ticked:
+                # No features at all would stand for all of them.
+                raise ConfigurationError("At least one column must be a feature. Tick one.")
             features = () if ticked == usable else tuple(ticked)
         else:
-            features = tuple(
-                dict.fromkeys(name.strip() for name in self.names.value.split(",") if name.strip())
-            )
-        used = features or tuple(name for name in kinds if name not in (label, _weights(source)))
-        categories = tuple(name for name in used if kinds.get(name) == "text")
+            features = _names_of(self.names.value)
+        # Of columns that were not seen yet, categories are all that is known.
+        known = features or tuple(dict.fromkeys((*kinds, *source.categories)))
+        used = [name for name in known if name not in (label, _weights(source))]
+        categories = tuple(
+            name for name in used if kinds.get(name) == "text" or name in source.categories
+        )
         can_have = source.format in ("csv", "parquet", "arrow")
         return replace(
             source,
@@ -164,8 +206,13 @@ def _weights(source: DataSource) -> Any:
     return source.options.get("weights")
 
 
-def _kind(column: ColumnLook) -> str:
-    return "text, as a category" if column.kind == "text" else kind_text(column)
+def _kind(column: ColumnLook, is_category: bool) -> str:
+    as_category = is_category or column.kind == "text"
+    return f"{kind_text(column)}, as a category" if as_category else kind_text(column)
+
+
+def _names_of(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def _classes_text(classes: Any) -> str:
@@ -176,12 +223,12 @@ def _classes_text(classes: Any) -> str:
 
 def _classes_of(text: str) -> Any:
     """Nothing: found in the data; a count; or names."""
-    given = [name.strip() for name in text.split(",") if name.strip()]
+    given = _names_of(text)
     if not given:
         return "infer"
     if len(given) == 1 and given[0].isdigit():
         return int(given[0])
-    return tuple(dict.fromkeys(given))
+    return given
 
 
 def _field(control: Any) -> widgets.VBox:

@@ -57,6 +57,7 @@ class DataPicker(Part):
         self._source = _checked(source)
         self._preview: DataPreview | None = None
         self._again = self._guesses = self._refits = self._setting = False
+        self._told_mistake: str | None = None
         self.format = Dropdown(
             description="Data",
             options=[(info.title, name) for name, info in FORMATS.items()],
@@ -64,7 +65,7 @@ class DataPicker(Part):
         )
         self.format.observe(self.guarded(self._format_chosen), "value")
         self.advice = widgets.HTML()
-        self.place = PlaceChooser(self._run, self.guarded, self._url_chosen)
+        self.place = PlaceChooser(self.guarded(self._url_chosen))
         self.columns = ColumnChooser(self.guarded, self._edit)
         self.options: OptionForm | None = None
         self.options_box = widgets.VBox()
@@ -115,15 +116,31 @@ class DataPicker(Part):
 
     @source.setter
     def source(self, source: DataSource) -> None:
-        self._take(_checked(source))
+        source = _checked(source)
+        if source == self._source and self._mistake is None:
+            return
+        # Of what was typed here and could not be meant, nothing stays.
+        self.split.set(source.split.to_dict())
+        if self.options is not None:
+            self.options.set(self._source.all_options)
+        self._take(source, afresh=True)
 
     @property
     def problem(self) -> str | None:
         """Why it cannot be loaded, in a sentence; None: nothing that is known."""
-        if self._source.problem is not None:
-            return self._source.problem
+        reason = self._mistake or self._source.problem
+        if reason is not None:
+            return reason
         seen = self._preview
         return seen.problem if seen is not None and seen.source == self._source else None
+
+    @property
+    def _mistake(self) -> str | None:
+        """What is wrong with what stands in a field, so that `source` does not hold it."""
+        if self.columns.problem:
+            return self.columns.problem
+        options = {} if self.options is None else self.options.problems
+        return next(iter((*options.values(), *self.split.problems.values())), None)
 
     @property
     def preview(self) -> DataPreview | None:
@@ -144,7 +161,8 @@ class DataPicker(Part):
         """Load the data, whole; blocks while classes are being found.
 
         Raises:
-            ConfigurationError: if there is no session, or the source is not complete.
+            ConfigurationError: if there is no session, the source is not complete, or a field
+                holds what cannot be meant.
             DataError: if files do not fit.
         """
         if self._spark is None:
@@ -152,6 +170,8 @@ class DataPicker(Part):
                 "a DataPicker needs a Spark session to load with. Received: spark=None. Give it "
                 "one: `picker.spark = sw.start_spark()`."
             )
+        if self._mistake is not None:
+            raise ConfigurationError(self._mistake)
         self.data = self._source.load(self._spark)
         return self.data
 
@@ -159,6 +179,14 @@ class DataPicker(Part):
         """Free the widgets, those that are not shown too."""
         close_all(self.load_button)
         super().close()
+
+    def settle(self, timeout_s: float = 60.0) -> bool:
+        """Wait until nothing goes on, listing a folder included; False if that took too long."""
+        return self.place.settle(timeout_s) and super().settle(timeout_s)
+
+    def _changed(self) -> None:
+        self._told_mistake = self._mistake
+        super()._changed()
 
     # --- looking
 
@@ -185,22 +213,21 @@ class DataPicker(Part):
 
     def _looked(self, result: tuple[DataSource, DataSource, DataPreview]) -> None:
         asked, found, seen = result
+        if self.comm is None:
+            return  # closed meanwhile: what would be made now, nobody would close
         split = self._source.split
         if self._source != replace(asked, split=split):
             return  # changed meanwhile: the next look is on its way
         found, seen = replace(found, split=split), replace(seen, source=replace(found, split=split))
         self._preview = seen
         self._source = found
-        self._show_source()
+        self._show_source(afresh=found != replace(asked, split=split))
         self._show_preview()
         self._changed()
 
     def _settled(self) -> None:
         if self._again:
             self.look()
-
-    def _run(self, what: str, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        self.in_background(what, work, then, finally_=self._settled)
 
     # --- what people do
 
@@ -215,20 +242,31 @@ class DataPicker(Part):
             split=self._source.split,
             partitions=self._source.partitions,
         )
-        self._take(kept)
+        self._take(kept, afresh=True)
 
     def _url_chosen(self, url: str) -> None:
         self._guesses = bool(url) and self._source.format != "table"
-        self._take(replace(self._source, url=url))
+        self._take(replace(self._source, url=url), afresh=True)
 
     def _edit(self, edit: Callable[[DataSource], DataSource]) -> None:
-        self._take(edit(self._source))
+        try:
+            source = edit(self._source)
+        except ConfigurationError as error:
+            self.columns.complain(str(error))
+            self._tell_mistake()
+            return
+        self.columns.complain("")
+        self._take(source)
 
-    def _option_chosen(self, _name: str) -> None:
+    def _option_chosen(self, name: str) -> None:
         form = self.options
-        if form is not None and not self._setting and not form.problems:
-            self._refits = True
-            self._take(replace(self._source, options=form.changed_values))
+        if form is None or self._setting:
+            return
+        if name not in form.problems:
+            source = replace(self._source, options=form.changed_values)
+            self._refits = self._refits or source != self._source
+            self._take(source)
+        self._tell_mistake()
 
     def _split_chosen(self, name: str) -> None:
         values = self.split.values
@@ -236,9 +274,13 @@ class DataPicker(Part):
             split = DataSplit.from_dict(values)
         except ConfigurationError as error:
             self.split.complain(name, str(error))
+            self._tell_mistake()
             return
         for other in values:
             self.split.complain(other, "")
+        if split == self._source.split:
+            self._tell_mistake()
+            return
         self._source = replace(self._source, split=split)
         if (seen := self._preview) is not None:
             # How it is divided changes nothing of what was seen.
@@ -246,12 +288,24 @@ class DataPicker(Part):
         self._show_source()
         self._changed()
 
-    def _take(self, source: DataSource) -> None:
-        """Hold another source, show it, and look at it."""
-        if source == self._source and not self._guesses:
+    def _tell_mistake(self) -> None:
+        """Say, if that is new, that what stands in a field cannot be meant, or now can."""
+        if self._mistake != self._told_mistake:
+            self._show_load()
+            self._changed()
+
+    def _take(self, source: DataSource, *, afresh: bool = False) -> None:
+        """Hold another source, show it, and look at it.
+
+        Args:
+            source: the other one.
+            afresh: whether it is more than a choice of columns or an option changed here.
+        """
+        if source == self._source and not self._guesses and not afresh:
+            self._tell_mistake()
             return
         self._source = source
-        self._show_source()
+        self._show_source(afresh=afresh)
         self._changed()
         self.look()
 
@@ -281,7 +335,11 @@ class DataPicker(Part):
 
     # --- showing
 
-    def _show_source(self) -> None:
+    def _show_source(self, *, afresh: bool = False) -> None:
+        """Show the source, except the split: it comes from its form, or `source` is set.
+
+        A field that somebody types in must not be written to: it would lose what comes next.
+        """
         self._setting = True
         try:
             source, info = self._source, self._source.info
@@ -293,9 +351,10 @@ class DataPicker(Part):
             fits = seen is not None and seen.source.format == source.format
             fits = fits and seen is not None and seen.source.url == source.url
             self.columns.layout.display = None if info.columns else "none"
-            self.columns.show(source, seen.columns if seen is not None and fits else ())
+            self.columns.show(
+                source, seen.columns if seen is not None and fits else (), afresh=afresh
+            )
             self._show_options()
-            self.split.set(source.split.to_dict())
             self.code.value = f'<pre tabindex="0">{escaped(looks.code_of(source))}</pre>'
         finally:
             self._setting = False
@@ -309,9 +368,13 @@ class DataPicker(Part):
             form = OptionForm(options, self._source.all_options)
             form.on_change(self.guarded(self._option_chosen))
             self.options = form
+            old = self.options_box.children
             self.options_box.children = (form,)
-        elif form.values != self._source.all_options:
-            form.set(self._source.all_options)
+            for each in old:
+                close_all(each)
+        else:
+            held, wanted = form.values, self._source.all_options
+            form.set({name: value for name, value in wanted.items() if value != held[name]})
 
     def _show_preview(self) -> None:
         seen = self._preview
@@ -329,7 +392,7 @@ class DataPicker(Part):
         self._show_load()
 
     def _show_load(self) -> None:
-        reason = self._source.problem
+        reason = self._mistake or self._source.problem
         if reason is None and self._spark is None:
             reason = "Loading needs a Spark session: picker.spark = sw.start_spark()."
         self.load_button.disabled = reason is not None

@@ -148,6 +148,7 @@ def column_table(preview: DataPreview) -> str:
         "Deviation",
         "Least",
         "Most",
+        "Values",
     ]
     rows = [
         [

@@ -8,34 +8,27 @@ import ipywidgets as widgets
 from sparkwright.data import Entry, Folder, browse
 from sparkwright_widgets._any_page import HeardFromAnyPage
 from sparkwright_widgets._format import bytes_text, count_text, escaped
-from sparkwright_widgets._ui import Button, Fold, Text, row
+from sparkwright_widgets._ui import Button, Fold, Part, Text, row
 
 _WILD = "*?["
-# What is being done, the work, and what shows its result.
-Run = Callable[[str, Callable[[], Any], Callable[[Any], None]], Any]
 
 
 class ListBox(HeardFromAnyPage, widgets.Select):
     """One of many, several in view; arrow keys move in it, letters jump."""
 
 
-class PlaceChooser(widgets.VBox):
-    """A path or URL, typed or found.
+class PlaceChooser(Part):
+    """A path or URL, typed or found; folders are listed while other things go on.
 
     Args:
-        run: does work in the background.
-        guarded: shows what a callback raises.
         chosen: gets the new place.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        guarded: Callable[[Callable[..., None]], Callable[..., None]],
-        chosen: Callable[[str], None],
-    ) -> None:
-        self._run, self._chosen = run, chosen
+    def __init__(self, chosen: Callable[[str], None]) -> None:
+        super().__init__()
+        self._chosen = chosen
         self._folder: Folder | None = None
+        self._wanted: str | None = None
         self._setting = False
         self.url = Text(
             description="Path or URL",
@@ -44,7 +37,7 @@ class PlaceChooser(widgets.VBox):
             style={"description_width": "initial"},
         )
         self.url.add_class("sparkwright-wide")
-        self.url.observe(guarded(self._typed), "value")
+        self.url.observe(self.guarded(self._typed), "value")
         self.where = widgets.HTML()
         self.list = ListBox(
             description="Folders and files",
@@ -53,25 +46,27 @@ class PlaceChooser(widgets.VBox):
             style={"description_width": "initial"},
         )
         self.list.add_class("sparkwright-listbox")
-        self.list.observe(guarded(lambda _change: self._name_buttons()), "value")
+        self.list.observe(self.guarded(lambda _change: self._name_buttons()), "value")
         self.up_button = Button(description="▲ Up", tooltip="Go to the folder above")
         self.open_button = Button(description="Open", tooltip="Open the folder, or take the file")
         self.take_button = Button(
             description="Use this folder", tooltip="Take the folder that is listed"
         )
-        self.up_button.on_click(guarded(lambda _button: self._go_up()))
-        self.open_button.on_click(guarded(lambda _button: self._open_selected()))
-        self.take_button.on_click(guarded(lambda _button: self._take_folder()))
+        self.up_button.on_click(self.guarded(lambda _button: self._go_up()))
+        self.open_button.on_click(self.guarded(lambda _button: self._open_selected()))
+        self.take_button.on_click(self.guarded(lambda _button: self._take_folder()))
         self.fold = Fold(
             "Browse folders",
             [self.where, self.list, row(self.up_button, self.open_button, self.take_button)],
         )
-        self.fold.button.on_click(guarded(lambda _button: self._unfolded()))
+        self.fold.button.on_click(self.guarded(lambda _button: self._unfolded()))
         self._name_buttons()
-        super().__init__([self.url, self.fold])
+        self.show(self.url, self.fold)
 
     def set(self, url: str) -> None:
         """Show another place, without telling anybody."""
+        if url == self.url.value.strip():
+            return  # what somebody typed stays as it was typed
         self._setting = True
         try:
             self.url.value = url
@@ -79,8 +74,22 @@ class PlaceChooser(widgets.VBox):
             self._setting = False
 
     def go(self, url: str) -> None:
-        """List a folder; what lies beside a file."""
-        self._run("Listing the folder", lambda: browse(url), self._show)
+        """List a folder; what lies beside a file. Of several asked for, the last is shown."""
+        self._wanted = url  # before `busy` is asked: a listing that ends looks here
+        self._list()
+
+    def _list(self) -> None:
+        url = self._wanted
+        if url is None or self._background.busy:
+            return
+        self._wanted = None
+        self.in_background(
+            "Listing the folder", lambda: browse(url), self._listed, finally_=self._list
+        )
+
+    def _listed(self, folder: Folder) -> None:
+        if self._wanted is None:
+            self._show(folder)
 
     def _typed(self, change: Any) -> None:
         if not self._setting:
