@@ -68,6 +68,21 @@ def test_stop_while_a_run_starts_stops_it_as_soon_as_it_has_begun(panel, begun, 
     assert run.stop_calls == 1
 
 
+def test_what_begins_a_run_may_ask_whether_stop_was_pressed(panel, begun, run):
+    def begin(panel, _resume):
+        panel.stop()
+        panel.check_not_stopped()
+        return run
+
+    panel._begin = begin
+    panel.start_button.click()
+    assert panel.settle(5)
+    assert "Stopped before the run began" in panel.doing.value
+    assert panel.error.value == ""
+    assert panel.run is None
+    assert not panel.start_button.disabled
+
+
 def test_when_the_run_ends_start_is_given_back_and_listeners_hear_of_it(panel, run):
     ended = threading.Event()
     panel.on_end(lambda _run: ended.set())

@@ -1,5 +1,6 @@
 """An experiment as plain Python, in the steps that a notebook's cells are."""
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -48,15 +49,14 @@ def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
     yield Step(
         title="The network",
         text="Layers, loss and optimizer.",
-        code=experiment.network.to_code("model").rstrip(),
+        code=experiment.network.to_code("model", reserved=_names_around(experiment)).rstrip(),
     )
     yield Step(
         title="Train",
         text="The training master says how the workers train together.",
         code=_training(experiment, in_notebook=in_notebook),
     )
-    parts = experiment.data.split.shares
-    name = "test" if "test" in parts else ("validation" if "validation" in parts else "train")
+    name = _evaluated(experiment)
     yield Step(
         title="Evaluate",
         text="How good the network is, on examples that it was not trained on."
@@ -72,6 +72,26 @@ def script(experiment: "Experiment") -> str:
     return f'"""{_one_line(experiment.title)}"""\n\n' + "\n\n".join(blocks) + "\n"
 
 
+def _names_around(experiment: "Experiment") -> set[str]:
+    """Names in the code before and after the network, which no layer may take."""
+    part = _evaluated(experiment)
+    code = (
+        experiment.spark.to_code("spark"),
+        _loading(experiment.data),
+        _training(experiment, in_notebook=False),
+        _evaluation(experiment, part, in_notebook=False),
+    )
+    trees = map(ast.parse, code)
+    return {"sw"} | {
+        node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)
+    }
+
+
+def _evaluated(experiment: "Experiment") -> str:
+    parts = experiment.data.split.shares
+    return "test" if "test" in parts else ("validation" if "validation" in parts else "train")
+
+
 def _loading(source: DataSource) -> str:
     split = source.split.to_code("data") or "train = data\n"
     return (source.to_code("data") + split).rstrip()
@@ -82,7 +102,8 @@ def _training(experiment: "Experiment", *, in_notebook: bool) -> str:
     normalizer = ""
     if experiment.normalize is not None:
         kind = _NORMALIZERS[experiment.normalize]
-        lines.append(f"normalizer = sw.data.{kind}.fit(train)")
+        labels = ", labels=True" if experiment.data.task == "regression" else ""
+        lines.append(f"normalizer = sw.data.{kind}.fit(train{labels})")
         normalizer = ", normalizer=normalizer"
     lines.append(f"network = sw.SparkNetwork(spark, model, master{normalizer})")
     parts = experiment.data.split.shares

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sparkwright.data import DataSource
+from sparkwright.errors import ConfigurationError
 from sparkwright.masters import (
     EarlyStopping,
     ParameterAveragingTrainingMaster,
@@ -37,8 +38,9 @@ class Experiment(Serialisable):
     Attributes:
         title: for headings.
         data: where the examples come from, and how they are split.
-        normalize: "standardize" or "min_max": fitted on the training data and kept with the
-            model; default None: features are taken as they are.
+        normalize: "standardize" or "min_max": features, and labels if they are numbers to
+            predict, are scaled by what the training data holds; kept with the model, which
+            predicts in the labels' own units. Default None: all is taken as it is.
         network: the layers, loss and optimizer; default: LeNet for 28 x 28 digits.
         master: how to train; default: parameter averaging.
         parallel: train with processes of this machine (`ParallelWrapper`) instead of on Spark's
@@ -102,6 +104,8 @@ class Experiment(Serialisable):
         """
         if self.data.problem is not None:
             return f"The data cannot be loaded. {self.data.problem}"
+        if (misfit := _task_misfit(self.data.task, self.network.task)) is not None:
+            return misfit
         reason = self.network.analysis.reason
         return None if reason is None else f"The network cannot be built. {reason}"
 
@@ -143,12 +147,18 @@ class Experiment(Serialisable):
         """Write the experiment to any URL: as a notebook if it ends in `.ipynb`, else as YAML.
 
         Raises:
+            ConfigurationError: if the name ends in something else.
             OSError: if it cannot be written.
         """
         import json
 
         from sparkwright.storage._files import write_bytes
 
+        if not url.endswith((".ipynb", ".yaml", ".yml")):
+            raise ConfigurationError(
+                "an experiment is written to a name that ends in .yaml, .yml or .ipynb. "
+                f"Received: url={url!r}."
+            )
         if url.endswith(".ipynb"):
             text = json.dumps(self.to_notebook(), indent=1, ensure_ascii=False) + "\n"
         else:
@@ -176,3 +186,18 @@ class Experiment(Serialisable):
             "spark": SparkSettings.from_dict,
             "early_stopping": EarlyStopping.from_dict,
         }
+
+
+def _task_misfit(data: str, network: str) -> str | None:
+    """Why labels of one kind cannot be learnt by a network for another, which would go unsaid."""
+    if data == "regression" and network in ("classification", "binary"):
+        return (
+            "The data's labels are numbers, but the network predicts classes. Choose a network for "
+            "regression, or the data's task classification."
+        )
+    if data == "classification" and network == "regression":
+        return (
+            "The data's labels are classes, but the network predicts a number. Choose a network "
+            "for classification, or the data's task regression."
+        )
+    return None

@@ -107,5 +107,8 @@ def prepare(
 
 
 def _fitted(experiment: "Experiment", parts: dict[str, DistributedDataSet]) -> Any:
-    kinds = {"standardize": Standardize, "min_max": MinMaxScale}
-    return kinds[experiment.normalize].fit(parts["train"]) if experiment.normalize else None
+    if experiment.normalize is None:
+        return None
+    kind = {"standardize": Standardize, "min_max": MinMaxScale}[experiment.normalize]
+    # Numbers to predict as well: prices of 500,000 are not learnt as they are.
+    return kind.fit(parts["train"], labels=experiment.data.task == "regression")

@@ -21,6 +21,10 @@ from ._run_options import CHECKPOINT, RUN_OPTIONS, early_stopping_of, values_of
 Begin = Callable[["LaunchPanel", str | None], TrainingRun]
 
 
+class StoppedBeforeItBeganError(Exception):
+    """Stop was pressed while a run was being started."""
+
+
 class LaunchPanel(Part):
     """Settings of Spark and of a run, Start, Stop, Resume, and the live panel of the run.
 
@@ -60,6 +64,7 @@ class LaunchPanel(Part):
         self._starting = self._stop_asked = False
         self._further: dict[str, Any] = {}
         self._early_stopping = early_stopping
+        self._on_starting: list[Callable[[], None]] = []
         self._on_run: list[Callable[[TrainingRun], None]] = []
         self._on_end: list[Callable[[TrainingRun], None]] = []
         super().__init__("Train", styles=("launch_panel.css",))
@@ -244,6 +249,24 @@ class LaunchPanel(Part):
         """Whether a run is starting or going on."""
         return self._starting or (self.run is not None and not self.run.finished)
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether a run is being started."""
+        return self._starting
+
+    def check_not_stopped(self) -> None:
+        """For what begins a run, between its steps.
+
+        Raises:
+            StoppedBeforeItBeganError: if Stop was pressed meanwhile.
+        """
+        if self._stop_asked:
+            raise StoppedBeforeItBeganError("Stopped before the run began.")
+
+    def on_starting(self, callback: Callable[[], None]) -> None:
+        """Call `callback()` when a run is being started, and when that is over."""
+        self._on_starting.append(callback)
+
     def on_run(self, callback: Callable[[TrainingRun], None]) -> None:
         """Call `callback(run)` when a run has begun."""
         self._on_run.append(callback)
@@ -254,8 +277,8 @@ class LaunchPanel(Part):
 
     def close(self) -> None:
         """Free the widgets; a run that goes on is not affected."""
-        self._on_run.clear()
-        self._on_end.clear()
+        for listeners in (self._on_starting, self._on_run, self._on_end):
+            listeners.clear()
         super().close()
 
     # --- private
@@ -295,11 +318,22 @@ class LaunchPanel(Part):
                 return False
             self._starting, self._stop_asked = True, False
         self._show_state()
+        for callback in list(self._on_starting):
+            callback()
         return True
 
     def _leave(self) -> None:
         self._starting = False
         self._show_state()
+        for callback in list(self._on_starting):
+            callback()
+
+    def show_error(self, error: BaseException) -> None:
+        """Show what went wrong; that Stop did what it should is no error."""
+        if isinstance(error, StoppedBeforeItBeganError):
+            self.say(str(error))
+        else:
+            super().show_error(error)
 
     def _look(self, run: TrainingRun) -> None:
         """Called by the live panel about once a minute, and when the run has ended."""

@@ -37,20 +37,26 @@ class Bench:
         with self._lock:
             self.state = make(self.state)
 
-    def load(self, *, anew: bool = False) -> None:
+    def load(
+        self, *, anew: bool = False, tell: Callable[[str], None] = lambda _sentence: None
+    ) -> None:
         """Start Spark if need be; load and count the experiment's data unless that is done.
 
         Args:
             anew: load it even if it is loaded, because files may have changed; default False.
+            tell: is told what is being done; default: nobody is.
 
         Raises:
             What `start_spark` and `DataSource.load_split` raise; what was loaded before stays.
         """
         with self._making:
+            if self.state.spark is None:
+                tell("Starting Spark …")
             spark = self._session()
             source = self.state.experiment.data
             if self.state.source == source and not anew:
                 return
+            tell("Loading and counting the data …")
             parts = source.load_split(spark)
             counts = {name: tuple(part.partition_counts()) for name, part in parts.items()}
             rows = {name: sum(count) for name, count in counts.items()}

@@ -31,7 +31,7 @@ def network_summary(spec: NetworkSpec) -> Summary:
     analysis = spec.analysis
     if analysis.reason is not None:
         return "problem", analysis.reason
-    layers = sum(row.enabled and row.kind != "Input" for row in analysis.rows)
+    layers = sum(row.enabled for row in analysis.rows)
     return "ok", f"{spec.name}: {layers} layers, {count_text(analysis.parameters)} parameters"
 
 
@@ -53,9 +53,8 @@ def partition_summary(counts: Sequence[int], workers: int, mode: str, strategy: 
         return "todo", f"{plan}; what that does can be seen once the data is loaded"
     mean = sum(counts) / len(counts)
     skew = max(counts) / mean if mean else 1.0
-    return "ok", (
-        f"{len(counts)} partitions for {workers} workers, fullest over mean {skew:.2f}; {plan}"
-    )
+    partitions = "1 partition" if len(counts) == 1 else f"{count_text(len(counts))} partitions"
+    return "ok", (f"{partitions} for {workers} workers, fullest over mean {skew:.2f}; {plan}")
 
 
 def run_summary(status: Status | None, reason: str | None, epochs: int) -> Summary:
@@ -80,8 +79,9 @@ def evaluation_summary(hand: Trained | None, count: int) -> Summary:
     return ("ok" if count else "todo"), f"{done}the network of {hand.told} is in hand"
 
 
-def models_summary(url: str, hand: Trained | None) -> Summary:
-    """Where models are kept, and what can be saved there."""
+def models_summary(url: str, hand: Trained | None, count: int) -> Summary:
+    """Where models are kept, how many are known there, and what can be saved."""
+    there = f"{count_text(count)} in {url}" if count else f"the folder is {url}"
     if hand is None:
-        return "todo", f"nothing to save yet; the folder is {url}"
-    return "ok", f"the network of {hand.told} can be saved in {url}"
+        return ("ok" if count else "todo"), f"nothing to save yet; {there}"
+    return ("ok" if count else "todo"), f"{there}; the network of {hand.told} can be saved"

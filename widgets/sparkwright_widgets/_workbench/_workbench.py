@@ -16,6 +16,7 @@ from sparkwright_widgets._launch_panel import LaunchPanel
 from sparkwright_widgets._master_picker import TrainingMasterPicker
 from sparkwright_widgets._model_store import ModelStore
 from sparkwright_widgets._network_builder import NetworkBuilder
+from sparkwright_widgets._network_builder._data_fit import DataFacts, misfits
 from sparkwright_widgets._partition_preview import PartitionPreview
 from sparkwright_widgets._ui import Part, Text, row
 
@@ -54,6 +55,12 @@ class Workbench(Part):
         *,
         models_url: str = "models",
     ) -> None:
+        if spark is not None and not hasattr(spark, "sparkContext"):
+            raise ConfigurationError(
+                "`spark` must be a Spark session or None. "
+                f"Received: spark={type(spark).__name__}. Give an experiment as "
+                "`Workbench(experiment=…)`."
+            )
         self._lock = threading.RLock()  # of the flags below: callbacks come on any thread
         self._bench = Bench(Experiment() if experiment is None else experiment, spark)
         self._models_url = models_url
@@ -141,10 +148,8 @@ class Workbench(Part):
     @property
     def problem(self) -> str | None:
         """Why nothing can be trained now, in one sentence; None: it can."""
-        for name in ("data", "network", "master"):
-            part = self.sections[name].made
-            if part is not None and part.problem is not None:
-                return f"{self.sections[name].title}: {part.problem}"
+        for name, problem in self._problems().items():
+            return f"{self.sections[name].title}: {problem}"
         return self._bench.state.reason
 
     # --- for cells, which may wait
@@ -245,6 +250,7 @@ class Workbench(Part):
             early_stopping=experiment.early_stopping,
         )
         panel.on_change(self._run_chosen)
+        panel.on_starting(self._refresh)
         panel.on_run(self._run_began)
         panel.on_end(lambda _run: self._happened())
         return panel
@@ -291,6 +297,22 @@ class Workbench(Part):
             "master": master,
             "train": train,
         }
+
+    def _problems(self) -> dict[str, str]:
+        """What is wrong in each step that says so; also of the network before it is opened."""
+        found: dict[str, str] = {}
+        for name in ("data", "network", "master"):
+            part = self.sections[name].made
+            if part is not None and part.problem is not None:
+                found[name] = part.problem
+        step: DataStep | None = self.sections["data"].made
+        if step is not None and self.sections["network"].made is None:
+            spec = self.experiment.network
+            facts = DataFacts(**step.seen)
+            wrong = [each.sentence for each in misfits(spec, spec.analysis, facts) if each.stops]
+            if wrong:
+                found["network"] = wrong[0]
+        return found
 
     # --- what happens
 
@@ -344,6 +366,9 @@ class Workbench(Part):
 
     def _begin(self, panel: LaunchPanel, resume: str | None) -> TrainingRun:
         """Called by the step Train, on a thread of its own."""
+        self._bench.load(tell=panel.say)
+        panel.check_not_stopped()
+        panel.say("Building the network …")
         return self._bench.begin(resume=resume, keep_weights=panel.keeps_weights)
 
     def _run_began(self, run: TrainingRun) -> None:
@@ -442,8 +467,11 @@ class Workbench(Part):
         state, run = self._bench.state, self.run
         experiment, master = state.experiment, state.experiment.master
         store: ModelStore | None = self.sections["models"].made
-        return {
-            "data": summaries.data_summary(experiment.data, state.rows if state.is_loaded else {}),
+        problems = self._problems()
+        loaded = state.rows if state.is_loaded else {}
+        train: LaunchPanel | None = self.sections["train"].made
+        found: dict[str, summaries.Summary] = {
+            "data": summaries.data_summary(experiment.data, loaded),
             "network": summaries.network_summary(experiment.network),
             "master": summaries.master_summary(master, parallel=experiment.parallel),
             "partitions": summaries.partition_summary(
@@ -452,15 +480,24 @@ class Workbench(Part):
                 master.repartition,
                 master.repartition_strategy,
             ),
-            "train": summaries.run_summary(
+            "train": ("running", "starting")
+            if train is not None and train.is_starting
+            else summaries.run_summary(
                 None if run is None else run.status, self.problem, experiment.epochs
             ),
-            "evaluate": summaries.evaluation_summary(state.in_hand, len(state.measured)),
+            "evaluate": summaries.evaluation_summary(
+                state.in_hand, sum(each.of is state.in_hand for each in state.measured)
+            ),
             "models": summaries.models_summary(
-                self._models_url if store is None else store.url, state.in_hand
+                self._models_url if store is None else store.url,
+                state.in_hand,
+                0 if store is None else len(store.models),
             ),
             "file": ("ok", f"{experiment.title}: all of the above as one file"),
         }
+        for name, problem in problems.items():
+            found[name] = ("problem", problem)
+        return found
 
     # --- what stays in a saved notebook
 
