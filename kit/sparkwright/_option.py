@@ -4,7 +4,8 @@ Layers, optimizers, training masters and sessions describe their options so; for
 made of that. The objects themselves check their values; nothing here replaces that.
 """
 
-import math
+import re
+import sys
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +14,8 @@ from sparkwright.errors import ConfigurationError
 OptionKind = Literal["int", "float", "text", "choice", "flag", "ints"]
 
 _FALSE_AND_TRUE = {"false": False, "no": False, "0": False, "true": True, "yes": True, "1": True}
+# A comma that is no sign of thousands may be meant as a point.
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +96,7 @@ class Option:
             )
 
     def parse(self, text: str) -> Any:
-        """The value that a person typed.
+        """The value that a person typed; in an integer, commas may stand between thousands.
 
         Raises:
             ConfigurationError: as `check`; the message quotes the text.
@@ -101,6 +104,8 @@ class Option:
         Example:
             >>> Option(name="kernel_size", kind="ints", default=3, minimum=1).parse("3, 5")
             (3, 5)
+            >>> Option(name="batch_size", kind="int").parse("1,024")
+            1024
             >>> Option(name="workers", kind="int", optional=True).parse("") is None
             True
         """
@@ -127,7 +132,7 @@ class Option:
     def _read(self, text: str) -> Any:
         match self.kind:
             case "int":
-                return int(text.replace(",", "").replace("_", ""))
+                return int(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text)
             case "float":
                 return float(text)
             case "ints":
@@ -157,7 +162,8 @@ class Option:
                 return _is_int(value) and self._in_bounds(value)
             case "float":
                 number = isinstance(value, int | float) and not isinstance(value, bool)
-                return number and math.isfinite(value) and self._in_bounds(value)
+                # Neither NaN nor an integer that no float can hold.
+                return number and abs(value) <= sys.float_info.max and self._in_bounds(value)
 
     def _in_bounds(self, value: float) -> bool:
         return (

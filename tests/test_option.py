@@ -1,0 +1,31 @@
+"""What a person may type for an option, and what is refused."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from sparkwright._option import Option
+from sparkwright.errors import ConfigurationError
+
+WHOLE = Option(name="batch_size", kind="int")
+
+
+@given(st.integers(-(10**12), 10**12))
+def test_commas_may_stand_between_thousands(number: int) -> None:
+    assert WHOLE.parse(f"{number:,}") == number
+    assert WHOLE.parse(str(number)) == number
+
+
+@pytest.mark.parametrize("text", ["1,5", "1,50", "1,5000", "1000,000", ",5", "5,", "1,,000", "1.5"])
+def test_other_commas_are_refused_with_the_rule(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"`batch_size` must be an integer\. Received"):
+        WHOLE.parse(text)
+
+
+def test_several_integers_keep_their_commas() -> None:
+    assert Option(name="kernel_size", kind="ints").parse("1,5") == (1, 5)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, True, "1"])
+def test_what_no_float_can_hold_is_refused(value: object) -> None:
+    with pytest.raises(ConfigurationError, match="must be a number"):
+        Option(name="share", kind="float").check(value)
