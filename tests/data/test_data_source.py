@@ -4,6 +4,7 @@ import ast
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
@@ -198,6 +199,12 @@ def test_a_complete_source_has_no_problem() -> None:
         {"split": {"holdout": 0.5}},
         {"split": 0.5},
         {"rows": 5},
+        {"format": ["csv"]},
+        {"format": "csv", "options": {"delimiter": [";"]}},
+        {"format": "csv", "options": {"missing": ["skip"]}},
+        {"format": "csv", "options": {"missing_number": 10**400}},
+        {"split": {1: 2, "holdout": 0.5}},
+        {"split": {"kind": ["random"]}},
     ],
 )
 def test_what_cannot_be_meant_is_refused(settings: dict[str, Any]) -> None:
@@ -226,6 +233,22 @@ def test_code_of_a_split_names_its_parts() -> None:
         "train, validation, test = data.stratified_split([0.7, 0.1, 0.2], seed=3)\n"
     )
     assert DataSplit(test=0.0).to_code() == ""
+
+
+def test_values_of_numpy_look_like_those_of_python_in_code() -> None:
+    split = DataSplit(test=np.float64(0.2))
+    assert split.to_code() == "train, test = data.random_split([0.8, 0.2], seed=0)\n"
+    assert DataSplit(test=0).to_dict()["test"] == 0.0
+    source = DataSource(
+        format="csv",
+        url="a.csv",
+        label=np.str_("y"),
+        features=tuple(np.array(["a", 'b"'])),
+        options={"missing": "fill", "missing_number": np.float64(1.5)},
+    )
+    code = source.to_code()
+    assert "np." not in code
+    assert "missing=1.5" in code
 
 
 def test_long_lists_go_over_several_lines() -> None:

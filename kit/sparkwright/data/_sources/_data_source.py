@@ -76,7 +76,8 @@ class DataSource:
         Raises:
             ConfigurationError: naming the field and what it received.
         """
-        _check(self.format in FORMATS, "format", f"one of {', '.join(FORMATS)}", self.format)
+        known = isinstance(self.format, str) and self.format in FORMATS
+        _check(known, "format", f"one of {', '.join(FORMATS)}", self.format)
         _check(isinstance(self.url, str), "url", "text", self.url)
         _check(
             self.label is None or isinstance(self.label, str), "label", "text or None", self.label
@@ -101,7 +102,7 @@ class DataSource:
             )
         found: dict[str, Any] = {}
         for name, value in self.options.items():
-            if name == "delimiter":
+            if name == "delimiter" and isinstance(value, str):
                 value = {sign: word for word, sign in SIGNS.items()}.get(value, value)
             known[name].check(value)
             if value != known[name].default:
@@ -132,7 +133,8 @@ class DataSource:
             return (
                 f"The label {self.label!r} is among the features. The network would just copy it."
             )
-        if strangers := [c for c in self.categories if self.features and c not in self.features]:
+        features = set(self.features)
+        if strangers := [c for c in self.categories if features and c not in features]:
             return f"The category {strangers[0]!r} is not among the features."
         if self.format == "table" and not self.features:
             return "Choose the features: a table of Spark has no columns of its own accord."

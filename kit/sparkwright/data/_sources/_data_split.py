@@ -74,6 +74,9 @@ class DataSplit:
         """
         for option in SPLIT_OPTIONS:
             option.check(getattr(self, option.name))
+        for name in ("validation", "test"):
+            # NumPy's floats are floats too, but do not look like them in code.
+            object.__setattr__(self, name, float(getattr(self, name)))
         if self.validation + self.test > 0.95 + 1e-9:
             raise ConfigurationError(
                 "`validation` and `test` must leave at least 0.05 to train on. Received: "
@@ -118,9 +121,10 @@ class DataSplit:
         Raises:
             ConfigurationError: if a field is unknown or of the wrong kind.
         """
-        unknown = sorted(set(settings) - {option.name for option in SPLIT_OPTIONS})
+        known = {option.name for option in SPLIT_OPTIONS}
+        unknown = [str(name) for name in settings if name not in known]
         if unknown:
             raise ConfigurationError(
-                f"a split has validation, test, kind and seed. Received: {unknown}."
+                f"a split has validation, test, kind and seed. Received: {', '.join(unknown)}."
             )
         return cls(**settings)

@@ -47,7 +47,10 @@ def literal(value: Any) -> str:
         >>> literal(["a", 1, None, PatternLabel(pattern="_")])
         '["a", 1, None, sw.data.PatternLabel(pattern="_")]'
     """
+    if isinstance(value, float):
+        return repr(float(value))  # NumPy's too
     if isinstance(value, str):
+        value = str(value)
         # With an apostrophe in front, `repr` takes double quotes.
         return repr(value) if '"' in value else f'"{repr(chr(39) + value)[2:-1]}"'
     if isinstance(value, list | tuple):
