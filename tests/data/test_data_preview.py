@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, strategies as st
@@ -17,10 +18,14 @@ from tests.data.pictures import folder_of_classes, pixels, write
 
 import sparkwright as sw
 from sparkwright.data import DataSource, browse, guess_source, preview
-from sparkwright.data._preview._browsing import parent_of, within
+from sparkwright.data._preview import _columnar_beginning, _table_beginning
+from sparkwright.data._preview._browsing import parent_of
 from sparkwright.data._preview._column_look import look_at, number_of
 from sparkwright.data._preview._guessing import guess_csv, guess_format, guess_label, guess_task
-from sparkwright.errors import DataError, RunTimeoutError
+from sparkwright.data._preview._time_limit import still_wanted, within
+from sparkwright.data._tables._csv_blocks import Head
+from sparkwright.data._tables._csv_format import CsvFormat
+from sparkwright.errors import ConfigurationError, DataError, RunTimeoutError
 
 
 def written(folder: Path, text: str | bytes, name: str = "data.csv") -> str:
@@ -218,6 +223,94 @@ def test_equal_columns_and_a_copy_of_the_label_are_told(tmp_path: Path) -> None:
     assert "The column 'again' is the label 'y' once more." in said
 
 
+def test_a_rare_label_that_is_no_class_is_told(tmp_path: Path) -> None:
+    text = "".join(f"{i * i},{'abcdef'[i % 6]}\n" for i in range(60)) + "1,stranger\n5,\n6,nan\n"
+    source = DataSource(
+        format="csv", url=written(tmp_path, "x,y\n" + text), label="y", classes=tuple("abcdef"),
+        options={"missing": "skip"},
+    )  # fmt: skip
+    said = found(source)
+    assert "The label 'y' holds 'stranger', which is none of the classes." in said
+    assert "'nan'" not in said
+
+
+BROKEN = "text,size,kind\n" + "".join(
+    f'"first\nsecond, {i}",{i}.5,x\nplain,{i * i}.25,{"xy"[i % 2]}\n' for i in range(30)
+)
+
+
+def test_line_breaks_in_quotes_are_named_with_their_remedy(tmp_path: Path) -> None:
+    url = written(tmp_path, BROKEN.replace(",x\nplain", ",y\nplain").replace(".25,y", ".25,x"))
+    source = DataSource(format="csv", url=url, label="kind", categories=("text",))
+    problem = preview(source).problem
+    assert problem is not None
+    assert problem.startswith("data.csv, line 2 holds a value in quotes that goes over several")
+    assert "newlines_in_values" in problem
+    said = found(source)
+    assert "of one class" not in said
+    assert "has 1 values" not in said
+    mended = preview(DataSource(**source_fields(source), options={"newlines_in_values": True}))
+    assert mended.problem is None
+    assert (mended.looked_at, dict(mended.labels)) == (60, {"x": 30, "y": 30})
+
+
+def source_fields(source: DataSource) -> dict[str, Any]:
+    return {
+        name: getattr(source, name) for name in ("format", "url", "label", "categories", "task")
+    }
+
+
+def test_line_breaks_in_quotes_are_guessed(tmp_path: Path) -> None:
+    source = guess_source(written(tmp_path, BROKEN))
+    assert source.options == {"newlines_in_values": True}
+    assert source.label == "kind"
+    assert preview(source).problem is None
+    long = guess_source(written(tmp_path, BROKEN + BROKEN.partition("\n")[2] * 100))
+    assert long.options == {"newlines_in_values": True}
+
+
+@pytest.mark.parametrize("stray", ['1,"2,x\n', '1,"2,x\n3,"4,y\n'])
+def test_a_quote_that_is_not_closed_is_no_line_break(tmp_path: Path, stray: str) -> None:
+    rows = "".join(f"{i * i},{i}.5,{'xy'[i % 2]}\n" for i in range(40))
+    url = written(tmp_path, "a,b,y\n" + rows + stray + rows)
+    assert guess_source(url).options == {}
+    said = found(DataSource(format="csv", url=url, label="y"))
+    assert "line 42 has a quote that is not closed" in said
+    assert "newlines_in_values" not in said
+
+
+def test_numbers_with_a_decimal_comma_are_told(tmp_path: Path) -> None:
+    rows = "".join(f"{i * i},5;-1.000,{i};{i % 2}\n" for i in range(40))
+    url = written(tmp_path, "price;size;y\n" + rows)
+    guessed = guess_source(url)
+    assert (guessed.label, guessed.categories) == ("y", ())
+    for categories in ((), ("price", "size")):
+        source = DataSource(
+            format="csv", url=url, label="y", categories=categories, options={"delimiter": ";"}
+        )
+        said = found(source)
+        assert "error: The column 'price' holds numbers with a decimal comma, such as '0,5'" in said
+        assert "decimal comma, such as '-1.000,0'" in said
+        assert "Write the file anew with decimal points" in said
+    predicted = DataSource(
+        format="csv", url=url, features=("y",), label="price", task="regression",
+        options={"delimiter": ";"},
+    )  # fmt: skip
+    assert "error: The column 'price' holds numbers with a decimal comma" in found(predicted)
+    assert guess_task(look_at("price", ["1,5", "2,5", "n/a"])) == "regression"
+
+
+def test_a_table_of_nothing_but_the_label_is_an_error(tmp_path: Path) -> None:
+    source = DataSource(format="csv", url=written(tmp_path, "y\na\nb\na\nb\n"), label="y")
+    assert "error: There is no column left for the features." in found(source)
+
+
+@pytest.mark.parametrize("settings", [{"rows": -1}, {"rows": 1.5}, {"sample_bytes": 0}])
+def test_a_look_of_no_size_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="Received"):
+        preview(DataSource(), **settings)
+
+
 def test_files_with_other_columns_are_told(tmp_path: Path) -> None:
     written(tmp_path, "a,y\n1,2\n", "1.csv")
     written(tmp_path, "a,z\n1,2\n", "2.csv")
@@ -232,6 +325,45 @@ def test_a_parquet_file_shows_arrays_and_how_many_rows_it_has(tmp_path: Path) ->
     assert look.source.label == "y"
     assert (look.extent, look.feature_shape, look.class_count) == ("all 30 rows", (3,), 2)
     assert [column.kind for column in look.columns] == ["array", "integer"]
+
+
+@pytest.mark.parametrize("format", ["parquet", "arrow"])
+def test_of_arrays_only_those_shown_become_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: Any
+) -> None:
+    arrays: list[Any] = [None, *[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]] * 2999]
+    table = pa.table({"image": pa.array(arrays), "again": pa.array(arrays), "y": [0, 1] * 1500})
+    url = str(tmp_path / f"t.{format}")
+    if format == "parquet":
+        pq.write_table(table, url)
+    else:
+        pyarrow.feather.write_feather(table, url)
+    made: list[Any] = []
+    text = _columnar_beginning._text
+
+    def counted(value: Any) -> str | None:
+        if isinstance(value, list):
+            made.append(value)
+        return text(value)
+
+    monkeypatch.setattr(_columnar_beginning, "_text", counted)
+    look = preview(DataSource(format=format, url=url, features=("image",), label="y"), rows=5)
+    assert len(made) == 8
+    assert look.looked_at == 3000
+    image = look.columns[0]
+    assert (image.kind, image.shape) == ("array", (2, 3))
+    assert (image.count, image.missing, image.first_missing) == (2999, 1, 0)
+    assert [row[0][:4] for row in look.rows] == ["", *["[[1."] * 4]
+    assert look.rows[1][2] == "1"
+    assert "The column 'image' lacks a value" in " ".join(p.sentence for p in look.problems)
+
+
+def test_a_table_of_arrays_alone_has_its_rows(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [[0.0, 1.0]] * 300}), tmp_path / "t.parquet")
+    source = DataSource(format="parquet", url=str(tmp_path / "t.parquet"), task="other")
+    look = preview(source, rows=2)
+    assert (look.extent, look.feature_shape, len(look.rows)) == ("all 300 rows", (2,), 2)
+    assert not look.problems
 
 
 def test_a_file_that_is_no_parquet_is_a_problem_not_a_crash(tmp_path: Path) -> None:
@@ -255,6 +387,12 @@ def test_images_are_seen_with_their_labels(tmp_path: Path) -> None:
     assert [image.label for image in look.images] == ["cat", "cat", "dog", "dog"]
     assert max(Image.open(io.BytesIO(look.images[0].png)).size) == 72
     assert "different sizes" in look.problems[0].sentence
+
+
+@pytest.mark.parametrize(("rows", "labels"), [(0, []), (1, ["cat"]), (2, ["cat", "dog"])])
+def test_few_images_are_enough(tmp_path: Path, rows: int, labels: list[str]) -> None:
+    source = DataSource(format="images", url=str(folder_of_classes(tmp_path / "pets")))
+    assert [image.label for image in preview(source, rows=rows).images] == labels
 
 
 def test_a_damaged_image_and_a_single_class_are_told(tmp_path: Path) -> None:
@@ -335,6 +473,63 @@ def test_what_goes_wrong_in_a_store_is_raised_here() -> None:
 
     with pytest.raises(DataError, match="no"):
         within(5, fail, "x")
+
+
+def test_work_that_nobody_waits_for_ends() -> None:
+    threads: list[threading.Thread] = []
+
+    def endless() -> None:
+        threads.append(threading.current_thread())
+        while True:
+            still_wanted()
+
+    with pytest.raises(RunTimeoutError, match="a look at data must end within"):
+        within(0.05, endless, "/data/here.csv")
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_a_look_within_a_look_has_the_limit_of_the_outer_one() -> None:
+    def outer() -> bool:
+        return within(0.0, threading.current_thread, "x") is threading.current_thread()
+
+    assert within(30, outer, "x")
+
+
+def test_a_look_at_a_file_that_takes_too_long_ends_at_the_next_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    threads: list[threading.Thread] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(name: str, values: Any) -> Any:
+        seen.append(name)
+        threads.append(threading.current_thread())
+        begun.set()
+        assert go_on.wait(30)
+        return look_at(name, values)
+
+    monkeypatch.setattr(_table_beginning, "look_at", slow)
+    source = DataSource(format="csv", url=written(tmp_path, "a,b,c\n1,2,3\n"), task="other")
+    with pytest.raises(RunTimeoutError, match=r"look at data .*data\.csv"):
+        preview(source, timeout_s=0.2)
+    go_on.set()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert seen in ([], ["a"])
+
+
+def test_a_header_of_very_many_names_is_gone_through_once() -> None:
+    names = tuple(f"n{i}" for i in range(300_000)) + ("same",) * 20_000
+    head = Head(names=names, first=(), size_bytes=0, lines=1)
+    problems = _table_beginning._header_problems("wide.csv", head, CsvFormat())
+    assert [p.column for p in problems] == ["same"]
+    different = _table_beginning._different(names)
+    assert len(set(different)) == len(names)
+    assert _table_beginning._different(["a", "a", "a (2)", "a"])[:2] == ("a", "a (2)")
 
 
 # --- formats that hold arrays

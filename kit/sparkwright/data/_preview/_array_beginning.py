@@ -20,6 +20,7 @@ from sparkwright.storage._listing import StoredFile
 from ._column_look import ColumnLook, look_at
 from ._data_preview import DataPreview, ImageLook
 from ._image_beginning import picture
+from ._time_limit import still_wanted
 
 _EXAMPLES = 200
 _SHOWN = 6
@@ -69,7 +70,10 @@ def tfrecord_preview(source: DataSource, files: Sequence[StoredFile], rows: int)
         size = stream.seek(0, io.SEEK_END)
         stream.seek(0)
         frames = read_frames(stream, size_bytes=size, source=file.url, compression=compression)
-        records = [values_of(parse_example(content)) for _, content in islice(frames, _EXAMPLES)]
+        records: list[Mapping[str, Any]] = []
+        for _, content in islice(frames, _EXAMPLES):
+            still_wanted()
+            records.append(values_of(parse_example(content)))
     names = tuple(dict.fromkeys(name for record in records for name in record))
     shown = [[_text(record.get(name)) for name in names] for record in records]
     columns = [
@@ -105,6 +109,7 @@ def _class_counts(arrays: Mapping[str, Array], names: Sequence[str]) -> dict[str
 def _looks(arrays: Mapping[str, Array]) -> tuple[ColumnLook, ...]:
     found: list[ColumnLook] = []
     for name, array in arrays.items():
+        still_wanted()
         if array.ndim == 1 and array.dtype.kind in "biuf":
             found.append(look_at(name, [str(value) for value in array.tolist()]))
         else:

@@ -1,18 +1,14 @@
 """Folders as a person looks through them: what is in one, and the way up."""
 
 import os
-import queue
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from sparkwright.data._sequences._sequence_pairs import natural_key
-from sparkwright.errors import RunTimeoutError
 from sparkwright.storage._files import absolute, as_asked, is_on_this_machine, system_of, told
 
+from ._time_limit import still_wanted, within
+
 _HIDDEN = (".", "_")
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,33 +62,6 @@ def browse(url: str = "", *, most: int = 500, timeout_s: float = 20.0) -> Folder
     return within(timeout_s, lambda: _browse(place, most), place)
 
 
-def within(timeout_s: float, function: Callable[[], _T], url: str) -> _T:
-    """What `function` gives; it goes on unheard if it takes longer.
-
-    Raises:
-        RunTimeoutError: naming the URL.
-    """
-    answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
-
-    def ask() -> None:
-        try:
-            answers.put((True, function()))
-        except BaseException as error:
-            answers.put((False, error))
-
-    threading.Thread(target=ask, name="sparkwright-browse", daemon=True).start()
-    try:
-        is_result, found = answers.get(timeout=timeout_s)
-    except queue.Empty:
-        raise RunTimeoutError(
-            f"a store must answer within {timeout_s:g} s. Received: nothing yet from {url}. "
-            "Check the host, and that it can be reached from here."
-        ) from None
-    if is_result:
-        return found
-    raise found
-
-
 def entries_of(url: str) -> list[Entry]:
     """What lies directly in a folder, as the store gives it, without hidden names.
 
@@ -106,6 +75,7 @@ def entries_of(url: str) -> list[Entry]:
         found = system.ls(path, detail=True)
     entries: list[Entry] = []
     for entry in found:
+        still_wanted()
         full = str(entry["name"]).rstrip("/")
         name = full.rpartition("/")[2]
         # Some stores keep an empty object for the folder itself.

@@ -1,8 +1,9 @@
 """What the first values of a column say: its kind, statistics, and where something is odd."""
 
 import math
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ _NUMBERS = 0.8
 _COUNTING = 0.95
 _MOST_FREQUENT = 5
 _BINS = 12
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+(\.[0-9]{3})*,[0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +44,7 @@ class ColumnLook:
         first_infinite: row of the first infinite one.
         is_counting: whether it only counts the rows up.
         shape: of each array, in a column of arrays.
+        decimal_commas: values of a column of text that are numbers with a decimal comma.
     """
 
     name: str
@@ -62,11 +65,17 @@ class ColumnLook:
     first_infinite: int | None = None
     is_counting: bool = False
     shape: tuple[int, ...] | None = None
+    decimal_commas: int = 0
 
     @property
     def is_number(self) -> bool:
         """Whether it holds numbers."""
         return self.kind in ("integer", "number")
+
+    @property
+    def has_decimal_commas(self) -> bool:
+        """Whether most of its values are numbers with a decimal comma, which nobody reads."""
+        return 2 * self.decimal_commas > self.count
 
     @property
     def is_constant(self) -> bool:
@@ -132,8 +141,13 @@ def look_at(name: str, values: Sequence[str | None]) -> ColumnLook:
         first_missing=missing[0] if missing else None,
         wrong=len(wrong) if is_number else 0,
         first_wrong=wrong[0] if is_number and wrong else None,
+        decimal_commas=0 if is_number else _decimal_commas(counts),
         **found,
     )
+
+
+def _decimal_commas(counts: Mapping[str, int]) -> int:
+    return sum(n for text, n in counts.items() if _DECIMAL_COMMA.fullmatch(text.strip(" \t")))
 
 
 def _of_numbers(numbers: Sequence[float], rows: Sequence[int]) -> dict[str, Any]:

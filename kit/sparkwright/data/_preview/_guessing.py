@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from sparkwright.data._dataset import Array
 from sparkwright.data._sources._data_source import DataTask
 from sparkwright.data._sources._formats import FORMATS, SourceFormat
 from sparkwright.data._tables._csv_format import CsvFormat
-from sparkwright.data._tables._csv_records import records
+from sparkwright.data._tables._csv_records import complete_end, is_plain, records
 
 from ._column_look import ColumnLook, number_of
 
@@ -64,12 +65,13 @@ def _are_numbered(names: Sequence[str]) -> bool:
     return sum(stem[-1:].isdigit() and "part" not in stem for stem in stems) > 0.9 * len(stems)
 
 
-def guess_csv(content: bytes, name: str = "") -> dict[str, Any]:
-    r"""Options of a DataSource for the beginning of a CSV file: encoding, delimiter and header.
+def guess_csv(content: bytes, name: str = "", *, is_all: bool = True) -> dict[str, Any]:
+    r"""Options of a DataSource for the first bytes of a CSV file; those at defaults are left out.
 
     Args:
-        content: whole lines, as stored.
+        content: as stored.
         name: of the file; `.tsv` means tabs.
+        is_all: whether it is the whole file; else its last line may be cut. Default True.
 
     Example:
         >>> guess_csv(b"name;age\nAnn;31\nBob;40\n")
@@ -84,22 +86,32 @@ def guess_csv(content: bytes, name: str = "") -> dict[str, Any]:
             found["encoding"] = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
     text = content.decode(found.get("encoding", "utf-8"), errors="replace")
     block = text.encode()
-    delimiter = "\t" if ".tsv" in name.lower() else guess_delimiter(block)
+    delimiter = "\t" if ".tsv" in name.lower() else guess_delimiter(block, is_all=is_all)
     if delimiter != ",":
         found["delimiter"] = {"\t": "tab", " ": "space"}.get(delimiter, delimiter)
     form = CsvFormat(delimiter=delimiter)
-    starts, ends, _ = records(block, delimiter=form.delimiter_byte, quote=b'"', multiline=False)
+    if multiline := has_line_breaks(block, form, is_all=is_all):
+        found["newlines_in_values"] = True
+        form = CsvFormat(delimiter=delimiter, newlines_in_values=True)
+    starts, ends, _ = _whole_records(block, form, multiline=multiline, is_all=is_all)
     lines = [block[a:b].decode() for a, b in zip(starts[:_LINES], ends[:_LINES], strict=True)]
     if lines and not has_header([form.fields(line) for line in lines]):
         found["header"] = False
     return found
 
 
-def guess_delimiter(block: bytes) -> str:
-    """The sign that cuts most lines into the same number of fields, at least two."""
+def guess_delimiter(block: bytes, *, is_all: bool = True) -> str:
+    """The sign that cuts most records into the same number of fields, at least two.
+
+    Args:
+        block: text.
+        is_all: whether it is the whole text; else its last record may be cut. Default True.
+    """
     best, best_score = ",", (0.0, 0)
     for sign in _DELIMITERS:
-        _, _, fields = records(block, delimiter=sign.encode(), quote=b'"', multiline=False)
+        form = CsvFormat(delimiter=sign)
+        multiline = has_line_breaks(block, form, is_all=is_all)
+        _, _, fields = _whole_records(block, form, multiline=multiline, is_all=is_all)
         counts = Counter(fields[:_LINES].tolist())
         if not counts:
             continue
@@ -109,6 +121,79 @@ def guess_delimiter(block: bytes) -> str:
         if usual > 1 and score[0] >= 0.8 and score > best_score:
             best, best_score = sign, score
     return best
+
+
+def first_line_break(content: bytes, form: CsvFormat) -> int | None:
+    r"""Where the first record that holds a line break in quotes begins.
+
+    Args:
+        content: text that begins with a record.
+        form: how it is written, but for line breaks.
+
+    Returns:
+        None if there is none, or if it may be a quote that is just not closed.
+
+    Example:
+        >>> first_line_break(b'1,a\n2,"b\nc"\n', CsvFormat())
+        4
+        >>> first_line_break(b'1,"a\n2,"b\n', CsvFormat()) is None
+        True
+    """
+    sign = _signs(form, multiline=True)
+    starts, ends, fields = records(content, **sign)
+    first: int | None = None
+    for start, end, count in zip(starts.tolist(), ends.tolist(), fields.tolist(), strict=True):
+        record = content[start:end]
+        if count and (b"\n" in record or b"\r" in record):
+            if not is_plain(record, 1, **sign):
+                return None
+            first = start if first is None else first
+    return first
+
+
+def has_line_breaks(content: bytes, form: CsvFormat, *, is_all: bool) -> bool:
+    r"""Whether records fit much better when values in quotes go over several lines.
+
+    Args:
+        content: text that begins with a record.
+        form: how it is written, but for line breaks.
+        is_all: whether that is the whole text; else its last record may be cut.
+
+    Example:
+        >>> has_line_breaks(b'a,b\n1,x\n2,"y\nz"\n', CsvFormat(), is_all=True)
+        True
+    """
+    if form.quote_byte is None or form.quote_byte not in content:
+        return False
+    _, _, lines = _whole_records(content, form, multiline=False, is_all=is_all)
+    together, _, values = _whole_records(content, form, multiline=True, is_all=is_all)
+    misfits = _misfits(lines)
+    if not misfits or not len(together) or 2 * _misfits(values) > misfits:
+        return False
+    return first_line_break(content, form) is not None
+
+
+def _whole_records(
+    content: bytes, form: CsvFormat, *, multiline: bool, is_all: bool
+) -> tuple[Array, Array, Array]:
+    """Begin, end and number of fields of each record but the last one that may be cut."""
+    sign = _signs(form, multiline=multiline)
+    end = len(content) if is_all else complete_end(content, **sign)
+    return records(content[:end], **sign)
+
+
+def _signs(form: CsvFormat, *, multiline: bool) -> dict[str, Any]:
+    return {
+        "delimiter": form.delimiter_byte,
+        "quote": form.quote_byte,
+        "multiline": multiline,
+    }
+
+
+def _misfits(fields: Array) -> int:
+    """Records with another number of fields than most have."""
+    counts = Counter(fields[fields > 0].tolist())
+    return len(fields) - (counts.most_common(1)[0][1] if counts else 0)
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -152,6 +237,8 @@ def guess_task(column: ColumnLook) -> DataTask:
         >>> guess_task(look_at("price", ["1.5", "2.25"])), guess_task(look_at("y", ["a", "b"]))
         ('regression', 'classification')
     """
+    if column.has_decimal_commas:
+        return "regression"
     if column.kind == "text":
         return "classification"
     few = column.distinct <= _MOST_CLASSES and column.distinct <= max(2, column.count // 3)

@@ -16,6 +16,7 @@ from sparkwright.storage._listing import list_files
 from ._browsing import Entry, entries_of
 from ._data_preview import DataPreview, DataProblem, ImageLook
 from ._problems import label_problems
+from ._time_limit import still_wanted
 
 MOST_FOLDERS, MOST_FILES = 200, 200_000
 _SIDE = 72
@@ -48,6 +49,7 @@ def image_preview(source: DataSource, *, pictures: int) -> DataPreview:
     looks: list[ImageLook] = []
     sizes: Counter[tuple[int, int]] = Counter()
     for file in _evenly(files, pictures):
+        still_wanted()
         try:
             look = _look(source, file, _label_of(label, file.url))
         except UnusableItem as error:
@@ -117,6 +119,7 @@ def _listed(source: DataSource) -> tuple[list[Entry], bool]:
     files: list[Entry] = []
     waiting, looked_into = [source.url], 0
     while waiting and looked_into < MOST_FOLDERS and len(files) < MOST_FILES:
+        still_wanted()
         looked_into += 1
         for entry in entries_of(waiting.pop(0)):
             if entry.is_folder and recursive:
@@ -131,6 +134,7 @@ def _labels(source: DataSource, urls: Sequence[str]) -> tuple[Counter[str], list
     counts: Counter[str] = Counter()
     without: list[UnusableItem] = []
     for url in urls:
+        still_wanted()
         try:
             counts[str(found_label(label, url))] += 1
         except UnusableItem as error:
@@ -211,7 +215,8 @@ def _evenly(files: Sequence[Entry], count: int) -> list[Entry]:
     """Some files, from the first to the last in equal steps."""
     if len(files) <= count:
         return list(files)
-    return [files[index * (len(files) - 1) // (count - 1)] for index in range(count)]
+    steps = max(1, count - 1)  # of one, the first
+    return [files[index * (len(files) - 1) // steps] for index in range(count)]
 
 
 def _size_problems(sizes: Counter[tuple[int, int]], source: DataSource) -> list[DataProblem]:

@@ -10,7 +10,7 @@ from sparkwright.storage._files import is_folder, open_to_read
 from sparkwright.storage._listing import StoredFile, list_files
 
 from ._array_beginning import export_preview, tfrecord_preview
-from ._browsing import browse, within
+from ._browsing import browse
 from ._column_look import ColumnLook
 from ._columnar_beginning import columnar_beginning
 from ._data_preview import DataPreview, DataProblem
@@ -18,6 +18,7 @@ from ._guessing import guess_csv, guess_format, guess_label, guess_task
 from ._image_beginning import digits_preview, image_preview
 from ._problems import column_problems, feature_columns, label_problems
 from ._table_beginning import Beginning, csv_beginning
+from ._time_limit import within
 
 _GUESS_BYTES = 64 << 10
 _LONGEST_CELL = 60
@@ -42,8 +43,11 @@ def preview(
         Rows or images, statistics and problems; a problem is also what keeps it from being read.
 
     Raises:
-        RunTimeoutError: if the store does not answer in time.
+        ConfigurationError: if `rows` or `sample_bytes` cannot be meant that way.
+        RunTimeoutError: if the look does not end in time.
     """
+    _check_count("rows", rows, least=0)
+    _check_count("sample_bytes", sample_bytes, least=1)
     if source.info.needs_url and not source.url.strip():
         return DataPreview(source=source, note="Say where the data is.")
     look = within(timeout_s, lambda: _looked(source, rows, sample_bytes), source.url or "the files")
@@ -53,6 +57,13 @@ def preview(
         for problem in look.problems
     ]
     return replace(look, problems=tuple(sorted(problems, key=lambda p: p.severity)))
+
+
+def _check_count(name: str, value: Any, *, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigurationError(
+            f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}."
+        )
 
 
 def guess_source(url: str, *, timeout_s: float = 20.0) -> DataSource:
@@ -78,8 +89,8 @@ def _guessed(url: str) -> DataSource:
         file = _files(source)[0]
         with open_to_read(file.url) as opened:
             content = b"" if _is_packed(file.url) else opened.read(_GUESS_BYTES)
-        whole = content if len(content) < _GUESS_BYTES else content[: content.rfind(b"\n") + 1]
-        source = replace(source, options=guess_csv(whole, file.url))
+        is_all = len(content) < _GUESS_BYTES
+        source = replace(source, options=guess_csv(content, file.url, is_all=is_all))
     if source.info.labelled:
         return with_guessed_columns(source, preview(source).columns)
     return source
@@ -95,8 +106,12 @@ def with_guessed_columns(source: DataSource, columns: Sequence[ColumnLook]) -> D
     features = tuple(name for name in source.features if name in known and name != label)
     kept = replace(source, label=label, features=features, categories=(), task=task)
     used = feature_columns(kept, columns)
-    categories = tuple(column.name for column in used if column.kind == "text")
+    categories = tuple(column.name for column in used if _may_be_category(column))
     return replace(kept, categories=categories)
+
+
+def _may_be_category(column: ColumnLook) -> bool:
+    return column.kind == "text" and not column.has_decimal_commas
 
 
 def _looked(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
@@ -110,7 +125,7 @@ def _looked(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
                 return _of_csv(source, rows, sample_bytes)
             case "parquet" | "arrow":
                 files = _files(source)
-                return _of_table(source, columnar_beginning(files, source), files, rows)
+                return _of_table(source, columnar_beginning(files, source, shown=rows), files, rows)
             case "minibatches":
                 return export_preview(source, rows)
             case "tfrecord":
@@ -128,7 +143,13 @@ def _of_csv(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
     files = _files(source)
     is_sequences = source.format == "csv_sequences"
     prefix = "f" if is_sequences else "column_"
-    begun = csv_beginning(files, source.csv_format(), sample_bytes=sample_bytes, prefix=prefix)
+    begun = csv_beginning(
+        files,
+        source.csv_format(),
+        sample_bytes=sample_bytes,
+        prefix=prefix,
+        can_break=not is_sequences,
+    )
     found = _of_table(source, begun, files, rows)
     if not is_sequences:
         return found
@@ -149,7 +170,7 @@ def _of_table(
         problems.append(DataProblem.error("There is no row."))
     labels: tuple[tuple[str, int], ...] = ()
     label = next((column for column in columns if column.name == source.label), None)
-    if label is not None and source.task == "classification" and label.distinct <= 1000:
+    if label is not None and source.task == "classification" and 0 < label.distinct <= 1000:
         counts: dict[str, int] = {}
         for text in begun.values[label.name]:
             if text is not None:
@@ -188,12 +209,12 @@ def _feature_shape(source: DataSource, columns: Sequence[ColumnLook]) -> tuple[i
     used = feature_columns(source, columns)
     if len(used) == 1 and used[0].shape is not None:
         return used[0].shape
-    width = 0
+    width, categories = 0, frozenset(source.categories)
     for column in used:
         size = 1
         for axis in column.shape or ():
             size *= axis
-        width += column.distinct if column.name in source.categories else size
+        width += column.distinct if column.name in categories else size
     return (width,) if width else None
 
 

@@ -1,10 +1,11 @@
 """What is wrong or odd in the columns of a table, each in a sentence that says where."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from sparkwright.data._sources._data_source import DataSource
 
-from ._column_look import ColumnLook
+from ._column_look import ColumnLook, number_of
 from ._data_preview import DataProblem
 
 Place = Callable[[int], str]
@@ -26,16 +27,22 @@ def column_problems(
         source: which columns are used for what.
         columns: what was seen of each.
         place: row -> file and line.
-        values: of the columns, to find equal ones; default None: not looked for.
+        values: of the columns, to find equal ones and labels that are no class; default None:
+            equal ones are not looked for, and only the most frequent labels are.
     """
     known = {column.name: column for column in columns}
+    categories = frozenset(source.categories)
     found = _absent(source, known)
     label = known.get(source.label or "")
     features = feature_columns(source, columns)
+    if label is not None and not features and not source.features:
+        found.append(DataProblem.error("There is no column left for the features."))
     for column in features:
-        found += _feature_problems(source, column, place)
+        found += _feature_problems(source, column, place, is_category=column.name in categories)
     if label is not None:
-        found += _label_problems(source, label, place)
+        texts = [text for text, _ in label.most_frequent]
+        every = texts if values is None else values.get(label.name, texts)
+        found += _label_problems(source, label, place, every)
     if values is not None:
         found += _equal_columns(features, label, values)
     return found
@@ -102,12 +109,16 @@ def _absent(source: DataSource, known: Mapping[str, ColumnLook]) -> list[DataPro
     ]
 
 
-def _feature_problems(source: DataSource, column: ColumnLook, place: Place) -> list[DataProblem]:
+def _feature_problems(
+    source: DataSource, column: ColumnLook, place: Place, *, is_category: bool
+) -> list[DataProblem]:
     name = column.name
     found: list[DataProblem] = []
     if column.kind == "empty":
         return [DataProblem.error(f"The column {name!r} holds no value. Leave it out.", name)]
-    if name in source.categories:
+    if column.has_decimal_commas:
+        found.append(DataProblem.error(_decimal_comma(column), name))
+    elif is_category:
         if column.distinct > _MANY_CATEGORIES or column.distinct > max(20, column.count // 2):
             found.append(
                 DataProblem.warning(
@@ -125,7 +136,8 @@ def _feature_problems(source: DataSource, column: ColumnLook, place: Place) -> l
                 name,
             )
         )
-    found += _number_problems(source, column, place)
+    if not is_category:
+        found += _number_problems(source, column, place)
     if column.is_constant:
         found.append(
             DataProblem.warning(
@@ -144,7 +156,7 @@ def _feature_problems(source: DataSource, column: ColumnLook, place: Place) -> l
 def _number_problems(source: DataSource, column: ColumnLook, place: Place) -> list[DataProblem]:
     name, looked_at = column.name, column.count + column.missing
     found: list[DataProblem] = []
-    if column.first_wrong is not None and name not in source.categories:
+    if column.first_wrong is not None:
         row, text = column.first_wrong
         found.append(
             DataProblem.error(
@@ -155,7 +167,7 @@ def _number_problems(source: DataSource, column: ColumnLook, place: Place) -> li
                 can_skip=True,
             )
         )
-    if column.first_missing is not None and name not in source.categories:
+    if column.first_missing is not None:
         where = f"in {place(column.first_missing)}{_more(column.missing, looked_at)}"
         sentence = f"The column {name!r} lacks a value {where}."
         missing = source.options.get("missing", "error")
@@ -164,7 +176,7 @@ def _number_problems(source: DataSource, column: ColumnLook, place: Place) -> li
             found.append(DataProblem.error(sentence + remedy, name, can_skip=True))
         elif missing == "skip":
             found.append(DataProblem.warning(f"{sentence} Such rows are left out.", name))
-    if column.first_infinite is not None and name not in source.categories:
+    if column.first_infinite is not None:
         found.append(
             DataProblem.error(
                 f"The column {name!r} holds an infinite number in {place(column.first_infinite)}"
@@ -176,11 +188,15 @@ def _number_problems(source: DataSource, column: ColumnLook, place: Place) -> li
     return found
 
 
-def _label_problems(source: DataSource, label: ColumnLook, place: Place) -> list[DataProblem]:
+def _label_problems(
+    source: DataSource, label: ColumnLook, place: Place, texts: Sequence[str | None]
+) -> list[DataProblem]:
     name = label.name
     if label.kind == "empty":
         return [DataProblem.error(f"The label {name!r} holds no value.", name)]
     if source.task != "classification":
+        if label.has_decimal_commas:
+            return [DataProblem.error(_decimal_comma(label), name)]
         if label.kind == "text":
             text = label.most_frequent[0][0]
             return [
@@ -192,8 +208,9 @@ def _label_problems(source: DataSource, label: ColumnLook, place: Place) -> list
             ]
         others = [p for p in _number_problems(source, label, place) if "lacks" not in p.sentence]
         return others + _missing_label(source, label, place)
-    found: list[DataProblem] = []
-    found += _missing_label(source, label, place)
+    found = _missing_label(source, label, place)
+    if label.has_decimal_commas:
+        found.append(DataProblem.warning(_decimal_comma(label), name))
     if label.distinct > _MANY_CLASSES or (label.kind == "number" and label.distinct > 20):
         found.append(
             DataProblem.warning(
@@ -202,7 +219,7 @@ def _label_problems(source: DataSource, label: ColumnLook, place: Place) -> list
                 name,
             )
         )
-    found += _class_problems(source, label)
+    found += _class_problems(source, label, texts)
     return found
 
 
@@ -218,7 +235,9 @@ def _missing_label(source: DataSource, label: ColumnLook, place: Place) -> list[
     return [DataProblem.error(f"{sentence} {remedy}", label.name, can_skip=True)]
 
 
-def _class_problems(source: DataSource, label: ColumnLook) -> list[DataProblem]:
+def _class_problems(
+    source: DataSource, label: ColumnLook, texts: Sequence[str | None]
+) -> list[DataProblem]:
     classes = source.classes
     if isinstance(classes, int):
         low, high = label.minimum, label.maximum
@@ -234,7 +253,14 @@ def _class_problems(source: DataSource, label: ColumnLook) -> list[DataProblem]:
         return []
     if classes == "infer":
         return []
-    strangers = [text for text, _ in label.most_frequent if text not in classes]
+    if label.kind == "array":
+        return []
+    # NaN counts as missing, as the readers have it.
+    strangers = [
+        text
+        for text in dict.fromkeys(texts)
+        if text is not None and text not in classes and not _is_nan(text)
+    ]
     if not strangers:
         return []
     return [
@@ -255,7 +281,9 @@ def _equal_columns(
     first: dict[tuple[str | None, ...], str] = {}
     found: list[DataProblem] = []
     for column in [*([label] if label is not None else []), *features]:
-        if column.count < 2 or column.is_constant or column.name not in values:
+        if column.count < 2 or column.is_constant or column.kind == "array":
+            continue
+        if column.name not in values:
             continue
         key = tuple(values[column.name])
         other = first.setdefault(key, column.name)
@@ -267,6 +295,19 @@ def _equal_columns(
             what = f"The columns {other!r} and {column.name!r} are the same. Leave one out."
         found.append(DataProblem.warning(what, column.name))
     return found
+
+
+def _decimal_comma(column: ColumnLook) -> str:
+    return (
+        f"The column {column.name!r} holds numbers with a decimal comma, such as "
+        f"{_quoted(column.most_frequent[0][0])}, which are read as text. Write the file anew with "
+        "decimal points, or leave the column out."
+    )
+
+
+def _is_nan(text: str) -> bool:
+    number = number_of(text)
+    return number is not None and math.isnan(number)
 
 
 def _more(count: int, looked_at: int) -> str:

@@ -1,7 +1,9 @@
 """The first rows of a table; of CSV files, read without Spark."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from sparkwright.data._tables._csv_blocks import EmptyFileError, Head, opened, read_head
@@ -12,6 +14,8 @@ from sparkwright.storage._listing import StoredFile
 
 from ._column_look import ColumnLook, look_at, number_of
 from ._data_preview import DataProblem
+from ._guessing import first_line_break
+from ._time_limit import still_wanted
 
 _MOST_ROWS, _MOST_CELLS = 10_000, 500_000
 _HEADERS = 10
@@ -24,7 +28,9 @@ class Beginning:
 
     Attributes:
         names: of the columns.
-        values: of each column, as texts; None where there is none.
+        values: of each column, as texts; None where there is none. Of columns of arrays at least
+            as many as are shown, of the others all.
+        rows: how many.
         place: row -> file and line.
         looks: columns of which more is known than their texts say.
         in_all: rows of all files; None: unknown.
@@ -35,6 +41,7 @@ class Beginning:
 
     names: tuple[str, ...]
     values: dict[str, list[str | None]]
+    rows: int
     place: Callable[[int], str]
     looks: dict[str, ColumnLook] = field(default_factory=dict[str, ColumnLook])
     in_all: int | None = None
@@ -42,14 +49,13 @@ class Beginning:
     left_out: int = 0
     problems: list[DataProblem] = field(default_factory=list[DataProblem])
 
-    @property
-    def rows(self) -> int:
-        """How many."""
-        return max(map(len, self.values.values()), default=0)
-
     def columns(self) -> list[ColumnLook]:
         """What is to be seen of each column."""
-        return [self.looks.get(n) or look_at(n, self.values[n]) for n in self.names]
+        found: list[ColumnLook] = []
+        for name in self.names:
+            still_wanted()
+            found.append(self.looks.get(name) or look_at(name, self.values[name]))
+        return found
 
 
 def most_rows(columns: int) -> int:
@@ -58,7 +64,12 @@ def most_rows(columns: int) -> int:
 
 
 def csv_beginning(
-    files: Sequence[StoredFile], form: CsvFormat, *, sample_bytes: int, prefix: str = "column_"
+    files: Sequence[StoredFile],
+    form: CsvFormat,
+    *,
+    sample_bytes: int,
+    prefix: str = "column_",
+    can_break: bool = True,
 ) -> Beginning:
     """The first rows of the first CSV file that is not empty.
 
@@ -67,6 +78,7 @@ def csv_beginning(
         form: how they are written.
         sample_bytes: of text to read at most.
         prefix: of the names of columns without a header.
+        can_break: whether the reader has an option for line breaks in values.
 
     Raises:
         DataError: if there is none to begin with, in a sentence.
@@ -85,6 +97,12 @@ def csv_beginning(
                 f"{error.start}. Give its encoding."
             ) from None
         found = _csv_rows(file.url, form, head, content, prefix)
+        if found.left_out and can_break and not form.newlines_in_values:
+            multiline = replace(form, newlines_in_values=True)
+            other = _with_line_breaks(file.url, multiline, sample_bytes, prefix, found.left_out)
+            if other is not None:
+                form = multiline
+                found, head, content, is_all = other
         found.problems = problems + found.problems + _other_headers(files, file, form, found.names)
         used = len(content) + head.size_bytes
         if is_all and len(files) == 1:
@@ -105,6 +123,7 @@ def _csv_content(url: str, form: CsvFormat, sample_bytes: int) -> tuple[Head, by
         head, content = read_head(read, form)
         is_all = False
         while len(content) < sample_bytes and not is_all:
+            still_wanted()
             more = read(sample_bytes - len(content))
             is_all = not more
             content += more
@@ -121,6 +140,42 @@ def _csv_content(url: str, form: CsvFormat, sample_bytes: int) -> tuple[Head, by
     return head, content, is_all
 
 
+def _with_line_breaks(
+    url: str, form: CsvFormat, sample_bytes: int, prefix: str, left_out: int
+) -> tuple[Beginning, Head, bytes, bool] | None:
+    """The same read with line breaks in quotes, if that explains most of what did not fit.
+
+    Args:
+        url: of the file.
+        form: with line breaks in values.
+        sample_bytes: of text to read at most.
+        prefix: of the names of columns without a header.
+        left_out: rows that did not fit without.
+    """
+    try:
+        head, content, is_all = _csv_content(url, form, sample_bytes)
+    except (DataError, UnicodeDecodeError, EmptyFileError):
+        return None
+    found = _csv_rows(url, form, head, content, prefix)
+    if 2 * found.left_out > left_out:
+        return None
+    names = head.names or head.first
+    if not any("\n" in name or "\r" in name for name in names):
+        where = first_line_break(content, form)
+        if where is None:
+            return None
+        line = head.lines + line_count(content[:where]) + 1
+    else:
+        line = form.skip_lines + 1
+    advice = DataProblem.error(
+        f"{name_of(url)}, line {line} holds a value in quotes that goes over several lines. Switch "
+        "on: values in quotes may go over several lines (`newlines_in_values`).",
+        can_skip=True,
+    )
+    found.problems.insert(0, advice)
+    return found, head, content, is_all
+
+
 def _csv_rows(url: str, form: CsvFormat, head: Head, content: bytes, prefix: str) -> Beginning:
     starts, ends, fields = records(
         content,
@@ -133,6 +188,7 @@ def _csv_rows(url: str, form: CsvFormat, head: Head, content: bytes, prefix: str
     problems = _header_problems(url, head, form)
     names = _different(names)
 
+    @cache
     def place(record: int) -> str:
         before = line_count(content[: int(starts[record])])
         return f"{name_of(url)}, line {head.lines + before + 1}"
@@ -143,6 +199,7 @@ def _csv_rows(url: str, form: CsvFormat, head: Head, content: bytes, prefix: str
     missing = set(form.missing_values)
     ragged: list[int] = []
     for record in range(min(len(starts), most)):
+        still_wanted()
         if fields[record] != width:
             ragged.append(record)
             continue
@@ -168,6 +225,7 @@ def _csv_rows(url: str, form: CsvFormat, head: Head, content: bytes, prefix: str
     return Beginning(
         names=names,
         values=dict(zip(names, columns, strict=True)),
+        rows=len(kept),
         place=lambda row: place(kept[row]),
         in_all=len(starts),
         left_out=len(ragged),
@@ -186,7 +244,7 @@ def _header_problems(url: str, head: Head, form: CsvFormat) -> list[DataProblem]
                 "Switch off: the first line names the columns."
             )
         ]
-    double = sorted({name for name in names if names.count(name) > 1})
+    double = sorted(name for name, count in Counter(names).items() if count > 1)
     found = [
         DataProblem.error(f"The header of {name_of(url)} names {name!r} more than once.", name)
         for name in double
@@ -204,10 +262,12 @@ def _header_problems(url: str, head: Head, form: CsvFormat) -> list[DataProblem]
 def _different(names: Sequence[str]) -> tuple[str, ...]:
     """Names, the second of equal ones with a number; they are an error of their own."""
     found: dict[str, None] = {}
+    following: dict[str, int] = {}
     for name in names:
-        candidate, number = name, 2
+        candidate, number = name, following.get(name, 2)
         while candidate in found:
             candidate, number = f"{name} ({number})", number + 1
+        following[name] = number
         found[candidate] = None
     return tuple(found)
 
@@ -253,6 +313,7 @@ def _other_headers(
     """Whether the next few files have the same columns."""
     found: list[DataProblem] = []
     for file in [other for other in files if other.url != first.url][:_HEADERS]:
+        still_wanted()
         try:
             with opened(file.url, form) as (read, _):
                 head, _ = read_head(read, form)
