@@ -49,7 +49,7 @@ def test_the_schema_in_the_results_is_one(results):
     ("caption", "marks"),
     [
         (r"Each column as it comes, and on one scale\.", 500),  # dots outside of the boxes
-        (r"Left: a dot a person", 88),
+        (r"On the dotted line predictions are right", 80),
         (rf"\d+ of {TEST} right", 0),
     ],
 )
@@ -62,11 +62,24 @@ def test_the_report_shows_each_figure_with_its_caption(html, caption, marks):
 
 
 @pytest.mark.spark
+def test_the_picker_leaves_what_it_saw_and_the_code_for_it(html):
+    assert re.search(r"Looked at</span> <b>first \d+ of about \d+ rows", html)
+    assert "diagnosis (label)" in html
+    assert 'labels="diagnosis"' in html
+
+
+@pytest.mark.spark
+def test_the_evaluation_panels_leave_threshold_and_baseline(html):
+    assert "Predicted positive from a score" in html
+    assert "Better than always predicting the mean" in html
+
+
+@pytest.mark.spark
 def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
     assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} tumours" in html
     assert "1 broken line was left out" in html
     assert outside_resources(html) == []
-    assert "import sparkwright" not in html
+    assert "await run" not in html  # code is left out
 
 
 def test_the_notebook_is_kept_without_outputs():
