@@ -29,6 +29,7 @@ from sparkwright.workers._step_time import StepTime
 from sparkwright_widgets._master_picker import TrainingMasterPicker, _picker
 from sparkwright_widgets._master_picker._draft import Draft
 from sparkwright_widgets._master_picker._outlook import Surroundings
+from sparkwright_widgets._master_picker._words import AVERAGING, SHARING
 
 pytestmark = pytest.mark.usefixtures("comms")
 
@@ -299,6 +300,20 @@ def test_the_kind_is_changed_and_changed_back() -> None:
     assert len(told) == 1
     picker.kind.value = "ParameterAveragingTrainingMaster"
     assert picker.master.averaging_frequency == 7
+
+
+@pytest.mark.parametrize("hidden", [AVERAGING, SHARING])
+def test_closing_closes_the_fields_of_both_kinds(comms: Any, hidden: str) -> None:
+    picker = TrainingMasterPicker()
+    for kind in (AVERAGING, SHARING, *({AVERAGING, SHARING} - {hidden})):
+        picker.kind.value = kind
+    form = picker._forms[hidden]
+    assert form is not picker.form
+    field, group = form.usual.fields["batch_size_per_worker"].control, next(iter(form.groups))
+    freed = [field, field.layout, form.usual, form.groups[group], form.groups[group].layout]
+    assert all(widget.comm is not None for widget in freed)
+    picker.close()
+    assert all(widget.comm is None for widget in freed)
 
 
 def test_folds_say_how_many_options_are_changed() -> None:

@@ -13,7 +13,7 @@ from sparkwright.workers._step_time import StepTime, measure_step
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import count_text, escaped, rate_text
 from sparkwright_widgets._table import html_table
-from sparkwright_widgets._ui import Button, Fold, OptionForm, Part, ToggleButtons, row
+from sparkwright_widgets._ui import Button, Fold, OptionForm, Part, ToggleButtons, close_all, row
 
 from ._draft import Draft, Path
 from ._master_form import MasterForm
@@ -42,10 +42,10 @@ class TrainingMasterPicker(Part):
     """
 
     def __init__(self, master: TrainingMaster | None = None, *, parallel: bool = False) -> None:
+        self._forms: dict[str, MasterForm] = {}  # first: one that is refused is closed too
         super().__init__("Training master", styles=("master_picker.css",))
         self._master: TrainingMaster = master or ParameterAveragingTrainingMaster()
         self._draft = Draft.of(self._master, parallel=parallel)
-        self._forms: dict[str, MasterForm] = {}
         self._before: dict[str, Mapping[str, Any]] = {}
         self._around = Surroundings(cores=os.cpu_count() or 1)
         self._network: Any = None
@@ -124,6 +124,15 @@ class TrainingMasterPicker(Part):
         )
         if not begun:
             self._offer_measuring()
+
+    def close(self) -> None:
+        """Free the forms of both kinds; the box holds only those of the chosen one."""
+        for form in self._forms.values():
+            if form is not self.form:
+                close_all(form.usual)
+                for group in form.groups.values():
+                    close_all(group)
+        super().close()
 
     # --- making
 
