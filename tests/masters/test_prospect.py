@@ -202,3 +202,39 @@ def test_an_optimizers_state_is_counted_as_keras_keeps_it() -> None:
     assert updater_bytes(10, "RMSprop", {"momentum": 0.9, "centered": True}) == 120
     assert updater_bytes(10, "AdamW", {"amsgrad": True}) == 120
     assert updater_bytes(10, "SomebodysOwn") == 80
+    assert updater_bytes(10, "adam", {"use_ema": True}) == 120
+
+
+@given(masters, seconds)
+def test_without_data_there_is_nothing_to_say(master: TrainingMaster, step_s: float) -> None:
+    found = prospect(master, rows=[0, 0], vector_bytes=10**6, step_s=step_s)
+    assert found.verdict == "No worker has data: there is nothing to train."
+    assert found.pays == "unknown"
+    assert found.even_speed_up is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "step_s", "end"),
+    [
+        ([3200, 0], 0.2, "the rows are uneven, even ones would make it 2.0 times."),
+        ([3200, 0], 0.02, "the rows are uneven, even ones would make it 1.9 times."),
+        ([3200, 1200], 0.2, "the rows are uneven, even ones would make it 2.0 times."),
+        ([3200, 3200], 0.2, "minibatches of 100 ms or more scale well."),
+        ([3200, 0], 0.0005, "with minibatches of 1 ms or less, more workers hardly help."),
+    ],
+)
+def test_uneven_rows_are_told_from_costly_exchanges(
+    rows: list[int], step_s: float, end: str
+) -> None:
+    master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
+    found = prospect(master, rows=rows, vector_bytes=1_700_000, step_s=step_s)
+    assert found.verdict.endswith(f"; {end}")
+
+
+@given(masters, row_counts, st.integers(0, 10**10), seconds)
+def test_even_rows_are_never_slower(
+    master: TrainingMaster, rows: list[int], size: int, step_s: float
+) -> None:
+    found = prospect(master, rows=rows, vector_bytes=size, step_s=step_s)
+    if found.speed_up is not None and found.even_speed_up is not None:
+        assert found.even_speed_up >= found.speed_up * (1 - 1e-9)

@@ -122,11 +122,21 @@ class Prospect:
         return sum(self.plan.minibatches) * self.step_s / epoch_s
 
     @property
+    def even_speed_up(self) -> float | None:
+        """What `speed_up` would be if each worker had the same number of minibatches."""
+        total = sum(self.plan.minibatches)
+        if self.step_s is None or self.exchange_s is None or not total:
+            return None
+        each = -(-total // self.workers)
+        exchanges = -(-each // self.minibatches_per_exchange)
+        return total * self.step_s / (each * self.step_s + exchanges * self.exchange_s)
+
+    @property
     def pays(self) -> Pays:
         """Whether more workers help: by the time of a minibatch, or less if exchanges cost more."""
         if self.workers == 1:
             return "hardly"
-        if self.step_s is None:
+        if self.step_s is None or not sum(self.plan.rows):
             return "unknown"
         gain = self.speed_up
         if self.step_s <= HARDLY_UP_TO_S or (gain is not None and gain < _LITTLE_GAIN):
@@ -137,6 +147,8 @@ class Prospect:
     @property
     def verdict(self) -> str:
         """The answer in one sentence, with its arithmetic."""
+        if not sum(self.plan.rows):
+            return "No worker has data: there is nothing to train."
         if self.workers == 1:
             return "One worker exchanges nothing, and gains nothing over one machine."
         if self.step_s is None:
@@ -175,6 +187,8 @@ class Prospect:
         """Deeplearning4j's rule of thumb, or what outweighs it."""
         if self.step_s is not None and self.step_s <= HARDLY_UP_TO_S:
             return "with minibatches of 1 ms or less, more workers hardly help"
+        if self._is_uneven:
+            return f"the rows are uneven, even ones would make it {self.even_speed_up:.1f} times"
         if self.pays == "hardly":
             return "exchanging outweighs what they gain"
         if self.step_s is None or self.step_s < WELL_FROM_S:
@@ -182,6 +196,16 @@ class Prospect:
         if self.pays == "well":
             return "minibatches of 100 ms or more scale well"
         return "exchanging takes much of the time"
+
+    @property
+    def _is_uneven(self) -> bool:
+        """Whether it is the rows that keep the workers from paying."""
+        gain, even = self.speed_up, self.even_speed_up
+        if gain is None or even is None:
+            return False
+        if self.pays == "hardly":
+            return even >= _LITTLE_GAIN > gain
+        return gain < _MUCH_LOST * even
 
     @property
     def _longest(self) -> int:
