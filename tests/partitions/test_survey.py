@@ -91,6 +91,10 @@ def test_a_survey_says_what_was_counted_and_what_was_sampled():
     assert sampled.label_basis == "sampled"
     assert "a sample of 200 of 1,500 rows, at most 100 of each" in sampled.told
     assert "right to about 10 percentage points" in sampled.told
+    small = PartitionSurvey(
+        rows=(1, 0, 1000), label_counts=((1,), (0,), (100,)), rows_looked_at=(1, 0, 100)
+    )
+    assert "right to about 10 percentage points" in small.told
     assert sampled.labels.tolist() == [[600.0, 400.0], [0.0, 500.0]]
 
 

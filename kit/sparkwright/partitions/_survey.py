@@ -158,8 +158,10 @@ class PartitionSurvey:
             why = self.without_labels or "Nobody has looked at labels yet."
             return f"{rows} Labels: {why[:1].lower()}{why[1:]}"
         seen, most = sum(self.rows_looked_at), max(self.rows_looked_at)
+        looked_at = zip(self.rows_looked_at, self.rows, strict=True)
+        fewest = min(looked for looked, rows in looked_at if looked < rows)
         # Two standard deviations of a share of one half, in percent.
-        within = 100 / math.sqrt(min((n for n in self.rows_looked_at if n), default=1))
+        within = 100 / math.sqrt(max(1, fewest))
         return (
             f"{rows} Labels: a sample of {seen:,} of {self.total:,} rows, at most {most:,} of each "
             f"partition; shares are right to about {within:.0f} percentage points."
