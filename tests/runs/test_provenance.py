@@ -1,9 +1,15 @@
 import logging
 import subprocess
+import threading
 
 import pytest
 
+from sparkwright.runs._checkpoint import CheckpointWriter
+from sparkwright.runs._engine import Outcome
+from sparkwright.runs._protocol import Progress
 from sparkwright.runs._provenance import WarningKeeper, git_revision
+from sparkwright.runs._record import RunRecord
+from sparkwright.runs._run import TrainingRun
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -52,7 +58,7 @@ def test_git_itself_agrees_also_in_a_worktree(tmp_path):
 
 
 def test_warnings_are_kept_once_each_and_only_within_the_block():
-    keeper, logger = WarningKeeper(), logging.getLogger("sparkwright.data")
+    keeper, logger = WarningKeeper("sparkwright-a"), logging.getLogger("sparkwright.data")
     logger.warning("before")
     with keeper.listening():
         for number in range(100):
@@ -62,3 +68,76 @@ def test_warnings_are_kept_once_each_and_only_within_the_block():
     logger.warning("after")
     assert keeper.texts[:2] == ("number 0", "number 1")
     assert len(keeper.texts) == 50
+
+
+def test_warnings_of_other_runs_are_not_kept():
+    one, other = WarningKeeper("sparkwright-run-1"), WarningKeeper("sparkwright-run-10")
+    logger = logging.getLogger("sparkwright.runs")
+
+    def warn_from(name: str) -> None:
+        thread = threading.Thread(target=logger.warning, args=(f"from {name}",), name=name)
+        thread.start()
+        thread.join()
+
+    with one.listening(), other.listening():
+        for name in (
+            *("sparkwright-run-1", "sparkwright-run-1-checkpoints"),
+            *("sparkwright-run-10", "sparkwright-run-10-job", "sparkwright-read-0"),
+        ):
+            warn_from(name)
+    assert one.texts == (
+        "from sparkwright-run-1",
+        "from sparkwright-run-1-checkpoints",
+        "from sparkwright-read-0",
+    )
+    assert other.texts == (
+        "from sparkwright-run-10",
+        "from sparkwright-run-10-job",
+        "from sparkwright-read-0",
+    )
+
+
+def test_threads_that_write_for_a_run_bear_its_name(tmp_path):
+    found = []
+
+    def begin() -> None:
+        writer = CheckpointWriter(str(tmp_path), keep=1)
+        found.append(writer._thread.name)
+        writer.close(5)
+
+    thread = threading.Thread(target=begin, name="sparkwright-run-1")
+    thread.start()
+    thread.join()
+    assert found == ["sparkwright-run-1-checkpoints"]
+
+
+def test_a_run_that_says_that_it_is_over_says_when():
+    class Ended:
+        def run(self, record):
+            begin.wait()
+            return Outcome(vector=None, counters=None, progress=Progress())
+
+        def stop(self):
+            pass
+
+        cancel = stop
+
+    class Record(RunRecord):
+        def state_changed(self, state, *arguments, **options):
+            seen.append((state, run.ended_at))
+            super().state_changed(state, *arguments, **options)
+
+    begin, seen = threading.Event(), []
+    run = TrainingRun(
+        id="a",
+        title="",
+        engine=Ended(),
+        record=Record(workers=1, epochs=1, name="sparkwright-a"),
+        take_result=lambda outcome: None,
+        model=None,
+        configuration={},
+    )
+    begin.set()
+    run.wait(10)
+    assert seen == [("done", run.ended_at)]
+    assert run.ended_at is not None

@@ -177,7 +177,7 @@ class CheckpointWriter:
         self._waiting: Checkpoint | None = None
         self._closed = False
         self._thread = threading.Thread(
-            target=self._main, name="sparkwright-checkpoints", daemon=True
+            target=self._main, name=f"{threading.current_thread().name}-checkpoints", daemon=True
         )
         self._thread.start()
 

@@ -89,8 +89,9 @@ class ModelKeeper:
                 return
             self._waiting = state
             if self._thread is None:
+                caller = threading.current_thread().name
                 self._thread = threading.Thread(
-                    target=self._main, name="sparkwright-best-model", daemon=True
+                    target=self._main, name=f"{caller}-best-model", daemon=True
                 )
                 self._thread.start()
             self._changed.notify()

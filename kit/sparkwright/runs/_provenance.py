@@ -3,9 +3,11 @@
 import contextlib
 import logging
 import os
+import threading
 from collections import deque
 from collections.abc import Generator
 from pathlib import Path
+from typing import ClassVar
 
 _MOST_WARNINGS = 50
 
@@ -27,10 +29,24 @@ def git_revision(folder: str | os.PathLike[str]) -> str | None:
 
 
 class WarningKeeper(logging.Handler):
-    """Keeps the texts of warnings that the engine logs; the first 50, each once."""
+    """Keeps the texts of warnings that the engine logs in a run; the first 50, each once.
 
-    def __init__(self) -> None:
+    The engine's loggers are those of the process. A run's warnings are told from those of others
+    by the thread: its name is the run's, or begins with that and a hyphen. What comes from threads
+    that no run has given a name is kept by all who listen.
+    """
+
+    _listening: ClassVar[list[str]] = []
+    _lock_of_listening: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, thread_name: str) -> None:
+        """Keep nothing yet.
+
+        Args:
+            thread_name: of the run's own thread, with which the names of its others begin.
+        """
         super().__init__(logging.WARNING)
+        self._thread_name = thread_name
         self._texts: deque[str] = deque()
 
     @property
@@ -39,7 +55,10 @@ class WarningKeeper(logging.Handler):
         return tuple(self._texts)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one."""
+        """Keep one, unless it is another run's."""
+        owners = [name for name in tuple(self._listening) if _is_of(name, record.threadName or "")]
+        if owners and self._thread_name not in owners:
+            return
         text = record.getMessage()
         if len(self._texts) < _MOST_WARNINGS and text not in self._texts:
             self._texts.append(text)
@@ -48,11 +67,19 @@ class WarningKeeper(logging.Handler):
     def listening(self) -> Generator[None]:
         """Listen to the engine's loggers within the block."""
         logger = logging.getLogger("sparkwright")
+        with self._lock_of_listening:
+            self._listening.append(self._thread_name)
         logger.addHandler(self)
         try:
             yield
         finally:
             logger.removeHandler(self)
+            with self._lock_of_listening:
+                self._listening.remove(self._thread_name)
+
+
+def _is_of(run: str, thread: str) -> bool:
+    return thread == run or thread.startswith(f"{run}-")
 
 
 def _head(git: Path) -> str | None:

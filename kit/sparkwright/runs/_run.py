@@ -52,7 +52,7 @@ class TrainingRun:
         """Start the run's thread."""
         self.id, self.title = id, title
         self._configuration = {**configuration, "revision": git_revision(".")}
-        self._warnings = WarningKeeper()
+        self._warnings = WarningKeeper(f"sparkwright-{id}")
         self.started_at = datetime.now().astimezone()
         self.ended_at: datetime | None = None
         self._engine, self._record = engine, record
@@ -118,7 +118,11 @@ class TrainingRun:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the engine warned of while the run went on, the first 50."""
+        """What the engine warned of in this run, the first 50.
+
+        What it logs on threads that belong to no one run, such as those that read data, is kept by
+        every run that goes on at that time.
+        """
         return self._warnings.texts
 
     @property
@@ -294,6 +298,8 @@ class TrainingRun:
             _log.exception("the result of run %s could not be put into the model", self.id)
             outcome = Outcome(vector=None, counters=None, progress=outcome.progress, error=error)
         self._outcome = outcome
+        # Before the state says that the run is over: whoever reads that may ask when.
+        self.ended_at = datetime.now().astimezone()
         record.averagings_counted(outcome.progress.averagings)
         if outcome.error is not None:
             record.state_changed("failed", _sentence(outcome.error), error=_details(outcome.error))
@@ -303,7 +309,6 @@ class TrainingRun:
         else:
             record.state_changed("done", _done(self.early_stopping))
         record.close()
-        self.ended_at = datetime.now().astimezone()
         with self._lock:
             self._over.set()
             waiters, self._waiters = self._waiters, []
