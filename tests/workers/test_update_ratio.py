@@ -52,3 +52,13 @@ def test_a_sample_of_a_large_network_finds_the_same_ratio():
     sampled = update_ratio(sample_of(before), sample_of(after), minibatches=1)
     assert len(sample_of(before)) < 600_000
     assert sampled == pytest.approx(exact, rel=0.01)
+
+
+@pytest.mark.parametrize("steps", [1, 4, 25])
+def test_steps_in_unrelated_directions_count_less_by_the_square_root_of_their_number(steps):
+    before = np.ones(100)
+    after = before.copy()
+    after[:steps] += 0.1  # each step changes another parameter
+    one = update_ratio(before, before + 0.1 * np.eye(100)[0], minibatches=1)
+    found = update_ratio(before, after, minibatches=steps)
+    assert found == pytest.approx(one / math.sqrt(steps))

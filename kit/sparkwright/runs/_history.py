@@ -32,9 +32,11 @@ class History:
     Two more float columns, NaN where nothing was measured:
 
     * learning_rate: that a round's last minibatch was trained with, whatever schedule gave it;
-    * update_ratio: about once a second, how far one minibatch moved this worker's trainable
-      parameters: RMS of the change over RMS of the parameters, the mean over the round's
-      minibatches (with gradient sharing: over those of a message). Large networks are sampled.
+    * update_ratio: about once a second, how far a minibatch moved this worker's trainable
+      parameters: RMS of the round's net change over RMS of the parameters before it, divided by
+      the round's n minibatches (with gradient sharing: by those of a message). That is the ratio
+      of one minibatch if all steps point the same way. It is lower where they differ: by the
+      square root of n for unrelated directions. Large networks are sampled.
 
     With gradient sharing `round` counts this worker's minibatches of the epoch, also those that it
     took over from another worker, and there are float columns about the minibatch's message:

@@ -43,7 +43,11 @@ def sample_of(pieces: Sequence[Vector], *, most: int = _MOST) -> Vector:
 
 
 def update_ratio(before: Vector, after: Vector, *, minibatches: int) -> float:
-    """RMS of the change over RMS of the parameters before it, for each of the minibatches.
+    """RMS of the net change over RMS of the parameters before it, divided by the minibatches.
+
+    That is how far one minibatch moves the parameters if all steps point the same way. Where n
+    steps point in unrelated directions it is lower by the square root of n; where they undo one
+    another, lower still.
 
     Args:
         before: (n,) parameters, as `sample_of` gives them.
