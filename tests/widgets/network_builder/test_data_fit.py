@@ -86,3 +86,50 @@ def test_a_preset_takes_the_datas_shape_and_classes_if_it_can():
     assert spec.analysis.rows[-1].output_shape == (4,)
     table = DataFacts(features={"x": (7,)})
     assert preset_for(PRESETS["lenet"], table) == PRESETS["lenet"].make()
+
+
+@pytest.mark.parametrize("name", ["mlp", "regression"])
+def test_one_answer_at_each_place_does_not_fit_one_label_and_is_flattened(name):
+    facts = {"features": {"x": (28, 28, 1)}, "labels": {"y": ()}}
+    if name == "mlp":
+        facts["classes"] = {"y": 10}
+    spec = preset_for(PRESETS[name], DataFacts(**facts))
+    [misfit] = found(spec, **facts)
+    assert misfit.stops
+    assert "A label is one number" in misfit.sentence
+    assert misfit.remedy == "Add Flatten"
+    assert [layer.kind for layer in misfit.mended.layers][:3] == ["Input", "Flatten", "Dense"]
+    assert found(misfit.mended, **facts) == ()
+
+
+def test_a_sequence_of_any_length_is_averaged_before_the_dense_layers():
+    spec = NetworkSpec(
+        layers=(
+            LayerSpec(kind="Input", name="in", options={"shape": [None, 3]}),
+            LayerSpec(kind="Dense", name="out", options={"units": 4}, inputs=("in",)),
+        ),
+        outputs=(OutputSpec(layer="out", loss="sparse_categorical_crossentropy"),),
+    )
+    [misfit] = found(spec, labels={"y": ()})
+    assert misfit.remedy == "Add GlobalAveragePooling1D"
+    assert misfit.mended.layers[1].inputs == ("in",)
+    assert found(misfit.mended, labels={"y": ()}) == ()
+
+
+@pytest.mark.parametrize(("label", "fits"), [((5,), True), ((5, 1), True), ((6,), False)])
+def test_class_numbers_at_each_place_fit_an_output_at_each_place(label, fits):
+    assert (found(network(units=3, shape=(5, 2)), labels={"y": label}) == ()) is fits
+
+
+@pytest.mark.parametrize("label", [(), (1,)])
+def test_a_class_number_alone_or_in_a_list_fits(label):
+    assert found(network(), labels={"y": label}) == ()
+
+
+def test_one_output_tells_only_two_classes_apart():
+    spec = network(units=1, loss="binary_crossentropy")
+    assert found(spec, labels={"y": ()}, classes={"y": 2}) == ()
+    [misfit] = found(spec, labels={"y": ()}, classes={"y": 5})
+    assert misfit.stops
+    assert misfit.mended.layers[-1].options == {"units": 5, "activation": "softmax"}
+    assert found(misfit.mended, labels={"y": ()}, classes={"y": 5}) == ()

@@ -5,6 +5,8 @@ import pytest
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OptimizerSpec
 from sparkwright_widgets._network_builder import NetworkBuilder
+from sparkwright_widgets._network_builder._text_formats import guessed_format, read
+from sparkwright_widgets._ui import Button
 
 pytestmark = pytest.mark.usefixtures("comms")
 
@@ -235,6 +237,17 @@ def test_data_of_another_shape_is_told_and_its_shape_is_taken_by_a_button(builde
     assert builder.spec.layers[0].options["shape"] == [32, 32, 3]
 
 
+def test_the_focus_of_a_remedys_button_goes_to_the_next_one_then_to_undo(builder, monkeypatch):
+    focused = []
+    monkeypatch.setattr(Button, "focus", lambda button: focused.append(button.description))
+    builder.spec = PRESETS["mlp"].make()
+    builder.set_data(features={"x": (20,)}, labels={"y": (5,)})
+    for _ in range(2):
+        [box] = builder.editing.misfits_box.children
+        box.children[1].children[0].click()
+    assert focused == ["Give it 5 outputs", "↶ Undo"]
+
+
 def test_who_listens_hears_of_changes_and_mistakes_but_not_of_rows_chosen(builder):
     heard = []
     builder.on_change(lambda part: heard.append(part.problem))
@@ -288,6 +301,21 @@ def test_text_is_shown_and_taken_back(builder, key):
     assert other.spec == builder.spec
     other.editing.undo_button.click()
     assert other.spec == NetworkSpec()
+
+
+@pytest.mark.parametrize("name", ["keras.mlp", "import this", "a = 1"])
+def test_yaml_is_not_taken_for_code_whatever_the_names_are(name):
+    spec = replace(PRESETS["mlp"].make(), name=name)
+    assert read(spec.to_yaml()) == spec
+    assert read(f"# import keras\n---\n{spec.to_yaml()}") == spec
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"""name: a"""\nimport keras', "def build():\n    return keras.Model()", "keras.Model()"],
+)
+def test_code_is_taken_for_code(text):
+    assert guessed_format(text) == "python"
 
 
 def test_a_mistake_in_pasted_text_is_told_and_nothing_is_lost(builder):

@@ -5,8 +5,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sparkwright.networks import LayerSpec, NetworkAnalysis, NetworkSpec, OutputSpec, Preset
+from sparkwright.networks import (
+    LOSSES,
+    LayerSpec,
+    NetworkAnalysis,
+    NetworkSpec,
+    OutputSpec,
+    Preset,
+    defaults_for,
+)
 
+from ._flattening import flattened
 from ._words import shape_text
 
 Shape = tuple[int | None, ...]
@@ -117,7 +126,7 @@ def _labels(
     spec: NetworkSpec, output: OutputSpec, made: Shape, shape: Shape, classes: int | None
 ) -> list[Misfit]:
     if output.loss == _SPARSE:
-        if len(made) > 0 and shape == made and made[-1] != 1:
+        if 0 < len(made) == len(shape) and 1 not in (made[-1], shape[-1]):
             return [
                 Misfit(
                     sentence=f"The labels are {shape_text(shape)} numbers each, one a class; the "
@@ -126,10 +135,14 @@ def _labels(
                     mended=_with_loss(spec, output, _ONE_HOT),
                 )
             ]
+        if made and not any(_agree(label, made[:-1]) for label in (shape, _squeezed(shape))):
+            return [_places(spec, output, shape, made)]
         if classes is not None and made and made[-1] is not None and made[-1] != classes:
             found = _units(spec, output, classes, f"The data has {classes} classes", made)
             return [replace(found, stops=classes > made[-1])]  # more outputs only cost time
         return []
+    if classes is not None and classes > 2 and _is_yes_or_no(output.loss) and _is_single(made):
+        return [_more_than_two(spec, output, classes)]
     if output.loss == _ONE_HOT and len(shape) == len(made) - 1:
         return [
             Misfit(
@@ -140,9 +153,65 @@ def _labels(
             )
         ]
     if _squeezed(shape) != _squeezed(made) and None not in (*shape, *made):
+        if len(made) > 1 and len(shape) < len(made):
+            return [_places(spec, output, shape, made)]
         what = f"A label is {shape_text(shape)}"
         return [_units(spec, output, shape[-1] if shape else 1, what, made)]
     return []
+
+
+def _places(spec: NetworkSpec, output: OutputSpec, shape: Shape, made: Shape) -> Misfit:
+    """The network answers at each place of an example, the labels do not."""
+    label = f"A label is {shape_text(shape)}" if shape else "A label is one number"
+    sentence = f"{label}, the output {output.layer} gives {shape_text(made)}"
+    found = flattened(spec, output.layer) if len(shape) <= 1 < len(made) else None
+    if found is None:
+        return Misfit(sentence=f"{sentence}.")
+    kind, mended = found
+    return Misfit(
+        sentence=f"{sentence}: a vector for each of its {shape_text(made[:-1])} places.",
+        remedy=f"Add {kind}",
+        mended=mended,
+    )
+
+
+def _more_than_two(spec: NetworkSpec, output: OutputSpec, classes: int) -> Misfit:
+    sentence = (
+        f"The data has {classes} classes; one output with the loss {output.loss} tells only two "
+        "apart."
+    )
+    layer = next((layer for layer in spec.layers if layer.name == output.layer), None)
+    if layer is None or "units" not in layer.options:
+        return Misfit(sentence=sentence)
+    usual = defaults_for("classification", (classes,))
+    given = _with_options(spec, output.layer, units=classes, activation=usual.activation)
+    outputs = tuple(
+        replace(o, loss=usual.loss, metrics=usual.metrics) if o == output else o
+        for o in given.outputs
+    )
+    return Misfit(
+        sentence=sentence,
+        remedy=f"Give it {classes} outputs and the loss {usual.loss}",
+        mended=replace(
+            given,
+            outputs=outputs,
+            task="classification" if given.task == "binary" else given.task,
+        ),
+    )
+
+
+def _is_yes_or_no(loss: str) -> bool:
+    return loss in LOSSES and LOSSES[loss].labels in ("zeros and ones", "-1 and 1")
+
+
+def _is_single(made: Shape) -> bool:
+    return _squeezed(made) == ()
+
+
+def _agree(one: Shape, other: Shape) -> bool:
+    return len(one) == len(other) and all(
+        None in pair or pair[0] == pair[1] for pair in zip(one, other, strict=True)
+    )
 
 
 def _units(

@@ -106,6 +106,7 @@ class EditingPane(widgets.VBox):
         self.summary = widgets.HTML()
         self.misfits_box = widgets.VBox()
         self._misfits_shown: tuple[Misfit, ...] = ()
+        self._remedies: list[Button] = []
         self.layers = LayerList(label="Layers. Arrow keys choose a row.")
         self.layers.observe(self._guarded(self._row_chosen), "selected")
         self.layers.on_action(self._guarded(self._act))
@@ -206,6 +207,8 @@ class EditingPane(widgets.VBox):
 
     def _take_mended(self, spec: NetworkSpec) -> None:
         self._take(changed(self._state, spec, "fit the network to the data"))
+        # The button that was pressed is gone, and the keyboard's focus with it.
+        (self._remedies[0] if self._remedies else self.undo_button).focus()
 
     def _undo(self) -> None:
         what = self._state.undoes
@@ -294,6 +297,7 @@ class EditingPane(widgets.VBox):
         if found == self._misfits_shown:
             return
         self._misfits_shown = found
+        self._remedies = []
         before = self.misfits_box.children
         self.misfits_box.children = [self._misfit_box(misfit) for misfit in found]
         for box in before:
@@ -309,4 +313,5 @@ class EditingPane(widgets.VBox):
         if mended is None:
             return widgets.VBox([sentence])
         button = self._button(misfit.remedy, lambda: self._take_mended(mended))
+        self._remedies.append(button)
         return widgets.VBox([sentence, row(button)], _dom_classes=["sparkwright-misfit"])

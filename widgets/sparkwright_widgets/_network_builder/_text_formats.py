@@ -10,6 +10,12 @@ from sparkwright_widgets._format import escaped
 
 LONGEST_TEXT = 1_000_000  # characters; a network of thousands of layers is shorter
 
+_SAYS_SOMETHING = re.compile(r"\s*(?!#|---|%)\S")
+_KEY = re.compile(r"""\s*("\w+"|'\w+'|\w+)\s*:(\s|$)""")
+_CODE = re.compile(
+    r"^\s*((import|from|def|class|with|return)\s+\w|keras\.|\w+\s*=[^=])", flags=re.MULTILINE
+)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TextFormat:
@@ -55,10 +61,11 @@ def guessed_format(text: str) -> str:
         >>> [guessed_format(text) for text in ('{"name": "a"}', "name: a", "import keras")]
         ['json', 'yaml', 'python']
     """
-    start = text.lstrip()
-    if start.startswith("{"):
+    if text.lstrip().startswith("{"):
         return "json"
-    if re.search(r"^\s*(import|from)\s+\w|keras\.|^\w+\s*=[^=]", text, flags=re.MULTILINE):
+    # What begins as a mapping is one, whatever its names and comments are.
+    first = next((line for line in text.splitlines() if _SAYS_SOMETHING.match(line)), "")
+    if not _KEY.match(first) and _CODE.search(text):
         return "python"
     return "yaml"
 
