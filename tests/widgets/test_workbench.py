@@ -353,3 +353,27 @@ def test_closing_frees_every_widget(comms):
     bench.sections["data"].part.picker.settle(10)
     bench.close()
     assert len(_instances) == before
+
+
+def test_evaluating_waits_until_the_step_knows_the_network(bench, begun, monkeypatch):
+    panel = bench.sections["evaluate"].part
+    found = []
+    monkeypatch.setattr(panel, "evaluate", lambda data: found.append((data, panel.problem)))
+    run = bench.start()
+    entered, may_go_on = threading.Event(), threading.Event()
+    show = bench._show_everything
+
+    def slowly():
+        entered.set()
+        assert may_go_on.wait(10)
+        show()
+
+    monkeypatch.setattr(bench, "_show_everything", slowly)
+    run.set(state="done", epoch=5)  # the panel's thread refreshes now
+    assert entered.wait(10)
+    evaluating = threading.Thread(target=bench.evaluate, args=["test"])
+    evaluating.start()
+    evaluating.join(0.2)
+    may_go_on.set()
+    evaluating.join(10)
+    assert found == [("test", None)]

@@ -66,6 +66,7 @@ class Workbench(Part):
         self._models_url = models_url
         self._told: Telling = {}  # what each part knows of the others
         self._pushing = 0  # how often parts are just being told of another experiment
+        self._refreshed = threading.Condition(self._lock)
         self._stale = self._refreshing = False
         self._cards: list[Any] = []  # display handles of what stays in a saved notebook
         super().__init__("Workbench", styles=("workbench.css",))
@@ -177,7 +178,7 @@ class Workbench(Part):
         """
         self._bench.take_ended()
         panel: EvaluationPanel = self.sections["evaluate"].part
-        self._refresh()
+        self._refresh(wait=True)
         return panel.evaluate(data or next(iter(self._bench.state.parts_to_evaluate), None))
 
     def report(self, url: str) -> None:
@@ -411,29 +412,40 @@ class Workbench(Part):
 
     # --- what is seen
 
-    def _refresh(self) -> None:
+    def _refresh(self, *, wait: bool = False) -> None:
         """Sum every step up anew, and tell the parts what they need of one another.
 
         No lock is held meanwhile: parts have locks of their own, and call back while they hold
         them. One thread does it; what changes meanwhile makes it do it once more.
+
+        Args:
+            wait: for another thread that does it already; default False.
         """
         with self._lock:
             self._stale = True
             if self._refreshing:
+                if wait:
+                    self._refreshed.wait_for(lambda: not self._refreshing)
                 return
             self._refreshing = True
         try:
             while self._take_stale():
                 self._show_everything()
-        finally:
-            with self._lock:
-                self._refreshing = False
+        except BaseException:
+            self._end_refresh()
+            raise
 
     def _take_stale(self) -> bool:
         with self._lock:
             stale, self._stale = self._stale, False
-            self._refreshing = stale
+            if not stale:
+                self._end_refresh()
             return stale
+
+    def _end_refresh(self) -> None:
+        with self._lock:
+            self._refreshing = False
+            self._refreshed.notify_all()
 
     def _show_everything(self) -> None:
         step: DataStep | None = self.sections["data"].made
