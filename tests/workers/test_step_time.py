@@ -1,13 +1,14 @@
 """A minibatch is timed on a copy: whatever the network's inputs and losses, it stays as it was."""
 
 import random
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.workers._step_time import measure_step
+from sparkwright.workers._step_time import _random_batch, measure_step
 
 keras = pytest.importorskip("keras")
 
@@ -18,7 +19,7 @@ def compiled(inputs: Any, outputs: Any, loss: Any, optimizer: str = "adam") -> A
     return model
 
 
-def classifier(loss: str) -> Any:
+def classifier(loss: Any) -> Any:
     x = keras.Input((6,))
     hidden = keras.layers.Dropout(0.5)(keras.layers.Dense(8)(x))
     return compiled(x, keras.layers.Dense(3, activation="softmax")(hidden), loss)
@@ -73,6 +74,49 @@ def test_a_step_is_timed_and_the_network_stays_as_it_was(make: Any) -> None:
 def test_adams_state_is_twice_the_parameters() -> None:
     found = measure_step(classifier("sparse_categorical_crossentropy"), 2, budget_s=0.001)
     assert found.updater_bytes == 2 * found.vector_bytes
+
+
+def mean_squares(labels: Any, outputs: Any) -> Any:
+    return keras.ops.mean(keras.ops.square(labels - outputs), axis=-1)
+
+
+def of_class_numbers(labels: Any, outputs: Any) -> Any:
+    assert len(labels.shape) == 1, "class numbers are wanted"
+    return -keras.ops.log(keras.ops.take_along_axis(outputs, labels[:, None], axis=-1)[:, 0])
+
+
+def no_loss(labels: Any, outputs: Any) -> Any:
+    raise ValueError("takes no labels at all")
+
+
+@pytest.mark.parametrize(
+    ("loss", "shape"),
+    [
+        ("sparse_categorical_crossentropy", (4,)),
+        (lambda: keras.losses.sparse_categorical_crossentropy, (4,)),
+        (lambda: keras.losses.SparseCategoricalCrossentropy(name="error"), (4,)),
+        (lambda: keras.losses.MeanSquaredError(name="sparse_data"), (4, 3)),
+        (lambda: partial(keras.losses.sparse_categorical_crossentropy, from_logits=True), (4,)),
+        (lambda: mean_squares, (4, 3)),
+    ],
+)
+def test_labels_are_what_the_loss_takes_whatever_it_is_called(loss: Any, shape: Any) -> None:
+    model = classifier(loss if isinstance(loss, str) else loss())
+    (labels,) = [a for name, a in _random_batch(model, 4).items() if name.startswith("labels")]
+    assert labels.shape == shape
+
+
+def test_the_other_labels_are_tried_where_a_loss_does_not_take_the_first() -> None:
+    with keras.saving.custom_object_scope({"of_class_numbers": of_class_numbers}):
+        assert measure_step(classifier(of_class_numbers), 4, budget_s=0.001).seconds > 0
+
+
+def test_a_loss_that_takes_no_labels_is_told() -> None:
+    with (
+        keras.saving.custom_object_scope({"no_loss": no_loss}),
+        pytest.raises(ConfigurationError, match=r"'no_loss', which failed with both .takes no"),
+    ):
+        measure_step(classifier(no_loss), 4)
 
 
 def test_what_cannot_be_trained_is_refused() -> None:

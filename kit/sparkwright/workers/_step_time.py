@@ -73,7 +73,8 @@ def measure_step(
 
     Raises:
         ConfigurationError: if the model is not compiled, cannot be described, or `batch_size` is
-            below 1.
+            below 1; if a loss of the user's own takes neither class numbers nor labels as long as
+            the output.
     """
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ConfigurationError(
@@ -92,9 +93,7 @@ def measure_step(
 def _timed(replica: Replica, batch_size: int, budget_s: float) -> StepTime:
     import tensorflow as tf
 
-    one = _random_batch(replica.model, batch_size)
-    layout = replica.arrange({name: array for name, array in one.items()}, training=True)
-    _seconds_of(replica, layout, one, 1)  # traces and compiles
+    layout, one = _first_step(replica, batch_size)
     first_s = _seconds_of(replica, layout, one, 1)
     size_bytes = max(1, sum(array.nbytes for array in one.values()))
     affordable = int(budget_s / _CALLS / max(first_s, 1e-6))
@@ -120,6 +119,35 @@ def _timed(replica: Replica, batch_size: int, budget_s: float) -> StepTime:
     )
 
 
+def _first_step(replica: Replica, batch_size: int) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """Trace, compile and do one step, with labels that the losses take."""
+
+    def step(*, other_labels: bool) -> tuple[Any, dict[str, NDArray[Any]]]:
+        one = _random_batch(replica.model, batch_size, other_labels=other_labels)
+        layout = replica.arrange({name: array for name, array in one.items()}, training=True)
+        _seconds_of(replica, layout, one, 1)
+        return layout, one
+
+    try:
+        return step(other_labels=False)
+    except Exception as error:
+        losses = _losses(replica.model.loss, output_names(replica.model))
+        own = [loss for loss in losses if loss is not None and not _is_known(loss)]
+        if not own:
+            raise
+        reason = error
+    # What labels a loss of the user's own takes could only be guessed.
+    try:
+        return step(other_labels=True)
+    except Exception:
+        named = ", ".join(repr(_names(loss)[0]) for loss in own)
+        raise ConfigurationError(
+            "a step can be timed only with labels that the losses take: class numbers, or labels "
+            f"of the output's shape. Received: {named}, which failed with both ({reason}). Time a "
+            "copy of the network that is compiled with a loss of Keras."
+        ) from reason
+
+
 def _seconds_of(
     replica: Replica, layout: Any, one: Mapping[str, NDArray[Any]], steps: int
 ) -> float:
@@ -131,11 +159,14 @@ def _seconds_of(
     return time.perf_counter() - started_s
 
 
-def _random_batch(model: Any, batch_size: int) -> dict[str, NDArray[Any]]:
+def _random_batch(
+    model: Any, batch_size: int, *, other_labels: bool = False
+) -> dict[str, NDArray[Any]]:
     """One minibatch that fits the network's inputs and losses, by flat column name.
 
     Features lie from 0 up to 1: whatever looks them up as indices finds the first entry. Labels
-    say the first class.
+    say the first class. `other_labels` gives losses that Keras does not have class numbers instead
+    of labels of the output's shape, or the other way round.
     """
     draw = np.random.default_rng(0)
     found: dict[str, NDArray[Any]] = {}
@@ -148,7 +179,7 @@ def _random_batch(model: Any, batch_size: int) -> dict[str, NDArray[Any]]:
         shape = (batch_size, *_closed(tensor.shape[1:]))
         if loss is None:
             continue
-        if "sparse" in _name(loss):
+        if _is_sparse(loss) != (other_labels and not _is_known(loss)):
             found[f"labels/{name}"] = np.zeros(shape[:-1], np.int32)
             continue
         labels = np.zeros(shape, np.float32)
@@ -166,9 +197,29 @@ def _losses(loss: Any, names: list[str]) -> list[Any]:
     return [loss] * len(names)
 
 
-def _name(loss: Any) -> str:
-    name = loss if isinstance(loss, str) else getattr(loss, "name", None) or type(loss).__name__
-    return str(name).lower()
+def _is_sparse(loss: Any) -> bool:
+    return any("sparse" in name.lower() for name in _names(loss))
+
+
+def _is_known(loss: Any) -> bool:
+    """Whether it is one of Keras' losses, of which the name tells what labels it takes."""
+    if isinstance(loss, str):
+        return True
+    module = getattr(loss, "__module__", None) or ""
+    return module.split(".")[0] == "keras"
+
+
+def _names(loss: Any) -> list[str]:
+    """Of a function or a class, whatever name the object was given; that of the code comes first.
+
+    A class of the user's own may be derived from one whose name tells more.
+    """
+    if isinstance(loss, str):
+        return [loss]
+    inner = getattr(loss, "func", loss)  # of a functools.partial
+    if (name := getattr(inner, "__name__", None)) is not None:
+        return [str(name)]
+    return [kind.__name__ for kind in type(inner).__mro__ if kind is not object]
 
 
 def _closed(shape: Any) -> tuple[int, ...]:
