@@ -1,9 +1,12 @@
+import dataclasses
+
 import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError
-from sparkwright.spark._session import _gpu_settings
+from sparkwright.spark._secrets import LEFT_OUT
+from sparkwright.spark._session import _gpu_settings, _warn_about_differences
 
 settings = st.builds(
     sw.SparkSettings,
@@ -34,6 +37,67 @@ def test_settings_come_back_from_json_yaml_and_code(settings):
 def test_a_wrong_setting_is_named():
     with pytest.raises(ConfigurationError, match="memory_per_worker_mb=100"):
         sw.SparkSettings(memory_per_worker_mb=100)
+
+
+SECRETS = {
+    "spark.hadoop.fs.s3a.secret.key": "abc123",
+    "spark.executor.extraJavaOptions": "-Ddb.pass=abc123",
+    "spark.hadoop.fs.azure.sas.box.account": "abc123",
+}
+
+
+def test_secrets_stay_out_of_files_code_and_the_text_of_the_value():
+    settings = sw.SparkSettings(settings={**SECRETS, "spark.a": "b"})
+    experiment = sw.Experiment(spark=settings)
+    for text in (
+        *(settings.to_json(), settings.to_yaml(), settings.to_code(), repr(settings)),
+        *(experiment.to_yaml(), experiment.to_code(), str(experiment.to_notebook())),
+        repr(experiment),
+    ):
+        assert "abc123" not in text
+    assert "left out, because it looks secret" in experiment.to_yaml()
+    assert settings.arguments["settings"]["spark.hadoop.fs.s3a.secret.key"] == "abc123"
+    assert settings.missing == ()
+
+
+def test_what_was_left_out_is_asked_for_before_spark_starts(monkeypatch):
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr("sparkwright.spark._session._find_java", lambda: pytest.fail("too late"))
+    settings = sw.SparkSettings(settings={**SECRETS, "spark.a": "b"})
+    again = sw.SparkSettings.from_yaml(settings.to_yaml())
+    assert set(again.missing) == set(SECRETS)
+    with pytest.raises(ConfigurationError, match=r"no values of .*fs\.s3a\.secret\.key"):
+        again.start()
+    given = {**again.settings, **SECRETS}
+    assert dataclasses.replace(again, settings=given) == settings
+
+
+def test_a_session_that_is_there_is_compared_without_telling_secrets(caplog):
+    class Conf(dict):
+        contains = dict.__contains__
+
+    class Session:
+        class sparkContext:
+            @staticmethod
+            def getConf():
+                return Conf({"spark.b.password": "old123", "spark.a": "b"})
+
+    _warn_about_differences(Session, None, {"spark.b.password": LEFT_OUT, "spark.a": "b"})
+    assert not caplog.records
+    _warn_about_differences(
+        Session, None, {"spark.b.password": "abc123", "spark.c.token": LEFT_OUT}
+    )
+    assert "spark.c.token" in caplog.text
+    assert "abc123" not in caplog.text
+    assert "old123" not in caplog.text
+
+
+@pytest.mark.parametrize("value", [object(), None, float("nan"), ["a"], {"b": 1}])
+def test_values_that_files_cannot_hold_are_refused(value):
+    with pytest.raises(ConfigurationError, match=r"settings\['spark.a'\], of class"):
+        sw.SparkSettings(settings={"spark.a": value})
+    with pytest.raises(ConfigurationError, match="names of Spark settings"):
+        sw.SparkSettings(settings={1: "a"})
 
 
 def test_gpus_need_a_script_that_finds_them():

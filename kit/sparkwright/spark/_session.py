@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from sparkwright.errors import ConfigurationError
 
+from ._secrets import LEFT_OUT, left_out, without_secrets
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -54,8 +56,8 @@ def start_spark(
         it does not have.
 
     Raises:
-        ConfigurationError: if Java or PySpark cannot be found (says what to install), or GPUs are
-            asked for that Spark could not find.
+        ConfigurationError: if Java or PySpark cannot be found (says what to install), GPUs are
+            asked for that Spark could not find, or the value of a setting was left out of a file.
     """
     _find_pyspark()
     from pyspark.sql import SparkSession
@@ -73,6 +75,13 @@ def start_spark(
     if active is not None:
         _warn_about_differences(active, master, settings or {})
         return active
+    if missing := left_out(chosen):
+        raise ConfigurationError(
+            "Spark must be given every setting's value. Received: no values of "
+            f"{', '.join(missing)}, which look secret and so were left out of the file or code. "
+            "Put them into `settings`, or remove them there and keep them in Spark's "
+            "spark-defaults.conf."
+        )
     _find_java()
     # Executors use this very interpreter; a cluster whose Python lies elsewhere says so itself.
     if chosen["spark.master"].startswith("local"):
@@ -193,13 +202,18 @@ def _warn_about_differences(
     wanted = {key: _text(value) for key, value in settings.items()}
     if master is not None:
         wanted["spark.master"] = master
-    different = {key: conf.get(key) for key, value in wanted.items() if conf.get(key) != value}
+    # A value that was left out of a file is not known to differ from the one that is there.
+    different = {
+        key: conf.get(key)
+        for key, value in wanted.items()
+        if conf.get(key) != value and not (value == LEFT_OUT and conf.contains(key))
+    }
     if different:
         _log.warning(
             "a Spark session is already active and is used as it is; it has %s where %s was asked "
             "for. Call `spark.stop()` first to start another.",
-            different,
-            {key: wanted[key] for key in different},
+            without_secrets(different),
+            without_secrets({key: wanted[key] for key in different}),
         )
 
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ._secrets import HIDDEN, looks_secret
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -15,8 +17,16 @@ _OWN = {
     *("spark.hadoop.fs.s3a.vectored.read.min.seek.size", "spark.master"),
     "spark.hadoop.fs.s3a.vectored.read.max.merged.size",
 }
-_SECRET = re.compile(
-    r"secret|password|passwd|token|credential|(access|api|account|ssh)[._-]?key", re.IGNORECASE
+# What these say of memory, cores and ways to work is told, unless it looks secret. What others
+# say, such as those of a store or somebody's own, nobody here can judge.
+_HARMLESS = re.compile(
+    r"spark\.(app|archives|broadcast|buffer|cleaner|cores|default|driver|dynamicAllocation|"
+    r"eventLog|executor|files|io|jars|kryo|kryoserializer|locality|log|memory|network|pyspark|"
+    r"python|r|rdd|reducer|resources|rpc|scheduler|serializer|shuffle|speculation|sql|stage|"
+    r"storage|submit|task|ui|worker|yarn)\b|"
+    r"spark\.executorEnv\.(HADOOP_CONF_DIR|HADOOP_USER_NAME|JAVA_HOME|PYTHONPATH|LD_LIBRARY_PATH|"
+    r"OMP_NUM_THREADS|TF_\w+|CUDA_\w+|SPARKWRIGHT_\w+)$|"
+    r"spark\.hadoop\.(dfs\.|fs\.defaultFS$|fs\.s3a\.(endpoint|path\.style\.access|impl)\b)"
 )
 _IN_ADDRESS = re.compile(r"(?<=://)[^/\s@]+(?=@)")
 _JPMS = re.compile(
@@ -24,11 +34,10 @@ _JPMS = re.compile(
     r"--(add-opens|add-modules|sun-misc-unsafe-memory-access)=\S+|--enable-native\S+|"
     r"-Djdk\.\S+|-Dio\.netty\.\S+"
 )
-_HIDDEN = "(hidden)"
 
 
 def settings_to_tell(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Settings that somebody chose, by name; what looks like a secret is hidden.
+    """Settings that somebody chose, by name; only values known to be harmless are told.
 
     Args:
         pairs: name and value of all settings that are not Spark's defaults.
@@ -47,8 +56,8 @@ def settings_to_tell(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
             value = " ".join(_JPMS.sub("", value).split())
             if not value:
                 continue
-        hides = _SECRET.search(name) or _SECRET.search(value)
-        found[name] = _HIDDEN if hides else _IN_ADDRESS.sub(_HIDDEN, value)
+        tells = _HARMLESS.match(name) and not looks_secret(name, value)
+        found[name] = _IN_ADDRESS.sub(HIDDEN, value) if tells else HIDDEN
     return found
 
 

@@ -1,5 +1,6 @@
 """How Spark is to be started, as a plain value that forms, files and code share."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -7,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sparkwright._option import Option
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters._serialisation import Serialisable
+
+from ._secrets import left_out, without_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,13 +66,17 @@ SPARK_OPTIONS = (
 class SparkSettings(Serialisable):
     """The arguments of `start_spark`, as a value.
 
+    Secrets stay in memory: in dictionaries, JSON, YAML, code and the text of the value, a sentence
+    stands where a setting looks secret by its name or value. Whoever starts Spark from such a file
+    gives the values again, or keeps them in Spark's own `spark-defaults.conf`.
+
     Attributes:
         workers: executors; default 2.
         cores_per_worker: cores of each; default 1.
         memory_per_worker_mb: heap of each, MiB; default 1024.
         gpus_per_executor: GPUs of each; default 0.
         master: Spark's address; default None: "local-cluster" on this machine.
-        settings: further Spark settings by name; default none.
+        settings: further Spark settings by name: texts, numbers, booleans; default none.
 
     Example:
         >>> SparkSettings(workers=4).to_code("spark")
@@ -95,7 +102,13 @@ class SparkSettings(Serialisable):
             raise ConfigurationError(
                 f"`settings` must be Spark settings by name. Received: settings={self.settings!r}."
             )
-        object.__setattr__(self, "settings", dict(self.settings))
+        plain = {_name(name): _plain(name, value) for name, value in self.settings.items()}
+        object.__setattr__(self, "settings", plain)
+
+    def __repr__(self) -> str:
+        """As code, without secrets."""
+        given = ", ".join(f"{name}={value!r}" for name, value in self._told.items())
+        return f"{type(self).__name__}({given})"
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -103,21 +116,60 @@ class SparkSettings(Serialisable):
         usual = {option.name: option.default for option in SPARK_OPTIONS} | {"settings": {}}
         return {name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]}
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names of settings whose values were left out of the file that this was read from."""
+        return tuple(left_out(self.settings))
+
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able settings."""
+        """JSON-able settings; a sentence in place of each value that looks secret."""
         return {
             "name": type(self).__name__,
             **{option.name: getattr(self, option.name) for option in SPARK_OPTIONS},
-            "settings": dict(self.settings),
+            "settings": without_secrets(self.settings),
         }
 
     def to_code(self, variable: str = "spark") -> str:
-        """Python that starts such a session, after `import sparkwright as sw`."""
-        arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        """Python that starts such a session, after `import sparkwright as sw`.
+
+        A sentence stands in place of each value that looks secret; `start_spark` refuses it.
+        """
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self._told.items())
         return f"{variable} = sw.start_spark({arguments})"
 
     def start(self) -> "SparkSession":
-        """Start Spark so, or return the session that is already active; see `start_spark`."""
+        """Start Spark so, or return the session that is already active; see `start_spark`.
+
+        Raises:
+            ConfigurationError: naming settings whose values were left out of a file, if no session
+                is active.
+        """
         from ._session import start_spark
 
         return start_spark(**self.arguments)
+
+    @property
+    def _told(self) -> dict[str, Any]:
+        told = self.arguments
+        if "settings" in told:
+            told["settings"] = without_secrets(self.settings)
+        return told
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError(f"names of Spark settings must be texts. Received: {name!r}.")
+    return name
+
+
+def _plain(name: str, value: Any) -> str | bool | int | float:
+    """The value as files hold it."""
+    kinds: tuple[Any, ...] = (bool, int, str, float)
+    for kind in kinds:
+        if isinstance(value, kind) and (kind is not float or math.isfinite(value)):
+            return kind(value)
+    # Its class only: the value may be a secret.
+    raise ConfigurationError(
+        "values of Spark settings must be texts, booleans or finite numbers. Received: "
+        f"settings[{name!r}], of class {type(value).__name__}. Write it as Spark takes it."
+    )

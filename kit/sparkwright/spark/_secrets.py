@@ -1,0 +1,83 @@
+"""Which settings of Spark look secret, by their names and values; pure."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+HIDDEN = "(hidden)"
+# Stands where a secret was, in files and code: it says itself what is to be done.
+LEFT_OUT = "(left out, because it looks secret: put its value here)"
+
+_SECRET_PARTS = re.compile(
+    r"secret|passw|passphrase|passcode|pwd|pgpass|token|credential|signature|private", re.IGNORECASE
+)
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SECRET_WORDS = {"pass", "sas", "sig", "key", "keys", "authorization"}
+# After one of these words a name is about secrets, and holds none.
+_ABOUT = {"class", "enabled", "impl", "interval", "path", "provider", "providers", "size", "type"}
+# A key of these is no secret: the algorithm's, or how tables treat keys.
+_NO_KEY = {"algorithm", "bits", "dedup", "gen", "provider", "size", "store"}
+_NAMED = (
+    r"secret|passw(?:or)?d|passphrase|passcode|pwd|(?<!by)(?<!com)pass|token|credential|signature|"
+    r"private|(?<![a-z])(?:sig|sas|authorization)|"
+    r"(?:access|account|api|encryption|shared|signing|ssh)[._-]?key"
+)
+_SECRET_VALUE = re.compile(
+    rf"(?:{_NAMED})[\w.-]*[\"']?\s*[=:\s]\s*\S|"
+    r"[?&;,]\s*key=|\b(?:bearer|basic)\s+\S|-----BEGIN|\beyJ[\w-]{8,}\.|\bA[KS]IA[0-9A-Z]{16}\b",
+    re.IGNORECASE,
+)
+# A password before a host; a number there is a port.
+_IN_ADDRESS = re.compile(r"://[^/\s@:]*:(?!\d+(?:[/,\s]|$))[^\s@]+@")
+
+
+def looks_secret(name: str, value: Any) -> bool:
+    """Whether a setting may hold a secret; rather once too often.
+
+    Args:
+        name: of the setting.
+        value: what it is set to; booleans and their texts are no secrets.
+
+    Example:
+        >>> looks_secret("spark.hadoop.fs.s3a.secret.key", "abc")
+        True
+        >>> looks_secret("spark.jars.repositories", "https://ann:abc@maven.example/x")
+        True
+        >>> looks_secret("spark.executor.memory", "1g")
+        False
+    """
+    text = str(value)
+    if text.lower() in ("true", "false"):
+        return False
+    return _names_secret(name) or bool(_SECRET_VALUE.search(text) or _IN_ADDRESS.search(text))
+
+
+def without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings, with a sentence in place of each value that looks secret."""
+    return {
+        name: LEFT_OUT if looks_secret(name, value) else value for name, value in settings.items()
+    }
+
+
+def left_out(settings: Mapping[str, Any]) -> list[str]:
+    """Names of settings whose values were left out of a file and not given since."""
+    return [name for name, value in settings.items() if value == LEFT_OUT]
+
+
+def _names_secret(name: str) -> bool:
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if words and words[-1] in _ABOUT:
+        return False
+    if _SECRET_PARTS.search(name):
+        return True
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        is_key = word.endswith(("key", "keys"))
+        if is_key and following not in _NO_KEY:
+            return True
+        if not is_key and (word in _SECRET_WORDS or _ends_with_pass(word)):
+            return True
+    return False
+
+
+def _ends_with_pass(word: str) -> bool:
+    return word.endswith("pass") and word not in ("bypass", "compass")
