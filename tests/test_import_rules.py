@@ -31,6 +31,7 @@ SHELL_OF_PURE_PACKAGES = {
 }
 PURE = [
     "_option.py",
+    "_yaml.py",
     "errors.py",
     "data/_alignment.py",
     "data/_preview/_column_look.py",

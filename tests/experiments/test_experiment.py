@@ -1,3 +1,4 @@
+import ast
 import json
 
 import pytest
@@ -9,7 +10,7 @@ from sparkwright.data import DataSource
 from sparkwright.errors import ConfigurationError
 from sparkwright.experiments import Experiment
 from sparkwright.experiments._code import steps
-from sparkwright.networks import PRESETS
+from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OutputSpec
 
 experiments = st.builds(
     Experiment,
@@ -88,3 +89,40 @@ def test_parts_of_the_wrong_kind_are_refused():
         Experiment(master="averaging")
     with pytest.raises(ConfigurationError, match="unknown options"):
         Experiment.from_dict({"name": "Experiment", "epoch": 3})
+
+
+@pytest.mark.parametrize("text", ["{", "title: &a [*a]", "[" * 100_000, "seed: 0b_"])
+@pytest.mark.parametrize("read", [Experiment.from_json, Experiment.from_yaml])
+def test_text_that_is_no_experiment_is_refused(read, text):
+    with pytest.raises(ConfigurationError, match="Received: "):
+        read(text)
+
+
+def test_a_date_as_a_title_is_text():
+    assert Experiment.from_yaml("title: 2020-13-45").title == "2020-13-45"
+
+
+def test_layers_leave_the_names_of_the_script_alone():
+    names = ["data", "train", "test", "spark", "sw", "network", "master", "model", "run", "print"]
+    layers = [LayerSpec(kind="Input", name="image", options={"shape": [28, 28, 1]})]
+    for name in names:
+        layers.append(LayerSpec(kind="Dropout", name=name, options={"rate": 0.1}))
+    layers.append(LayerSpec(kind="Add", name="validation", inputs=("print", "image")))
+    layers.append(LayerSpec(kind="Flatten", name="evaluation"))
+    layers.append(
+        LayerSpec(kind="Dense", name="keras", options={"units": 10, "activation": "softmax"})
+    )
+    output = OutputSpec(layer="keras", loss="sparse_categorical_crossentropy")
+    spec = NetworkSpec(layers=tuple(layers), outputs=(output,))
+    code = Experiment(network=spec).to_code()
+    body = code[code.index("# Task") : code.index("model.compile")]
+    mine = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
+    stored = {
+        node.id
+        for node in ast.walk(ast.parse(body))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    around = ast.parse(code.replace(body, "\n"))
+    outside = {node.id for node in ast.walk(around) if isinstance(node, ast.Name)}
+    assert stored & outside == {"model"}
+    assert mine & {"keras", "layers"}

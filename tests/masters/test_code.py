@@ -32,3 +32,9 @@ def test_hooks_are_left_out() -> None:
 
     master = sw.ParameterAveragingTrainingMaster(seed=1).with_hooks(Hook())
     assert settings_to_code(master) == "sw.ParameterAveragingTrainingMaster(seed=1)"
+
+
+def test_floats_of_numpy_are_written_as_numbers():
+    import numpy as np
+
+    assert settings_to_code((np.float64(0.3), {"a": np.float64(2)})) == "(0.3, {'a': 2.0})"

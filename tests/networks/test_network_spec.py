@@ -396,3 +396,60 @@ def test_losses_metrics_and_optimizers_describe_themselves() -> None:
         for option in kind.options:
             option.check(option.default)
             assert option.advice.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (NetworkSpec.from_yaml, "name: &a [*a]"),
+        (NetworkSpec.from_yaml, "name: !!timestamp later"),
+        (NetworkSpec.from_yaml, "name: !!bool later"),
+        (NetworkSpec.from_yaml, "seed: 0b_"),
+        (
+            NetworkSpec.from_yaml,
+            "a0: &a0 [x, x]\n"
+            + "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n" for n in range(40)),
+        ),
+        (NetworkSpec.from_json, "{"),
+        (NetworkSpec.from_json, '{"seed": 1' + "0" * 400 + "}"),
+        (NetworkSpec.from_json, '{"seed": 1' + "0" * 9_000 + "}"),
+    ],
+)
+def test_pasted_text_is_refused_with_what_it_must_be(read: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"must be .*\. Received: "):
+        read(text)
+
+
+def test_a_date_is_text() -> None:
+    assert NetworkSpec.from_yaml("name: 2020-13-45").name == "2020-13-45"
+    spec = NetworkSpec(name="2020-01-02")
+    assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
+    assert "'2020-01-02'" in spec.to_yaml()
+
+
+@pytest.mark.parametrize("value", [10**400, [10**400], -(2**63)])
+def test_integers_of_more_than_64_bits_are_refused(value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"2\*\*63"):
+        layer("Dropout", "d", rate=value)
+
+
+def test_pairs_around_the_edges_are_a_problem_of_the_row() -> None:
+    rows = chain(IMAGE, layer("ZeroPadding2D", "p", padding=[[1, 1], [1, 1]])).analysis.rows
+    assert "`padding` must be" in str(rows[1].problem)
+
+
+def test_numbers_of_numpy_become_plain() -> None:
+    import numpy as np
+
+    spec = NetworkSpec(
+        layers=(layer("Dropout", "d", rate=np.float64(0.3)),),
+        outputs=(OutputSpec(layer="d", loss="mse", weight=np.float64(0.5)),),
+        optimizer=OptimizerSpec(options={"learning_rate": np.float64(0.1)}),
+    )
+    values = (
+        spec.layers[0].options["rate"],
+        spec.outputs[0].weight,
+        spec.optimizer.options["learning_rate"],
+    )
+    assert [type(value) for value in values] == [float] * 3
+    assert NetworkSpec.from_yaml(spec.to_yaml()) == spec

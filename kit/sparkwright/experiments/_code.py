@@ -132,4 +132,6 @@ def _evaluation(experiment: "Experiment", name: str, *, in_notebook: bool) -> st
 
 
 def _one_line(text: str) -> str:
+    # What cannot be shown, such as a null byte, cannot stand in Python's source either.
+    text = "".join(sign if sign.isprintable() else " " for sign in text)
     return " ".join(text.replace("\\", "/").replace('"', "'").split()) or "An experiment"

@@ -19,7 +19,7 @@ def settings_to_code(settings: Any, *, prefix: str = "sw.") -> str:
         'sw.ParameterAveragingTrainingMaster(seed=1, mesh=sw.MeshConfig(ports=50000))'
     """
     if not is_dataclass(settings):
-        return repr(settings)
+        return repr(_plain(settings))
     given = (
         f"{field.name}={settings_to_code(getattr(settings, field.name), prefix=prefix)}"
         for field in fields(settings)
@@ -30,3 +30,14 @@ def settings_to_code(settings: Any, *, prefix: str = "sw.") -> str:
 
 def _default(field: Any) -> Any:
     return field.default_factory() if field.default_factory is not MISSING else field.default
+
+
+def _plain(value: Any) -> Any:
+    """The value with Python's own floats: those of NumPy write themselves with NumPy's name."""
+    if isinstance(value, float):
+        return float(value)
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    if type(value) is dict:
+        return {key: _plain(inner) for key, inner in value.items()}
+    return value

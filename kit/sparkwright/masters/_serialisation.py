@@ -1,16 +1,12 @@
 """Settings as dictionaries, JSON and YAML."""
 
-import functools
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Self
 
+from sparkwright._yaml import read_json, read_yaml as read_yaml, write_yaml
 from sparkwright.errors import ConfigurationError
-
-# PyYAML follows YAML 1.1, in which 1e-3 is text: a number needs a point there. Nobody means that.
-_NUMBER = re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$")
 
 
 class Serialisable:
@@ -54,19 +50,24 @@ class Serialisable:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of `to_json`."""
-        return cls.from_dict(json.loads(text))
+        """The inverse of `to_json`.
+
+        Raises:
+            ConfigurationError: if the text is no JSON, or not of these settings.
+        """
+        return cls.from_dict(read_json(text))
 
     def to_yaml(self) -> str:
         """YAML of `to_dict`."""
-        import yaml
-
-        # By way of JSON, because YAML does not know NumPy's floats, which are floats too.
-        return yaml.dump(json.loads(self.to_json()), Dumper=_dialect("Dumper"), sort_keys=False)
+        return write_yaml(self.to_dict())
 
     @classmethod
     def from_yaml(cls, text: str) -> Self:
-        """The inverse of `to_yaml`; numbers may be written as 1e-3."""
+        """The inverse of `to_yaml`; numbers may be written as 1e-3.
+
+        Raises:
+            ConfigurationError: if the text is no YAML, or not of these settings.
+        """
         return cls.from_dict(read_yaml(text))
 
     @classmethod
@@ -111,33 +112,3 @@ def refuse_unknown(cls: type[Any], given: Mapping[str, Any]) -> None:
         raise ConfigurationError(
             f"unknown options {unknown} for {cls.__name__}. Known are {sorted(known)}."
         )
-
-
-def read_yaml(text: str) -> Any:
-    """What `text` holds: plain values only, no objects.
-
-    Raises:
-        ConfigurationError: if it is no YAML; says where.
-
-    Example:
-        >>> read_yaml("threshold: 1e-3")
-        {'threshold': 0.001}
-    """
-    import yaml
-
-    try:
-        return yaml.load(text, _dialect("Loader"))
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"settings must be YAML. Received: {error}") from error
-
-
-@functools.cache
-def _dialect(kind: str) -> Any:
-    """PyYAML's safe "Loader" or "Dumper", that knows numbers as `_NUMBER` does."""
-    import yaml
-
-    # The one in C, where there is one, is ten times as fast.
-    base = getattr(yaml, f"CSafe{kind}", None) or getattr(yaml, f"Safe{kind}")
-    dialect: Any = type(kind, (base,), {})
-    dialect.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+0123456789"))
-    return dialect

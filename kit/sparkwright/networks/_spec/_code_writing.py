@@ -3,7 +3,7 @@
 import json
 import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
@@ -24,12 +24,13 @@ _IMPORTED = {"constraints", "initializers", "layers", "regularizers"}
 _RESERVED = {"keras", "seed", *_IMPORTED}
 
 
-def to_code(spec: NetworkSpec, variable: str = "model") -> str:
+def to_code(spec: NetworkSpec, variable: str = "model", *, reserved: Collection[str] = ()) -> str:
     """Python code that makes the compiled model.
 
     Args:
         spec: the network, without problems.
         variable: the name that the code gives to the model.
+        reserved: names that the code around it uses; no layer's variable takes one of these.
 
     Raises:
         ConfigurationError: if the network has a problem, or `variable` is no name.
@@ -44,7 +45,9 @@ def to_code(spec: NetworkSpec, variable: str = "model") -> str:
     for layer in spec.layers:
         _check_switched_off(layer)
     calls = layer_calls(spec)
-    body = _chain(spec, calls, variable) if is_chain(spec) else _graph(spec, calls, variable)
+    body = (
+        _chain(spec, calls, variable) if is_chain(spec) else _graph(spec, calls, variable, reserved)
+    )
     compiled = _broken_up(f"{variable}.compile", list(compile_arguments(spec).items()), "")
     lines = [*_head(spec, calls), *body, *compiled]
     return "\n".join(lines) + "\n"
@@ -94,8 +97,10 @@ def _chain(spec: NetworkSpec, calls: Sequence[Call], variable: str) -> Iterator[
     yield ")"
 
 
-def _graph(spec: NetworkSpec, calls: Sequence[Call], variable: str) -> Iterator[str]:
-    variables = _variables(spec, variable)
+def _graph(
+    spec: NetworkSpec, calls: Sequence[Call], variable: str, reserved: Collection[str]
+) -> Iterator[str]:
+    variables = _variables(spec, {variable, *_RESERVED, *reserved})
     before = names_before(spec.layers)
     for row, (layer, call) in enumerate(zip(spec.layers, calls, strict=True)):
         mine = variables[layer.name]
@@ -138,13 +143,13 @@ def _commented(lines: Sequence[str], indent: str) -> Iterator[str]:
         yield f"{indent}{OFF}{line.removeprefix(indent)}"
 
 
-def _variables(spec: NetworkSpec, variable: str) -> dict[str, str]:
-    taken = {variable, *_RESERVED}
+def _variables(spec: NetworkSpec, reserved: Collection[str]) -> dict[str, str]:
+    taken = set(reserved)
     found: dict[str, str] = {}
     for layer in spec.layers:
         stem = re.sub(r"\W", "_", layer.name, flags=re.ASCII)
         stem = f"layer_{stem}" if stem[:1].isdigit() else stem
-        stem = f"{stem}_layer" if keyword.iskeyword(stem) or stem in _RESERVED else stem
+        stem = f"{stem}_layer" if keyword.iskeyword(stem) or stem in reserved else stem
         found[layer.name] = free_name(stem, taken)
         taken.add(found[layer.name])
     return found

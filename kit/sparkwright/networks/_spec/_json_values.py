@@ -6,23 +6,37 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
+LARGEST = 2**63  # integers stay below it, as everywhere where they end
+
 
 def plain(value: Any, where: str) -> Any:
-    """`value` as JSON would give it back: tuples become lists.
+    """`value` as JSON would give it back: tuples become lists, NumPy's floats Python's.
 
     Raises:
-        ConfigurationError: if it is anything else than JSON's values, or a number without end.
+        ConfigurationError: if it is anything else than JSON's values, a number without end or an
+            integer of more than 64 bits.
     """
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int) and abs(value) < LARGEST:
+        return int(value)
     if isinstance(value, float) and math.isfinite(value):
-        return value
+        return float(value)
     if isinstance(value, list | tuple):
         return [plain(inner, where) for inner in value]
     raise ConfigurationError(
-        f"{where} must be a number, text, true, false, null or a list of these. "
-        f"Received: {value!r}."
+        f"{where} must be a number (integers less than 2**63), text, true, false, null or a list "
+        f"of these. Received: {shown('', value)}."
     )
+
+
+def shown(name: str, value: Any) -> str:
+    """`name=value` for a message; Python does not write an integer of any length."""
+    large = isinstance(value, int) and abs(value) >= LARGEST
+    text = "an integer of more than 64 bits" if large else f"{value!r:.200}"
+    return f"{name}={text}" if name else text
 
 
 def fields_of(settings: Any, known: Collection[str], where: str) -> Mapping[str, Any]:

@@ -109,5 +109,7 @@ class LayerKind:
         # As many as the class' name says; twice as many around the edges.
         axes = next((int(letter) for letter in self.name if letter.isdigit()), 2)
         counts = (axes, 2 * axes) if name in EDGES else (axes,)
-        same = isinstance(value, list) and len(value) in counts and len(set(value)) == 1
+        if not isinstance(value, list) or len(value) not in counts:
+            return value
+        same = all(type(n) is int and n == value[0] for n in value)
         return value[0] if same else value

@@ -1,16 +1,25 @@
 """A network as a plain value: which layers, how they are connected, how it is trained."""
 
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from sparkwright._yaml import read_json, read_yaml, write_yaml
 from sparkwright.errors import ConfigurationError
 
 from ._catalogue import LAYER_KINDS
 from ._defaults import without_defaults
-from ._json_values import given_fields, list_of, options_of, text_of, texts_of
+from ._json_values import (
+    LARGEST,
+    given_fields,
+    list_of,
+    options_of,
+    plain,
+    shown,
+    text_of,
+    texts_of,
+)
 from ._optimizers import OPTIMIZERS
 
 if TYPE_CHECKING:
@@ -103,12 +112,13 @@ class OutputSpec:
         text_of(self.loss, f"`loss` of the output {self.layer!r}")
         metrics = texts_of(self.metrics, f"`metrics` of the output {self.layer!r}")
         object.__setattr__(self, "metrics", metrics)
-        number = isinstance(self.weight, int | float) and not isinstance(self.weight, bool)
-        if not (number and math.isfinite(self.weight) and self.weight >= 0):
+        weight = plain(self.weight, f"`weight` of the output {self.layer!r}")
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or weight < 0:
             raise ConfigurationError(
                 "`weight` of an output must be a number of at least 0. "
                 f"Received: weight={self.weight!r:.200}."
             )
+        object.__setattr__(self, "weight", weight)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
@@ -221,10 +231,12 @@ class NetworkSpec:
             raise ConfigurationError(
                 f"`task` must be one of {', '.join(TASKS)}. Received: task={self.task!r:.200}."
             )
-        seed = isinstance(self.seed, int) and not isinstance(self.seed, bool) and self.seed >= 0
-        if not (self.seed is None or seed):
+        seed = self.seed
+        number = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < LARGEST
+        if not (seed is None or number):
             raise ConfigurationError(
-                f"`seed` must be an integer of at least 0, or None. Received: seed={self.seed!r}."
+                "`seed` must be an integer of at least 0 and less than 2**63, or None. "
+                f"Received: {shown('seed', seed)}."
             )
 
     @property
@@ -289,17 +301,11 @@ class NetworkSpec:
         Raises:
             ConfigurationError: if the text is not JSON, or not of a network.
         """
-        try:
-            settings = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ConfigurationError(f"the text is not JSON: {error}.") from error
-        return cls.from_dict(settings)
+        return cls.from_dict(read_json(text))
 
     def to_yaml(self) -> str:
-        """The network as YAML."""
-        import yaml
-
-        return yaml.safe_dump(self.to_dict(), sort_keys=False, default_flow_style=None)
+        """The network as YAML; lists without others in them stand in one line."""
+        return write_yaml(self.to_dict(), short=True)
 
     @classmethod
     def from_yaml(cls, text: str) -> Self:
@@ -308,23 +314,21 @@ class NetworkSpec:
         Raises:
             ConfigurationError: if the text is not YAML, or not of a network.
         """
-        import yaml
+        return cls.from_dict(read_yaml(text))
 
-        try:
-            settings = yaml.safe_load(text)
-        except (yaml.YAMLError, RecursionError) as error:
-            raise ConfigurationError(f"the text is not YAML: {error}.") from error
-        return cls.from_dict(settings)
-
-    def to_code(self, variable: str = "model") -> str:
+    def to_code(self, variable: str = "model", *, reserved: Collection[str] = ()) -> str:
         """Python code with Keras alone that makes the compiled model.
+
+        Args:
+            variable: the name that the code gives to the model; default "model".
+            reserved: names that the code around it uses; no layer's variable takes one of these.
 
         Raises:
             ConfigurationError: if the network has a problem, or `variable` is no name.
         """
         from ._code_writing import to_code
 
-        return to_code(self, variable)
+        return to_code(self, variable, reserved=reserved)
 
     @classmethod
     def from_code(cls, text: str) -> "NetworkSpec":
