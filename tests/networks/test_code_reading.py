@@ -132,3 +132,85 @@ def test_code_has_a_variable_for_each_layer_whatever_their_names() -> None:
         text = text.replace(f'"{before}"', f'"{after}"')
     renamed = NetworkSpec.from_json(text)
     assert NetworkSpec.from_code(renamed.to_code()) == renamed
+
+
+TWO_INPUTS = """
+import keras
+a = keras.Input((2,), name="a")
+x = keras.layers.Dense(3, name="x")(a)
+b = keras.Input((5,), name="b")
+out = keras.layers.Concatenate(name="both")([x, b])
+model = keras.Model([b, a], out)
+"""
+
+
+def test_inputs_come_in_the_order_in_which_the_model_takes_arrays() -> None:
+    spec = NetworkSpec.from_code(TWO_INPUTS)
+    assert [layer.name for layer in spec.layers] == ["b", "a", "x", "both"]
+    assert spec.layers[3].inputs == ("x", "b")
+    assert not [row.problem for row in spec.analysis.rows if row.problem]
+    straight = NetworkSpec.from_code(TWO_INPUTS.replace("[b, a]", "[a, b]"))
+    assert [layer.name for layer in straight.layers] == ["a", "x", "b", "both"]
+
+
+def test_inputs_must_be_inputs() -> None:
+    with pytest.raises(ConfigurationError, match="only with Inputs"):
+        NetworkSpec.from_code(TWO_INPUTS.replace("[b, a]", "[b, x]"))
+
+
+@pytest.mark.parametrize("grown", ["a = a * a", "a = [a, a]", "a = (a, {'b': a}, a)"])
+def test_values_that_grow_without_end_are_refused(grown: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"line .* of the code"):
+        NetworkSpec.from_code("a = 3\n" + f"{grown}\n" * 60)
+
+
+@pytest.mark.parametrize(
+    "given", ["input_shape=(20,)", "input_dim=20", "batch_input_shape=[8, 20]"]
+)
+def test_a_shape_in_the_first_layer_becomes_an_input(given: str) -> None:
+    spec = NetworkSpec.from_code(
+        f"import keras\nm = keras.Sequential([keras.layers.Dense(64, {given})])\n"
+    )
+    assert [layer.kind for layer in spec.layers] == ["Input", "Dense"]
+    assert spec.layers[0].options == {"shape": [20]}
+    assert spec.analysis.rows[1].parameters == 64 * 21
+
+
+def test_a_shape_in_another_layer_is_refused_with_the_remedy() -> None:
+    with pytest.raises(ConfigurationError, match=r"begin with a `keras.Input`"):
+        NetworkSpec.from_code(
+            "import keras\ni = keras.Input((4,))\nx = keras.layers.Dense(3, input_shape=(4,))(i)\n"
+        )
+
+
+def test_a_second_model_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="second model"):
+        NetworkSpec.from_code(TWO_INPUTS + "other = keras.Model(a, x)\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "comment"),
+    [
+        ("model = ", "# off: an old idea, see (below"),
+        ("model = ", "# off: model.compile('sgd')"),
+        ("Dense", "# off: an old idea, see (below"),
+        ("Dense", "# off: idea"),
+        ("Dense", "# off: later("),
+    ],
+)
+def test_a_comment_that_switches_no_layer_off_stays_a_comment(before: str, comment: str) -> None:
+    spec = PRESETS["lenet"].make()
+    lines = spec.to_code().split("\n")
+    row = next(row for row, line in enumerate(lines) if before in line)
+    lines.insert(row, comment)
+    assert NetworkSpec.from_code("\n".join(lines)) == spec
+
+
+def test_a_layers_variable_leaves_reserved_names_alone() -> None:
+    spec = NetworkSpec.from_code(TWO_INPUTS)
+    ready = NetworkSpec(
+        layers=spec.layers, outputs=(*spec.outputs,), optimizer=spec.optimizer, task=spec.task
+    )
+    code = ready.to_code(reserved={"x", "a"})
+    assert "x = " not in [line[:4] for line in code.split("\n")]
+    assert NetworkSpec.from_code(code) == ready

@@ -200,3 +200,63 @@ def test_a_sequence_can_attend_to_itself() -> None:
     assert model.count_params() == spec.analysis.parameters
     assert describe_model(model).layers == spec.layers
     assert NetworkSpec.from_code(spec.to_code()) == spec
+
+
+def test_inputs_are_described_in_the_order_in_which_the_model_takes_arrays() -> None:
+    a, b = keras.Input((2,), name="a"), keras.Input((5,), name="b")
+    both = keras.layers.Concatenate(name="both")([keras.layers.Dense(3, name="x")(a), b])
+    model = keras.Model([b, a], keras.layers.Dense(1, name="out")(both))
+    model.compile("sgd", "mse")
+    built = describe_model(model).build()
+    assert [tuple(tensor.shape) for tensor in built.inputs] == [(None, 5), (None, 2)]
+
+
+def sequences(call: Any) -> Any:
+    inputs = keras.Input((5, 4))
+    kept = keras.Input((5,), dtype="bool")
+    return keras.Model([inputs, kept], call(inputs, kept))
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda x, k: keras.layers.Dropout(0.5, name="d")(x, training=True), "'d'.*training=True"),
+        (
+            lambda x, k: keras.layers.MultiHeadAttention(2, 3, name="m")(
+                x, x, use_causal_mask=True
+            ),
+            "'m'.*use_causal_mask=True",
+        ),
+        (lambda x, k: keras.layers.LSTM(3, name="l")(x, mask=k), "'l'.*mask"),
+        (lambda x, k: keras.layers.Dense(3, name="f", trainable=False)(x), "'f'.*trainable=False"),
+    ],
+)
+def test_what_a_call_says_beside_its_inputs_is_refused(call: Any, named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        describe_model(sequences(call))
+
+
+def test_masks_that_keras_passes_by_itself_are_described() -> None:
+    words = keras.Input((5,), dtype="int32")
+    x = keras.layers.Embedding(9, 4, mask_zero=True)(words)
+    x = keras.layers.Dropout(0.1)(keras.layers.Masking()(x))
+    model = keras.Model(words, keras.layers.LSTM(3)(x))
+    described = describe_model(model)
+    copy = keras.Model.from_config(model.get_config())
+    assert describe_model(copy).layers == described.layers
+
+
+@pytest.mark.parametrize(
+    ("compiled", "named"),
+    [
+        ({"optimizer": lambda: keras.optimizers.SGD(gradient_accumulation_steps=4)}, "steps=4"),
+        ({"optimizer": lambda: keras.optimizers.SGD(loss_scale_factor=8.0)}, "factor=8"),
+        ({"weighted_metrics": lambda: ["mse"]}, "weighted_metrics"),
+    ],
+)
+def test_how_a_model_is_compiled_is_not_dropped(compiled: dict[str, Any], named: str) -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    made = {name: make() for name, make in compiled.items()}
+    model.compile(**{"optimizer": "sgd", "loss": "mse", **made})
+    with pytest.raises(ConfigurationError, match=named):
+        describe_model(model)

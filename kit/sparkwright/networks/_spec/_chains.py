@@ -23,6 +23,20 @@ def is_chain(spec: NetworkSpec) -> bool:
     )
 
 
+def with_inputs_in_order(
+    layers: Sequence[LayerSpec], names: Sequence[str]
+) -> tuple[LayerSpec, ...]:
+    """The layers with those named, its Inputs, in that order: the one a model takes arrays in."""
+    mine = [layer.name for layer in layers if layer.name in names]
+    if mine == list(names):
+        return tuple(layers)
+    by_name = {layer.name: layer for layer in layers}
+    return (
+        *(by_name[name] for name in names),
+        *(layer for layer in layers if layer.name not in names),
+    )
+
+
 def names_before(layers: Sequence[LayerSpec]) -> list[list[str]]:
     """For each layer the name of the one before it that is switched on; none for the first."""
     found: list[list[str]] = []

@@ -9,7 +9,7 @@ from sparkwright.errors import ConfigurationError
 
 from ._call_reading import kind_of, layer_options
 from ._calls import Call
-from ._chains import names_before
+from ._chains import names_before, with_inputs_in_order
 from ._code_training import CompiledCode, read_training
 from ._code_values import CodeValues
 from ._code_writing import OFF, TASK
@@ -18,6 +18,9 @@ from ._network_spec import TASKS, LayerSpec, NetworkSpec, Task
 from ._shapes import Misfit
 
 _LARGEST = 1_000_000  # characters
+_LONGEST_CALL = 100  # lines
+_CALL = re.compile(r"(?:\w+ *= *)?[A-Za-z_][\w.]*\(", re.ASCII)
+_SHAPES = ("input_shape", "input_dim", "batch_input_shape")
 _SHOWN_ONLY = ("summary", "count_params", "get_config")
 
 
@@ -48,11 +51,9 @@ def from_code(text: str) -> NetworkSpec:
             f"code must have at most {_LARGEST:,} characters. Received: {len(text):,} characters."
         )
     lines = text.replace("\r\n", "\n").split("\n")
-    off: set[int] = set()
-    for number, line in enumerate(lines, start=1):
-        if line.lstrip(" ").startswith(OFF):
-            off.add(number)
-            lines[number - 1] = line.replace(OFF, "", 1)
+    off = _switched_off(lines)
+    for number in off:
+        lines[number - 1] = lines[number - 1].replace(OFF, "", 1)
     try:
         tree = ast.parse("\n".join(lines))
     except SyntaxError as error:
@@ -66,6 +67,42 @@ def from_code(text: str) -> NetworkSpec:
         except (Misfit, RecursionError) as misfit:
             raise _refused(reader.line or statement.lineno, lines, str(misfit)) from misfit
     return reader.network(_task(text))
+
+
+def _switched_off(lines: list[str]) -> set[int]:
+    """Numbers of the lines (from 1) that hold layers that are switched off, not just a comment."""
+    found: set[int] = set()
+    row = 0
+    while row < len(lines):
+        last = row
+        if _CALL.match(_without_mark(lines[row])):
+            last = _end_of_call(lines, row)
+            found.update(range(row + 1, last + 1))
+        row = max(last, row + 1)
+    return found
+
+
+def _end_of_call(lines: list[str], first: int) -> int:
+    """The row after the call that begins in the commented row `first`; `first` itself: none."""
+    text = ""
+    for row in range(first, min(first + _LONGEST_CALL, len(lines))):
+        line = lines[row].lstrip(" ")
+        if not line.startswith(OFF):
+            break
+        text += line.removeprefix(OFF) + "\n"
+        try:
+            ast.parse(text.lstrip())
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            if row == first and not line.rstrip().endswith(("(", "[", ",")):
+                break  # words, not a call that goes on
+            continue
+        return row + 1
+    return first
+
+
+def _without_mark(line: str) -> str:
+    line = line.lstrip(" ")
+    return line.removeprefix(OFF) if line.startswith(OFF) else ""
 
 
 def _refused(number: int, lines: list[str], why: str) -> ConfigurationError:
@@ -99,6 +136,7 @@ class _Reader:
         self._layers: list[_Read] = []
         self._tensors: dict[str, int] = {}
         self._models: set[str] = set()
+        self._inputs: list[int] = []
         self._ends: list[int] | None = None
         self._name = "network"
         self._chain = False
@@ -115,10 +153,18 @@ class _Reader:
                 self._assign(name, value)
             case ast.Expr(value=ast.Constant() | ast.Name()):
                 pass
+            case _ if statement.lineno in self._off and not self._makes_layers(statement):
+                pass  # other code that somebody has switched off
             case ast.Expr(value=ast.Call() as call):
                 self._called(call)
             case _:
                 raise Misfit("only imports, assignments and calls can be read here.")
+
+    def _makes_layers(self, statement: ast.stmt) -> bool:
+        return any(
+            isinstance(node, ast.Call) and _makes_layer(self._values.place(node.func) or "")
+            for node in ast.walk(statement)
+        )
 
     def network(self, task: Task | None) -> NetworkSpec:
         """The network of all that has been read."""
@@ -137,6 +183,11 @@ class _Reader:
             )
             for read in self._layers
         )
+        ends = self._ends
+        if ends is None:
+            ends = [row for row, layer in enumerate(layers) if layer.enabled][-1:]
+        names = [layers[row].name for row in ends]
+        layers = with_inputs_in_order(layers, [layers[row].name for row in self._inputs])
         before = names_before(layers)
         implied = tuple(
             LayerSpec(
@@ -148,10 +199,6 @@ class _Reader:
             )
             for row, layer in enumerate(layers)
         )
-        ends = self._ends
-        if ends is None:
-            ends = [row for row, layer in enumerate(layers) if layer.enabled][-1:]
-        names = [layers[row].name for row in ends]
         found_task, outputs, optimizer = read_training(self._compiled, layers, names, task)
         return NetworkSpec(
             layers=implied,
@@ -172,6 +219,8 @@ class _Reader:
         if isinstance(node, ast.Call):
             place = self._values.place(node.func)
             if place in ("Sequential", "Model"):
+                if self._models:
+                    raise Misfit("this is a second model. Paste the code of one model alone.")
                 self._models.add(name)
                 self._model(place, node)
                 return
@@ -198,8 +247,11 @@ class _Reader:
         else:
             if "inputs" not in given or "outputs" not in given:
                 raise Misfit("`Model` needs inputs and outputs.")
-            for item in _items(given["inputs"]):
-                self._tensor(item)
+            self._inputs = [self._tensor(item) for item in _items(given["inputs"])]
+            if any(self._layers[row].call.function != "Input" for row in self._inputs):
+                raise Misfit("`Model` can be read here only with Inputs as its inputs.")
+            if len(set(self._inputs)) < len(self._inputs):
+                raise Misfit("`Model` is given an input twice.")
             self._ends = [self._tensor(item) for item in _items(given["outputs"])]
 
     def _called(self, node: ast.Call) -> None:
@@ -226,6 +278,10 @@ class _Reader:
             raise Misfit("only calls of layers can be read here.")
         before = [row for row, read in enumerate(self._layers) if read.enabled][-1:]
         call = self._values.call(node)
+        shapes = [name for name, _ in call.arguments if name in _SHAPES]
+        if shapes and not self._layers:
+            call, made = _apart(call)
+            before = [self._put(made, (), node)]
         self._put(call, () if call.function == "Input" else tuple(before), node)
 
     def _tensor(self, node: ast.expr) -> int:
@@ -255,6 +311,11 @@ class _Reader:
     def _put(self, call: Call, sources: tuple[int, ...], node: ast.expr) -> int:
         self.line = node.lineno
         kind = kind_of(call)
+        if shapes := [name for name, _ in call.arguments if name in _SHAPES]:
+            raise Misfit(
+                f"`{shapes[0]}` is read only in the first layer of a Sequential model. "
+                "Leave it out, and begin with a `keras.Input` of that shape."
+            )
         layer_options(call)  # complains while the line is known
         name = dict(call.arguments).get("name")
         taken = [read.name for read in self._layers]
@@ -273,6 +334,19 @@ class _Reader:
 
 def _free(kind: str, taken: list[str]) -> str:
     return free_name(snake_case(kind), taken)
+
+
+def _apart(call: Call) -> tuple[Call, Call]:
+    """The first layer of a Sequential model, and the Input of the shape that it is given."""
+    given = dict(call.arguments)
+    name = next(name for name in _SHAPES if name in given)
+    shape = (given[name],) if name == "input_dim" else given[name]
+    if not isinstance(shape, tuple | list):
+        raise Misfit(f"`{name}` must be a tuple of lengths, such as (28, 28, 1).")
+    if name == "batch_input_shape":
+        shape = shape[1:]
+    rest = tuple((key, value) for key, value in call.arguments if key not in _SHAPES)
+    return Call(call.function, rest), Call("Input", (("shape", tuple(shape)),))
 
 
 def _items(node: ast.expr) -> list[ast.expr]:

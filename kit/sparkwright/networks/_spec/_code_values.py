@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ._calls import Call
+from ._json_values import LARGEST
 from ._shapes import Misfit
+
+_MOST_VALUES = 10_000
 
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -70,11 +73,11 @@ class CodeValues:
         """
         match node:
             case ast.Constant(value=bool() | int() | float() | str() | None as value):
-                return value
+                return _bounded(value)
             case ast.Tuple(elts=items):
-                return tuple(map(self.value, items))
+                return _bounded(tuple(map(self.value, items)))
             case ast.List(elts=items):
-                return list(map(self.value, items))
+                return _bounded(list(map(self.value, items)))
             case ast.Dict(keys=keys, values=values):
                 return self._mapping(keys, values)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -105,7 +108,7 @@ class CodeValues:
             if keyword.arg is None:
                 raise Misfit("`**` cannot be read here.")
             arguments.append((keyword.arg, self.value(keyword.value)))
-        return Call(place, tuple(arguments))
+        return _bounded(Call(place, tuple(arguments)))
 
     def _mapping(self, keys: list[ast.expr | None], values: list[ast.expr]) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -113,7 +116,7 @@ class CodeValues:
             if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
                 raise Misfit("the keys of a dict must be text here.")
             found[key.value] = self.value(value)
-        return found
+        return _bounded(found)
 
     def _number(self, node: ast.expr) -> Any:
         value = self.value(node)
@@ -123,9 +126,32 @@ class CodeValues:
 
     def _calculated(self, operate: Any, left: ast.expr, right: ast.expr) -> Any:
         try:
-            return operate(self._number(left), self._number(right))
+            return _bounded(operate(self._number(left), self._number(right)))
         except (ZeroDivisionError, OverflowError) as error:
             raise Misfit(f"{error}.") from error
+
+
+def _bounded(value: Any) -> Any:
+    """`value`, unless it would grow without end where it is used again and again.
+
+    Raises:
+        Misfit: if an integer has more than 64 bits, or there are too many values in it.
+    """
+    if isinstance(value, int) and abs(value) >= LARGEST:
+        raise Misfit("integers must be less than 2**63.")
+    waiting, count = [value], 0
+    while waiting:
+        inner = waiting.pop()
+        count += 1
+        if count > _MOST_VALUES:
+            raise Misfit(f"a value may hold at most {_MOST_VALUES:,} others.")
+        if isinstance(inner, list | tuple):
+            waiting.extend(inner)
+        elif isinstance(inner, dict):
+            waiting.extend(inner.values())
+        elif isinstance(inner, Call):
+            waiting.extend(each for _, each in inner.arguments)
+    return value
 
 
 def _in_keras(path: str) -> str | None:

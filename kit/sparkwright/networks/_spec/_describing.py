@@ -10,10 +10,18 @@ from ._building import layer_alone
 from ._call_reading import layer_options
 from ._calls import Call
 from ._catalogue import LAYER_KINDS
-from ._chains import names_before
+from ._chains import names_before, with_inputs_in_order
 from ._code_training import CompiledCode, read_training
 from ._defaults import without_defaults
-from ._keras_layers import call_of, calls_in, layers_of, output_names, sources_of
+from ._keras_layers import (
+    call_of,
+    calls_in,
+    input_names,
+    layers_of,
+    output_names,
+    said_in_calls,
+    sources_of,
+)
 from ._names import is_name
 from ._network_spec import LayerSpec, NetworkSpec, OptimizerSpec
 from ._optimizers import OPTIMIZERS
@@ -22,10 +30,9 @@ from ._training_names import plain_name
 
 # Not part of what a layer does, or not kept by a network's values.
 _UNSAID = {
-    *("name", "seed", "dtype", "trainable", "batch_shape", "batch_input_shape", "build_config"),
+    *("name", "seed", "dtype", "batch_shape", "batch_input_shape", "build_config"),
     *("registered_name", "module", "sparse", "ragged", "optional", "axis_of_batch"),
 }
-_OPTIMIZER_UNSAID = {"name", "loss_scale_factor", "gradient_accumulation_steps"}
 
 
 def describe_model(model: Any) -> NetworkSpec:
@@ -43,7 +50,9 @@ def describe_model(model: Any) -> NetworkSpec:
             f"Received: {type(model).__name__}. Its layers can still be looked at."
         )
     sources = sources_of(model)
-    layers = tuple(_described(layer, sources) for layer in layers_of(model))
+    said = said_in_calls(model)
+    layers = tuple(_described(layer, sources, said) for layer in layers_of(model))
+    layers = with_inputs_in_order(layers, input_names(model))
     before = names_before(layers)
     layers = tuple(
         replace(layer, inputs=() if list(layer.inputs) == before[row] else layer.inputs)
@@ -71,7 +80,9 @@ def _name(model: Any) -> str:
     return str(getattr(model, "name", "") or "network")
 
 
-def _described(layer: Any, sources: Mapping[str, list[list[str]]]) -> LayerSpec:
+def _described(
+    layer: Any, sources: Mapping[str, list[list[str]]], said: Mapping[str, str]
+) -> LayerSpec:
     call = call_of(layer)
     kind = LAYER_KINDS.get(call.function.removeprefix("layers."))
     where = f"the layer {layer.name!r} ({type(layer).__name__})"
@@ -80,6 +91,11 @@ def _described(layer: Any, sources: Mapping[str, list[list[str]]]) -> LayerSpec:
     uses = sources.get(layer.name, [])
     if len(uses) > 1:
         raise ConfigurationError(f"{where} is used {len(uses)} times, which cannot be edited.")
+    if layer.name in said:
+        raise ConfigurationError(
+            f"{where} cannot be edited: it is called with {said[layer.name]}. "
+            "Call it without to edit it."
+        )
     inputs = uses[0] if uses else []
     if kind.separately and len(set(inputs)) == 1:
         inputs = inputs[:1]
@@ -154,6 +170,11 @@ def _compiled(model: Any) -> CompiledCode:
     if compiled is None or getattr(model, "optimizer", None) is None:
         return found
     config = compiled.config
+    if config.get("weighted_metrics"):
+        raise ConfigurationError(
+            f"the model {_name(model)!r} cannot be edited: it is compiled with weighted_metrics. "
+            "Compile it with `metrics` alone to edit it."
+        )
     found.optimizer = _optimizer(model.optimizer)
     found.loss = _names(config.get("loss"))
     found.metrics = _names(config.get("metrics"))
@@ -170,7 +191,7 @@ def _optimizer(optimizer: Any) -> OptimizerSpec:
     for key, value in optimizer.get_config().items():
         option = kind.option(key)
         if option is None:
-            if key in _OPTIMIZER_UNSAID or value in (None, False):
+            if key == "name" or value in (None, False):
                 continue
             raise ConfigurationError(
                 f"the optimizer {name} cannot be edited: it has {key}={value}."

@@ -29,6 +29,39 @@ def sources_of(model: Any) -> dict[str, list[list[str]]]:
     return found
 
 
+def input_names(model: Any) -> list[str]:
+    """The layers that are the model's inputs, in the order in which it takes arrays."""
+    return [tensor._keras_history.operation.name for tensor in _functional(model).inputs]
+
+
+def said_in_calls(model: Any) -> dict[str, str]:
+    """For layers, by name, what their calls say beside what they take: `training=True`, a mask.
+
+    Masks that Keras passes by itself are none of it.
+    """
+    by_depth = getattr(_functional(model), "_nodes_by_depth", None) or {}
+    found: dict[str, str] = {}
+    for node in (node for nodes in by_depth.values() for node in nodes):
+        given = [("", value) for value in node.arguments.args]
+        for name, value in [*given, *node.arguments.kwargs.items()]:
+            taken = list(_tensors(value))
+            if name.endswith("mask") and taken:
+                if not all(_is_automatic(mask, node) for mask in taken):
+                    found[node.operation.name] = f"a {name} of its own"
+            elif not taken and isinstance(value, bool | int | float | str) and value:
+                found[node.operation.name] = f"{name}={value}" if name else str(value)
+    return found
+
+
+def _is_automatic(mask: Any, node: Any) -> bool:
+    carried = [getattr(tensor, "_keras_mask", None) for tensor in _taken(node)]
+    if any(mask is each for each in carried):
+        return True
+    # A model that was read from a file has other tensors in their place.
+    made_by_layer = hasattr(mask._keras_history.operation, "trainable_weights")
+    return not made_by_layer and any(each is not None for each in carried)
+
+
 def _functional(model: Any) -> Any:
     return getattr(model, "_functional", None) or model
 
