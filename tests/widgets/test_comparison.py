@@ -1,4 +1,5 @@
 import math
+import threading
 
 import hypothesis.strategies as st
 import numpy as np
@@ -6,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from sparkwright.errors import ConfigurationError
-from sparkwright_widgets._comparison import compare_runs
+from sparkwright_widgets._comparison import RunComparison, compare_runs
 from sparkwright_widgets._comparison_feed import ComparisonFeed
 from sparkwright_widgets._comparison_figure import comparison_alt, comparison_svg
 from sparkwright_widgets._comparison_table import differences, distinct_names, results
@@ -98,6 +99,29 @@ def test_three_runs_are_shown_live_until_the_last_has_ended(fake, comms):
     assert "0.5" in shown.table.value
     assert "run 3" in bundle["text/plain"]
     shown.close()
+
+
+def test_a_copy_made_at_once_shows_all_runs_that_have_ended(fake, comms, monkeypatch):
+    gate, wait, look = threading.Event(), RunComparison.wait, RunComparison._look
+
+    def held_back(comparison, number):
+        if number == 1:
+            gate.wait()
+        look(comparison, number)
+
+    def waited(comparison, timeout_s=None):
+        gate.set()
+        return wait(comparison, timeout_s)
+
+    monkeypatch.setattr(RunComparison, "_look", held_back)
+    monkeypatch.setattr(RunComparison, "wait", waited)
+    shown = compare_runs([trained(fake), trained(fake)], names=["first", "second"])
+    try:
+        html = shown._repr_mimebundle_()["text/html"]
+    finally:
+        gate.set()
+        shown.close()
+    assert "after 10 steps; second " in html
 
 
 def test_runs_without_points_and_with_nan_can_be_compared(fake, comms):

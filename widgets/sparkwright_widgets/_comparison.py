@@ -23,6 +23,7 @@ from ._ui._part import close_all
 _logger = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.5
 _FAILURES_ALLOWED = 10
+_READ_WITHIN_S = 10.0
 _MOST_RUNS = 12  # colours and markers are told apart up to here
 
 
@@ -100,7 +101,9 @@ class RunComparison(widgets.VBox):
         layout.close()
 
     def block(self) -> Block:
-        """What it shows now, to be kept."""
+        """What it shows now, to be kept; runs that have all ended are shown whole."""
+        if all(run is None or run.finished for run in list(self._runs)):
+            self.wait(_READ_WITHIN_S)  # the thread may still be reading the last of them
         lines = self.chart.read(lambda feed: feed.lines())
         heads, rows = self._results()
         alt = comparison_alt(lines, self._names)
