@@ -1,12 +1,12 @@
 """Reads the settings of a training master of whichever kind."""
 
-import json
 from typing import Any
 
+from sparkwright._yaml import read_json, read_yaml
 from sparkwright.errors import ConfigurationError
 
 from ._parameter_averaging import ParameterAveragingTrainingMaster
-from ._serialisation import checked_dict, read_yaml
+from ._serialisation import checked_dict
 from ._shared_training import SharedTrainingMaster
 from ._training_master import TrainingMaster
 
@@ -41,7 +41,7 @@ def training_master_from_dict(settings: dict[str, Any]) -> TrainingMaster:
 
 def training_master_from_json(text: str) -> TrainingMaster:
     """The training master whose `to_json` gave `text`; see `training_master_from_dict`."""
-    return training_master_from_dict(json.loads(text))
+    return training_master_from_dict(read_json(text))
 
 
 def training_master_from_yaml(text: str) -> TrainingMaster:
