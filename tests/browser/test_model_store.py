@@ -48,6 +48,7 @@ def test_models_are_listed_compared_saved_and_deleted_by_keys(lab, tmp_path):
     page.page.get_by_role("heading", name="Models").wait_for()
     press(page, "List models")
     page.page.get_by_text("4 models in hdfs://name/models").wait_for()
+    page.page.locator("button:focus", has_text="List models").wait_for()
     for name in ("lenet.keras", "lenet-wide.keras"):
         page.page.get_by_role("checkbox", name=name, exact=True).focus()
         page.page.keyboard.press("Space")
