@@ -71,6 +71,8 @@ class Image:
         """
         pip = [self.environment / "bin" / "python", "-m", "pip"]
         install = [*pip, "install", "--quiet", "--no-input", "--requirement"]
+        # Of the last time, in an environment that was kept: its `tensorflow` is `tensorflow-cpu`.
+        self.run(*pip, "uninstall", "--quiet", "--yes", "sparkwright")
         self.run(*install, IMAGE_PACKAGES)
         self.run(*install, self.repository / "binder" / "requirements.txt")
         self.run(*pip, "check")
