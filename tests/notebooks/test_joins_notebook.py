@@ -31,13 +31,41 @@ def test_keys_that_a_table_lacks_are_listed_and_counted(results, html):
 @pytest.mark.spark
 def test_the_report_shows_figures_results_and_needs_no_network(html, results):
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
-    for caption in ("by epoch and by tables used", "right ("):
-        assert any(caption in found for found in captions), caption
+    assert any("right (" in found for found in captions)
+    compared = next(found for found in captions if "Loss curves of 3 runs" in found)
+    assert all(f"{name} 0." in compared for name in results["accuracy"])
     shown = f"with both tables {results['accuracy']['both tables']:.1%} of {results['examples']}"
     assert shown in html
     assert "features/machine: float32[5], features/history: float32[40, 2]" in html
     assert outside_resources(html) == []
     assert "import sparkwright" not in html
+
+
+@pytest.mark.spark
+def test_the_preview_shows_partitions_of_which_each_worker_gets_an_equal_share(results, html):
+    rows = results["rows_of_workers"]
+    assert len(rows) == results["workers"]
+    assert sum(rows) == results["training_examples"]
+    assert max(rows) - min(rows) <= 1
+    assert "rows of each partition" in html
+    assert "rows of each worker" in html
+
+
+@pytest.mark.spark
+def test_the_network_is_drawn_with_both_of_its_inputs(html):
+    graph = re.search(r"<div [^>]*sparkwright-graph.*?</svg>", html, re.DOTALL)
+    assert graph is not None
+    for layer in ("machine", "history", "failed"):
+        assert layer in graph[0], layer
+
+
+@pytest.mark.spark
+def test_the_panel_compares_the_three_networks(results, html):
+    assert "3 results; ★ marks the best of each column." in html
+    assert "<b>★ " in html
+    assert re.search(r"The largest AUC is [\d.]+ \(both tables\)", html)
+    for name in results["accuracy"]:
+        assert name in html
 
 
 def test_the_notebook_is_kept_without_outputs():
