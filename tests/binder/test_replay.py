@@ -1,6 +1,6 @@
 """The image is made and the tour is executed in it, on one core; Binder's limits are kept.
 
-Binder ends a kernel that needs more than 2 GB, and gives a session little more than one core. So
+Binder ends a kernel that needs more than 2 GB, and gives a session about one core. So
 here, and only here, figures are asserted. Set SPARKWRIGHT_BINDER_ENVIRONMENT to a folder to keep
 the Python environment there for the next time.
 """
