@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkwright import Experiment, SparkNetwork
-from sparkwright.errors import ConfigurationError
+from sparkwright.errors import ConfigurationError, RunTimeoutError
 from sparkwright.runs import TrainingRun
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._evaluation_panel import EvaluationPanel
@@ -29,6 +29,7 @@ from ._state import BenchState, Measured
 from ._tellings import Telling, tellings
 
 _SUMMARY_EVERY_S = 1.0
+_REFRESH_TIMEOUT_S = 10.0
 
 
 class Workbench(Part):
@@ -424,8 +425,13 @@ class Workbench(Part):
         with self._lock:
             self._stale = True
             if self._refreshing:
-                if wait:
-                    self._refreshed.wait_for(lambda: not self._refreshing)
+                if wait and not self._refreshed.wait_for(
+                    lambda: not self._refreshing, timeout=_REFRESH_TIMEOUT_S
+                ):
+                    raise RunTimeoutError(
+                        f"the workbench waited {_REFRESH_TIMEOUT_S:g} s for another thread to tell "
+                        "its parts of what has changed. Try again."
+                    )
                 return
             self._refreshing = True
         try:
