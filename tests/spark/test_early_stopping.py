@@ -161,8 +161,10 @@ def test_a_worker_lost_while_all_wait_for_a_verdict_changes_nothing(
     def kill_first(self: Judge, epoch: int, **found: Any) -> Any:
         if epoch == 3 and not killed:
             family = psutil.Process().children(recursive=True)
-            trainers = sorted(p.pid for p in family if "workers._trainer" in " ".join(p.cmdline()))
-            killed.append(trainers[-2:][lost])
+            trainers = [p for p in family if "workers._trainer" in " ".join(p.cmdline())]
+            # By age: numbers of processes begin again at the top.
+            trainers.sort(key=lambda process: process.create_time())
+            killed.append(trainers[-2:][lost].pid)
             os.kill(killed[0], signal.SIGKILL)
         return judge(self, epoch, **found)
 
