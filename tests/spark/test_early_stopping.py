@@ -148,6 +148,15 @@ def test_listeners_hear_of_each_verdict_and_the_run_tells_what_was_found(two: An
     assert run.configuration["early_stopping"]["patience"] == 2
 
 
+def is_trainer(process: Any) -> bool:
+    import psutil
+
+    try:
+        return "workers._trainer" in " ".join(process.cmdline())
+    except psutil.Error:  # it has ended: nobody has fetched its status yet
+        return False
+
+
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_worker_lost_while_all_wait_for_a_verdict_changes_nothing(
     two: Any, monkeypatch: pytest.MonkeyPatch, lost: int
@@ -161,7 +170,7 @@ def test_a_worker_lost_while_all_wait_for_a_verdict_changes_nothing(
     def kill_first(self: Judge, epoch: int, **found: Any) -> Any:
         if epoch == 3 and not killed:
             family = psutil.Process().children(recursive=True)
-            trainers = [p for p in family if "workers._trainer" in " ".join(p.cmdline())]
+            trainers = [process for process in family if is_trainer(process)]
             # By age: numbers of processes begin again at the top.
             trainers.sort(key=lambda process: process.create_time())
             killed.append(trainers[-2:][lost].pid)

@@ -277,15 +277,18 @@ def test_what_is_wrong_is_shown_and_is_the_problem(picker, tmp_path):
     assert "does not exist" in picker.problem
 
 
-def test_folders_are_looked_through_and_a_file_taken(picker, table):
+def test_folders_are_looked_through_and_a_file_taken(picker, table, tmp_path):
+    # A folder of few entries: long lists are cut.
+    folder = tmp_path / "garden" / "plants"
+    folder.mkdir(parents=True)
+    table = str(Path(table).rename(folder / Path(table).name))
     picker.format.value = "csv"
     assert picker.settle()
     place = picker.place
     place.go(str(Path(table).parent.parent))
     assert picker.settle()
-    folder = Path(table).parent.name
-    place.list.value = str(Path(table).parent)
-    assert f"▸ {folder}/" in [line for line, _ in place.list.options]
+    place.list.value = str(folder)
+    assert f"▸ {folder.name}/" in [line for line, _ in place.list.options]
     assert place.open_button.description == "Open folder"
     place.open_button.click()
     assert picker.settle()
