@@ -19,7 +19,7 @@ help:
 	@echo 'make test    run all tests; ARGS="..." goes to pytest, as in make test ARGS="tests/data -x"'
 	@echo 'make browser  test the widgets in JupyterLab and Chromium, which make test leaves out'
 	@echo 'make stores  test a real HDFS, S3 and others, which make test leaves out; about 4 minutes'
-	@echo 'make notebooks   test the notebooks about data, which make test leaves out; about 8 minutes'
+	@echo 'make notebooks   test the notebooks, which make test leaves out; about 8 minutes'
 	@echo 'make binder  build what Binder builds, and run the tour in it on one core'
 	@echo 'make faults  kill workers in 20 runs of each training master; takes about 15 minutes'
 	@echo 'make check   check format, lint, types and spelling'

@@ -8,6 +8,8 @@ import pytest
 
 from sparkwright_widgets._offline_html import outside_resources
 
+pytestmark = pytest.mark.notebook
+
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "02_gradient_sharing.ipynb"
 TIMEOUT_S = 280
 EPOCHS, MINIBATCHES, PARAMETERS = 15, 46, 431_080  # of all workers in an epoch; of LeNet

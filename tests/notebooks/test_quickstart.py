@@ -9,6 +9,8 @@ import pytest
 import sparkwright as sw
 from sparkwright_widgets._offline_html import outside_resources
 
+pytestmark = pytest.mark.notebook
+
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "01_quickstart.ipynb"
 KEYS = {
     *("accuracy", "examples_per_second", "workers", "seconds", "start_seconds"),
