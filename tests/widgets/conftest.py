@@ -1,4 +1,6 @@
 import importlib.util
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -31,6 +33,22 @@ def run(fake):
 @pytest.fixture
 def sharing_run(fake):
     return fake.FakeRun(sharing=True)
+
+
+@pytest.fixture
+def node():
+    """`node(path)` runs the tests of an ES module under Node.js; skips where that is missing."""
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("Node.js is not installed: `node --test` checks the widgets' JavaScript")
+
+    def run(path):
+        done = subprocess.run(
+            [found, "--test", str(path)], capture_output=True, text=True, check=False, timeout=120
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return run
 
 
 class RecordingComm(BaseComm):

@@ -1,6 +1,6 @@
 """The loss curve as a still picture, for saved notebooks and reports."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,8 +84,8 @@ def draw_validation(axes: "Axes", x: NDArray[np.floating], y: NDArray[np.floatin
     drawn.set(linestyle="--", marker="o", markerfacecolor="none", zorder=4)
 
 
-def legend(axes: "Axes", *, columns: int) -> None:
-    """The names of the lines, above the plot."""
+def legend(axes: "Axes", *, columns: int, **look: Any) -> None:
+    """The names of the lines, above the plot, where they hide none; `look` is matplotlib's."""
     axes.legend(
         frameon=False,
         labelcolor=INK,
@@ -93,6 +93,7 @@ def legend(axes: "Axes", *, columns: int) -> None:
         ncols=columns,
         loc="lower left",
         bbox_to_anchor=(0, 1),
+        **look,
     )
 
 

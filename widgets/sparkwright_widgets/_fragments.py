@@ -23,7 +23,7 @@ from ._sharing import Sharing
 from ._table import Markup, html_table
 from ._traceback_text import users_code
 
-_STATES = {
+STATES = {
     "queued": ("⋯", "Queued"),
     "starting": ("◔", "Starting"),
     "training": ("▶", "Training"),
@@ -44,7 +44,7 @@ _WORKER_STATES = {
 
 def state_line(title: str, status: Status) -> str:
     """Icon, word and sentence. No running numbers: a screen reader speaks each change."""
-    icon, word = _STATES.get(status.state, ("?", status.state))
+    icon, word = STATES.get(status.state, ("?", status.state))
     # A failure's sentence stands in the error box below; here it would be read twice. So would
     # a message that only repeats the state.
     says_more = status.state != "failed" and status.message.strip(". ").lower() != word.lower()
@@ -117,7 +117,7 @@ def progress_text(status: Status, mean_loss: float | None, sharing: Sharing | No
 
     Example: `training; epoch 2 of 5; round 12 of 38; loss 0.2130; 6,120 examples/s; 12 s left`.
     """
-    parts = [_STATES.get(status.state, ("", status.state))[1].lower()]
+    parts = [STATES.get(status.state, ("", status.state))[1].lower()]
     has_ended = status.state in ENDED
     if status.epoch:
         parts.append(f"epoch {status.epoch} of {status.epochs}")

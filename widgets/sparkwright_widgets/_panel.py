@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import ipywidgets as widgets
@@ -21,6 +21,7 @@ from ._loss_chart import LossChart
 from ._loss_feed import LossFeed
 from ._sharing import MEAN_NAME, sharing_of
 from ._still import Still
+from ._ui import close_all
 
 _logger = logging.getLogger(__name__)
 
@@ -133,8 +134,8 @@ class LivePanel(widgets.VBox):
         closing = getattr(self, "_closing", None)  # absent if __init__ did not get that far
         if closing is not None:
             closing.set()
-        for part in [part for child in self.children for part in _parts_of(child)]:
-            part.close()
+        for child in self.children:
+            close_all(child)
         layout = self.layout
         super().close()
         layout.close()
@@ -262,13 +263,3 @@ class LivePanel(widgets.VBox):
         html = fragments.alert("The panel had a problem.", sentence, details, "Traceback")
         with self._lock:
             self.problem.value = html
-
-
-def _parts_of(widget: widgets.Widget) -> Iterator[widgets.Widget]:
-    """A widget and all that belongs to it; ipywidgets closes none of the parts by itself."""
-    for child in getattr(widget, "children", ()):
-        yield from _parts_of(child)
-    for name in ("layout", "style"):
-        if isinstance(part := getattr(widget, name, None), widgets.Widget):
-            yield part
-    yield widget

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from sparkwright.data import DataSource
 from sparkwright.masters._code import settings_to_code
 
+from ._experiment import NORMALIZERS
+
 if TYPE_CHECKING:
     from ._experiment import Experiment
-
-_NORMALIZERS = {"standardize": "Standardize", "min_max": "MinMaxScale"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,17 +101,15 @@ def _training(experiment: "Experiment", *, in_notebook: bool) -> str:
     lines = [f"master = {settings_to_code(experiment.seeded_master)}"]
     normalizer = ""
     if experiment.normalize is not None:
-        kind = _NORMALIZERS[experiment.normalize]
+        kind = NORMALIZERS[experiment.normalize].__name__
         labels = ", labels=True" if experiment.data.task == "regression" else ""
         lines.append(f"normalizer = sw.data.{kind}.fit(train{labels})")
         normalizer = ", normalizer=normalizer"
     lines.append(f"network = sw.SparkNetwork(spark, model, master{normalizer})")
-    parts = experiment.data.split.shares
-    validation = next((name for name in ("validation", "test") if name in parts), None)
     collect = ".collect()" if experiment.parallel else ""
     options = [f"train{collect}", f"epochs={experiment.epochs}"]
-    if experiment.validate and validation is not None:
-        options.append(f"validation={validation}{collect}")
+    if experiment.validation is not None:
+        options.append(f"validation={experiment.validation}{collect}")
     if experiment.early_stopping is not None:
         options.append(f"early_stopping={settings_to_code(experiment.early_stopping)}")
     trained_by = "network"

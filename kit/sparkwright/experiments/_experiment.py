@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from sparkwright.data import DataSource
+from sparkwright.data import DataSource, MinMaxScale, Standardize
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import (
     EarlyStopping,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ._prepared import PreparedExperiment
 
 NormalizeKind = Literal["standardize", "min_max"]
+NORMALIZERS = {"standardize": Standardize, "min_max": MinMaxScale}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,6 +96,12 @@ class Experiment(Serialisable):
     def seeded_master(self) -> TrainingMaster:
         """The master, with a seed in any case."""
         return self.master if self.master.seed is not None else replace(self.master, seed=self.seed)
+
+    @property
+    def validation(self) -> str | None:
+        """The part of the data that the loss is measured on after each epoch; None: none is."""
+        parts = self.data.split.shares if self.validate else ()
+        return next((name for name in ("validation", "test") if name in parts), None)
 
     @property
     def reason(self) -> str | None:

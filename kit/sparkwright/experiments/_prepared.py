@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sparkwright.data import DistributedDataSet, MinMaxScale, Standardize
+from sparkwright.data import DistributedDataSet
 from sparkwright.errors import ConfigurationError
 from sparkwright.local import ParallelWrapper
 from sparkwright.runs import TrainingRun
 from sparkwright.spark import SparkNetwork
+
+from ._experiment import NORMALIZERS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,9 +37,8 @@ class PreparedExperiment:
     @property
     def validation(self) -> DistributedDataSet | None:
         """What the loss is measured on after each epoch."""
-        if not self.experiment.validate:
-            return None
-        return self.data.get("validation", self.data.get("test"))
+        name = self.experiment.validation
+        return None if name is None else self.data[name]
 
     def start(self, *, resume: str | None = None, display: bool | None = None) -> TrainingRun:
         """Begin to train and return at once.
@@ -109,6 +110,6 @@ def prepare(
 def _fitted(experiment: "Experiment", parts: dict[str, DistributedDataSet]) -> Any:
     if experiment.normalize is None:
         return None
-    kind = {"standardize": Standardize, "min_max": MinMaxScale}[experiment.normalize]
+    kind = NORMALIZERS[experiment.normalize]
     # Numbers to predict as well: prices of 500,000 are not learnt as they are.
     return kind.fit(parts["train"], labels=experiment.data.task == "regression")

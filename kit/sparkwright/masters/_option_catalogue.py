@@ -13,24 +13,13 @@ from ._early_stopping_catalogue import EARLY_STOPPING
 from ._nested_catalogue import OF_NESTED_CLASSES
 from ._parameter_averaging import ParameterAveragingTrainingMaster
 from ._shared_training import SharedTrainingMaster
+from ._training_master import STORAGE_LEVELS
 
 # Names of groups; options without one are what most people change.
 DATA = "Data and partitions"
 MESSAGES = "Messages between workers"
 SPEED = "Speed"
 DIAGNOSTICS = "Failures and diagnostics"
-
-_LEVELS = tuple(
-    f"{level}{copies}"
-    for level in (
-        "MEMORY_ONLY",
-        "MEMORY_ONLY_SER",
-        "MEMORY_AND_DISK",
-        "MEMORY_AND_DISK_SER",
-        "DISK_ONLY",
-    )
-    for copies in ("", "_2")
-)
 
 _WORKERS = Option(
     name="workers",
@@ -101,7 +90,7 @@ _COMMON_DATA = (
         name="storage_level",
         kind="choice",
         default="MEMORY_ONLY",
-        choices=_LEVELS,
+        choices=STORAGE_LEVELS,
         optional=True,
         none_text="not kept",
         group=DATA,
@@ -131,7 +120,7 @@ _COMMON_DATA = (
         name="storage_level_paths",
         kind="choice",
         default="MEMORY_ONLY",
-        choices=_LEVELS,
+        choices=STORAGE_LEVELS,
         optional=True,
         none_text="not kept",
         group=DATA,

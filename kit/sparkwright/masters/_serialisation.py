@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Self
 
-from sparkwright._yaml import read_json, read_yaml as read_yaml, write_yaml
+from sparkwright._yaml import read_json, read_yaml, write_yaml
 from sparkwright.errors import ConfigurationError
 
 

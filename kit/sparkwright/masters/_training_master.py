@@ -18,7 +18,7 @@ RepartitionStrategy = Literal["balanced", "approximate_balanced", "spark_default
 TrainingApproach = Literal["direct", "export"]
 Xla = Literal["auto", "on", "off", "measure"]
 
-_STORAGE_LEVELS = frozenset(
+STORAGE_LEVELS = tuple(
     f"{level}{copies}"
     for level in (
         "MEMORY_ONLY",
@@ -32,8 +32,8 @@ _STORAGE_LEVELS = frozenset(
 _CHOICES: dict[str, frozenset[Any]] = {
     "repartition": frozenset({"always", "never", "num_partitions_workers_differs"}),
     "repartition_strategy": frozenset({"balanced", "approximate_balanced", "spark_default"}),
-    "storage_level": _STORAGE_LEVELS | {None},
-    "storage_level_paths": _STORAGE_LEVELS | {None},
+    "storage_level": frozenset({*STORAGE_LEVELS, None}),
+    "storage_level_paths": frozenset({*STORAGE_LEVELS, None}),
     "training_approach": frozenset({"direct", "export"}),
     "non_finite": frozenset({"stop", "continue"}),
     "xla": frozenset({"auto", "on", "off", "measure"}),

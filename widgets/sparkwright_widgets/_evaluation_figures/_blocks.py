@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from sparkwright.evaluation import AbstractEvaluation
 from sparkwright_widgets._block import Block
-from sparkwright_widgets._curve_figure import dress
+from sparkwright_widgets._curve_figure import dress, legend
 from sparkwright_widgets._figure_svg import INK, inline_svg, new_figure
 from sparkwright_widgets._format import count_text, escaped
 from sparkwright_widgets._fragments import figure_list
@@ -123,13 +123,4 @@ def name_axes(axes: "Axes", *, x: str, y: str) -> None:
 
 def legend_above(axes: "Axes", *, columns: int = 2) -> None:
     """A legend that hides no line."""
-    axes.legend(
-        frameon=False,
-        labelcolor=INK,
-        fontsize=9,
-        ncols=columns,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        borderaxespad=0.2,
-        handlelength=2.4,
-    )
+    legend(axes, columns=columns, borderaxespad=0.2, handlelength=2.4)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from sparkwright_widgets import _fragments as fragments
 from sparkwright_widgets._block import Block
+from sparkwright_widgets._contract import ENDED
 from sparkwright_widgets._format import (
     count_text,
     duration_text,
@@ -17,12 +18,6 @@ from sparkwright_widgets._table import text_table
 
 from ._epochs import Best, Epoch
 from ._facts import RunFacts
-
-_ENDS = {
-    "done": ("✓", "Done"),
-    "stopped": ("◼", "Stopped"),
-    "failed": ("✕", "Failed"),
-}
 
 
 def verdict_sentence(facts: RunFacts, best: Best | None) -> str:
@@ -49,7 +44,8 @@ def verdict_block(
         sharing: what is known of gradient sharing; None: parameters were averaged.
     """
     status, sentence = facts.status, verdict_sentence(facts, best)
-    icon, word = _ENDS.get(status.state, ("▶", "Still going on"))
+    has_ended = status.state in ENDED
+    icon, word = fragments.STATES[status.state] if has_ended else ("▶", "Still going on")
     last = epochs[-1] if epochs else None
     figures = [
         ("Epochs", f"{count_text(status.epoch)} of {count_text(status.epochs)}"),

@@ -100,10 +100,8 @@ class Part(widgets.VBox):
 
         def done(result: Any) -> None:
             self.say("")
-            try:
-                then(result)
-            finally:
-                finally_()
+            then(result)  # what it raises goes to `failed`
+            finally_()
 
         def failed(error: BaseException) -> None:
             self.say("")

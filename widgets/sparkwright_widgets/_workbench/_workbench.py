@@ -244,13 +244,8 @@ class Workbench(Part):
         return preview
 
     def _make_train(self) -> LaunchPanel:
-        experiment = self.experiment
-        panel = LaunchPanel(settings=experiment.spark, begin=self._begin)
-        panel.set_run(
-            epochs=experiment.epochs,
-            validates=experiment.validate,
-            early_stopping=experiment.early_stopping,
-        )
+        panel = LaunchPanel(begin=self._begin)
+        self._push_run(panel)
         panel.on_change(self._run_chosen)
         panel.on_starting(self._refresh)
         panel.on_run(self._run_began)
@@ -282,23 +277,22 @@ class Workbench(Part):
             self.sections["master"].part.master = self.experiment.master
             self.sections["master"].part.parallel = self.experiment.parallel
 
-        def train() -> None:
-            panel: LaunchPanel = self.sections["train"].part
-            panel.settings = self.experiment.spark
-            panel.set_run(
-                epochs=self.experiment.epochs,
-                validates=self.experiment.validate,
-                early_stopping=self.experiment.early_stopping,
-            )
-
         return {
             "data": lambda: self.sections["data"].part.put(self.experiment),
             "network": lambda: setattr(
                 self.sections["network"].part, "spec", self.experiment.network
             ),
             "master": master,
-            "train": train,
+            "train": lambda: self._push_run(self.sections["train"].part),
         }
+
+    def _push_run(self, panel: LaunchPanel) -> None:
+        panel.settings = self.experiment.spark
+        panel.set_run(
+            epochs=self.experiment.epochs,
+            validates=self.experiment.validate,
+            early_stopping=self.experiment.early_stopping,
+        )
 
     def _problems(self) -> dict[str, str]:
         """What is wrong in each step that says so; also of the network before it is opened."""
