@@ -1,6 +1,7 @@
 """One Spark session for the whole test run: starting Spark and TensorFlow is what costs."""
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,12 @@ from hypothesis import settings
 # On shared cores an example that has to wait for its turn is not a slow example.
 settings.register_profile("sparkwright", parent=settings.default, deadline=None)
 settings.load_profile("sparkwright")
+
+# Temporary files of this run alone: what another run on this machine is writing is no leak of this
+# one's. What pytest keeps for looking at afterwards stays where it would be.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+_temporary = tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True)
+os.environ["TMPDIR"] = tempfile.tempdir = _temporary.name
 
 # Before TensorFlow is imported anywhere: quiet, and no thread pool beyond the machine's two cores.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -37,7 +44,6 @@ def leaves_nothing(spark: Any) -> Iterator[None]:
 
 
 def _footprint(spark: Any) -> dict[str, set[str]]:
-    import tempfile
     import threading
     from pathlib import Path
 
@@ -49,14 +55,19 @@ def _footprint(spark: Any) -> dict[str, set[str]]:
         if c.status == psutil.CONN_LISTEN
     }
     names = {t.name for t in threading.enumerate() if t.name.startswith("sparkwright")}
-    folder = Path(tempfile.gettempdir())
+    own, javas = Path(tempfile.gettempdir()), Path("/tmp")
     files = {
-        str(path)
-        for pattern in ("sparkwright-export-*", "sparkwright-*/shard-*", "spark*/**/sparkwright-*")
-        for path in folder.glob(pattern)
+        *own.glob("sparkwright-export-*"),
+        *own.glob("sparkwright-*/shard-*"),
+        *javas.glob("spark*/**/sparkwright-*"),
     }
     cached = {str(i) for i in spark.sparkContext._jsc.getPersistentRDDs().keySet()}
-    return {"threads": names, "sockets": listening, "files": files, "cached RDDs": cached}
+    return {
+        "threads": names,
+        "sockets": listening,
+        "files": {str(path) for path in files},
+        "cached RDDs": cached,
+    }
 
 
 def _leaked(before: dict[str, set[str]], after: dict[str, set[str]]) -> dict[str, set[str]]:

@@ -122,6 +122,7 @@ def test_one_processes_run_is_resumed_on_this_machine(tmp_path: Path, blobs: Dat
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("master_of", [averaging, sharing])
 def test_when_all_workers_are_killed_training_goes_on_from_the_last_checkpoint(
     spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None, master_of: Any
@@ -193,6 +194,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.faults
 def test_after_the_drivers_death_slots_are_free_and_the_run_is_resumed(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """Workers, executors and the driver killed in the middle of a run, with real processes.
 
-make faults         20 killed runs of each master, which takes a quarter of an hour
-make test           two of each
+make faults          20 killed runs of each master, which takes a quarter of an hour
+make faults RUNS=4   four of each
 """
 
 import os
@@ -15,9 +15,9 @@ from tests.spark.helpers import Paced, wait_until
 
 import sparkwright as sw
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
-RUNS = int(os.environ.get("SPARKWRIGHT_FAULT_RUNS", "2"))
+RUNS = int(os.environ.get("SPARKWRIGHT_FAULT_RUNS", "4"))
 EPOCHS = 16
 WORKERS = 3
 
