@@ -10,7 +10,8 @@ SHARING = notebooks/02_gradient_sharing.ipynb
 # JupyterLab refuses to run as root unless told that this is meant.
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
-.PHONY: help setup demo sharing report lab hdfs test browser stores notebooks binder faults check bench clean
+.PHONY: help setup demo sharing report lab hdfs test test-cluster browser stores notebooks binder faults
+.PHONY: check bench clean
 
 help:
 	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
@@ -19,6 +20,7 @@ help:
 	@echo 'make lab     open the same notebook in JupyterLab'
 	@echo 'make hdfs    start a small HDFS to try things with, until Ctrl-C'
 	@echo 'make test    run all tests; ARGS="..." goes to pytest, as in make test ARGS="tests/data -x"'
+	@echo 'make test-cluster  test clusters of several hosts, YARN among them, which make test leaves out'
 	@echo 'make browser  test the widgets in JupyterLab and Chromium, which make test leaves out'
 	@echo 'make stores  test a real HDFS, S3 and others, which make test leaves out; about 4 minutes'
 	@echo 'make notebooks   test the notebooks, which make test leaves out; about 8 minutes'
@@ -51,6 +53,10 @@ hdfs:
 test:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest $(ARGS)
+
+test-cluster:
+	@bash .ci/setup test
+	@$(RUN) .venv/bin/python -m pytest tests -m cluster $(ARGS)
 
 browser:
 	@bash .ci/setup test
