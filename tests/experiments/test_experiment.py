@@ -1,5 +1,6 @@
 import ast
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -8,7 +9,7 @@ from tests.masters.test_shared_training import masters as sharing_masters
 import sparkwright as sw
 from sparkwright.data import DataSource
 from sparkwright.errors import ConfigurationError
-from sparkwright.experiments import Experiment
+from sparkwright.experiments import Experiment, PreparedExperiment
 from sparkwright.experiments._code import steps
 from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OutputSpec
 
@@ -76,6 +77,26 @@ def test_an_experiment_that_cannot_be_carried_out_says_why_before_anything_start
         broken.prepare()
     with pytest.raises(ConfigurationError, match="data cannot be loaded"):
         Experiment(data=DataSource(format="csv")).prepare()
+
+
+def prepared(experiment):
+    """An experiment whose network begins runs of nothing."""
+    network = SimpleNamespace(start=lambda data, **options: SimpleNamespace(code=None))
+    data = dict.fromkeys(experiment.data.split.shares)
+    return PreparedExperiment(experiment=experiment, spark=None, data=data, network=network)
+
+
+def test_a_run_that_resumed_says_that_its_code_trains_from_the_beginning():
+    experiment = Experiment(epochs=2)
+    note, _, code = prepared(experiment).start(resume="ch\nk").code.partition("\n")
+    assert note == "# The run went on from 'ch\\nk'; this trains from the very beginning."
+    assert code == experiment.to_code()
+
+
+@pytest.mark.parametrize("url", ["s3://ann:abc@host/x.csv", "https://host/x.csv?token=abc"])
+def test_a_run_on_data_whose_url_looks_secret_has_no_code_to_show(url):
+    source = DataSource(format="csv", url=url, label="y")
+    assert prepared(Experiment(data=source)).start().code is None
 
 
 def test_the_seed_is_the_masters_own_if_it_has_one():

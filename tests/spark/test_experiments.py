@@ -5,7 +5,7 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import DataSource
-from sparkwright.experiments import Experiment
+from sparkwright.experiments import Experiment, prepare
 from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OutputSpec
 
 pytestmark = pytest.mark.spark
@@ -64,6 +64,18 @@ def test_an_experiment_trains_with_processes_of_this_machine(spark, experiment):
     run.wait()
     assert "processes" in run.title
     assert prepared.network.evaluate(prepared.data["test"]).examples > 300
+
+
+def test_only_a_run_that_began_with_fresh_weights_knows_code_that_does_it_again(spark, experiment):
+    short = replace(experiment, epochs=1)
+    prepared = short.prepare(spark)
+    kept = prepare(short, spark, data=prepared.data, network=prepared.network)
+    known = []
+    for each in (prepared, prepared, kept):
+        run = each.start(display=False)
+        run.wait()
+        known.append(run.code)
+    assert known == [short.to_code(), None, None]
 
 
 def test_early_stopping_without_validation_data_is_refused(spark, experiment):

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError
 from sparkwright.evaluation import ROC, Evaluation
+from sparkwright.experiments import Experiment
 from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec
 from sparkwright.partitions import plan_repartition
 from sparkwright_widgets._offline_html import outside_resources
@@ -292,6 +293,18 @@ def test_the_cell_that_reproduces_a_run_is_python(trained, on_spark):
     assert "sw.EarlyStopping(" in code
     assert ("sw.SparkNetwork(spark, model, master)" in code) == on_spark
     assert "epochs=3, validation=validation, early_stopping=early_stopping" in code
+
+
+def test_a_run_that_knows_its_code_leaves_nothing_to_fill_in(trained):
+    run = trained()
+    run.configuration["revision"] = "0" * 40
+    run.code = Experiment(epochs=7).to_code()
+    code = reproducing_code(facts_of(run), None, master_code="master = ...")
+    compile(code, "cell", "exec")
+    assert code == f"# git checkout {'0' * 40}\n{run.code.rstrip()}"
+    html = report(run)
+    assert "data = sw.data.digits(spark)" in html
+    assert "left to fill in" not in html
 
 
 def test_a_keras_model_is_described_without_importing_keras():

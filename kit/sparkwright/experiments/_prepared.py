@@ -1,6 +1,6 @@
 """An experiment whose data is loaded and whose network is built."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
@@ -8,6 +8,7 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.local import ParallelWrapper
 from sparkwright.runs import TrainingRun
 from sparkwright.spark import SparkNetwork
+from sparkwright.spark._secrets import looks_secret
 
 from ._experiment import NORMALIZERS
 
@@ -27,12 +28,17 @@ class PreparedExperiment:
         data: the parts of the split by name: "train", and "validation" or "test" as split.
         network: the network on Spark; it evaluates and saves also after a run of
             `ParallelWrapper`.
+        has_older_weights: whether the network was given, with what it had learnt; default False:
+            it was built as the experiment says.
+        runs: those begun so far, the latest last.
     """
 
     experiment: "Experiment"
     spark: "SparkSession"
     data: dict[str, DistributedDataSet]
     network: SparkNetwork
+    has_older_weights: bool = False
+    runs: list[TrainingRun] = field(default_factory=list[TrainingRun])
 
     @property
     def validation(self) -> DistributedDataSet | None:
@@ -43,6 +49,10 @@ class PreparedExperiment:
     def start(self, *, resume: str | None = None, display: bool | None = None) -> TrainingRun:
         """Begin to train and return at once.
 
+        The run knows its `code`, unless it goes on with what was learnt before, which the
+        experiment alone does not give, or the data's URL looks as if it held a secret: reports
+        show the code.
+
         Args:
             resume: URL of a checkpoint to go on from; default None.
             display: show the run live; default None: in notebooks.
@@ -51,6 +61,15 @@ class PreparedExperiment:
             ConfigurationError: if early stopping has nothing to judge by.
             SlotsError: if there are fewer task slots than workers.
         """
+        run = self._started(resume, display)
+        goes_on = self.has_older_weights or bool(self.runs)
+        if not (goes_on or looks_secret("url", self.experiment.data.url)):
+            afresh = f"# The run went on from {resume!r}; this trains from the very beginning.\n"
+            run.code = ("" if resume is None else afresh) + self.experiment.to_code()
+        self.runs.append(run)
+        return run
+
+    def _started(self, resume: str | None, display: bool | None) -> TrainingRun:
         experiment, validation = self.experiment, self.validation
         if experiment.early_stopping is not None and validation is None:
             raise ConfigurationError(
@@ -104,7 +123,13 @@ def prepare(
     else:
         model, normalizer = network.model, network.normalizer
     made = SparkNetwork(session, model, experiment.seeded_master, normalizer=normalizer)
-    return PreparedExperiment(experiment=experiment, spark=session, data=parts, network=made)
+    return PreparedExperiment(
+        experiment=experiment,
+        spark=session,
+        data=parts,
+        network=made,
+        has_older_weights=network is not None,
+    )
 
 
 def _fitted(experiment: "Experiment", parts: dict[str, DistributedDataSet]) -> Any:

@@ -36,6 +36,8 @@ class TrainingRun:
         log: the record, one row per worker and minibatch, see `History`.
         started_at: when, with the time zone.
         ended_at: likewise; None while it goes on.
+        code: Python that trains the same way from the very beginning, data included. None
+            (default): the run knows no such code; one that an `Experiment` began does.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class TrainingRun:
         self._warnings = WarningKeeper(f"sparkwright-{id}")
         self.started_at = datetime.now().astimezone()
         self.ended_at: datetime | None = None
+        self.code: str | None = None
         self._engine, self._record = engine, record
         self._take_result, self._model = take_result, model
         self._outcome: Outcome | None = None

@@ -78,7 +78,9 @@ def warnings_block(facts: RunFacts) -> Block:
 def reproduce_block(facts: RunFacts, network: NetworkFacts | None, *, master_code: str) -> Block:
     """One cell that does it again, as far as the run knows how."""
     code = reproducing_code(facts, network, master_code=master_code)
-    sentence = "One cell that trains the same way. What the run does not know is left to fill in."
+    sentence = "One cell that trains the same way."
+    if facts.code is None:
+        sentence += " What the run does not know is left to fill in."
     html = f"<p>{sentence}</p>{text_fold('The cell', code, opens=True, prints=True)}"
     return Block(html=html, text=code, kind="reproduce")
 
@@ -92,6 +94,8 @@ def reproducing_code(facts: RunFacts, network: NetworkFacts | None, *, master_co
     at_run: Mapping[str, Any] = configuration.get("environment") or {}
     pins = " ".join(f"{name}=={at_run[name]}" for name in packages if name in at_run)
     lines += [f"# pip install {pins}"] if pins else []
+    if facts.code is not None:
+        return "\n".join([*lines, facts.code.rstrip()])
     lines += ["import sparkwright as sw", ""]
     if network is not None and network.code:
         lines += [network.code.rstrip(), ""]

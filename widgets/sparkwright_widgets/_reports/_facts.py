@@ -26,6 +26,7 @@ class RunFacts:
         ended_at: likewise.
         seconds: how long it took.
         start_seconds: until the first loss; None: there was none.
+        code: Python that trains the same way, data included; None: the run knows none.
     """
 
     id: str
@@ -39,6 +40,7 @@ class RunFacts:
     ended_at: datetime | None = None
     seconds: float = 0.0
     start_seconds: float | None = None
+    code: str | None = None
 
     @property
     def master(self) -> Mapping[str, Any]:
@@ -68,6 +70,7 @@ def facts_of(run: Run) -> RunFacts:
         ended_at=getattr(whole, "ended_at", None),
         seconds=run.seconds,
         start_seconds=run.start_seconds,
+        code=getattr(whole, "code", None),
     )
 
 
