@@ -1,0 +1,11 @@
+"""Where the time of a run went: phases, what is kept of them, and pictures and files of it."""
+
+from ._phases import (
+    DRIVER_PHASES as DRIVER_PHASES,
+    PHASES as PHASES,
+    WORKER_PHASES as WORKER_PHASES,
+    Phase as Phase,
+    PhaseCode as PhaseCode,
+    phase_named as phase_named,
+    phase_of as phase_of,
+)
