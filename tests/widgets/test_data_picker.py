@@ -276,6 +276,23 @@ def test_what_is_wrong_is_shown_and_is_the_problem(picker, tmp_path):
     assert "does not exist" in picker.problem
 
 
+def test_a_look_that_fails_leaves_nothing_of_the_last_data_in_view(picker, table):
+    type_url(picker, table)
+    assert picker.statistics.value
+    told = []
+    picker.on_change(lambda _picker: told.append(picker.preview))
+    picker.place.url.value = "foo://bar"
+    assert picker.settle()
+    assert "Protocol not known: foo" in picker.error.value
+    assert picker.preview is told[-1] is None
+    views = (picker.figures, picker.problems, picker.beginning, picker.classes, picker.statistics)
+    assert [view.value for view in views] == [""] * 5
+    assert picker.statistics_fold.layout.display == picker.classes_fold.layout.display == "none"
+    type_url(picker, table)
+    assert picker.preview.source == picker.source
+    assert picker.statistics_fold.layout.display is None
+
+
 def test_folders_are_looked_through_and_a_file_taken(picker, table, tmp_path):
     # A folder of few entries: long lists are cut.
     folder = tmp_path / "garden" / "plants"

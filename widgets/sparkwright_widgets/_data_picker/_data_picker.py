@@ -144,7 +144,10 @@ class DataPicker(Part):
 
     @property
     def preview(self) -> DataPreview | None:
-        """What the last look found; of an older source while a look is still going on."""
+        """What the last look found; of an older source while a look is still going on.
+
+        None if there was none, or if a look at another source failed.
+        """
         return self._preview
 
     @property
@@ -228,6 +231,13 @@ class DataPicker(Part):
     def _settled(self) -> None:
         if self._again:
             self.look()
+            return
+        seen = self._preview
+        if seen is not None and seen.source != self._source and self.comm is not None:
+            # The look failed, as its error says: what is in view is of other data.
+            self._preview = None
+            self._show_preview()
+            self._changed()
 
     # --- what people do
 
@@ -379,6 +389,10 @@ class DataPicker(Part):
     def _show_preview(self) -> None:
         seen = self._preview
         if seen is None:
+            pictures = (self.beginning, self.classes, self.statistics)
+            for view in (self.figures, self.problems, *pictures):
+                view.value = ""
+            self.classes_fold.layout.display = self.statistics_fold.layout.display = "none"
             return
         note = f'<div class="sparkwright-advice">{escaped(seen.note)}</div>' if seen.note else ""
         self.figures.value = looks.extent_figures(seen) + note
