@@ -15,7 +15,7 @@ from sparkwright.evaluation import (
     ROCMultiClass,
 )
 from sparkwright_widgets._evaluation_panel import EvaluationPanel, _shown
-from sparkwright_widgets._evaluation_panel._task import Output, outputs_of, prototypes
+from sparkwright_widgets._evaluation_panel._task import KINDS, TASKS, Output, outputs_of, prototypes
 
 pytestmark = pytest.mark.usefixtures("comms")
 
@@ -59,6 +59,30 @@ def test_the_task_can_be_chosen():
     panel.task_choice.value = "two classes"
     panel.kind_boxes["worst"].value = False
     assert isinstance(panel.evaluate("data").roc, ROC)
+
+
+def test_only_what_the_task_has_is_offered():
+    panel = EvaluationPanel(found.Network(width=1, loss="mse"), found.Data(classes=2))
+
+    def offered():
+        return [kind for kind, box in panel.kind_boxes.items() if box.layout.display is None]
+
+    assert offered() == ["worst"]
+    panel.task_choice.value = "answers"
+    assert offered() == ["roc", "worst"]
+    panel.kind_boxes["roc"].value = False
+    panel.set_context(network=found.Network(width=1, loss="mse"))
+    assert offered() == ["worst"]
+    panel.task_choice.value = "two classes"
+    assert offered() == ["roc", "calibration", "worst"]
+    assert not panel.kind_boxes["roc"].value
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_what_is_offered_is_what_is_evaluated(task):
+    alone, others = prototypes(task, ()), set(KINDS[task]) - {"worst"}
+    assert len(prototypes(task, {"roc", "calibration"})) == len(alone) + len(others)
+    assert all(len(prototypes(task, {kind})) == len(alone) + 1 for kind in others)
 
 
 def test_an_evaluation_that_fails_is_told_in_the_panel_and_the_button_comes_back():

@@ -17,9 +17,13 @@ from sparkwright_widgets._ui import Button, Checkbox, Dropdown, Fold, Part, Text
 from ._results import Results
 from ._sections import Section, grid_html, sections_of
 from ._shown import ShownResult
-from ._task import TASKS, Output, Task, outputs_of, prototypes
+from ._task import KINDS, TASKS, Kind, Output, Task, outputs_of, prototypes
 
-_KINDS = {"roc": "ROC and thresholds", "calibration": "Calibration", "worst": "Worst examples"}
+_KIND_WORDS: dict[Kind, str] = {
+    "roc": "ROC and thresholds",
+    "calibration": "Calibration",
+    "worst": "Worst examples",
+}
 _WIDE = {"description_width": "initial"}
 _KEEP: Any = object()
 
@@ -60,7 +64,7 @@ class EvaluationPanel(Part):
         )
         self.kind_boxes = {
             kind: Checkbox(value=True, description=words, indent=False)
-            for kind, words in _KINDS.items()
+            for kind, words in _KIND_WORDS.items()
         }
         self.name_field = Text(
             description="Name of the result", placeholder="that of the data", style=_WIDE
@@ -84,6 +88,7 @@ class EvaluationPanel(Part):
         self.show(self.asking, self.choosing, self.shown_box, self.comparison_fold)
 
         self.output_choice.observe(self.guarded(lambda _change: self._suggest()), "value")
+        self.task_choice.observe(self.guarded(lambda _change: self._offer()), "value")
         self.data_choice.observe(self.guarded(lambda _change: self._refresh()), "value")
         self.evaluate_button.on_click(self.guarded(lambda _button: self._begin()))
         self.forget_button.on_click(self.guarded(lambda _button: self._forget()))
@@ -199,6 +204,12 @@ class EvaluationPanel(Part):
         for output in self._outputs:
             if output.name == self.output_choice.value:
                 self.task_choice.value = output.task
+
+    def _offer(self) -> None:
+        """Offer what the chosen task has; what was ticked of the rest is kept for later."""
+        task = cast("Task", self.task_choice.value)
+        for kind, box in self.kind_boxes.items():
+            box.layout.display = None if kind in KINDS[task] else "none"
 
     def _refresh(self) -> None:
         """Say what can be done, and why something cannot."""

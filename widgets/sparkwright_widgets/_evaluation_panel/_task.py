@@ -25,6 +25,13 @@ TASKS: dict[Task, str] = {
     "answers": "several yes-or-no answers",
     "numbers": "numbers (regression)",
 }
+# What can be had of each beside its first evaluation.
+KINDS: dict[Task, tuple[Kind, ...]] = {
+    "classes": ("roc", "calibration", "worst"),
+    "two classes": ("roc", "calibration", "worst"),
+    "answers": ("roc", "worst"),
+    "numbers": ("worst",),
+}
 KEPT_ERRORS = 20
 
 
@@ -104,7 +111,7 @@ def prototypes(
 
     Args:
         task: what the output is for.
-        wanted: "roc" and "calibration", where they make sense.
+        wanted: "roc" and "calibration"; what the task does not have, see `KINDS`, is left out.
         class_names: of the classes or outputs; default None: numbers.
     """
     names = None if class_names is None else tuple(class_names)
