@@ -4,7 +4,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 
-from sparkwright.masters import Checkpointing, MeshConfig
+from sparkwright.masters import Checkpointing, MeshConfig, NtpClock, SystemClock
 
 
 class CountingHook:
@@ -47,6 +47,13 @@ checkpointings = st.builds(
     every_s=st.none() | seconds,
     keep=st.integers(1, 100),
 )
+time_sources = st.just(SystemClock()) | st.builds(
+    NtpClock,
+    server=st.sampled_from(["pool.ntp.org", "10.0.0.1:1123"]),
+    every_s=st.floats(30, 1e6),
+    retries=st.integers(1, 100),
+    timeout_s=seconds,
+)
 # The options that every training master has, except for those of the export: see `exports`.
 COMMON_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "workers": st.none() | st.integers(1, 100),
@@ -63,6 +70,7 @@ COMMON_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "collect_training_stats": st.booleans(),
     "mesh": meshes,
     "checkpoint": st.none() | checkpointings,
+    "time_source": st.none() | time_sources,
 }
 exports = st.sampled_from(
     [
@@ -90,6 +98,7 @@ COMMON_DEFAULTS: dict[str, Any] = {
     "hooks": (),
     "mesh": MeshConfig(),
     "checkpoint": None,
+    "time_source": None,
 }
 NOT_COUNTS = [0, -1, 1.0, "3", True]
 NOT_FLAGS = [1, 0, "yes", None]
@@ -111,6 +120,7 @@ COMMON_REFUSED: dict[str, list[Any]] = {
     "hooks": [5, CountingHook()],
     "mesh": [None, {"ports": 5}, MeshConfig],
     "checkpoint": ["/data/runs/7", {"url": "/data/runs/7"}, 60, Checkpointing],
+    "time_source": ["ntp", {"name": "ntp"}, 0.0, NtpClock],
 }
 
 

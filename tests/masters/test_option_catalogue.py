@@ -11,8 +11,10 @@ from sparkwright.masters import (
     Checkpointing,
     EarlyStopping,
     MeshConfig,
+    NtpClock,
     ParameterAveragingTrainingMaster,
     SharedTrainingMaster,
+    SystemClock,
     nested_options,
     options_of_master,
 )
@@ -28,6 +30,7 @@ MASTERS = [ParameterAveragingTrainingMaster, SharedTrainingMaster]
 NESTED = [
     *(AdaptiveThreshold, FixedThreshold, TargetSparsity, ResidualClipping),
     *(DefaultRepartitioner, NoRepartitioner, MeshConfig, Checkpointing),
+    *(SystemClock, NtpClock),
 ]
 CLASSES = [*MASTERS, EarlyStopping, *NESTED]
 OPTIONS = [(cls, option) for cls in CLASSES for option in options_of_master(cls)]
@@ -120,7 +123,7 @@ def test_what_a_form_shows_is_read_back(cls: type[Any], option: Any) -> None:
 
 @pytest.mark.parametrize("cls", MASTERS)
 def test_nested_options_take_settings_apart_and_put_them_together(cls: type[Any]) -> None:
-    saved = cls(checkpoint=Checkpointing("/data/runs/7")).to_dict()
+    saved = cls(checkpoint=Checkpointing("/data/runs/7"), time_source=NtpClock()).to_dict()
     for option in nested_options(cls):
         kind, given = option.read(saved[option.name])
         assert kind in option.kinds

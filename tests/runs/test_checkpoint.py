@@ -362,6 +362,7 @@ def test_the_same_run_may_go_on() -> None:
         {"mesh": {"ports": 5000}},
         {"checkpoint": {"url": "elsewhere"}},
         {"collect_training_stats": True},
+        {"time_source": {"name": "system", "configuration": {}}},
         {"averaging_frequency": 9},
         {"epochs": 3},
         {"unknown_to_the_other": 1},

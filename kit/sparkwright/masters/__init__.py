@@ -17,5 +17,11 @@ from ._reading import (
     training_master_from_yaml as training_master_from_yaml,
 )
 from ._shared_training import SharedTrainingMaster as SharedTrainingMaster
+from ._time_source import (
+    NtpClock as NtpClock,
+    SystemClock as SystemClock,
+    TimeSource as TimeSource,
+    time_source_from_dict as time_source_from_dict,
+)
 from ._training_master import TrainingHook as TrainingHook, TrainingMaster as TrainingMaster
 from ._vector_bytes import updater_bytes as updater_bytes, vector_bytes as vector_bytes

@@ -18,12 +18,14 @@ from ._mesh_config import MeshConfig
 from ._nested_option import NestedOption
 from ._parameter_averaging import ParameterAveragingTrainingMaster
 from ._shared_training import SharedTrainingMaster
+from ._time_source import NtpClock, SystemClock
 
 CHECKPOINTS = "Checkpoints"
 ADDRESSES = "Addresses and time-outs"
 THRESHOLD = "What is sent"
 CLIPPING = THRESHOLD
 PIECES = "Data and partitions"
+TIMES = "Failures and diagnostics"
 
 # Powers of two: what the threshold of a message may be as a normal float32.
 _SMALLEST, _LARGEST = 2.0**-126, 2.0**126
@@ -121,6 +123,42 @@ _CLIPPING = (
         advice="How often; 5 costs next to nothing.",
     ),
 )
+_NTP = (
+    Option(
+        name="server",
+        kind="text",
+        default="pool.ntp.org",
+        advice="Your own network's server, if it has one, is nearer and so more exact.",
+    ),
+    Option(
+        name="every_s",
+        kind="float",
+        default=1800.0,
+        minimum=30,
+        unit="s",
+        label="Asked every",
+        advice="Clocks drift apart by some milliseconds in this time; public servers refuse those "
+        "who ask often.",
+    ),
+    Option(
+        name="retries",
+        kind="int",
+        default=10,
+        minimum=1,
+        label="Given up after",
+        unit="questions",
+        advice="Then the machine goes on with its own clock, and the run warns of it.",
+    ),
+    Option(
+        name="timeout_s",
+        kind="float",
+        default=10.0,
+        above=0,
+        unit="s",
+        label="Answer must come within",
+        advice="Training does not wait for it.",
+    ),
+)
 OF_NESTED_CLASSES: dict[type[Any], tuple[Option, ...]] = {
     MeshConfig: MESH_OPTIONS,
     Checkpointing: _CHECKPOINTING,
@@ -176,6 +214,8 @@ OF_NESTED_CLASSES: dict[type[Any], tuple[Option, ...]] = {
         ),
     ),
     NoRepartitioner: (),
+    SystemClock: (),
+    NtpClock: _NTP,
 }
 _CHECKPOINT = NestedOption(
     name="checkpoint",
@@ -194,8 +234,19 @@ _MESH_CONFIG = NestedOption(
     default="on",
     group=ADDRESSES,
 )
+_TIME_SOURCE = NestedOption(
+    name="time_source",
+    label="Clock of the timeline",
+    advice="By default the machines' clocks are compared with the driver's over the run's own "
+    "connections, which suits almost everybody.",
+    kinds={"system": SystemClock, "ntp": NtpClock},
+    default=None,
+    optional=True,
+    named=True,
+    group=TIMES,
+)
 _NESTED: dict[type[Any], tuple[NestedOption, ...]] = {
-    ParameterAveragingTrainingMaster: (_CHECKPOINT, _MESH_CONFIG),
+    ParameterAveragingTrainingMaster: (_CHECKPOINT, _MESH_CONFIG, _TIME_SOURCE),
     SharedTrainingMaster: (
         NestedOption(
             name="threshold",
@@ -232,6 +283,7 @@ _NESTED: dict[type[Any], tuple[NestedOption, ...]] = {
         ),
         _CHECKPOINT,
         _MESH_CONFIG,
+        _TIME_SOURCE,
     ),
 }
 
@@ -244,7 +296,7 @@ def nested_options(cls: type[Any]) -> tuple[NestedOption, ...]:
 
     Example:
         >>> [option.name for option in nested_options(ParameterAveragingTrainingMaster)]
-        ['checkpoint', 'mesh']
+        ['checkpoint', 'mesh', 'time_source']
     """
     found = _NESTED.get(cls)
     if found is None:

@@ -51,11 +51,14 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
             kept) or "continue".
         xla: compile the training step with XLA: "auto" (default: off on a CPU, measured on a GPU),
             "on", "off", "measure".
-        collect_training_stats: record how long each phase took (default False), see `run.stats`.
+        collect_training_stats: record how long each phase took (default False), see `run.timeline`.
         hooks: `TrainingHook`s, called on the workers; not part of JSON or equality of settings.
         mesh: addresses, ports and time-outs.
         checkpoint: where and how often to write checkpoints, counted in averagings; default None:
             no checkpoints.
+        time_source: by which clock `run.timeline` puts workers beside one another: `SystemClock()`
+            or `NtpClock()`; default None: measured against the driver's over the run's own
+            connections. Used with `collect_training_stats`.
 
     Example:
         >>> master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)

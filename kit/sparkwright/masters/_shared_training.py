@@ -105,7 +105,7 @@ class SharedTrainingMaster(TrainingMaster):
         periodic_gc: run Python's garbage collector on workers at fixed intervals only, instead of
             whenever it sees fit (default True), so that it does not hold up minibatches.
         periodic_gc_interval_s: seconds between collections (default 5); used with `periodic_gc`.
-        collect_training_stats: record how long each phase took (default False), see `run.stats`.
+        collect_training_stats: record how long each phase took (default False), see `run.timeline`.
         encoding_debug_mode: log what is left to send, its size and percentiles, before each
             message (default False). It costs time; use it to choose a threshold.
         hooks: `TrainingHook`s, called on the workers; not part of JSON or equality of settings.
@@ -113,6 +113,9 @@ class SharedTrainingMaster(TrainingMaster):
             `MeshConfig()`); set `mode="mesh"` in it above about 32 workers.
         checkpoint: where and how often to write checkpoints, counted in minibatches of a worker;
             default None: no checkpoints.
+        time_source: by which clock `run.timeline` puts workers beside one another: `SystemClock()`
+            or `NtpClock()`; default None: measured against the driver's over the run's own
+            connections. Used with `collect_training_stats`.
 
     Example:
         >>> master = SharedTrainingMaster(batch_size_per_worker=32, max_staleness=10)

@@ -11,6 +11,7 @@ from ._mesh_config import MeshConfig
 from ._options import check_choice, check_count, check_flag, check_instance, check_text
 from ._plan import TrainingPlan
 from ._serialisation import Serialisable
+from ._time_source import NtpClock, SystemClock, TimeSource, time_source_from_dict
 
 NonFinite = Literal["stop", "continue"]
 Repartition = Literal["always", "never", "num_partitions_workers_differs"]
@@ -74,6 +75,7 @@ class TrainingMaster(Serialisable):
     hooks: tuple[TrainingHook, ...] = field(default=(), compare=False)
     mesh: MeshConfig = field(default_factory=MeshConfig)
     checkpoint: Checkpointing | None = None
+    time_source: TimeSource | None = None
 
     def __post_init__(self) -> None:
         """Check every option by itself; what depends on the data is checked with the plan."""
@@ -94,6 +96,11 @@ class TrainingMaster(Serialisable):
         check_text("export_directory", self.export_directory)
         check_instance("mesh", self.mesh, MeshConfig)
         check_instance("checkpoint", self.checkpoint, Checkpointing, optional=True)
+        if not (self.time_source is None or isinstance(self.time_source, SystemClock | NtpClock)):
+            raise ConfigurationError(
+                "`time_source` must be a SystemClock, an NtpClock or None. Received: "
+                f"time_source={self.time_source!r}."
+            )
         if not isinstance(self.hooks, Iterable):
             raise ConfigurationError(
                 f"`hooks` must be several TrainingHooks. Received: hooks={self.hooks!r}."
@@ -119,4 +126,8 @@ class TrainingMaster(Serialisable):
 
     @classmethod
     def _readers(cls) -> Mapping[str, Callable[[dict[str, Any]], Any]]:
-        return {"mesh": MeshConfig.from_dict, "checkpoint": Checkpointing.from_dict}
+        return {
+            "mesh": MeshConfig.from_dict,
+            "checkpoint": Checkpointing.from_dict,
+            "time_source": time_source_from_dict,
+        }
