@@ -3,6 +3,7 @@
 import io
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,19 @@ def test_a_csv_file_is_guessed_and_seen_whole(tmp_path: Path) -> None:
     assert [p.sentence for p in look.problems] == [
         "The column 'age' only counts the rows. Leave it out."
     ]
+
+
+def test_the_text_of_a_look_is_one_short_line(tmp_path: Path) -> None:
+    path = tmp_path / ("long" * 50 + ".csv")
+    names = [f"column{number}" for number in range(100)]
+    rows = [",".join(f"{row}.{number}" for number in range(100)) for row in range(50)]
+    path.write_text("\n".join([",".join(names), *rows]))
+    seen = preview(DataSource(format="csv", url=str(path)))
+    assert len(repr(seen)) < 150
+    assert repr(seen).endswith(": all 50 rows, 100 columns, 1 problem>")
+    assert seen == replace(seen) != replace(seen, looked_at=1)
+    one = replace(seen, columns=seen.columns[:1], class_count=3, problems=())
+    assert repr(one).endswith(": all 50 rows, 1 column, 3 classes, 0 problems>")
 
 
 def test_of_a_large_file_only_the_beginning_is_read(tmp_path: Path) -> None:

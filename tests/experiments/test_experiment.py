@@ -1,5 +1,6 @@
 import ast
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -60,6 +61,21 @@ def test_the_notebook_holds_the_code_and_the_yaml(tmp_path):
     assert "await run" in code
     assert experiment.to_yaml() in notebook.cells[-1].source
     assert json.loads((tmp_path / "experiment.ipynb").read_text())["nbformat"] == 4
+
+
+@given(experiments)
+@settings(max_examples=10)
+def test_the_text_of_an_experiment_is_two_short_lines(experiment):
+    long = replace(
+        experiment,
+        title="t\n" * 500,
+        data=DataSource(format="csv", url="hdfs://host/" + "a" * 500, label="y"),
+    )
+    for each in (experiment, long):
+        lines = repr(each).split("\n")
+        assert len(lines) == 2
+        assert max(map(len, lines)) < 250
+    assert experiment == replace(experiment) != replace(experiment, epochs=100)
 
 
 def test_what_is_saved_can_be_loaded(tmp_path):

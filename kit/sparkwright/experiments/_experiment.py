@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sparkwright.data import DataSource, MinMaxScale, Standardize
+from sparkwright.data._wording import clipped
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import (
     EarlyStopping,
@@ -58,6 +59,9 @@ class Experiment(Serialisable):
         >>> experiment = Experiment(epochs=3)
         >>> Experiment.from_yaml(experiment.to_yaml()) == experiment
         True
+        >>> experiment
+        <Experiment 'experiment': data digits, network 'lenet' of 8 layers,
+        ParameterAveragingTrainingMaster, 3 epochs>
     """
 
     title: str = "experiment"
@@ -91,6 +95,16 @@ class Experiment(Serialisable):
         check_count("seed", self.seed, minimum=0)
         check_flag("parallel", self.parallel)
         check_flag("validate", self.validate)
+
+    def __repr__(self) -> str:
+        """What it is about, in two short lines; `to_yaml` tells all of it."""
+        url = f" {clipped(self.data.url)!r}" if self.data.url else ""
+        layers = len(self.network.layers)
+        return (
+            f"<Experiment {clipped(self.title)!r}: data {self.data.format}{url}, network "
+            f"{clipped(self.network.name)!r} of {layers} layer{'s' if layers != 1 else ''},\n"
+            f"{type(self.master).__name__}, {self.epochs} epoch{'s' if self.epochs != 1 else ''}>"
+        )
 
     @property
     def seeded_master(self) -> TrainingMaster:

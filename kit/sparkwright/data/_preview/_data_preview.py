@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sparkwright.data._sources._data_source import DataSource
+from sparkwright.data._wording import clipped
 
 from ._column_look import ColumnLook
 
@@ -72,6 +73,10 @@ class DataPreview:
         size_bytes: of all of them; None: unknown.
         problems: what is wrong or odd, errors first.
         note: a sentence on what could not be looked at; may be empty.
+
+    Example:
+        >>> DataPreview(source=DataSource(format="csv", url="a.csv"), looked_at=9, in_all=9)
+        <DataPreview of csv 'a.csv': all 9 rows, 0 problems>
     """
 
     source: DataSource
@@ -89,6 +94,15 @@ class DataPreview:
     size_bytes: int | None = None
     problems: tuple[DataProblem, ...] = field(default_factory=tuple)
     note: str = ""
+
+    def __repr__(self) -> str:
+        """What was looked at, in one line; the fields hold all of it."""
+        url = f" {clipped(self.source.url)!r}" if self.source.url else ""
+        several = ((len(self.columns), "column"), (self.class_count or 0, "class"))
+        found = [_counted(count, word) for count, word in several if count]
+        problems = _counted(len(self.problems), "problem")
+        told = ", ".join([self.extent, *found, problems])
+        return f"<DataPreview of {self.source.format}{url}: {told}>"
 
     @property
     def problem(self) -> str | None:
@@ -115,6 +129,11 @@ class DataPreview:
             return f"all {self.in_all:,} {unit}" if self.in_all > 1 else f"{self.in_all:,} {unit}"
         about = f"about {rounded(self.in_all):,}" if self.is_estimate else f"{self.in_all:,}"
         return f"{first}{self.looked_at:,} of {about} {several}"
+
+
+def _counted(count: int, word: str) -> str:
+    ending = "" if count == 1 else "es" if word.endswith("s") else "s"
+    return f"{count:,} {word}{ending}"
 
 
 def rounded(count: int) -> int:
