@@ -177,7 +177,7 @@ def _worker_phases() -> tuple[Phase, ...]:
             code=PhaseCode.TRACE,
             name="trace",
             label="tracing",
-            meaning="The first compiled call: TensorFlow traces and compiles the step, and runs it.",
+            meaning="The first compiled call: TensorFlow traces and compiles the step.",
             group="start-up",
             colour="#b05fa3",
             dark_colour="#dd9fd3",

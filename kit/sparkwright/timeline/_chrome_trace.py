@@ -1,0 +1,98 @@
+"""A timeline in the Trace Event Format, which Perfetto and chrome://tracing read.
+
+https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU describes it: "X" is
+a complete event, with start and duration in microseconds; "M" names processes and threads.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._buckets import BucketSums
+from ._phases import phase_of
+from ._spans import Spans
+
+_MOST_SUMS = 300_000  # events made of sums; more would be too much for a browser
+_DRIVER_PROCESS, _FIRST_WORKER_PROCESS = 1, 2
+# Phases that enclose others have a thread of their own: some viewers lay out what overlaps badly.
+_THREAD, _ENCLOSING_THREAD = 1, 2
+
+
+def trace_lines(
+    spans: Spans, rest: BucketSums | None, *, hosts: Sequence[str], name: str
+) -> Iterator[str]:
+    """The file's text, line by line.
+
+    Sums are events as long as what they add up, one after the other from the beginning of their
+    bucket, with `"aggregated": true` among their arguments.
+    """
+    yield '{"displayTimeUnit":"ms","traceEvents":[\n'
+    yield ",\n".join(json.dumps(event) for event in _names(hosts, name))
+    labels = {code: json.dumps(phase_of(code).label) for code in np.unique(spans.codes).tolist()}
+    groups = {code: json.dumps(phase_of(code).group) for code in labels}
+    threads = {code: _thread_of(code) for code in labels}
+    columns = zip(
+        spans.lanes.tolist(),
+        spans.codes.tolist(),
+        spans.starts_s.tolist(),
+        spans.seconds.tolist(),
+        strict=True,
+    )
+    for lane, code, start_s, seconds in columns:
+        yield (
+            f',\n{{"ph":"X","name":{labels[code]},"cat":{groups[code]},"pid":{_process_of(lane)},'
+            f'"tid":{threads[code]},"ts":{start_s * 1e6:.3f},"dur":{seconds * 1e6:.3f}}}'
+        )
+    if rest is not None:
+        for event in _summed_events(rest):
+            yield f",\n{json.dumps(event)}"
+    yield "\n]}\n"
+
+
+def _names(hosts: Sequence[str], name: str) -> Iterator[dict[str, Any]]:
+    driver = f"driver, {name}" if name else "driver"
+    workers = [f"worker {w}" + (f", {host}" if host else "") for w, host in enumerate(hosts)]
+    for lane, label in enumerate([driver, *workers], start=-1):
+        process = _process_of(lane)
+        base = {"ph": "M", "pid": process, "tid": 0, "ts": 0}
+        yield {**base, "name": "process_name", "args": {"name": label}}
+        yield {**base, "name": "process_sort_index", "args": {"sort_index": process}}
+        for thread, word in ((_THREAD, "phases"), (_ENCLOSING_THREAD, "as a whole")):
+            yield {**base, "tid": thread, "name": "thread_name", "args": {"name": word}}
+
+
+def _summed_events(rest: BucketSums) -> Iterator[dict[str, Any]]:
+    sums, width_s = rest.seconds, rest.width_s
+    while np.count_nonzero(sums) > _MOST_SUMS and sums.shape[1] > 1:
+        if sums.shape[1] % 2:
+            sums = np.concatenate([sums, np.zeros((len(sums), 1))], axis=1)
+        sums, width_s = sums[:, 0::2] + sums[:, 1::2], 2 * width_s
+    for lane in np.unique(rest.lanes).tolist():
+        mine = np.flatnonzero(rest.lanes == lane)
+        at_s = np.arange(sums.shape[1]) * width_s
+        for row in mine.tolist():
+            phase = phase_of(int(rest.codes[row]))
+            for bucket in np.flatnonzero(sums[row] > 0).tolist():
+                seconds = float(sums[row, bucket])
+                yield {
+                    "ph": "X",
+                    "name": phase.label,
+                    "cat": phase.group,
+                    "pid": _process_of(lane),
+                    "tid": _thread_of(phase.code),
+                    "ts": round((bucket * width_s if phase.encloses else at_s[bucket]) * 1e6, 3),
+                    "dur": round(seconds * 1e6, 3),
+                    "args": {"aggregated": True, "bucket_s": width_s},
+                }
+            if not phase.encloses:
+                at_s = at_s + sums[row]
+
+
+def _process_of(lane: int) -> int:
+    return _DRIVER_PROCESS if lane < 0 else _FIRST_WORKER_PROCESS + lane
+
+
+def _thread_of(code: int) -> int:
+    return _ENCLOSING_THREAD if phase_of(code).encloses else _THREAD
