@@ -86,7 +86,7 @@ class OffsetEstimator:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ClockReading:
+class ClockState:
     """What a process knows of its clocks.
 
     Attributes:
@@ -117,14 +117,14 @@ class ClockReading:
         """The inverse of `to_dict`.
 
         Raises:
-            NetworkError: if the fields are no reading of clocks.
+            NetworkError: if the fields are no state of clocks.
         """
         numbers = [fields.get("wall_s"), fields.get("offset_s")]
         if (uncertainty_s := fields.get("uncertainty_s")) is not None:
             numbers.append(uncertainty_s)
         if fields.get("source") not in _SOURCES or not all(map(_is_finite, numbers)):
             raise NetworkError(
-                "a reading of clocks must have a source and finite numbers of seconds. Received: "
+                "the state of clocks must have a source and finite numbers of seconds. Received: "
                 f"{dict(fields)!r:.200}."
             )
         return cls(
@@ -152,7 +152,7 @@ class ClockComparison(NamedTuple):
     source: ClockSource
 
 
-def compare_clocks(worker: ClockReading, driver: ClockReading) -> ClockComparison:
+def compare_clocks(worker: ClockState, driver: ClockState) -> ClockComparison:
     """What two processes know of their clocks, put together.
 
     Args:
@@ -160,8 +160,8 @@ def compare_clocks(worker: ClockReading, driver: ClockReading) -> ClockCompariso
         driver: the driver's own, with "ntp" or "system"; unless the worker has measured.
 
     Example:
-        >>> driver = ClockReading(wall_s=100.0, source="system")
-        >>> worker = ClockReading(wall_s=107.0, source="driver", offset_s=4.0, uncertainty_s=0.001)
+        >>> driver = ClockState(wall_s=100.0, source="system")
+        >>> worker = ClockState(wall_s=107.0, source="driver", offset_s=4.0, uncertainty_s=0.001)
         >>> compare_clocks(worker, driver)
         ClockComparison(to_driver_s=4.0, ahead_s=3.0, uncertainty_s=0.001, source='driver')
     """

@@ -10,6 +10,7 @@ from sparkwright.masters._plan import minibatch_count
 from sparkwright.mesh._ring import Ring
 from sparkwright.runs._protocol import Ending, Failure, Group
 from sparkwright.runs._work import Span, quotas_by_speed, share_out
+from sparkwright.timeline import PhaseCode
 
 from ._control import Dismissed
 from ._local_trainer import LocalTrainer, RoundDone
@@ -44,7 +45,10 @@ class AveragingWorker:
         """
         self._settings, self._member = settings, member
         self._replica, self._control = member.replica, member.control
-        self._trainer = LocalTrainer(settings, member.replica, member.shard, member.shards)
+        self._phases = member.phases
+        self._trainer = LocalTrainer(
+            settings, member.replica, member.shard, member.shards, member.phases
+        )
         self._seconds: dict[int, float] = {}  # worker -> of a minibatch, in the last round
         self._rounds_since, self._checkpoint_s = 0, time.monotonic()
         self._measured_s = -math.inf
@@ -54,7 +58,8 @@ class AveragingWorker:
         try:
             self._member.register()
             while True:
-                order = self._control.next_order()
+                with self._phases.phase(PhaseCode.ASSEMBLE):
+                    order = self._control.next_order()
                 if order.kind == "deliver":
                     self._member.deliver()
                 elif order.kind == "group":
@@ -138,20 +143,20 @@ class AveragingWorker:
         """One averaging; True if it was the last one because somebody wants to stop."""
         self._control.check()
         member, progress = self._member, self._member.progress
-        began_s = time.perf_counter()
+        began_s = time.monotonic()
         done = self._trainer.round(
             shares.get(self._settings.worker), stopping=self._control.stopping
         )
-        computed_s = time.perf_counter()
+        computed_s = time.monotonic()
         metas = self._exchange_metas(ring, group, done, seconds=computed_s - began_s - done.data_s)
-        met_s = time.perf_counter()
+        met_s = self._phases.since(PhaseCode.WAIT, computed_s)
         weights = [meta.minibatches for meta in metas.values()]
         changed = member.mean(ring, weights)
         if any(meta.measures for meta in metas.values()) and done.readings:
             self._measured_s = time.monotonic()
             done.readings["update_ratio"] = self._update_ratio(ring, weights)
         if changed:
-            self._average(ring)
+            self._average(ring, met_s)
         self._replica.iterations = max(meta.iterations for meta in metas.values())
         self._seconds |= {w: m.seconds / m.minibatches for w, m in metas.items() if m.minibatches}
         progress = progress.after_round(
@@ -160,7 +165,7 @@ class AveragingWorker:
             iterations=self._replica.iterations,
         )
         member.keep_average(progress, changed=changed)
-        ended_s = time.perf_counter()
+        ended_s = time.monotonic()
         mine = shares.get(self._settings.worker)
         member.rows.add(
             done,
@@ -200,14 +205,16 @@ class AveragingWorker:
             for seat, content in zip(group.seats, contents, strict=True)
         }
 
-    def _average(self, ring: Ring) -> None:
+    def _average(self, ring: Ring, met_s: float) -> None:
         """Replace this worker's state by the sum of all parts; it is in `work`, too."""
         member = self._member
         if ring.size > 1:
             ring.all_reduce(member.work)
+            met_s = self._phases.since(PhaseCode.AVERAGE, met_s)
             self._replica.write(member.work)
         if not member.save_updater:
             self._replica.reset_updater()
+        self._phases.since(PhaseCode.APPLY, met_s)
 
     def _update_ratio(self, ring: Ring, weights: list[int]) -> float:
         """Of what this worker did in the round; its part of the mean is in `work`."""

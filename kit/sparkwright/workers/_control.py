@@ -40,6 +40,8 @@ class ControlLine:
         self._ring: Ring | None = None
         self._abandon: Callable[[int], None] | None = None
         self._snapshot: Callable[[], None] | None = None
+        self._time_came: Callable[[Message, float], None] | None = None
+        self._at_beat: Callable[[], None] | None = None
         self._generation = 0
         self._lock = threading.Lock()
         self._connection: Connection = connect(address, secret=secret, timeout_s=timeout_s)
@@ -126,6 +128,17 @@ class ControlLine:
         """Call `send`, on the reader's thread, when the driver cannot wait for this step's end."""
         self._snapshot = send
 
+    def when_time_comes(self, tell: Callable[[Message, float], None]) -> None:
+        """Call `tell` with each answer to "clock", and the monotonic clock when it came.
+
+        On the reader's thread, which nothing else must hold up.
+        """
+        self._time_came = tell
+
+    def at_each_beat(self, call: Callable[[], None] | None) -> None:
+        """Call `call` every second, on the heartbeat's thread; None: nothing any more."""
+        self._at_beat = call
+
     def when_regrouping(self, abandon: Callable[[int], None]) -> None:
         """Call `abandon` with each generation that is not to be waited for any longer."""
         with self._lock:
@@ -155,6 +168,9 @@ class ControlLine:
                 elif message.kind == "snapshot":
                     if self._snapshot is not None:
                         self._snapshot()
+                elif message.kind == "clock":
+                    if self._time_came is not None:
+                        self._time_came(message, self._connection.heard_s)
                 elif message.kind == "regroup":
                     self._break_ring(int(message.fields["generation"]))
                 elif message.kind in ("verdict", "kept"):
@@ -189,5 +205,7 @@ class ControlLine:
         while not self.gone.wait(HEARTBEAT_S):
             try:
                 self._connection.send("alive", {"sent_s": time.time()})
-            except NetworkError:
+                if (call := self._at_beat) is not None:
+                    call()
+            except (NetworkError, Dismissed):
                 self.hang_up()

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from sparkwright.errors import NonFiniteLossError
 from sparkwright.masters._plan import minibatch_count
 from sparkwright.runs._work import Span
+from sparkwright.timeline import PhaseCode
 
 from ._minibatches import Block, Minibatches, non_finite_reason
+from ._phases import NO_PHASES, PhaseRecorder
 from ._replica import Replica
 from ._settings import AveragingSettings
 from ._shard import Shard
@@ -48,15 +50,28 @@ class LocalTrainer:
     """Trains shares of minibatches; those of its own shard are gathered ahead on another thread."""
 
     def __init__(
-        self, settings: AveragingSettings, replica: Replica, shard: Shard, shards: ShardSource
+        self,
+        settings: AveragingSettings,
+        replica: Replica,
+        shard: Shard,
+        shards: ShardSource,
+        phases: PhaseRecorder = NO_PHASES,
     ) -> None:
         """Match the shard's columns with the network; see `Minibatches`.
+
+        Args:
+            settings: of the worker.
+            replica: what is trained.
+            shard: this worker's data.
+            shards: gives other workers' data.
+            phases: is told what took how long; default: nobody is.
 
         Raises:
             DataError: if they do not fit.
         """
         self._settings, self._rows = settings, shard.rows
-        self._replica = replica
+        self._replica, self._phases = replica, phases
+        self._data_phase = PhaseCode.FIRST_DATA
         self._minibatches = Minibatches(settings, replica, shard, shards)
         self._step_s = math.inf  # until the first call has been timed
         self._ahead: deque[tuple[Span, Future[list[Block]]]] = deque()
@@ -81,14 +96,19 @@ class LocalTrainer:
         losses: list[NDArray[np.float32]] = []
         examples: list[NDArray[np.int32]] = []
         metrics: dict[str, float] = {}
-        asked_s = time.perf_counter()
+        asked_s = time.monotonic()
         blocks = self._blocks(share) if share is not None else []
-        data_s = time.perf_counter() - asked_s
+        data_s = time.monotonic() - asked_s
+        if blocks:
+            self._phases.add(self._data_phase, asked_s, asked_s + data_s)
+            self._data_phase = PhaseCode.DATA
         for block in self._pieces(blocks):
             steps, batch = next(iter(block.values())).shape[:2]
-            started_s = time.perf_counter()
+            started_s = time.monotonic()
             found, metrics = self._minibatches.train(block)
-            self._step_s = (time.perf_counter() - started_s) / steps
+            ended_s = time.monotonic()
+            self._step_s = (ended_s - started_s) / steps
+            self._phases.add(self._replica.train_phase, started_s, ended_s)
             losses.append(found)
             examples.append(np.full(steps, batch, np.int32))
             if self._settings.stop_at_non_finite and not np.isfinite(found).all():

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +15,11 @@ from sparkwright.mesh._port import PeerPort
 from sparkwright.mesh._ring import Ring, RingPort
 from sparkwright.networks import pack_arrays, unpack_arrays
 from sparkwright.runs._protocol import Ending, Failure, Group, Progress
+from sparkwright.timeline import PhaseCode
 
 from ._control import ControlLine
 from ._failure import failure_of
+from ._phases import NO_PHASES, PhaseRecorder
 from ._replica import Replica
 from ._rows import RowBuffer
 from ._settings import AveragingSettings, SharingSettings
@@ -42,6 +45,7 @@ class RunMember:
         progress: what counts at that average.
         synchronised: whether there is a state to go on from.
         save_updater: whether the optimizer's state is averaged too.
+        phases: is told what took how long.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class RunMember:
         secret: bytes,
         save_updater: bool,
         device: str = "",
+        phases: PhaseRecorder = NO_PHASES,
     ) -> None:
         """Prepare; nothing is sent before `register`.
 
@@ -69,7 +74,7 @@ class RunMember:
             connect_timeout_s=settings.connect_timeout_s,
             peer_timeout_s=settings.peer_timeout_s,
         )
-        self.rows = RowBuffer(control)
+        self.rows, self.phases = RowBuffer(control), phases
         self._port = port
         self._ring_port = RingPort(port, secret=secret)
         self._server = ShardServer(shard, port)
@@ -132,13 +137,14 @@ class RunMember:
         Raises:
             NetworkError: if one does not come in time.
         """
-        ring = self._ring_port.join(
-            generation=group.generation,
-            rank=group.rank_of(self.settings.worker),
-            addresses=[(seat.host, seat.port) for seat in group.seats],
-            connect_timeout_s=self.settings.connect_timeout_s,
-            peer_timeout_s=self.settings.peer_timeout_s,
-        )
+        with self.phases.phase(PhaseCode.WAIT):
+            ring = self._ring_port.join(
+                generation=group.generation,
+                rank=group.rank_of(self.settings.worker),
+                addresses=[(seat.host, seat.port) for seat in group.seats],
+                connect_timeout_s=self.settings.connect_timeout_s,
+                peer_timeout_s=self.settings.peer_timeout_s,
+            )
         self.control.use_ring(ring, generation=group.generation)
         return ring
 
@@ -160,6 +166,7 @@ class RunMember:
                 "early stopping by a score needs validation examples. Received: `validation` with "
                 "none. Give some, or only conditions on epochs, time and training loss."
             )
+        began_s = time.monotonic()
         replica, source = self.replica, max(group.source, 0)
         extras = b""
         if ring.rank == source:
@@ -176,6 +183,7 @@ class RunMember:
         replica.iterations = group.progress.iterations
         if not self.save_updater:
             replica.reset_updater()
+        self.phases.since(PhaseCode.STATE, began_s)
 
     def keep_average(self, progress: Progress, *, changed: bool = True) -> None:
         """What is in `work` is the average now, unless nothing `changed`; `progress` counts."""
@@ -244,6 +252,7 @@ class RunMember:
 
     def validate(self, ring: Ring) -> None:
         """Loss and metrics of the network over everybody's validation data."""
+        began_s = time.monotonic()
         replica, shard = self.replica, self.validation
         replica.reset_metrics()
         loss_sum = 0.0
@@ -255,8 +264,10 @@ class RunMember:
             loss, _ = replica.evaluate(self._validation_layout, block)
             loss_sum += loss * min(batch_size, shard.rows - start)
         sums = np.concatenate([[loss_sum, shard.rows], replica.metric_state()])
+        scored_s = self.phases.since(PhaseCode.VALIDATE, began_s)
         ring.all_gather(b"")  # wait for those with more validation data
         ring.all_reduce(sums)
+        self.phases.since(PhaseCode.WAIT, scored_s)
         metrics = replica.metric_results(sums[2:])
         self.progress = replace(self.progress, validated=self.progress.epoch)
         replica.reset_metrics()
@@ -280,7 +291,7 @@ class RunMember:
         Raises:
             NetworkError: if the driver does not answer in time, or the ring breaks.
         """
-        epoch, answer = self.progress.epoch, b""
+        began_s, epoch, answer = time.monotonic(), self.progress.epoch, b""
         if ring.rank == 0:
             verdict = self._answer("verdict", epoch)
             if verdict.fields["keep"]:
@@ -289,6 +300,7 @@ class RunMember:
                 self._answer("kept", epoch)
             answer = _ENDS if verdict.fields["ends"] else _GOES_ON
         ends = ring.all_gather(answer)[0] == _ENDS
+        self.phases.since(PhaseCode.WAIT, began_s)
         if not ends:
             self.progress = replace(self.progress, judged=epoch)
         return ends
@@ -308,6 +320,10 @@ class RunMember:
 
     def send_checkpoint(self, ring: Ring, group: Group) -> None:
         """Send the driver, from rank 0, all that is needed to go on from the last average."""
+        with self.phases.phase(PhaseCode.CHECKPOINT):
+            self._send_checkpoint(ring, group)
+
+    def _send_checkpoint(self, ring: Ring, group: Group) -> None:
         state = self.replica.state
         # Before they meet: the checkpoint is to have everybody's rows in its log.
         self.rows.flush()
@@ -325,11 +341,12 @@ class RunMember:
 
     def deliver(self) -> None:
         """Send the driver the last average, and the counters as worker 0 would have them."""
-        replica = self.replica
-        replica.write(self.average)
-        replica.iterations = self.progress.iterations
-        counters = self.extras()[: len(replica.state.counters)]
-        self._send_average("result", (pack_arrays(counters),))
+        with self.phases.phase(PhaseCode.DELIVER):
+            replica = self.replica
+            replica.write(self.average)
+            replica.iterations = self.progress.iterations
+            counters = self.extras()[: len(replica.state.counters)]
+            self._send_average("result", (pack_arrays(counters),))
 
     def send_vector(self, vector: NDArray[Any]) -> None:
         """Send the driver a state to keep if the run has to end at once."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.timeline import PhaseCode
 
 from ._batch_layout import BatchLayout
 from ._subtraction import SparseSubtraction, subtract_from
@@ -30,6 +31,7 @@ class Replica:
         state: its variables, sorted by what averaging does with them.
         uses_xla: whether the train function is compiled by XLA; None until decided.
         learning_rate: of the last minibatch trained; NaN before the first.
+        has_traced: whether the last call of `train` had to trace and compile its function first.
     """
 
     def __init__(self, definition: ModelDefinition, *, xla: XlaChoice = "auto") -> None:
@@ -45,6 +47,7 @@ class Replica:
         self._xla: XlaChoice = xla
         self.uses_xla: bool | None = {"on": True, "off": False}.get(xla)
         self.learning_rate = math.nan
+        self.has_traced = False
         self._fresh_updater = [
             _compact(np.array(variable.numpy())) for variable in self.state.updater
         ]
@@ -53,6 +56,11 @@ class Replica:
         self._losses_calls: dict[Any, Callable[..., Any]] = {}
         self._subtract_at = SparseSubtraction(self.state.averaged[: self.state.trainable])
         self._update_share: Any = None  # a variable, once updates are to be scaled
+
+    @property
+    def train_phase(self) -> PhaseCode:
+        """What the last call of `train` was, for a timeline."""
+        return PhaseCode.TRACE if self.has_traced else PhaseCode.COMPUTE
 
     # -- state ------------------------------------------------------------------------------
 
@@ -138,9 +146,11 @@ class Replica:
             `reset_metrics`.
         """
         arrays = [columns[name] for name in layout.order]
+        known = len(self._train_calls)
         if self.uses_xla is None:
             self.uses_xla = self._choose_xla(layout, arrays)
         call = self._train_call(layout, xla=self.uses_xla)
+        self.has_traced = len(self._train_calls) > known
         losses, metrics, rate = call(arrays)
         self.learning_rate = float(rate)
         return losses.numpy(), {name: float(value) for name, value in metrics.items()}

@@ -39,6 +39,8 @@ class TrainRequest:
         validation: folder of its validation examples.
         consume: whether the files may be removed as soon as they are mapped.
         settings: `AveragingSettings` or `SharingSettings`.
+        times: when the task began and when the files were written, by the machine's monotonic
+            clock; the files may have been there before. Only for a timeline.
     """
 
     definition: ModelDefinition
@@ -52,6 +54,7 @@ class TrainRequest:
     validation: str
     consume: bool
     settings: Any
+    times: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +73,7 @@ class RoundRequest:
         iterations: the optimizer's.
         vector: the state to start from, as `ModelState.read` gives it.
         extras: the driver's integer and fixed state, packed; used in the run's first round.
+        times: as `TrainRequest.times`.
     """
 
     definition: ModelDefinition
@@ -83,6 +87,7 @@ class RoundRequest:
     iterations: int
     vector: bytes = field(repr=False)
     extras: bytes = field(repr=False)
+    times: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

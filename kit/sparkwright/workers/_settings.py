@@ -15,6 +15,8 @@ class WorkerSettings:
         evaluate_every: epochs from one evaluation of the validation data to the next; the last
             epoch is evaluated in any case.
         judged: after an evaluation, wait for the driver's verdict.
+        timeline: whether to tell the driver of each phase.
+        time_source: see the master.
     """
 
     worker: int
@@ -30,6 +32,8 @@ class WorkerSettings:
     checkpoint: Any = None
     evaluate_every: int = 1
     judged: bool = False
+    timeline: bool = False
+    time_source: Any = None
     hooks: tuple[Any, ...] = field(default=(), repr=False)
 
 

@@ -26,6 +26,7 @@ from sparkwright.mesh._update_mesh import MeshSeat, UpdateMesh
 from sparkwright.networks import pack_arrays
 from sparkwright.runs._protocol import Ending, Failure, Group, Seat
 from sparkwright.runs._work import Span
+from sparkwright.timeline import PhaseCode
 from sparkwright.updates import Encoded
 
 from ._control import Dismissed
@@ -67,6 +68,7 @@ class SharingWorker:
         """
         self._settings, self._member = settings, member
         self._replica, self._control, self._secret = member.replica, member.control, secret
+        self._phases, self._data_phase = member.phases, PhaseCode.FIRST_DATA
         self._minibatches = Minibatches(settings, member.replica, member.shard, member.shards)
         self._shared = SharedParameters(
             member.replica,
@@ -141,7 +143,7 @@ class SharingWorker:
 
     def _obey(self) -> None:
         """Do what the coordinator wants; without work, wait a moment for it."""
-        while (order := self._control.order_within(0 if self._piece else _IDLE_S)) is not None:
+        while (order := self._next_order()) is not None:
             if order.kind == "group":
                 self._regroup(Group.from_dict(order.fields))
             elif order.kind == "piece":
@@ -152,6 +154,15 @@ class SharingWorker:
                 self._deliver()
         if self._piece is None and self._member.synchronised:
             self._rest()
+
+    def _next_order(self) -> Message | None:
+        if self._piece is not None:
+            return self._control.order_within(0)
+        began_s = time.monotonic()
+        order = self._control.order_within(_IDLE_S)
+        code = PhaseCode.WAIT if self._member.synchronised else PhaseCode.ASSEMBLE
+        self._phases.since(code, began_s, joins=True)
+        return order
 
     def _regroup(self, group: Group) -> None:
         """Others have come or gone; whoever has no state yet gets one."""
@@ -198,7 +209,7 @@ class SharingWorker:
 
     def _take_state(self, group: Group, seat: Seat) -> None:
         """The others are at work already: take over where one of them is."""
-        member = self._member
+        began_s, member = time.monotonic(), self._member
         found = fetch_state(
             (seat.host, seat.port),
             of=(seat.worker, seat.attempt),
@@ -218,6 +229,7 @@ class SharingWorker:
         self._clocks = {worker: found.clocks.get(worker, self._clock) for worker in self._clocks}
         self._mesh.restored(found.versions)
         member.synchronised = True
+        self._phases.since(PhaseCode.STATE, began_s)
 
     def _catch_up_with_others(self) -> None:
         """Having missed more than neighbours keep, take over the whole state of one of them."""
@@ -310,10 +322,11 @@ class SharingWorker:
         """Train a minibatch, or a few quick ones, and send what was learnt."""
         piece = self._piece
         assert piece is not None
-        began_s = time.perf_counter()
+        began_s = time.monotonic()
         try:
             size, blocks = self._fetch(piece)
-            fetched_s = time.perf_counter()
+            fetched_s = self._phases.since(self._data_phase, began_s)
+            self._data_phase = PhaseCode.DATA
             before = self._parameters_now_and_then()
             done = self._train(blocks, piece, data_s=fetched_s - began_s)
             if before is not None:
@@ -326,16 +339,16 @@ class SharingWorker:
         except Exception as error:
             self._fail(error)
             return
-        trained_s = time.perf_counter()
+        trained_s = time.monotonic()
         residual = self._residual_columns()
         encoded = self._shared.encode(step=self._messages)
         self._messages += 1
         self._clock += size
         self._since_meeting += size
         self._in_epoch += size
-        encoded_s = time.perf_counter()
+        encoded_s = self._phases.since(PhaseCode.ENCODE, trained_s)
         self._publish(self._clock, encoded.words)
-        ended_s = time.perf_counter()
+        ended_s = self._phases.since(PhaseCode.SEND, encoded_s)
         piece.done, piece.examples = piece.done + size, piece.examples + int(done.examples.sum())
         self._member.rows.add(
             done,
@@ -359,8 +372,10 @@ class SharingWorker:
         losses: list[NDArray[np.float32]] = []
         examples: list[int] = []
         metrics: dict[str, float] = {}
+        at_s = time.monotonic()
         for block in blocks:
             found, metrics = self._minibatches.train(block)
+            at_s = self._phases.since(self._replica.train_phase, at_s)
             self._check(found, piece, done=len(examples))
             losses.append(found)
             examples += [next(iter(block.values())).shape[1]] * len(found)
@@ -434,6 +449,7 @@ class SharingWorker:
 
     def _absorb(self) -> None:
         """Take over what others have sent."""
+        began_s = time.monotonic()
         messages: list[NDArray[np.int32]] = []
         for update in self._mesh.take():
             (clock,) = _CLOCK.unpack_from(update.payload)
@@ -444,6 +460,8 @@ class SharingWorker:
             if words.size:
                 messages.append(words)
         self._shared.absorb(messages)
+        if messages:
+            self._phases.since(PhaseCode.APPLY, began_s)
 
     @property
     def _staleness(self) -> int:
@@ -455,7 +473,9 @@ class SharingWorker:
         limit = self._settings.max_staleness
         if limit is None or self._staleness <= limit:
             return True
+        began_s = time.monotonic()
         self._mesh.wait(_IDLE_S)
+        self._phases.since(PhaseCode.WAIT, began_s, joins=True)
         return False
 
     def _residual_columns(self) -> dict[str, float]:
@@ -529,6 +549,7 @@ class SharingWorker:
 
     def _average(self, ring: Ring, group: Group, *, validate: bool) -> None:
         member, replica, shared = self._member, self._replica, self._shared
+        began_s = time.monotonic()
         mine = _Meeting(
             sequence=self._sequence,
             clock=self._clock,
@@ -538,6 +559,7 @@ class SharingWorker:
         contents = ring.all_gather(_MEETING.pack(*mine))
         metas = [_Meeting(*_MEETING.unpack(content)) for content in contents]
         self._catch_up(ring, group, [meta.sequence for meta in metas])
+        met_s = self._phases.since(PhaseCode.WAIT, began_s)
         weights = [meta.minibatches for meta in metas]
         if not sum(weights):
             weights = [1] * ring.size
@@ -546,6 +568,7 @@ class SharingWorker:
         np.multiply(shared.vector, share, out=member.work[:size])
         if ring.size > 1:
             ring.all_reduce(member.work)
+        averaged_s = self._phases.since(PhaseCode.AVERAGE, met_s)
         residual = shared.residual() if validate else None
         replica.write_rest(member.work)
         shared.reset(member.work[:size], keep_residual=True)
@@ -555,6 +578,7 @@ class SharingWorker:
         self._resting = False
         progress = replace(group.progress, iterations=replica.iterations)
         member.keep_average(progress)
+        self._phases.since(PhaseCode.APPLY, averaged_s)
         if residual is not None:
             replica.subtract(-residual)
             try:

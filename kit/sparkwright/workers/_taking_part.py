@@ -7,6 +7,7 @@ from sparkwright.mesh._port import PeerPort
 from ._averaging import AveragingWorker
 from ._control import ControlLine
 from ._member import RunMember
+from ._phases import NO_PHASES, PhaseRecorder
 from ._replica import Replica
 from ._requests import TrainRequest
 from ._settings import AveragingSettings
@@ -23,8 +24,9 @@ def worker_of(
     port: PeerPort,
     *,
     device: str = "",
+    phases: PhaseRecorder = NO_PHASES,
 ) -> Worker:
-    """The worker for `request`, which trains `replica` on `device`.
+    """The worker for `request`, which trains `replica` on `device` and tells `phases` of it.
 
     Raises:
         DataError: if the data does not fit the network.
@@ -42,6 +44,7 @@ def worker_of(
         secret=request.secret,
         save_updater=not averaging or settings.save_updater,
         device=device,
+        phases=phases,
     )
     if averaging:
         return AveragingWorker(settings, member)

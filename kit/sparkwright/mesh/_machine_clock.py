@@ -1,0 +1,160 @@
+"""The clocks of one process, and what an NTP server says of them."""
+
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from typing import Protocol
+
+from sparkwright.errors import NetworkError
+from sparkwright.timeline._clocks import ClockSource, ClockState, Offset
+
+from ._sntp import PACKET_BYTES, NtpAnswer, question, read_answer, timestamp
+
+# For tests: seconds by which a worker's clocks are ahead, or one number for each worker.
+SHIFT_VARIABLE = "SPARKWRIGHT_CLOCK_SHIFT_S"
+_PAUSE_S = 0.2
+
+
+class NtpSettings(Protocol):
+    """How to ask an NTP server; see `NtpClock` of the masters."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        ...
+
+    @property
+    def every_s(self) -> float:
+        """Seconds between two measurements."""
+        ...
+
+    @property
+    def retries(self) -> int:
+        """How often to ask before giving up."""
+        ...
+
+    @property
+    def timeout_s(self) -> float:
+        """How long to wait for an answer."""
+        ...
+
+
+class MachineClock:
+    """Reads this process' clocks; with NTP, a thread of its own asks the server now and then.
+
+    Attributes:
+        settled: set once it is known what NTP says, or that it says nothing; without NTP at once.
+        problem: why the NTP server could not be used; empty otherwise.
+    """
+
+    def __init__(
+        self, ntp: NtpSettings | None = None, *, shift_s: float = 0.0, name: str = "sparkwright"
+    ) -> None:
+        """Start the thread if there is a server to be asked.
+
+        Args:
+            ntp: the server; default None: the clocks as they are.
+            shift_s: for tests, seconds by which both clocks are to be ahead of what they are;
+                default 0.
+            name: the beginning of the thread's name.
+        """
+        self.shift_s, self._ntp = shift_s, ntp
+        self.settled = threading.Event()
+        self.problem = ""
+        self._found: NtpAnswer | None = None
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        if ntp is None:
+            self.settled.set()
+            return
+        self._thread = threading.Thread(
+            target=self._keep_asking, args=(ntp,), name=f"{name}-clock", daemon=True
+        )
+        self._thread.start()
+
+    def now_s(self) -> float:
+        """The monotonic clock."""
+        return time.monotonic() + self.shift_s
+
+    def state(self, measured: Offset | None = None) -> ClockState:
+        """What is known of the clocks now.
+
+        Args:
+            measured: what to add to the monotonic clock for the driver's; default None: not known.
+        """
+        wall_s = time.time() - time.monotonic()  # both are shifted, or neither
+        source: ClockSource = "system"
+        offset: Offset | NtpAnswer | None = None
+        if measured is not None:
+            source, offset = "driver", measured
+        elif self._found is not None:
+            source, offset = "ntp", self._found
+        if offset is None:
+            return ClockState(wall_s=wall_s, source=source)
+        return ClockState(
+            wall_s=wall_s,
+            source=source,
+            offset_s=offset.offset_s,
+            uncertainty_s=offset.uncertainty_s,
+        )
+
+    def close(self) -> None:
+        """End the thread; it may wait for one more answer, which nobody hears."""
+        self._closed.set()
+        self.settled.set()
+
+    def _keep_asking(self, ntp: NtpSettings) -> None:
+        while not self._closed.is_set():
+            try:
+                self._found = self._ask_often(ntp)
+                self.problem = ""
+            except (OSError, NetworkError) as error:
+                # What an earlier answer said is better than nothing.
+                if self._found is None:
+                    self.problem = str(error)
+            self.settled.set()
+            self._closed.wait(ntp.every_s)
+
+    def _ask_often(self, ntp: NtpSettings) -> NtpAnswer:
+        for attempt in range(1, ntp.retries + 1):
+            try:
+                return ask_ntp(ntp.address, timeout_s=ntp.timeout_s, shift_s=self.shift_s)
+            except (OSError, NetworkError):
+                if attempt == ntp.retries or self._closed.wait(_PAUSE_S * attempt):
+                    raise
+        raise AssertionError
+
+
+def ask_ntp(address: tuple[str, int], *, timeout_s: float, shift_s: float = 0.0) -> NtpAnswer:
+    """What the NTP server at `address` says of this machine's wall clock.
+
+    Args:
+        address: (host, port).
+        timeout_s: how long to wait for the answer.
+        shift_s: for tests, seconds by which the wall clock is to be ahead; default 0.
+
+    Raises:
+        OSError: if there is no such host, or no answer in time.
+        NetworkError: if what comes is no answer.
+    """
+    family, kind, protocol, _, where = socket.getaddrinfo(*address, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, protocol) as sock:
+        sock.settimeout(timeout_s)
+        sock.connect(where)  # from nobody else will anything be taken
+        sent = timestamp(time.time() + shift_s)
+        sock.send(question(sent))
+        packet = sock.recv(4 * PACKET_BYTES)
+        heard = timestamp(time.time() + shift_s)
+    return read_answer(packet, sent=sent, heard=heard)
+
+
+def shift_from(environ: Mapping[str, str], worker: int) -> float:
+    """By how much a test wants the clocks of `worker` to be ahead, in seconds; 0 outside of tests.
+
+    Example:
+        >>> shift_from({"SPARKWRIGHT_CLOCK_SHIFT_S": "0.5,-3"}, worker=1)
+        -3.0
+    """
+    numbers = environ.get(SHIFT_VARIABLE, "0").split(",")
+    return float(numbers[min(worker, len(numbers) - 1)])
