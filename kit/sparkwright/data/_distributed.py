@@ -62,6 +62,9 @@ class DistributedDataSet:
             class_names: output name -> names of its classes; default none.
             skip_tracker: counts what the source skips; default None: it skips nothing.
         """
+        from sparkwright.spark._shipping import ship_engine
+
+        ship_engine(spark)  # the RDD may be read by an action of the user's own
         self.spark, self.rdd = spark, rdd
         self.fingerprint = fingerprint
         self.class_names = {name: tuple(names) for name, names in (class_names or {}).items()}

@@ -19,6 +19,7 @@ from sparkwright.workers._batch_layout import output_types
 from sparkwright.workers._pool import BorrowedTrainer, TrainerPool
 from sparkwright.workers._requests import Answer, Evaluating, InferRequest, Predicting, Scoring
 
+from ._shipping import ship_engine
 from ._tasks import device_of
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Inference:
                 raise ConfigurationError(
                     f"`{name}` must be an integer of at least 1. Received: {name}={value!r}."
                 )
+        ship_engine(spark)  # a lazy result is computed by an action of the user's own
         state = ModelState.of(model, training=False)
         content = state.read(updater=False).tobytes() + pack_arrays(state.read_extras())
         return cls(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sparkwright.errors import RunInterrupted
 
 from ._errors import translated
+from ._shipping import ensure_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,7 @@ class SparkJob:
         """Start `action`."""
         from pyspark import InheritableThread
 
-        self._context = spark.sparkContext
+        self._spark, self._context = spark, spark.sparkContext
         self.group = f"sparkwright-{uuid.uuid4().hex[:8]}"
         self._description = description
         self._action = action
@@ -70,6 +71,7 @@ class SparkJob:
         try:
             context.setJobGroup(self.group, self._description, interruptOnCancel=True)
             context.setLocalProperty("callSite.short", f"sparkwright: {self._description}")
+            ensure_engine(self._spark)
             self._value = self._action()
         except BaseException as error:
             self._error = error

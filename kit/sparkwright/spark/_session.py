@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sparkwright.errors import ConfigurationError
 
 from ._secrets import LEFT_OUT, left_out, without_secrets
+from ._shipping import ship_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,14 +84,17 @@ def start_spark(
             "spark-defaults.conf."
         )
     _find_java()
-    # Executors use this very interpreter; a cluster whose Python lies elsewhere says so itself.
-    if chosen["spark.master"].startswith("local"):
-        os.environ["PYSPARK_PYTHON"] = sys.executable
+    # PySpark takes the executors' Python from the environment alone. On this machine it is this
+    # very interpreter; a cluster whose Python lies elsewhere says so itself.
+    python = chosen.get("spark.pyspark.python")
+    if python or chosen["spark.master"].startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = python or sys.executable
     builder: Any = SparkSession.builder
     for key, value in chosen.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    ship_engine(session)
     if chosen["spark.master"].startswith("local-cluster"):
         _clear_at_exit(session)
     return session

@@ -126,7 +126,7 @@ class BorrowedTrainer:
         import cloudpickle
 
         try:
-            self._connection.send("request", {}, (cloudpickle.dumps(request),))
+            self._connection.send("request", {"path": _path()}, (cloudpickle.dumps(request),))
             message = self._connection.receive()
         except (NetworkError, OSError):
             message = None
@@ -178,7 +178,7 @@ class BorrowedTrainer:
         """Start the process in this one's group, which Spark's daemon ends when it ends."""
         _end_trainer(self._pid_path)
         self._socket_path.unlink(missing_ok=True)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(_path())}
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(
                 [
@@ -202,6 +202,11 @@ class BorrowedTrainer:
             text = self._log_path.read_text(errors="replace").splitlines()
             return "\n".join(text[-lines:])
         return "(none)"
+
+
+def _path() -> list[str]:
+    """Where this process imports from: a trainer may need what Spark has sent for its user."""
+    return [os.path.abspath(folder) for folder in sys.path if folder]
 
 
 def _start_time(pid: int) -> float:

@@ -11,6 +11,7 @@ that uses a ParallelWrapper) is gone. One trainer serves one task at a time and 
 import contextlib
 import faulthandler
 import hashlib
+import importlib
 import os
 import pickle
 import select
@@ -76,6 +77,7 @@ class Trainer:
 
         try:
             while (message := connection.receive()) is not None:
+                _import_from(message.fields["path"])
                 request: Request = pickle.loads(message.payload)
                 watch = _Watch(connection.socket)
                 try:
@@ -235,6 +237,13 @@ class Trainer:
             _read_weights(replica, Path(request.weights), request.digest)
             self._digests[key] = request.digest
         return Answer(result=run_inference(replica, request, gone))
+
+
+def _import_from(path: list[str]) -> None:
+    """Import from these places too: a user's file may have been sent since this process began."""
+    if missing := [folder for folder in path if folder not in sys.path]:
+        sys.path.extend(missing)
+        importlib.invalidate_caches()
 
 
 def _listen_host(wanted: str) -> str:
