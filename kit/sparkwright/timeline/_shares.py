@@ -63,7 +63,7 @@ _Piece = tuple[
 
 def _pieces(spans: Spans, rest: BucketSums | None) -> Iterator[_Piece]:
     """Lanes, codes, starts, seconds of work, and the length of time that these lie in."""
-    exactly_s = spans.seconds.astype(np.float64)
+    exactly_s: NDArray[np.float64] = spans.seconds.astype(np.float64)
     yield spans.lanes, spans.codes, spans.starts_s, exactly_s, exactly_s
     if rest is None:
         return
@@ -74,7 +74,7 @@ def _pieces(spans: Spans, rest: BucketSums | None) -> Iterator[_Piece]:
         yield (
             rest.lanes[first + row],
             rest.codes[first + row],
-            bucket * rest.width_s,
+            bucket.astype(np.float64) * rest.width_s,
             sums[row, bucket],
             width_s,
         )

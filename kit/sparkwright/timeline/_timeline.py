@@ -14,6 +14,7 @@ from ._buckets import BucketSums
 from ._chrome_trace import trace_lines
 from ._clock_reading import ClockReading
 from ._durations import DURATION_BINS
+from ._html import page_of
 from ._phases import DL4J_NAMES, PHASES, phase_of
 from ._spans import Spans
 from ._state import array_from_dict, array_to_dict
@@ -164,6 +165,24 @@ class Timeline:
         return pd.DataFrame(rows)
 
     # -- files ------------------------------------------------------------------------------
+
+    def html(self) -> str:
+        """A page that needs no network: lanes, legend, zoom, tables; see `to_html`."""
+        return page_of(self)
+
+    def to_html(self, url: str) -> None:
+        """Write a page with all lanes to zoom into, and all totals as tables.
+
+        It needs no network, works by mouse and keys, in light and dark. It stays below 5 MB: of
+        many lanes or spans, it holds how much of each stretch of time each phase took.
+
+        Args:
+            url: of the file, a path or any URL.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        self._write(url, self.html().encode())
 
     def to_chrome_trace(self, url: str) -> None:
         """Write a trace that https://ui.perfetto.dev and chrome://tracing open.
