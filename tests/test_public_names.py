@@ -61,6 +61,7 @@ PUBLIC = {
     "prospect",
     "save_evaluation",
     "save_model",
+    "send_by_value",
     "start_spark",
     "training_master_from_dict",
     "training_master_from_json",

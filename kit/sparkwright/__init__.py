@@ -66,6 +66,7 @@ from .spark import (
     SparkNetwork as SparkNetwork,
     SparkSettings as SparkSettings,
     load_distributed_model as load_distributed_model,
+    send_by_value as send_by_value,
     start_spark as start_spark,
 )
 from .storage import (

@@ -2,6 +2,7 @@
 
 from ._distributed_model import load_distributed_model as load_distributed_model
 from ._network import SparkNetwork as SparkNetwork
+from ._own_code import send_by_value as send_by_value
 from ._session import start_spark as start_spark
 from ._spark_settings import SPARK_OPTIONS as SPARK_OPTIONS, SparkSettings as SparkSettings
 from ._surveying import (

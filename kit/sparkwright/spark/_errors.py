@@ -4,7 +4,8 @@ import re
 from typing import Any
 
 from sparkwright import errors
-from sparkwright.errors import SparkwrightError, WorkerError
+from sparkwright.errors import ConfigurationError, SparkwrightError, WorkerError
+from sparkwright.workers._failure import advised
 
 _TRACE = re.compile(r"Traceback \(most recent call last\):\n.*?(?=\n\s*\tat |\n\n|\Z)", re.DOTALL)
 _HOST = re.compile(r"\(TID \d+\) \(([^ )]+) executor (\S+?)\)")
@@ -27,10 +28,15 @@ def translated(error: BaseException) -> BaseException:
             return known(message)
         except TypeError:
             pass
-    host = _HOST.search(text)
-    return WorkerError(
-        worker=-1, host=host[1] if host else "an executor", reason=last, worker_traceback=trace
-    )
+    found = _HOST.search(text)
+    host = found[1] if found else "an executor"
+    # Most are met when the engines are compared; an executor may join later, though.
+    if last.startswith("ModuleNotFoundError: No module named 'sparkwright"):
+        return ConfigurationError(
+            f"executors must run the driver's sparkwright. Received: {last} on {host}. Start the "
+            "session without `spark.sparkwright.ship=never`, so that the driver sends its own."
+        )
+    return WorkerError(worker=-1, host=host, reason=advised(last), worker_traceback=trace)
 
 
 def _is_java(error: BaseException) -> bool:

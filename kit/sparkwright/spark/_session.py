@@ -16,6 +16,7 @@ from sparkwright.errors import ConfigurationError
 
 from ._secrets import LEFT_OUT, left_out, without_secrets
 from ._shipping import ship_engine
+from ._submitted import over, submitted_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +38,8 @@ def start_spark(
     """Start Spark, or return the session that is already active.
 
     Without `master` Spark runs as `local-cluster` on this machine: one executor a worker, in
-    processes of its own, as on a real cluster.
+    processes of its own, as on a real cluster. In a script that `spark-submit` runs, what that was
+    told counts, `master` included, unless it is given here.
 
     Args:
         workers: executors; default 2.
@@ -63,13 +65,15 @@ def start_spark(
     _find_pyspark()
     from pyspark.sql import SparkSession
 
+    submitted = submitted_settings()
     chosen = _settings(
         workers=workers,
         cores=cores_per_worker,
         memory_mb=memory_per_worker_mb,
-        master=master,
+        master=master or submitted.get("spark.master"),
         app_name=app_name,
     )
+    chosen = over(chosen, submitted)
     chosen.update({key: _text(value) for key, value in (settings or {}).items()})
     chosen.update(_gpu_settings(gpus_per_executor, chosen))
     active = SparkSession.getActiveSession()

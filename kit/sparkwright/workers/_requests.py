@@ -19,6 +19,7 @@ from sparkwright.evaluation import AbstractEvaluation
 from sparkwright.networks import ModelDefinition
 from sparkwright.runs._work import Span
 
+from ._failure import advised
 from ._replica import XlaChoice
 
 
@@ -185,6 +186,6 @@ class Answer:
             kind = "network"
         return cls(
             kind=kind,
-            error=str(error) if kind != "error" else f"{type(error).__name__}: {error}",
+            error=str(error) if kind != "error" else advised(f"{type(error).__name__}: {error}"),
             traceback=traceback.format_exc(),
         )

@@ -1,0 +1,106 @@
+"""The engine as a ZIP: its bytes, its fingerprint, and Python that runs from it."""
+
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import sparkwright
+from sparkwright import shipping
+from sparkwright.spark._engine_archive import (
+    archive_bytes,
+    engine_finder,
+    own_engine,
+    write_archive,
+)
+
+ENGINE = Path(sparkwright.__file__).parent
+
+
+def found_in(folder: Path | str) -> dict[str, str]:
+    """What the finder says in a fresh interpreter that imports from `folder` first."""
+    import cloudpickle
+
+    code = (
+        "import sys, cloudpickle, json; find = cloudpickle.load(sys.stdin.buffer);"
+        "found = find('sparkwright'); found['files'] = len(found['files']);"
+        "found['imported'] = 'sparkwright' in sys.modules; print(json.dumps(found))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r}); {code}"],
+        input=cloudpickle.dumps(engine_finder()),
+        capture_output=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_the_same_sources_make_the_same_bytes(tmp_path: Path) -> None:
+    first, second = write_archive(tmp_path / "a"), write_archive(tmp_path / "b")
+    assert first.name == second.name
+    assert first.read_bytes() == second.read_bytes() == archive_bytes()
+
+
+def test_the_archive_holds_all_of_the_engine_and_nothing_else(tmp_path: Path) -> None:
+    with zipfile.ZipFile(write_archive(tmp_path)) as archive:
+        names = set(archive.namelist())
+    there = {
+        str(path.relative_to(ENGINE.parent))
+        for path in ENGINE.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    assert names == there
+    assert not any("widgets" in name.split("/")[0] for name in names)
+
+
+def test_a_folder_and_its_archive_have_one_fingerprint_and_are_not_imported(
+    tmp_path: Path,
+) -> None:
+    unpacked, archive = tmp_path / "unpacked", write_archive(tmp_path)
+    zipfile.ZipFile(archive).extractall(unpacked)
+    for where in (archive, unpacked):
+        found = found_in(where)
+        assert str(where) in found["where"]
+        assert found["fingerprint"] == own_engine()["fingerprint"]
+        assert found["version"] == sparkwright.__version__
+        assert not found["imported"]
+
+
+def test_any_change_changes_the_fingerprint(tmp_path: Path) -> None:
+    copy = shutil.copytree(
+        ENGINE, tmp_path / "sparkwright", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    assert found_in(tmp_path)["fingerprint"] == own_engine()["fingerprint"]
+    (copy / "_version.py").write_text('"""The version."""\n\n__version__ = "9.9.9"\n')
+    changed = found_in(tmp_path)
+    assert changed["version"] == "9.9.9"
+    assert changed["fingerprint"] != own_engine()["fingerprint"]
+
+
+def test_python_runs_the_engine_from_the_archive(tmp_path: Path) -> None:
+    code = (
+        "import sparkwright, sparkwright.workers._trainer as trainer, sparkwright.runs._display;"
+        "print(sparkwright.__version__, trainer.__file__)"
+    )
+    path = f"import sys; sys.path.insert(0, {str(write_archive(tmp_path))!r}); "
+    done = subprocess.run(
+        [sys.executable, "-c", path + code], capture_output=True, text=True, check=True
+    )
+    version, file = done.stdout.split()
+    assert version == sparkwright.__version__
+    assert file.startswith(str(tmp_path))
+
+
+def test_the_command_prints_the_path_of_what_it_wrote(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shipping.main([str(tmp_path / "new")]) == 0
+    written = Path(capsys.readouterr().out.strip())
+    assert written.parent == tmp_path / "new"
+    assert written.read_bytes() == archive_bytes()
+    assert shipping.main(["--help"]) == 2
+    assert "spark-submit --py-files" in capsys.readouterr().err
