@@ -57,7 +57,8 @@ def test_the_notebook_holds_the_code_and_the_yaml(tmp_path):
     notebook = nbformat.read(url, as_version=4)
     nbformat.validate(notebook)
     code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
-    assert "network.start(train, epochs=3, validation=test)" in code
+    assert "network.start(train, epochs=epochs, validation=test)" in code
+    assert "\nepochs = 3\n" in f"{code}\n"
     assert "await run" in code
     assert experiment.to_yaml() in notebook.cells[-1].source
     assert json.loads((tmp_path / "experiment.ipynb").read_text())["nbformat"] == 4
@@ -76,6 +77,80 @@ def test_the_text_of_an_experiment_is_two_short_lines(experiment):
         assert len(lines) == 2
         assert max(map(len, lines)) < 250
     assert experiment == replace(experiment) != replace(experiment, epochs=100)
+
+
+class Named(ast.NodeTransformer):
+    """Puts values in place of names, and takes out the statements that set these."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def visit_Name(self, node):
+        return ast.Constant(self.values[node.id]) if node.id in self.values else node
+
+    def visit_Call(self, node):
+        # Defaults are written only where they have names; they then stand in another order.
+        usual = {"batch_size_per_worker": "16"}
+        if ast.unparse(node.func) == "sw.start_spark":
+            usual = {"workers": "2"}
+        self.generic_visit(node)
+        kept = [each for each in node.keywords if usual.get(each.arg) != ast.unparse(each.value)]
+        node.keywords = sorted(kept, key=lambda each: each.arg)
+        return node
+
+
+def parameters_cell(experiment):
+    (cell,) = (
+        each
+        for each in experiment.to_notebook()["cells"]
+        if "parameters" in each["metadata"].get("tags", ())
+    )
+    return "".join(cell["source"])
+
+
+@settings(max_examples=20)
+@given(experiments)
+def test_the_notebook_with_its_parameters_is_the_script(experiment):
+    names = {}
+    exec(parameters_cell(experiment), {}, names)
+    code = [step.code for step in steps(experiment, in_notebook=True)][1:]
+    nodes = [node for each in code for node in ast.walk(ast.parse(each))]
+    assert set(names) <= {node.id for node in nodes if isinstance(node, ast.Name)}
+    script = [step.code for step in steps(experiment, in_notebook=False)]
+    for mine, its in zip(code[:-1], script[:-1], strict=True):
+        with_values = Named(names).visit(ast.parse(mine))
+        plain = Named({}).visit(ast.parse(its.replace("run.wait()", "await run")))
+        assert ast.unparse(with_values) == ast.unparse(plain)
+
+
+def test_the_cell_of_parameters_has_what_one_would_vary():
+    source = DataSource(format="csv", url='a "b"/*.csv', label="y")
+    master = sw.SharedTrainingMaster(workers=2, seed=5, batch_size_per_worker=8)
+    experiment = Experiment(data=source, master=master, epochs=4)
+    assert parameters_cell(experiment).splitlines() == [
+        "data_url = 'a \"b\"/*.csv'",
+        "split_seed = 0",
+        "workers = 2",
+        "network_seed = 42",
+        "batch_size = 8",
+        "training_seed = 5",
+        "epochs = 4",
+    ]
+    code = "\n".join(step.code for step in steps(experiment, in_notebook=True))
+    assert "sw.start_spark(workers=workers)" in code
+    assert "sw.data.from_csv(spark, data_url," in code
+    master = "(workers=workers, batch_size_per_worker=batch_size, seed=training_seed"
+    assert f"sw.SharedTrainingMaster{master}" in code
+
+
+def test_executors_and_workers_have_two_names_if_their_numbers_differ():
+    spark = sw.SparkSettings(workers=2, cores_per_worker=2)
+    experiment = Experiment(spark=spark, master=sw.SharedTrainingMaster(workers=4))
+    assert "executors = 2\nworkers = 4\n" in parameters_cell(experiment)
+    code = "\n".join(step.code for step in steps(experiment, in_notebook=True))
+    assert "sw.start_spark(workers=executors, cores_per_worker=2)" in code
+    on_cluster = replace(experiment, spark=sw.SparkSettings(master="yarn"))
+    assert "executors" not in parameters_cell(on_cluster)
 
 
 def test_what_is_saved_can_be_loaded(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 import sparkwright as sw
 from sparkwright.data import DataSource
 from sparkwright.experiments import Experiment, prepare
+from sparkwright.experiments._code import steps
 from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OutputSpec
 
 pytestmark = pytest.mark.spark
@@ -47,14 +48,16 @@ def test_the_same_yaml_trains_the_same_network_again(spark, experiment):
         np.testing.assert_array_equal(one, other)
 
 
-def test_the_script_does_what_the_experiment_does(spark, experiment):
+def test_the_script_and_the_notebook_do_what_the_experiment_does(spark, experiment):
     expected = experiment.start(spark, display=False).wait().get_weights()
-    # Spark runs already: the script's own start returns the session there is.
-    made = {}
-    exec(experiment.to_code(), made)
-    for one, other in zip(expected, made["model"].get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert made["evaluation"].examples == made["test"].count()
+    cells = "\n".join(step.code for step in steps(experiment, in_notebook=True))
+    for code in (experiment.to_code(), cells.replace("await run", "run.wait()")):
+        # Spark runs already: the code's own start returns the session there is.
+        made = {}
+        exec(code, made)
+        for one, other in zip(expected, made["model"].get_weights(), strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert made["evaluation"].examples == made["test"].count()
 
 
 def test_an_experiment_trains_with_processes_of_this_machine(spark, experiment):

@@ -1,10 +1,13 @@
+import json
 import shutil
 
+import nbformat
 import pytest
 from hypothesis import given, strategies as st
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.experiments import Experiment
 from sparkwright_widgets._offline_html import outside_resources
 from sparkwright_widgets._reports._alternatives import (
     pictures_without_text,
@@ -105,6 +108,17 @@ def test_parameters_are_set_right_after_their_defaults():
     values = {}
     exec(done.cells[2].source, values)
     assert (values["b"], values["c"]) == ("it's", None)
+
+
+def test_an_exported_experiment_takes_parameters():
+    notebook = nbformat.reads(json.dumps(Experiment(epochs=3).to_notebook()), 4)
+    done = parameterised(notebook, {"epochs": 9, "training_seed": 2})
+    code = [cell.source for cell in done.cells if cell.cell_type == "code"]
+    assert code[0].endswith("epochs = 3")
+    assert "epochs = 9" in code[1]
+    assert code[2].startswith("import sparkwright")
+    with pytest.raises(ConfigurationError, match=r"Received: epoch\. It sets split_seed, workers"):
+        parameterised(notebook, {"epoch": 9})
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from sparkwright.data import DataSource
 from sparkwright.masters._code import settings_to_code
 
 from ._experiment import NORMALIZERS
+from ._parameters import NAMES, TAG, WITHOUT, Parameters, parameters_of
 
 if TYPE_CHECKING:
     from ._experiment import Experiment
@@ -22,11 +23,13 @@ class Step:
         title: a few words.
         text: a sentence or two.
         code: Python.
+        tags: of the cell; default none.
     """
 
     title: str
     text: str
     code: str
+    tags: tuple[str, ...] = ()
 
 
 def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
@@ -34,27 +37,39 @@ def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
 
     Args:
         experiment: what to do.
-        in_notebook: whether runs are waited for with `await`, as notebooks can.
+        in_notebook: whether runs are waited for with `await`, as notebooks can, and what one would
+            vary has names, set in a step of its own.
     """
+    parameters = parameters_of(experiment) if in_notebook else WITHOUT
+    if in_notebook:
+        yield Step(
+            title="Parameters",
+            text="What one would vary; the cells below use these names. "
+            "`python -m sparkwright_widgets.report NOTEBOOK -p epochs 9`, or papermill, runs the "
+            "notebook with other values.",
+            code=parameters.to_code(),
+            tags=(TAG,),
+        )
     yield Step(
         title="Start Spark",
         text="One executor for each worker.",
-        code=f"import sparkwright as sw\n\n{experiment.spark.to_code('spark')}",
+        code="import sparkwright as sw\n\n"
+        + experiment.spark.to_code("spark", workers=parameters.executors),
     )
     yield Step(
         title="The data",
         text="Where the examples come from, and how they are split.",
-        code=_loading(experiment.data),
+        code=_loading(experiment.data, parameters),
     )
     yield Step(
         title="The network",
         text="Layers, loss and optimizer.",
-        code=experiment.network.to_code("model", reserved=_names_around(experiment)).rstrip(),
+        code=_network(experiment, parameters),
     )
     yield Step(
         title="Train",
         text="The training master says how the workers train together.",
-        code=_training(experiment, in_notebook=in_notebook),
+        code=_training(experiment, parameters, in_notebook=in_notebook),
     )
     name = _evaluated(experiment)
     yield Step(
@@ -77,12 +92,12 @@ def _names_around(experiment: "Experiment") -> set[str]:
     part = _evaluated(experiment)
     code = (
         experiment.spark.to_code("spark"),
-        _loading(experiment.data),
-        _training(experiment, in_notebook=False),
+        _loading(experiment.data, WITHOUT),
+        _training(experiment, WITHOUT, in_notebook=False),
         _evaluation(experiment, part, in_notebook=False),
     )
     trees = map(ast.parse, code)
-    return {"sw"} | {
+    return {"sw", *NAMES} | {
         node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)
     }
 
@@ -92,13 +107,24 @@ def _evaluated(experiment: "Experiment") -> str:
     return "test" if "test" in parts else ("validation" if "validation" in parts else "train")
 
 
-def _loading(source: DataSource) -> str:
-    split = source.split.to_code("data") or "train = data\n"
-    return (source.to_code("data") + split).rstrip()
+def _loading(source: DataSource, parameters: Parameters) -> str:
+    split = source.split.to_code("data", seed=parameters.named("split_seed")) or "train = data\n"
+    return (source.to_code("data", url=parameters.named("data_url")) + split).rstrip()
 
 
-def _training(experiment: "Experiment", *, in_notebook: bool) -> str:
-    lines = [f"master = {settings_to_code(experiment.seeded_master)}"]
+def _network(experiment: "Experiment", parameters: Parameters) -> str:
+    code = experiment.network.to_code("model", reserved=_names_around(experiment)).rstrip()
+    if (name := parameters.named("network_seed")) is not None:
+        code = code.replace(f"\nseed = {experiment.network.seed}\n", f"\nseed = {name}\n", 1)
+    return code
+
+
+def _training(experiment: "Experiment", parameters: Parameters, *, in_notebook: bool) -> str:
+    options = {"workers": "workers", "batch_size_per_worker": "batch_size", "seed": "training_seed"}
+    named = {option: name for option, name in options.items() if parameters.named(name)}
+    if experiment.master.workers is None:
+        named.pop("workers", None)  # as many as Spark has task slots
+    lines = [f"master = {settings_to_code(experiment.seeded_master, named=named)}"]
     normalizer = ""
     if experiment.normalize is not None:
         kind = NORMALIZERS[experiment.normalize].__name__
@@ -107,16 +133,17 @@ def _training(experiment: "Experiment", *, in_notebook: bool) -> str:
         normalizer = ", normalizer=normalizer"
     lines.append(f"network = sw.SparkNetwork(spark, model, master{normalizer})")
     collect = ".collect()" if experiment.parallel else ""
-    options = [f"train{collect}", f"epochs={experiment.epochs}"]
+    epochs = parameters.named("epochs") or experiment.epochs
+    arguments = [f"train{collect}", f"epochs={epochs}"]
     if experiment.validation is not None:
-        options.append(f"validation={experiment.validation}{collect}")
+        arguments.append(f"validation={experiment.validation}{collect}")
     if experiment.early_stopping is not None:
-        options.append(f"early_stopping={settings_to_code(experiment.early_stopping)}")
+        arguments.append(f"early_stopping={settings_to_code(experiment.early_stopping)}")
     trained_by = "network"
     if experiment.parallel:
         lines.append(f"wrapper = sw.ParallelWrapper(model, master{normalizer})")
         trained_by = "wrapper"
-    lines.append(f"run = {trained_by}.start({', '.join(options)})")
+    lines.append(f"run = {trained_by}.start({', '.join(arguments)})")
     lines.append("await run" if in_notebook else "run.wait()")
     return "\n".join(lines)
 

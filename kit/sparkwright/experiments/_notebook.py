@@ -1,5 +1,6 @@
 """An experiment as a notebook of plain code, without widgets."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._code import steps
@@ -10,19 +11,19 @@ if TYPE_CHECKING:
 
 def notebook(experiment: "Experiment") -> dict[str, Any]:
     """The JSON of an `.ipynb` file (nbformat 4.5): each step a heading and a code cell."""
-    cells: list[tuple[str, str]] = [("markdown", f"# {experiment.title}")]
+    cells = [_cell("markdown", f"# {experiment.title}")]
     for step in steps(experiment, in_notebook=True):
-        cells.append(("markdown", f"## {step.title}\n\n{step.text}"))
-        cells.append(("code", step.code))
+        cells.append(_cell("markdown", f"## {step.title}\n\n{step.text}"))
+        cells.append(_cell("code", step.code, tags=step.tags))
     cells.append(
-        (
+        _cell(
             "markdown",
             "## The same as one file\n\n`sw.Experiment.from_yaml(text).start(spark)` trains it "
             f"again.\n\n```yaml\n{experiment.to_yaml()}```",
         )
     )
     return {
-        "cells": [_cell(kind, source, number) for number, (kind, source) in enumerate(cells)],
+        "cells": [{**cell, "id": f"cell-{number}"} for number, cell in enumerate(cells)],
         "metadata": {
             "kernelspec": {
                 "display_name": "Python 3 (ipykernel)",
@@ -36,11 +37,10 @@ def notebook(experiment: "Experiment") -> dict[str, Any]:
     }
 
 
-def _cell(kind: str, source: str, number: int) -> dict[str, Any]:
+def _cell(kind: str, source: str, *, tags: Sequence[str] = ()) -> dict[str, Any]:
     cell: dict[str, Any] = {
         "cell_type": kind,
-        "id": f"cell-{number}",
-        "metadata": {},
+        "metadata": {"tags": list(tags)} if tags else {},
         "source": source.splitlines(keepends=True),
     }
     return cell if kind == "markdown" else {**cell, "execution_count": None, "outputs": []}

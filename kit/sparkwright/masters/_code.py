@@ -1,16 +1,21 @@
 """Settings as the Python that makes them."""
 
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 
-def settings_to_code(settings: Any, *, prefix: str = "sw.") -> str:
+def settings_to_code(
+    settings: Any, *, prefix: str = "sw.", named: Mapping[str, str] | None = None
+) -> str:
     """The expression that makes `settings`, with only what differs from the defaults.
 
     Args:
         settings: a training master, EarlyStopping, MeshConfig or the like: a dataclass of plain
             values and of others like it. Hooks are left out: they are code of their own.
         prefix: stands before names of classes; default "sw.".
+        named: option -> Python source that stands in place of its value, such as a name; such an
+            option is written in any case. Default None: none.
 
     Example:
         >>> from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
@@ -20,10 +25,13 @@ def settings_to_code(settings: Any, *, prefix: str = "sw.") -> str:
     """
     if not is_dataclass(settings):
         return repr(_plain(settings))
+    named = named or {}
     given = (
-        f"{field.name}={settings_to_code(getattr(settings, field.name), prefix=prefix)}"
+        f"{field.name}="
+        + (named.get(field.name) or settings_to_code(getattr(settings, field.name), prefix=prefix))
         for field in fields(settings)
-        if field.name != "hooks" and getattr(settings, field.name) != _default(field)
+        if field.name in named
+        or (field.name != "hooks" and getattr(settings, field.name) != _default(field))
     )
     return f"{prefix}{type(settings).__name__}({', '.join(given)})"
 

@@ -129,12 +129,20 @@ class SparkSettings(Serialisable):
             "settings": without_secrets(self.settings),
         }
 
-    def to_code(self, variable: str = "spark") -> str:
+    def to_code(self, variable: str = "spark", *, workers: str | None = None) -> str:
         """Python that starts such a session, after `import sparkwright as sw`.
 
         A sentence stands in place of each value that looks secret; `start_spark` refuses it.
+
+        Args:
+            variable: what the session is called; default "spark".
+            workers: Python source that stands in place of their number, such as a name; default
+                None: the number itself.
         """
-        arguments = ", ".join(f"{name}={value!r}" for name, value in self._told.items())
+        given = {name: repr(value) for name, value in self._told.items()}
+        if workers is not None:
+            given = {"workers": workers} | given | {"workers": workers}
+        arguments = ", ".join(f"{name}={value}" for name, value in given.items())
         return f"{variable} = sw.start_spark({arguments})"
 
     def start(self) -> "SparkSession":

@@ -1,7 +1,7 @@
 """A source of data as a plain value: which files, which columns, which options."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from sparkwright.data._images._image_labels import MaskFile, PatternLabel
@@ -11,7 +11,7 @@ from sparkwright.errors import ConfigurationError
 from ._arguments import SIGNS, keywords_of, missing_values
 from ._data_split import DataSplit
 from ._formats import FORMATS, FormatInfo, SourceFormat
-from ._source_call import SourceCall
+from ._source_call import Expression, SourceCall
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -203,13 +203,21 @@ class DataSource:
             keywords=keywords,
         )
 
-    def to_code(self, variable: str = "data") -> str:
+    def to_code(self, variable: str = "data", *, url: str | None = None) -> str:
         """Python source that loads the same data; it needs `sw` (sparkwright) and `spark`.
+
+        Args:
+            variable: what the data is called; default "data".
+            url: Python source that stands in place of the URL, such as a name; default None: the
+                URL itself.
 
         Raises:
             ConfigurationError: if an option cannot be meant that way.
         """
-        return self.call().to_code(variable)
+        call = self.call()
+        if url is not None and call.place is not None:
+            call = replace(call, place=Expression(url))
+        return call.to_code(variable)
 
     def load(self, spark: "SparkSession") -> "DistributedDataSet":
         """The data, distributed; classes that are to be found take a pass over it.

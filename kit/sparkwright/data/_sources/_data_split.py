@@ -90,8 +90,13 @@ class DataSplit:
         found = {"train": round(rest, 10), "validation": self.validation, "test": self.test}
         return {name: share for name, share in found.items() if share > 0}
 
-    def to_code(self, variable: str = "data") -> str:
+    def to_code(self, variable: str = "data", *, seed: str | None = None) -> str:
         """Python source that splits `variable`; empty if all is trained on.
+
+        Args:
+            variable: what the data is called; default "data".
+            seed: Python source that stands in place of the seed, such as a name; default None:
+                the seed itself.
 
         Example:
             >>> print(DataSplit(test=0.25).to_code("digits"), end="")
@@ -101,9 +106,8 @@ class DataSplit:
         if len(shares) < 2:
             return ""
         weights = ", ".join(map(repr, shares.values()))
-        return (
-            f"{', '.join(shares)} = {variable}.{self.kind}_split([{weights}], seed={self.seed})\n"
-        )
+        told = self.seed if seed is None else seed
+        return f"{', '.join(shares)} = {variable}.{self.kind}_split([{weights}], seed={told})\n"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""

@@ -9,6 +9,12 @@ from sparkwright.data._images._image_labels import MaskFile, PatternLabel
 _WIDTH = 88
 
 
+class Expression(str):
+    """Python source that stands for a value: written as it is, without quotes."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceCall:
     """One call.
@@ -47,6 +53,8 @@ def literal(value: Any) -> str:
         >>> literal(["a", 1, None, PatternLabel(pattern="_")])
         '["a", 1, None, sw.data.PatternLabel(pattern="_")]'
     """
+    if isinstance(value, Expression):
+        return str(value)
     if isinstance(value, float):
         return repr(float(value))  # NumPy's too
     if isinstance(value, str):
