@@ -91,6 +91,9 @@ PURE = [
     "runs/_roll.py",
     "runs/_sharing_coordinator.py",
     "runs/_work.py",
+    "spark/_memory_parts.py",
+    "spark/_memory_plan.py",
+    "spark/_memory_size.py",
     "workers/_update_ratio.py",
     *(
         f"{package}/{path.name}"
@@ -107,6 +110,7 @@ ON_DEMAND = {
     "data/_dataset.py": {"sparkwright.data._arrow"},
     "data/_sources/_data_source.py": {"sparkwright.data._sources._loading"},
     "networks/_spec/_network_spec.py": {"sparkwright.networks._spec._building"},
+    "spark/_memory_plan.py": {"sparkwright.networks._spec._describing"},
 }
 SOURCES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 

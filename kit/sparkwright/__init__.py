@@ -63,9 +63,11 @@ from .partitions import (
 )
 from .runs import TrainingRun as TrainingRun
 from .spark import (
+    MemoryPlan as MemoryPlan,
     SparkNetwork as SparkNetwork,
     SparkSettings as SparkSettings,
     load_distributed_model as load_distributed_model,
+    plan_memory as plan_memory,
     send_by_value as send_by_value,
     start_spark as start_spark,
 )

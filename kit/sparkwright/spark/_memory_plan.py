@@ -1,0 +1,332 @@
+"""How a container's memory is divided between JVM, Python and TensorFlow; pure."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters._options import check_count
+from sparkwright.masters._parameter_averaging import ParameterAveragingTrainingMaster
+from sparkwright.masters._training_master import TrainingMaster
+from sparkwright.networks._spec._network_spec import NetworkSpec
+
+from ._memory_parts import MemoryPart, Updates, driver_parts, executor_parts, network_memory
+from ._memory_size import mib_text, parse_mib
+
+_LEAST_HEAP_MIB = 1024
+_HEAP_SHARE = 4  # of a container whose heap nobody chose: a quarter
+_BATCH_SIZE = 32
+_NO_LIMIT = (
+    "spark.executor.pyspark.memory stays unset: divided by the executor's cores it becomes a limit "
+    "of address space (RLIMIT_AS) for each Python worker, which trainers inherit and may not "
+    "lift. TensorFlow reserves 2.2 GiB of addresses where it uses 0.65; under a limit of 1 or "
+    "2 GiB it does not start."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class MemoryPlan:
+    """What executors and driver are given, and what goes where; made by `plan_memory`.
+
+    Attributes:
+        workers: executors.
+        cores: of each.
+        trainers: processes with TensorFlow on each executor, one for each task slot.
+        container_mib: the most that the cluster gives an executor, MiB; None: no limit is known.
+        heap_mib: `spark.executor.memory`, MiB.
+        overhead_mib: `spark.executor.memoryOverhead`, MiB: everything but the heap.
+        parts: what the executor's memory is for, the heap first.
+        driver_container_mib: the most that the cluster gives the driver, MiB; None: no limit.
+        driver_heap_mib: `spark.driver.memory`, MiB.
+        driver_overhead_mib: `spark.driver.memoryOverhead`, MiB; counts if the cluster runs the
+            driver (`--deploy-mode cluster`).
+        driver_parts: what the driver's memory is for, the heap first.
+    """
+
+    workers: int
+    cores: int
+    trainers: int
+    container_mib: int | None
+    heap_mib: int
+    overhead_mib: int
+    parts: tuple[MemoryPart, ...]
+    driver_container_mib: int | None
+    driver_heap_mib: int
+    driver_overhead_mib: int
+    driver_parts: tuple[MemoryPart, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit.
+
+        Raises:
+            ConfigurationError: with the sum written out.
+        """
+        for name in ("workers", "cores", "trainers"):
+            check_count(name, getattr(self, name))
+        if self.cores % self.trainers:
+            raise ConfigurationError(
+                "`cores` must be a multiple of `trainers`: a trainer gets cores / trainers cores, "
+                f"and a task slot. Received: cores={self.cores}, trainers={self.trainers}."
+            )
+        _refuse_misfit("container", self.container_mib, self.total_mib, self.parts, self.trainers)
+        _refuse_misfit(
+            "driver_container", self.driver_container_mib, self.driver_total_mib, self.driver_parts
+        )
+
+    def __repr__(self) -> str:
+        """The table of `describe`."""
+        return self.describe()
+
+    @property
+    def total_mib(self) -> int:
+        """What an executor asks the cluster for, MiB."""
+        return self.heap_mib + self.overhead_mib
+
+    @property
+    def driver_total_mib(self) -> int:
+        """What a driver on the cluster asks for, MiB."""
+        return self.driver_heap_mib + self.driver_overhead_mib
+
+    def settings(self) -> dict[str, str]:
+        """Spark's settings by name, for `start_spark` or any builder of sessions."""
+        return {
+            "spark.executor.instances": str(self.workers),
+            "spark.executor.cores": str(self.cores),
+            "spark.task.cpus": str(self.cores // self.trainers),
+            "spark.executor.memory": f"{self.heap_mib}m",
+            "spark.executor.memoryOverhead": f"{self.overhead_mib}m",
+            "spark.driver.memory": f"{self.driver_heap_mib}m",
+            "spark.driver.memoryOverhead": f"{self.driver_overhead_mib}m",
+        }
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The plan as arguments of `start_spark`: `sw.start_spark(master="yarn", **arguments)`."""
+        return {
+            "workers": self.workers,
+            "cores_per_worker": self.cores,
+            "memory_per_worker_mb": self.heap_mib,
+            "settings": self.settings(),
+        }
+
+    def spark_submit(
+        self,
+        script: str = "train.py",
+        *,
+        master: str = "yarn",
+        deploy_mode: Literal["client", "cluster"] = "cluster",
+    ) -> str:
+        """The command that runs `script` with this plan, for a shell.
+
+        Args:
+            script: Python file, and its arguments if there are any.
+            master: Spark's address.
+            deploy_mode: where the driver runs; default on the cluster.
+        """
+        words = ["spark-submit", "--master", shlex.quote(master), "--deploy-mode", deploy_mode]
+        lines = [" ".join(words)]
+        lines += [f"  --conf {name}={value}" for name, value in self.settings().items()]
+        return " \\\n".join([*lines, f"  {script}"])
+
+    def describe(self) -> str:
+        """Tables of executor and driver: MiB, what for, and the arithmetic."""
+        limit, driver_limit = self.container_mib, self.driver_container_mib
+        what = f"{self.workers} executor{'s' if self.workers > 1 else ''} x {self.cores} cores"
+        slots = f"{self.trainers} trainer{'s' if self.trainers > 1 else ''} on each"
+        return "\n".join(
+            [
+                f"{what}, {slots}",
+                *_table(self.parts, self.total_mib, limit),
+                "",
+                "Driver",
+                *_table(self.driver_parts, self.driver_total_mib, driver_limit),
+                "",
+                _NO_LIMIT,
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name in ("parts", "driver_parts"):
+            fields[name] = [part.to_dict() for part in fields[name]]
+        return {"name": type(self).__name__, **fields}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`.
+
+        Raises:
+            ConfigurationError: if it is no plan, or one that does not fit.
+        """
+        given = dict(fields)
+        wanted = set(cls.__dataclass_fields__)
+        if given.pop("name", cls.__name__) != cls.__name__ or set(given) != wanted:
+            raise ConfigurationError(
+                f"a memory plan has {', '.join(sorted(wanted))}. Received: {sorted(fields)}."
+            )
+        for name in ("parts", "driver_parts"):
+            given[name] = tuple(MemoryPart.from_dict(part) for part in given[name])
+        return cls(**given)
+
+
+def plan_memory(
+    model: Any,
+    *,
+    container: str | int | None = None,
+    workers: int = 2,
+    cores: int = 1,
+    trainers: int = 1,
+    master: TrainingMaster | None = None,
+    executor_memory: str | int | None = None,
+    off_heap: str | int | None = None,
+    extra: str | int | None = None,
+    data: str | int | None = None,
+    driver_memory: str | int = "1g",
+    driver_container: str | int | None = None,
+) -> MemoryPlan:
+    """Divide the memory of executors and driver between JVM, Python and TensorFlow.
+
+    Amounts are text such as "11g" or "512m", or whole MiB; Spark's g is 1,024 MiB.
+
+    Args:
+        model: a built `keras.Model`, a `NetworkSpec`, or how many parameters there are. Of a mere
+            number the minibatch is not counted, and the optimizer is taken to be Adam.
+        container: the most that the cluster gives one executor, such as YARN's
+            `yarn.scheduler.maximum-allocation-mb`; default None: no limit.
+        workers: executors; default 2.
+        cores: of each; default 1.
+        trainers: workers of a training on each executor, by which `cores` must be divisible;
+            default 1. Each has a process with TensorFlow and `cores / trainers` cores.
+        master: gives the size of a minibatch and what is exchanged; default None: averaging, with
+            the optimizer's state, of minibatches of 32.
+        executor_memory: heap of an executor; default None: a quarter of the container, at least
+            1 GiB.
+        off_heap: for all trainers of an executor; default None: what they are estimated to take.
+        extra: for the rest outside the heap, JVM and Python workers; default None: likewise.
+        data: examples of one trainer, as arrays; they lie in mapped files, which YARN counts as
+            the trainer's memory. Default None: not counted.
+        driver_memory: heap of the driver; default 1 GiB.
+        driver_container: the most that the cluster gives the driver; default None: no limit.
+
+    Raises:
+        ConfigurationError: if something does not fit, with the sum written out, or an argument
+            cannot be meant.
+
+    Example:
+        >>> plan = plan_memory(
+        ...     25_000_000, container="11g", executor_memory="4g", off_heap="5g", extra="1g",
+        ...     workers=4, cores=8,
+        ... )
+        >>> plan.settings()["spark.executor.memoryOverhead"], plan.total_mib
+        ('6144m', 10240)
+    """
+    check_count("trainers", trainers)
+    limit = None if container is None else parse_mib("container", container)
+    heap = (
+        _heap(limit) if executor_memory is None else parse_mib("executor_memory", executor_memory)
+    )
+    driver_heap = parse_mib("driver_memory", driver_memory)
+    averages = isinstance(master, ParameterAveragingTrainingMaster) or master is None
+    kind: Updates = "averaging" if averages else "sharing"
+    network = network_memory(
+        model,
+        batch_size=_BATCH_SIZE if master is None else master.batch_size_per_worker,
+        kind=kind,
+        save_updater=getattr(master, "save_updater", True),
+        describe=_described,
+    )
+    parts = executor_parts(
+        network,
+        heap_mib=heap,
+        trainers=trainers,
+        data_mib=0 if data is None else parse_mib("data", data),
+    )
+    driver = driver_parts(network, heap_mib=driver_heap)
+    return MemoryPlan(
+        workers=workers,
+        cores=cores,
+        trainers=trainers,
+        container_mib=limit,
+        heap_mib=heap,
+        overhead_mib=(
+            _given_or_needed("off_heap", off_heap, parts, ("TensorFlow", "files"))
+            + _given_or_needed("extra", extra, parts, ("JVM", "Python"))
+        ),
+        parts=parts,
+        driver_container_mib=(
+            None if driver_container is None else parse_mib("driver_container", driver_container)
+        ),
+        driver_heap_mib=driver_heap,
+        driver_overhead_mib=sum(part.size_mib for part in driver if part.place != "heap"),
+        driver_parts=driver,
+    )
+
+
+def _heap(container_mib: int | None) -> int:
+    return max(_LEAST_HEAP_MIB, (container_mib or 0) // _HEAP_SHARE)
+
+
+def _described(model: Any) -> NetworkSpec:
+    from sparkwright.networks._spec._describing import describe_model
+
+    return describe_model(model)
+
+
+def _given_or_needed(
+    name: str, given: str | int | None, parts: Sequence[MemoryPart], places: Sequence[str]
+) -> int:
+    chosen = [part for part in parts if part.place in places]
+    needed = sum(part.size_mib for part in chosen)
+    if given is None:
+        return needed
+    mib = parse_mib(name, given)
+    if mib < needed:
+        raise ConfigurationError(
+            f"`{name}` must hold what it is for. Received: {name}={given!r}, that is "
+            f"{mib_text(mib)}; needed are {_sum_text(chosen)} = {mib_text(needed)}. Raise it, or "
+            "leave it out for what is needed."
+        )
+    return mib
+
+
+def _refuse_misfit(
+    name: str,
+    limit: int | None,
+    total: int,
+    parts: Sequence[MemoryPart],
+    trainers: int = 1,
+) -> None:
+    if limit is None or total <= limit:
+        return
+    needed = sum(part.size_mib for part in parts)
+    room = f" + {total - needed:,} (room given beyond that)" if total > needed else ""
+    remedies = [
+        *([f"fewer `trainers` than {trainers}"] if trainers > 1 else []),
+        "a smaller heap" if parts[0].size_mib > _LEAST_HEAP_MIB else "",
+        "smaller minibatches or another network",
+    ]
+    raise ConfigurationError(
+        f"`{name}` must hold heap and overhead. Received: {name} of {mib_text(limit)}; needed are "
+        f"{_sum_text(parts)}{room} = {mib_text(total)}, {mib_text(total - limit)} more. Ask the "
+        f"cluster for more, or choose {', '.join(filter(None, remedies))}."
+    )
+
+
+def _sum_text(parts: Sequence[MemoryPart]) -> str:
+    return " + ".join(f"{part.sum_text} ({part.name})" for part in parts)
+
+
+def _table(parts: Sequence[MemoryPart], total: int, limit: int | None) -> list[str]:
+    rows = [(part.size_mib, part.name, part.sum_text, part.sentence) for part in parts]
+    free = total - sum(part.size_mib for part in parts)
+    if free:
+        rows.append((free, "more overhead", f"{free:,}", "As asked for."))
+    width = max(len(name) for _, name, _, _ in rows)
+    lines: list[str] = []
+    for size, name, arithmetic, sentence in rows:
+        several = f"{arithmetic}: " if " x " in arithmetic else ""
+        lines.append(f"  {size:>9,} MiB  {name:<{width}}  {several}{sentence}")
+    known = "" if limit is None else f" of {mib_text(limit)}: {mib_text(limit - total)} are free"
+    return [*lines, f"  {total:>9,} MiB  asked for{known}."]

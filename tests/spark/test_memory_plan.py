@@ -1,0 +1,193 @@
+"""What a plan gives executors and driver holds what it is for, or is refused with the sum."""
+
+import json
+import re
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+import sparkwright as sw
+from sparkwright.errors import ConfigurationError
+from sparkwright.networks import PRESETS, estimate
+from sparkwright.spark._memory_parts import TRAINER_MIB
+from sparkwright.spark._memory_plan import MemoryPlan, plan_memory
+from sparkwright.spark._memory_size import parse_mib
+
+LENET = PRESETS["lenet"].make()
+cores_and_trainers = st.sampled_from([(1, 1), (4, 1), (4, 4), (8, 2), (6, 3)])
+
+
+@pytest.fixture(scope="module")
+def lenet() -> Any:
+    return sw.networks.lenet()
+
+
+def part(plan: MemoryPlan, name: str) -> int:
+    return next(part.size_mib for part in plan.parts if part.name == name)
+
+
+def test_deeplearning4js_example_of_yarn_gives_its_settings() -> None:
+    plan = plan_memory(
+        LENET,
+        container="11g",
+        executor_memory="4g",
+        off_heap="5g",
+        extra="1g",
+        workers=4,
+        cores=8,
+        driver_memory="4g",
+    )
+    assert plan.overhead_mib == 6144
+    assert plan.total_mib == 10 * 1024
+    settings = plan.settings()
+    assert settings["spark.executor.memory"] == "4096m"
+    assert settings["spark.executor.memoryOverhead"] == "6144m"
+    assert settings["spark.driver.memory"] == "4096m"
+    assert settings["spark.executor.instances"] == "4"
+    assert settings["spark.executor.cores"] == "8"
+    assert settings["spark.task.cpus"] == "8"
+    assert "10,240 MiB  asked for of 11,264 MiB: 1,024 MiB are free" in plan.describe()
+
+
+def test_the_limit_of_python_s_address_space_is_left_alone_and_it_says_why() -> None:
+    plan = plan_memory(LENET)
+    assert "spark.executor.pyspark.memory" not in plan.settings()
+    assert "RLIMIT_AS" in plan.describe()
+
+
+@given(cores_and_trainers, st.integers(1, 300), st.integers(1, 50_000_000))
+def test_everything_asked_for_is_accounted_for(
+    split: tuple[int, int], workers: int, parameters: int
+) -> None:
+    cores, trainers = split
+    plan = plan_memory(parameters, workers=workers, cores=cores, trainers=trainers)
+    assert plan.total_mib == sum(found.size_mib for found in plan.parts)
+    assert plan.driver_total_mib == sum(found.size_mib for found in plan.driver_parts)
+    assert part(plan, "trainers") >= trainers * (TRAINER_MIB + 4 * parameters // 2**20)
+    slots = int(plan.settings()["spark.executor.cores"]) // int(plan.settings()["spark.task.cpus"])
+    assert slots == trainers
+
+
+@given(st.integers(1, 50_000_000), st.integers(1, 20_000))
+def test_a_plan_fits_its_container_or_is_refused(parameters: int, container: int) -> None:
+    needed = plan_memory(parameters).total_mib
+    if container < needed:
+        with pytest.raises(ConfigurationError, match=rf"= {needed:,} MiB, {needed - container:,}"):
+            plan_memory(parameters, container=container, executor_memory="1g")
+    else:
+        plan = plan_memory(parameters, container=container, executor_memory="1g")
+        assert plan.total_mib <= container
+
+
+@given(cores_and_trainers, st.booleans(), st.none() | st.just("300m"))
+def test_a_plan_survives_json(split: tuple[int, int], limited: bool, data: str | None) -> None:
+    cores, trainers = split
+    limit = "64g" if limited else None
+    plan = plan_memory(LENET, container=limit, cores=cores, trainers=trainers, data=data)
+    assert MemoryPlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+
+
+def test_the_written_sum_adds_up() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        plan_memory(25_000_000, container="4g", cores=4, trainers=4)
+    terms, total = re.findall(r"needed are (.*) = ([\d,]+) MiB", str(caught.value))[0]
+    sums = (re.sub(r"\(.*?\)|,", "", term) for term in terms.split(" + "))
+    products = [[int(factor) for factor in term.split("x")] for term in sums]
+    assert sum(p[0] * (p[1] if len(p) > 1 else 1) for p in products) == int(total.replace(",", ""))
+    assert "fewer `trainers` than 4" in str(caught.value)
+
+
+def test_a_container_without_a_chosen_heap_gives_it_a_quarter() -> None:
+    assert plan_memory(LENET, container="12g").heap_mib == 3 * 1024
+    assert plan_memory(LENET, container="3g").heap_mib == 1024
+    assert plan_memory(LENET).heap_mib == 1024
+
+
+def test_the_command_and_the_settings_say_the_same() -> None:
+    plan = plan_memory(LENET, workers=3, cores=4, trainers=2)
+    words = shlex.split(plan.spark_submit("train.py --epochs 5", master="k8s://https://host:443"))
+    given = dict(word.split("=", 1) for word in words if word.startswith("spark."))
+    assert given == plan.settings()
+    assert shlex.join(words[:3]) == "spark-submit --master k8s://https://host:443"
+    assert words[-3:] == ["train.py", "--epochs", "5"]
+    assert plan.arguments["settings"] == plan.settings()
+
+
+def test_a_trainer_s_network_is_what_the_network_s_estimate_says() -> None:
+    master = sw.SharedTrainingMaster(batch_size_per_worker=512)
+    found = estimate(LENET, batch_size=512, master="sharing")
+    mib = sum(-(-f.size_bytes // 2**20) for f in found.memory if f.name != "Process")
+    assert part(plan_memory(LENET, master=master), "trainers") == TRAINER_MIB + mib
+    assert part(plan_memory(LENET), "trainers") < TRAINER_MIB + mib
+
+
+def test_a_keras_model_and_its_values_give_the_same_plan(lenet: Any) -> None:
+    from sparkwright.networks import describe_model
+
+    assert plan_memory(lenet) == plan_memory(describe_model(lenet))
+
+
+def test_a_model_of_own_layers_is_counted_by_its_variables_and_outputs() -> None:
+    import keras
+
+    class Doubled(keras.layers.Layer):
+        def call(self, x: Any) -> Any:
+            return 2 * x
+
+    inside = [keras.layers.Dense(1000), keras.layers.Dense(1000), keras.layers.Dense(1000)]
+    usual = keras.Sequential([keras.Input((1000,)), *inside])
+    own = keras.Sequential([keras.Input((1000,)), *inside, Doubled()])
+    usual.compile("adam", "mse")
+    mib = part(plan_memory(own), "trainers") - part(plan_memory(usual), "trainers")
+    assert 0 <= mib <= 5
+
+
+def test_mapped_data_counts_with_the_trainers() -> None:
+    plan, more = plan_memory(LENET), plan_memory(LENET, data="300m")
+    assert more.overhead_mib == plan.overhead_mib + 300
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"container": "much"}, "`container` must be an amount of memory"),
+        ({"executor_memory": 0}, "`executor_memory` must be an amount of memory"),
+        ({"off_heap": "200m"}, r"`off_heap` must hold what it is for.*\(trainers\)"),
+        ({"extra": "200m"}, r"`extra` must hold what it is for.*\(JVM outside its heap\)"),
+        ({"cores": 3, "trainers": 2}, "`cores` must be a multiple of `trainers`"),
+        ({"trainers": 0}, "`trainers` must be an integer"),
+        ({"workers": 0}, "`workers` must be an integer"),
+        ({"driver_container": "1g"}, "`driver_container` must hold heap and overhead"),
+        ({"model": "lenet"}, "`model` must be a built Keras model"),
+        ({"model": 0}, "`model` must be a built Keras model"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        plan_memory(options.pop("model", LENET), **options)
+
+
+def test_a_plan_that_does_not_fit_cannot_be_made_by_hand_either() -> None:
+    plan = plan_memory(LENET)
+    with pytest.raises(ConfigurationError, match="room given beyond"):
+        replace(plan, container_mib=plan.total_mib, overhead_mib=plan.overhead_mib + 1)
+    with pytest.raises(ConfigurationError, match="a memory plan has"):
+        MemoryPlan.from_dict({"name": "MemoryPlan"})
+
+
+@pytest.mark.parametrize(
+    ("text", "mib"),
+    [
+        ("1g", 1024),
+        ("1024", 1024),
+        ("2T", 2 * 1024**2),
+        ("1.5 GiB", 1536),
+        ("1k", 1),
+        ("11GB", 11264),
+    ],
+)
+def test_amounts_are_read_as_spark_counts_them(text: str, mib: int) -> None:
+    assert parse_mib("container", text) == mib
