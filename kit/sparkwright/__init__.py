@@ -81,10 +81,12 @@ from .storage import (
     save_model as save_model,
     verify_model as verify_model,
 )
+from .timeline import Timeline as Timeline
 from .updates import (
     AdaptiveThreshold as AdaptiveThreshold,
     FixedThreshold as FixedThreshold,
     ResidualClipping as ResidualClipping,
     TargetSparsity as TargetSparsity,
 )
+from .workers._gpus import leave_gpus_to_workers as leave_gpus_to_workers
 from .workers._step_time import measure_step as measure_step

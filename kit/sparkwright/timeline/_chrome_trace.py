@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._buckets import BucketSums
-from ._phases import phase_of
+from ._phases import PHASES, phase_of
 from ._spans import Spans
 
 _MOST_SUMS = 300_000  # events made of sums; more would be too much for a browser
@@ -46,7 +47,7 @@ def trace_lines(
             f'"tid":{threads[code]},"ts":{start_s * 1e6:.3f},"dur":{seconds * 1e6:.3f}}}'
         )
     if rest is not None:
-        for event in _summed_events(rest):
+        for event in _summed_events(rest, spans):
             yield f",\n{json.dumps(event)}"
     yield "\n]}\n"
 
@@ -63,7 +64,7 @@ def _names(hosts: Sequence[str], name: str) -> Iterator[dict[str, Any]]:
             yield {**base, "tid": thread, "name": "thread_name", "args": {"name": word}}
 
 
-def _summed_events(rest: BucketSums) -> Iterator[dict[str, Any]]:
+def _summed_events(rest: BucketSums, spans: Spans) -> Iterator[dict[str, Any]]:
     sums, width_s = rest.seconds, rest.width_s
     while np.count_nonzero(sums) > _MOST_SUMS and sums.shape[1] > 1:
         if sums.shape[1] % 2:
@@ -71,7 +72,10 @@ def _summed_events(rest: BucketSums) -> Iterator[dict[str, Any]]:
         sums, width_s = sums[:, 0::2] + sums[:, 1::2], 2 * width_s
     for lane in np.unique(rest.lanes).tolist():
         mine = np.flatnonzero(rest.lanes == lane)
-        at_s = np.arange(sums.shape[1]) * width_s
+        # After what is there exactly: a lane's sums begin where its single spans end.
+        exact = (spans.lanes == lane) & ~_encloses(spans.codes)
+        ends_s = (spans.starts_s + spans.seconds)[exact]
+        at_s = np.maximum(np.arange(sums.shape[1]) * width_s, ends_s.max(initial=0.0))
         for row in mine.tolist():
             phase = phase_of(int(rest.codes[row]))
             for bucket in np.flatnonzero(sums[row] > 0).tolist():
@@ -88,6 +92,10 @@ def _summed_events(rest: BucketSums) -> Iterator[dict[str, Any]]:
                 }
             if not phase.encloses:
                 at_s = at_s + sums[row]
+
+
+def _encloses(codes: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    return np.isin(codes, [phase.code for phase in PHASES if phase.encloses])
 
 
 def _process_of(lane: int) -> int:

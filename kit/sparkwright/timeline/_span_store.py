@@ -136,5 +136,5 @@ class SpanStore:
             place = int(np.flatnonzero(~fits)[0])
             raise DataError(
                 "Starts and durations of spans must be finite, durations not negative. Received: "
-                f"start {starts_s[place]!r}, duration {seconds[place]!r}."
+                f"start {float(starts_s[place])!r}, duration {float(seconds[place])!r}."
             )

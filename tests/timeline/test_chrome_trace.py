@@ -1,0 +1,105 @@
+"""The trace against the Trace Event Format, as far as its viewers insist on it."""
+
+import gzip
+import itertools
+import json
+
+import pytest
+from tests.timeline.spans import append, append_rounds, small_timeline
+
+from sparkwright.timeline import PhaseCode, SpanStore
+
+NAMING = {"process_name", "thread_name", "process_sort_index"}
+
+
+def trace_of(timeline, tmp_path, name="trace.json"):
+    path = tmp_path / name
+    timeline.to_chrome_trace(str(path))
+    content = path.read_bytes()
+    return json.loads(gzip.decompress(content) if name.endswith(".gz") else content)
+
+
+def checked_events(trace):
+    assert set(trace) == {"displayTimeUnit", "traceEvents"}
+    assert trace["displayTimeUnit"] == "ms"
+    for event in trace["traceEvents"]:
+        assert isinstance(event["pid"], int)
+        assert isinstance(event["tid"], int)
+        assert isinstance(event["name"], str)
+        if event["ph"] == "M":
+            assert event["name"] in NAMING
+            assert set(event["args"]) <= {"name", "sort_index"}
+            continue
+        assert event["ph"] == "X"
+        assert event["ts"] >= 0
+        assert event["dur"] >= 0
+        assert event["cat"]
+    return [event for event in trace["traceEvents"] if event["ph"] == "X"]
+
+
+def test_every_span_is_a_complete_event_in_microseconds(tmp_path):
+    events = checked_events(trace_of(small_timeline(rounds=3), tmp_path))
+    assert len(events) == 3 + 3 * (2 + 12)
+    build = next(e for e in events if e["name"] == "model build" and e["pid"] == 3)
+    assert (build["ts"], build["dur"], build["cat"]) == (9e6, 1e6, "start-up")
+
+
+def test_processes_are_named_after_lanes_and_hosts(tmp_path):
+    trace = trace_of(small_timeline(rounds=1), tmp_path)
+    names = {
+        event["pid"]: event["args"]["name"]
+        for event in trace["traceEvents"]
+        if event["name"] == "process_name"
+    }
+    assert names == {
+        1: "driver, demo",
+        2: "worker 0, alpha",
+        3: "worker 1, beta",
+        4: "worker 2, beta",
+    }
+
+
+def test_complete_events_of_a_thread_do_not_overlap(tmp_path):
+    for exact_limit in (0, 20, 500_000):
+        events = checked_events(trace_of(small_timeline(exact_limit=exact_limit), tmp_path))
+        for thread in {(e["pid"], e["tid"]) for e in events}:
+            mine = sorted((e["ts"], e["dur"]) for e in events if (e["pid"], e["tid"]) == thread)
+            for (ts, dur), (following, _) in itertools.pairwise(mine):
+                # Rounding to nanoseconds, of seconds in float32.
+                assert ts + dur <= following + 0.1
+
+
+def test_sums_are_events_that_say_so_and_no_time_is_lost(tmp_path):
+    timeline = small_timeline(exact_limit=10)
+    events = checked_events(trace_of(timeline, tmp_path, "trace.json.gz"))
+    summed = [event for event in events if event.get("args", {}).get("aggregated")]
+    assert summed
+    total_s = sum(event["dur"] for event in events) / 1e6
+    assert total_s == pytest.approx(timeline.tallies.seconds.sum(), rel=1e-6)
+
+
+def test_very_many_sums_become_fewer_and_longer(tmp_path, monkeypatch):
+    monkeypatch.setattr("sparkwright.timeline._chrome_trace._MOST_SUMS", 100)
+    store = SpanStore(workers=3, exact_limit=0)
+    for worker in range(3):
+        append_rounds(store, worker, rounds=2000, start_s=0.0)
+    timeline = store.timeline()
+    events = checked_events(trace_of(timeline, tmp_path))
+    assert len(events) <= 100
+    total_s = sum(event["dur"] for event in events) / 1e6
+    assert total_s == pytest.approx(timeline.tallies.seconds.sum(), rel=1e-6)
+
+
+def test_names_are_json_whatever_they_hold(tmp_path):
+    store = SpanStore(workers=1)
+    append(store, 0, (PhaseCode.COMPUTE, 0.0, 1.0))
+    timeline = store.timeline(name='a "run"\n', hosts=["</script>\\"])
+    trace = trace_of(timeline, tmp_path)
+    names = [e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"]
+    assert names == ['driver, a "run"\n', "worker 0, </script>\\"]
+
+
+def test_the_same_timeline_gives_the_same_file(tmp_path):
+    small_timeline().to_chrome_trace(str(tmp_path / "one.json.gz"))
+    small_timeline().to_chrome_trace(str(tmp_path / "two.json.gz"))
+    assert (tmp_path / "one.json.gz").read_bytes() == (tmp_path / "two.json.gz").read_bytes()

@@ -1,0 +1,123 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.timeline import (
+    DRIVER_PHASES,
+    PHASES,
+    WORKER_PHASES,
+    PhaseCode,
+    phase_named,
+    phase_of,
+)
+from sparkwright.timeline._phases import DL4J_NAMES, GROUPS
+
+LIGHT, DARK = "#f1f3f5", "#1f2429"  # what the lanes lie on
+# What most of a run consists of, side by side in every lane.
+OFTEN = (
+    *("data", "compute", "encode", "send", "wait", "average"),
+    *("apply", "validate", "checkpoint", "trace"),
+)
+# Machado, Oliveira and Fernandes (2009): colours as people without one kind of cones see them.
+VISIONS = {
+    "usual": np.eye(3),
+    "without red": np.array(
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
+    ),
+    "without green": np.array(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
+    ),
+}
+
+
+def linear(colour):
+    values = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(one, other):
+    weights = np.array([0.2126, 0.7152, 0.0722])
+    low, high = sorted(float(linear(colour) @ weights) for colour in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def lab(values):
+    to_xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
+    x, y, z = np.cbrt(to_xyz @ values / [0.9505, 1.0, 1.089])
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def test_codes_never_change_for_files_hold_them():
+    assert {code.name: int(code) for code in PhaseCode} == {
+        **{"QUEUED": 0, "SHARD": 1, "TENSORFLOW": 2, "BUILD": 3, "TRACE": 4, "FIRST_DATA": 5},
+        **{"DATA": 6, "COMPUTE": 7, "ENCODE": 8, "SEND": 9, "WAIT": 10, "AVERAGE": 11},
+        **{"APPLY": 12, "VALIDATE": 13, "CHECKPOINT": 14, "DELIVER": 15, "STATE": 16},
+        **{"ASSEMBLE": 17, "WORK": 18, "COUNT": 32, "LAYOUT": 33, "SUBMIT": 34, "GATHER": 35},
+        **{"TRAIN": 36, "FINISH": 37, "SPLIT": 38, "MAP_PARTITIONS": 39, "AGGREGATE": 40},
+        **{"PROCESS_PARAMS": 41, "BROADCAST": 42, "EXPORT": 43},
+    }
+
+
+def test_every_code_has_one_phase_of_the_same_name():
+    assert [phase.code for phase in PHASES] == list(dict.fromkeys(p.code for p in PHASES))
+    assert {phase.code: phase.name for phase in PHASES} == {
+        int(code): code.name.lower() for code in PhaseCode
+    }
+
+
+@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
+def test_every_phase_says_what_it_is(phase):
+    assert phase.meaning.endswith(".")
+    assert phase.group in GROUPS
+    assert phase_of(phase.code) is phase_named(phase.name) is phase
+    assert set(phase.dl4j) <= set(DL4J_NAMES)
+
+
+def test_labels_are_told_apart():
+    for phases in (WORKER_PHASES, DRIVER_PHASES):
+        assert len({phase.label for phase in phases}) == len(phases)
+
+
+def test_each_of_deeplearning4js_keys_has_a_phase():
+    assert {key for phase in PHASES for key in phase.dl4j} == set(DL4J_NAMES)
+
+
+@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
+def test_colours_stand_out_from_light_and_dark_pages(phase):
+    # 3 to 1 is what the web's guidelines for accessible content ask of pictures.
+    assert contrast(phase.colour, LIGHT) >= 3
+    assert contrast(phase.dark_colour, DARK) >= 3
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+@pytest.mark.parametrize("which", ["colour", "dark_colour"])
+def test_frequent_phases_have_colours_that_everybody_tells_apart(vision, which):
+    seen = {
+        name: lab(np.clip(VISIONS[vision] @ linear(getattr(phase_named(name), which)), 0, 1))
+        for name in OFTEN
+    }
+    closest = min(itertools.combinations(OFTEN, 2), key=lambda pair: distance(seen, pair))
+    assert distance(seen, closest) > 12, closest
+
+
+def distance(seen, pair):
+    return float(np.linalg.norm(seen[pair[0]] - seen[pair[1]]))
+
+
+def test_unknown_codes_and_names_are_refused():
+    with pytest.raises(ConfigurationError, match="code=99"):
+        phase_of(99)
+    with pytest.raises(ConfigurationError, match="There are: queued"):
+        phase_named("lunch")

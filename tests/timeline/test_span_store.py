@@ -1,0 +1,154 @@
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from tests.timeline.spans import append, append_rounds
+
+from sparkwright.errors import DataError
+from sparkwright.timeline import PHASES, PhaseCode, SpanStore
+from sparkwright.timeline._buckets import Buckets
+
+CODES = [phase.code for phase in PHASES]
+spans = st.tuples(
+    st.sampled_from(CODES),
+    st.floats(-1.0, 1e5, width=32),
+    st.floats(0.0, 1e4, width=32),
+)
+messages = st.lists(st.tuples(st.integers(-1, 3), st.lists(spans, min_size=1, max_size=20)))
+
+
+def expected_totals(sent):
+    found = {}
+    for lane, rows in sent:
+        for code, _, seconds in rows:
+            found[lane, code] = found.get((lane, code), 0.0) + float(np.float32(seconds))
+    return {key: value for key, value in found.items() if value}
+
+
+def totals_of(frame):
+    summed = frame.groupby(["worker", "phase"], observed=True)["seconds"].sum()
+    codes = {phase.name: phase.code for phase in PHASES}
+    return {(lane, codes[name]): value for (lane, name), value in summed.items() if value}
+
+
+@given(messages, st.integers(0, 30))
+def test_no_second_is_lost_however_little_is_kept_exactly(sent, exact_limit):
+    store = SpanStore(workers=4, exact_limit=exact_limit)
+    for lane, rows in sent:
+        append(store, lane, *rows)
+    timeline = store.timeline()
+    assert len(timeline.spans) == min(exact_limit, sum(len(rows) for _, rows in sent))
+    wanted = expected_totals(sent)
+    # Sums of float64 in another order.
+    assert totals_of(timeline.to_dataframe()) == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+    for (lane, code), seconds in wanted.items():
+        assert timeline.tallies.seconds[lane + 1, code] == pytest.approx(seconds, rel=1e-9)
+    assert timeline.tallies.count.sum() == sum(len(rows) for _, rows in sent)
+
+
+@given(messages)
+def test_what_is_added_up_lies_where_it_happened(sent):
+    store = SpanStore(workers=4, exact_limit=0)
+    for lane, rows in sent:
+        append(store, lane, *rows)
+    rest = store.timeline().rest
+    if rest is None:
+        return
+    edges_s = np.arange(rest.seconds.shape[1] + 1) * rest.width_s
+    for lane, code, found in zip(rest.lanes, rest.codes, rest.seconds, strict=True):
+        wanted = np.zeros(len(edges_s) - 1)
+        for start_s, seconds in [
+            (max(0.0, start_s), float(np.float32(seconds)))
+            for at, rows in sent
+            for number, start_s, seconds in rows
+            if (at, number) == (lane, code)
+        ]:
+            ends_s = np.minimum(start_s + seconds, edges_s[1:])
+            wanted += np.maximum(0.0, ends_s - np.maximum(start_s, edges_s[:-1]))
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_the_first_spans_stay_exact_and_later_ones_are_added_up():
+    store = SpanStore(workers=1, exact_limit=3)
+    append(store, 0, (PhaseCode.TENSORFLOW, 0.0, 8.0), (PhaseCode.BUILD, 8.0, 1.0))
+    append(store, 0, (PhaseCode.DATA, 9.0, 0.1), (PhaseCode.COMPUTE, 9.1, 0.5))
+    timeline = store.timeline()
+    assert timeline.spans.codes.tolist() == [2, 3, 6]
+    assert timeline.rest.codes.tolist() == [7]
+    assert timeline.rest.seconds[0, 9] == pytest.approx(0.5)
+
+
+def test_buckets_get_wider_as_the_run_grows_but_not_more():
+    buckets = Buckets(workers=1000)
+    widths = []
+    for hour in range(12):
+        buckets.add(0, np.array([7], np.uint8), np.array([3600.0 * hour]), np.array([3600.0]))
+        sums = buckets.sums()
+        widths.append(sums.width_s)
+        assert sums.seconds.shape[1] <= 1024
+        assert sums.seconds.sum() == pytest.approx(3600 * (hour + 1))
+    assert widths == sorted(widths)
+    assert widths[0] < widths[-1]
+
+
+def test_a_live_timeline_does_not_change_when_more_is_heard():
+    store = SpanStore(workers=2, exact_limit=1)
+    append(store, 0, (PhaseCode.DATA, 0.0, 1.0), (PhaseCode.COMPUTE, 1.0, 1.0))
+    before = store.timeline()
+    kept = before.to_dict()
+    append(store, 0, (PhaseCode.COMPUTE, 2.0, 5.0))
+    append(store, 1, (PhaseCode.COMPUTE, 2.0, 5.0))
+    assert before.to_dict() == kept
+
+
+def test_what_would_have_begun_before_the_run_begins_with_it():
+    store = SpanStore(workers=1)
+    append(store, 0, (PhaseCode.QUEUED, -0.002, 0.5))
+    assert store.timeline().spans.starts_s.tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("lane", "codes", "starts_s", "seconds", "message"),
+    [
+        (2, [7], [0.0], [1.0], "lane=2"),
+        (-2, [7], [0.0], [1.0], "lane=-2"),
+        (0, [200], [0.0], [1.0], r"codes of phases. Received: \[200\]"),
+        (0, [7], [np.nan], [1.0], "start nan"),
+        (0, [7], [1e300], [1.0], "start 1e"),
+        (0, [7, 7], [0.0, 0.0], [1.0, -1.0], "duration -1.0"),
+        (0, [7], [0.0], [np.inf], "duration"),
+        (0, [7, 7], [0.0], [1.0], "one code, start and duration"),
+    ],
+)
+def test_spans_that_cannot_be_meant_are_refused_as_a_whole(lane, codes, starts_s, seconds, message):
+    store = SpanStore(workers=2)
+    with pytest.raises(DataError, match=message):
+        store.append(
+            lane, np.array(codes, np.uint8), np.array(starts_s), np.array(seconds, np.float32)
+        )
+    assert len(store) == 0
+
+
+def test_a_thousand_workers_and_ten_hours_fit_into_bounded_room():
+    # Few spans, but as long as those of a whole run: room depends on lanes, phases and buckets.
+    store = SpanStore(workers=1000, exact_limit=1000)
+    codes = np.array([phase.code for phase in PHASES if phase.code < 32], np.uint8)
+    starts_s = np.linspace(0.0, 36_000.0, len(codes))
+    lengths = np.full(len(codes), 30.0, np.float32)
+    for worker in range(1000):
+        store.append(worker, codes, starts_s, lengths)
+    held = sum(lane.sums.nbytes for lane in store._rest._lanes.values())
+    held += sum(
+        array.nbytes
+        for array in (store._tallies.count, store._tallies.seconds, store._tallies.longest_s)
+    )
+    assert held < 200e6
+    assert store.timeline().tallies.seconds.sum() == pytest.approx(1000 * len(codes) * 30.0)
+
+
+def test_half_a_million_exact_spans_take_less_than_ten_megabytes():
+    store = SpanStore(workers=1)
+    append_rounds(store, 0, rounds=130_000, start_s=0.0)
+    spans = store.timeline().spans
+    assert len(spans) == 500_000
+    columns = (spans.lanes, spans.codes, spans.starts_s, spans.seconds)
+    assert sum(column.nbytes for column in columns) < 10e6

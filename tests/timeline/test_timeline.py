@@ -1,0 +1,138 @@
+import json
+
+import numpy as np
+import pytest
+from tests.timeline.spans import append, small_timeline
+
+from sparkwright.errors import DataError
+from sparkwright.timeline import ClockReading, PhaseCode, SpanStore, Timeline
+
+
+def test_a_dataframe_has_a_row_a_span_and_deeplearning4js_names():
+    frame = small_timeline(rounds=2).to_dataframe()
+    assert list(frame.columns) == [
+        *("lane", "worker", "host", "phase", "start_s", "seconds", "count", "dl4j"),
+    ]
+    assert len(frame) == 3 + 3 * (2 + 8)
+    first = frame[frame["worker"] == 1].iloc[0]
+    assert (first["lane"], first["host"], first["phase"]) == ("worker 1", "beta", "tensorflow")
+    assert (first["start_s"], first["seconds"], first["count"]) == (1.0, 8.0, 1)
+    driver = frame[frame["lane"] == "driver"]
+    assert driver["phase"].tolist() == ["count", "gather", "train"]
+    assert driver["dl4j"].tolist() == ["CountRDD", "", "Fit"]
+    assert driver["host"].tolist() == ["", "", ""]
+
+
+def test_sums_are_rows_of_the_dataframe_too():
+    exact = small_timeline().to_dataframe()
+    summed = small_timeline(exact_limit=10).to_dataframe()
+    assert (summed["count"] == 0).sum() > 0
+    for frame in (exact, summed):
+        assert frame["seconds"].sum() == pytest.approx(small_timeline().tallies.seconds.sum())
+
+
+def test_totals_tell_how_often_how_long_and_who():
+    store = SpanStore(workers=2)
+    append(store, 0, (PhaseCode.COMPUTE, 0.0, 1.0), (PhaseCode.COMPUTE, 1.0, 1.0))
+    append(store, 1, (PhaseCode.COMPUTE, 0.0, 4.0), (PhaseCode.WAIT, 4.0, 2.0))
+    append(store, 1, (PhaseCode.WORK, 0.0, 6.0))
+    append(store, -1, (PhaseCode.COUNT, 0.0, 3.0))
+    compute, wait, work, count = store.timeline().totals()
+    assert (compute.place, compute.phase.name, compute.count) == ("workers", "compute", 3)
+    assert (compute.seconds, compute.longest_s) == (6.0, 4.0)
+    assert compute.share == pytest.approx(6 / 8)
+    assert compute.median_s == pytest.approx(1.0, rel=0.0225)
+    assert compute.p95_s == pytest.approx(4.0, rel=0.0225)
+    assert (compute.slowest_worker, compute.slowest_s) == (1, 4.0)
+    assert wait.share == pytest.approx(2 / 8)
+    assert (work.phase.encloses, work.share) == (True, 0.0)
+    assert (count.place, count.share, count.slowest_worker) == ("driver", 1.0, None)
+
+
+def test_the_same_phase_of_driver_and_workers_is_counted_apart():
+    store = SpanStore(workers=1)
+    append(store, 0, (PhaseCode.CHECKPOINT, 0.0, 0.001))
+    append(store, -1, (PhaseCode.CHECKPOINT, 0.0, 9.0))
+    workers, driver = store.timeline().totals()
+    assert workers.median_s == pytest.approx(0.001, rel=0.0225)
+    assert driver.median_s == pytest.approx(9.0, rel=0.0225)
+
+
+def test_the_summary_says_what_dominated_and_who_is_slow():
+    text = small_timeline().summary()
+    assert "Of the workers' measured time: " in text
+    assert "compute" in text.splitlines()[1]
+    assert "Worker 2 computes slowest: its spans of computing are 1." in text
+    assert "TensorFlow start" in text
+    assert "GetInitModel, ModelInit" in text
+    assert "worker 0: -2 ms ± 300 µs (driver)" in text
+    assert "worker 1: +4.5 s ± ? (ntp)" in text
+
+
+def test_workers_that_are_alike_are_not_called_slow():
+    store = SpanStore(workers=3)
+    for worker in range(3):
+        append(store, worker, (PhaseCode.COMPUTE, 0.0, 1.0 + 0.01 * worker))
+    assert "slowest:" not in store.timeline().what_dominated()
+
+
+def test_an_empty_timeline_says_so():
+    timeline = SpanStore(workers=2).timeline()
+    assert timeline.totals() == []
+    assert "Nothing was measured on workers." in timeline.summary()
+    assert timeline.to_dataframe().empty
+    assert "Nothing was measured" in timeline.html()
+
+
+def test_deeplearning4js_keys_get_what_belongs_to_them():
+    timeline = small_timeline(rounds=5)
+    table = timeline.dl4j().set_index("key")
+    assert table.loc["ParameterAveragingMasterCountRddSizeTimesMs", "seconds"] == 0.5
+    got = table.loc["WorkerFlatMapDataSetGetTimesMs"]
+    assert (got["name"], got["phases"], got["count"]) == ("GetDataSet", "first_data, data", 15)
+    assert table.loc["ParameterAveragingMasterSplitTimesMs", "count"] == 0
+
+
+@pytest.mark.parametrize("exact_limit", [0, 10, 500_000])
+def test_a_timeline_survives_json(exact_limit):
+    timeline = small_timeline(exact_limit=exact_limit)
+    again = Timeline.from_dict(json.loads(json.dumps(timeline.to_dict(), allow_nan=False)))
+    assert again == timeline
+    assert again.summary() == timeline.summary()
+    assert again.clocks[0] == ClockReading(worker=0, offset_s=-0.002, uncertainty_s=0.0003)
+    assert np.isnan(again.clocks[1].uncertainty_s)
+
+
+def damaged(change):
+    values = json.loads(json.dumps(small_timeline(rounds=1, exact_limit=10).to_dict()))
+    change(values)
+    return values
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda v: v.update(name="model"), "has the name 'timeline'"),
+        (lambda v: v.update(version=2), "version=2"),
+        (lambda v: v.pop("spans"), "KeyError"),
+        (lambda v: v.update(hosts=["a"]), "must be <i8 of shape"),
+        (lambda v: v["spans"]["codes"].update(shape=[10**9]), "must be"),
+        (lambda v: v["spans"]["codes"].update(data="@@"), "damaged"),
+        (lambda v: v["spans"]["starts_s"].update(dtype="|O8"), "must be <f8"),
+        (lambda v: v["rest"]["codes"].update(data="Y2Nj", shape=[3]), "must be|code=99"),
+        (lambda v: v["clocks"].append({"worker": 1}), "A clock's reading"),
+        (lambda v: v["tallies"].update(durations=[0, 99, 0]), "outside of all bins"),
+    ],
+)
+def test_damaged_values_are_refused(change, message):
+    with pytest.raises(DataError, match=message):
+        Timeline.from_dict(damaged(change))
+
+
+def test_files_are_written_whole_at_any_url(tmp_path):
+    timeline = small_timeline(rounds=2)
+    timeline.to_html(str(tmp_path / "new" / "timeline.html"))
+    assert (tmp_path / "new" / "timeline.html").read_text(encoding="utf-8") == timeline.html()
+    timeline.to_chrome_trace(f"file://{tmp_path}/trace.json")
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "trace.json"]
