@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from sparkwright.runs._begin import RunBeginning
 from sparkwright.runs._peer_engine import error_of, fill_in, saves_updater
 from sparkwright.runs._protocol import Failure
 from sparkwright.storage import save_model
+from sparkwright.workers._gpus import find_gpus, leave_gpus_to_workers
 from sparkwright.workers._pool import TrainerPool
 from sparkwright.workers._shard import ShardWriter
 
@@ -43,6 +44,7 @@ class ParallelWrapper:
         model: the keras.Model; training changes it in place.
         master: how to train.
         workers: how many processes.
+        devices: what each computes on: "cpu" or "gpu-ADDRESS".
         normalizer: applied to all data that is trained on; None: none.
 
     Example:
@@ -57,6 +59,7 @@ class ParallelWrapper:
         *,
         workers: int | None = None,
         cores_per_worker: int | None = None,
+        devices: str | Sequence[int | str] = "cpu",
         normalizer: Normalizer | None = None,
     ) -> None:
         """Prepare; processes start with the first `fit`.
@@ -64,19 +67,32 @@ class ParallelWrapper:
         Args:
             model: a built and compiled keras.Model.
             master: how to train; repartitioning is always balanced here.
-            workers: default None: the master's number, or one a core.
+            workers: default None: the master's number, or one a core; with GPUs one for each.
             cores_per_worker: default None: the machine's cores shared out evenly.
+            devices: "cpu" (default); "gpu": all GPUs of the machine that CUDA_VISIBLE_DEVICES does
+                not hide; or the GPUs' addresses. Each worker has one of them to itself. Call
+                `leave_gpus_to_workers` before the first model is built then.
             normalizer: applied to everything that is trained on, `validation` included, before
                 the workers get it. Default None: data is taken as it is.
 
         Raises:
-            ConfigurationError: if `workers` is not positive, the master needs Spark or
-                `normalizer` is no normalizer.
+            ConfigurationError: if `workers` is not positive, there are fewer GPUs than workers, the
+                master needs Spark or `normalizer` is no normalizer.
         """
         cores = os.cpu_count() or 1
-        self.workers = workers or master.workers or cores
+        gpus = _addresses(devices)
+        self.workers = workers or master.workers or (len(gpus) or cores)
         if self.workers < 1:
             raise ConfigurationError(f"`workers` must be at least 1. Received: workers={workers}.")
+        if gpus and len(gpus) < self.workers:
+            raise ConfigurationError(
+                "each worker must have a GPU of its own. Received: "
+                f"workers={self.workers}, GPUs {', '.join(gpus)}. Use `workers={len(gpus)}`, or "
+                '`devices="cpu"`.'
+            )
+        self.devices = tuple(f"gpu-{address}" for address in gpus[: self.workers]) or (
+            ("cpu",) * self.workers
+        )
         communication = getattr(master, "communication", "ring")
         if communication != "ring":
             raise ConfigurationError(
@@ -172,7 +188,7 @@ class ParallelWrapper:
             _open_wrappers.add(self)
         launcher = LocalLauncher(
             pool=self._pool,
-            workers=self.workers,
+            devices=self.devices,
             cores=self._cores,
             data=training,
             validation=validating,
@@ -213,18 +229,18 @@ class LocalLauncher:
         self,
         *,
         pool: TrainerPool,
-        workers: int,
+        devices: Sequence[str],
         cores: int,
         data: DataSet,
         validation: DataSet | None,
     ) -> None:
         """Nothing starts before `prepare`."""
-        self.workers = workers
+        self.workers = workers = len(devices)
         self.slots: int | None = workers
         self.bind_host = self.advertised_host = self.worker_host = _LOOPBACK
         self.consume = False
         self.facts = _facts(data, validation, workers)
-        self._pool, self._cores = pool, cores
+        self._pool, self._cores, self._devices = pool, cores, tuple(devices)
         self._data, self._validation = data, validation
         self._folder = pool.scratch()
         self._cancelled = threading.Event()
@@ -265,7 +281,8 @@ class LocalLauncher:
         """One worker; a trainer process that dies is started again, as Spark would."""
         for attempt in range(_ATTEMPTS):
             try:
-                with self._pool.borrow(device="cpu", cores=self._cores) as trainer:
+                device = self._devices[worker]
+                with self._pool.borrow(device=device, cores=self._cores) as trainer:
                     with self._lock:
                         self._borrowed.add(trainer)
                     request = fill_in(
@@ -296,6 +313,26 @@ class LocalLauncher:
                 traceback=answer.traceback,
             )
         return None
+
+
+def _addresses(devices: str | Sequence[int | str]) -> tuple[str, ...]:
+    """The GPUs to train on; none: CPUs."""
+    if devices == "cpu":
+        return ()
+    if isinstance(devices, str) and devices != "gpu":
+        raise ConfigurationError(
+            '`devices` must be "cpu", "gpu" or the addresses of GPUs, such as [0, 1]. Received: '
+            f"devices={devices!r}."
+        )
+    found = find_gpus() if devices == "gpu" else tuple(str(address) for address in devices)
+    if not found or len(set(found)) < len(found):
+        raise ConfigurationError(
+            "`devices` must be GPUs, each named once. Received: "
+            f"devices={devices!r}, which is {', '.join(found) or 'none'}. Look at nvidia-smi and "
+            'CUDA_VISIBLE_DEVICES, or use `devices="cpu"`.'
+        )
+    leave_gpus_to_workers()
+    return found
 
 
 def _facts(data: DataSet, validation: DataSet | None, workers: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from sparkwright.workers._inference import Evaluations as Counted, LossSum
 from sparkwright.workers._requests import Evaluating, Scoring
 
 from ._exact_roc import SCORES_ON_DRIVER, digested, scores_kept
+from ._gpus import on_gpus
 from ._inference import Inference, InferenceSession, normalized, with_normalized_features
 from ._jobs import run_job
 
@@ -122,7 +123,7 @@ def evaluate(
         seen=partial(with_normalized_features, normalizer),
         named=any(each.keeps_records for each in prototypes),
     )
-    counts = data.rdd.mapPartitionsWithIndex(task)
+    counts = on_gpus(data.rdd.mapPartitionsWithIndex(task))
     if not any(each.keeps_rows for each in prototypes):
         add = _adding(_added_evaluations)
         counted = run_job(data.spark, lambda: counts.treeReduce(add), description="evaluation")
@@ -197,7 +198,7 @@ def score(
     task = _counting(inference, Scoring(), _added_losses, seen=partial(normalized, normalizer))
     counted = run_job(
         data.spark,
-        lambda: data.rdd.mapPartitionsWithIndex(task).treeReduce(_adding(_added_losses)),
+        lambda: on_gpus(data.rdd.mapPartitionsWithIndex(task)).treeReduce(_adding(_added_losses)),
         description="score",
     )
     return _result_of(counted, "a score")

@@ -11,6 +11,7 @@ from sparkwright.runs._protocol import Failure
 from ._addresses import advertised_address, bind_address, worker_address
 from ._data_facts import data_facts
 from ._errors import translated
+from ._gpus import check_gpus, on_gpus, wait_for_gpus
 from ._jobs import SparkJob
 from ._layout import DataLayout
 from ._slots import check_slots, executor_resources, task_slots
@@ -38,8 +39,9 @@ class SparkLauncher:
 
         Raises:
             SlotsError: if there are fewer task slots than workers.
-            ConfigurationError: if no address lies in `network_mask`.
+            ConfigurationError: if no address lies in `network_mask`, or tasks share GPUs.
         """
+        check_gpus(spark)
         self.slots = task_slots(spark)
         self.workers = workers_of(spark, master)
         check_slots(self.workers, self.slots, str(spark.sparkContext.master))
@@ -56,6 +58,7 @@ class SparkLauncher:
 
     def prepare(self) -> tuple[int, ...]:
         """Count and lay out the data; returns examples of each worker."""
+        wait_for_gpus(self._spark, self.workers, cancelled=lambda: self._cancelled)
         try:
             self.layout = DataLayout(
                 data=self._data,
@@ -74,7 +77,7 @@ class SparkLauncher:
         assert self.layout is not None
         if self._cancelled:
             return
-        tasks = self.layout.elements.mapPartitionsWithIndex(training_task(template))
+        tasks = on_gpus(self.layout.elements.mapPartitionsWithIndex(training_task(template)))
         self._job = SparkJob(self._spark, tasks.collect, description=f"train {self._run}")
         try:
             failures = self._job.wait()

@@ -9,6 +9,7 @@ from sparkwright.data import DataSet, DistributedDataSet, Normalizer, from_bytes
 from sparkwright.errors import DataError
 from sparkwright.workers._requests import Predicting, Scoring
 
+from ._gpus import on_gpus
 from ._inference import (
     Inference,
     InferenceSession,
@@ -55,7 +56,7 @@ def predict_dataset(
             )
 
     predicted = data.derive(
-        data.rdd.mapPartitions(with_outputs),
+        on_gpus(data.rdd.mapPartitions(with_outputs)),
         step=f"prediction {inference.digest}",
         counts=data.partition_counts() if data.is_counted else None,
     )
@@ -98,7 +99,7 @@ def predict_keyed(
             found = {n: array[0] if tag.single else array for n, array in outputs.items()}
             yield tag.key, next(iter(found.values())) if len(found) == 1 else found
 
-    return pairs.mapPartitions(outputs_of)
+    return on_gpus(pairs.mapPartitions(outputs_of))
 
 
 def _features_of(normalizer: Normalizer | None, data: DataSet) -> DataSet:
@@ -184,7 +185,7 @@ def score_examples(
         for block in inference.blocks(pieces):
             yield from session.run(block.dataset, what).tolist()
 
-    return data.rdd.mapPartitions(losses)
+    return on_gpus(data.rdd.mapPartitions(losses))
 
 
 def score_keyed(
@@ -205,7 +206,7 @@ def score_keyed(
             for key, rows in block.parts:
                 yield key, float(found[rows.start])
 
-    return pairs.mapPartitions(losses)
+    return on_gpus(pairs.mapPartitions(losses))
 
 
 def _one_example(value: Any) -> Any:

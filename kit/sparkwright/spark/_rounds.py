@@ -17,6 +17,7 @@ from sparkwright.runs._record import RunRecord
 from sparkwright.runs._work import share_out
 
 from ._errors import translated
+from ._gpus import on_gpus
 from ._jobs import SparkJob
 from ._launcher import SparkLauncher
 from ._layout import storage_level
@@ -155,7 +156,7 @@ class SparkRoundsEngine:
         quotas = dict.fromkeys(range(self._launcher.workers), self._master.averaging_frequency)
         shares = share_out(progress.todo, epoch=progress.epoch, quotas=quotas, lend=False)
         state = context.broadcast((vector.tobytes(), extras, progress, shares))
-        answers = elements.mapPartitionsWithIndex(round_task(template, state))
+        answers = on_gpus(elements.mapPartitionsWithIndex(round_task(template, state)))
         depth, dtype = self._master.aggregation_depth, vector.dtype
         try:
             self._job = SparkJob(

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from sparkwright.errors import ConfigurationError
 
+from ._gpus import GpuTasks, gpu_settings
 from ._secrets import LEFT_OUT, left_out, without_secrets
 from ._shipping import ship_engine
 from ._submitted import over, submitted_settings
+from ._slots import gpus_of_executor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +33,10 @@ def start_spark(
     cores_per_worker: int = 1,
     memory_per_worker_mb: int = 1024,
     gpus_per_executor: int = 0,
+    gpus_per_worker: int = 1,
+    gpu_tasks: GpuTasks = "all",
+    cpu_fallback: bool = False,
+    node_label: str | None = None,
     master: str | None = None,
     app_name: str = "sparkwright",
     settings: dict[str, Any] | None = None,
@@ -46,9 +52,15 @@ def start_spark(
         cores_per_worker: cores of each executor; default 1.
         memory_per_worker_mb: heap of each executor, MiB; default 1024. TensorFlow's memory comes
             on top of it.
-        gpus_per_executor: GPUs that Spark gives each executor, one to a task; default 0. Spark
-            finds them by a script of the cluster, named in `settings` as
-            `spark.executor.resource.gpu.discoveryScript`.
+        gpus_per_executor: GPUs that Spark gives each executor, one to a task; default 0. On this
+            machine and on YARN a script of the kit's finds them, with nvidia-smi; a standalone
+            cluster's workers, and images for Kubernetes, bring their own.
+        gpus_per_worker: GPUs that a worker trains on; must be 1, the default.
+        gpu_tasks: "all" (default): each task is given a GPU. "networks": only tasks that train,
+            evaluate or predict, so that others run on all cores.
+        cpu_fallback: train on CPUs where GPUs are missing or TensorFlow cannot use them, with a
+            warning; default False: an error.
+        node_label: on YARN, executors run on machines with this label; default None: on any.
         master: "local[4]", "spark://…", "yarn", "k8s://…"; default None: "local-cluster", with
             `workers`, `cores_per_worker` and `memory_per_worker_mb` filled in.
         app_name: shown in Spark's pages.
@@ -59,8 +71,8 @@ def start_spark(
         it does not have.
 
     Raises:
-        ConfigurationError: if Java or PySpark cannot be found (says what to install), GPUs are
-            asked for that Spark could not find, or the value of a setting was left out of a file.
+        ConfigurationError: if Java or PySpark cannot be found (says what to install), there are
+            too few GPUs, or the value of a setting was left out of a file.
     """
     _find_pyspark()
     from pyspark.sql import SparkSession
@@ -75,9 +87,10 @@ def start_spark(
     )
     chosen = over(chosen, submitted)
     chosen.update({key: _text(value) for key, value in (settings or {}).items()})
-    chosen.update(_gpu_settings(gpus_per_executor, chosen))
+    chosen.update(_label_settings(node_label, chosen))
     active = SparkSession.getActiveSession()
     if active is not None:
+        _check_active_gpus(active, gpus_per_executor, cpu_fallback=cpu_fallback)
         _warn_about_differences(active, master, settings or {})
         return active
     if missing := left_out(chosen):
@@ -88,6 +101,15 @@ def start_spark(
             "spark-defaults.conf."
         )
     _find_java()
+    chosen.update(
+        gpu_settings(
+            gpus_per_executor,
+            chosen,
+            per_worker=gpus_per_worker,
+            tasks=gpu_tasks,
+            cpu_fallback=cpu_fallback,
+        )
+    )
     # PySpark takes the executors' Python from the environment alone. On this machine it is this
     # very interpreter; a cluster whose Python lies elsewhere says so itself.
     python = chosen.get("spark.pyspark.python")
@@ -149,24 +171,27 @@ def _settings(
     return chosen
 
 
-def _gpu_settings(gpus: int, chosen: dict[str, str]) -> dict[str, str]:
-    if gpus < 0:
-        raise ConfigurationError(
-            f"`gpus_per_executor` must be at least 0. Received: gpus_per_executor={gpus}."
-        )
-    if gpus == 0:
+def _label_settings(label: str | None, chosen: dict[str, str]) -> dict[str, str]:
+    if label is None:
         return {}
-    script = "spark.executor.resource.gpu.discoveryScript"
-    # Without it each executor ends as soon as it has begun, and Spark starts the next, for ever.
-    if not chosen.get(script):
+    if chosen["spark.master"] != "yarn":
         raise ConfigurationError(
-            "Spark finds GPUs by a script that it runs on each machine. Received: "
-            f"gpus_per_executor={gpus}, no {script}. Give its path there: "
-            f'`settings={{"{script}": "/opt/spark/getGpusResources.sh"}}`, or train on CPUs with '
-            "`gpus_per_executor=0`."
+            "only YARN knows labels of machines. Received: "
+            f"node_label={label!r}, master={chosen['spark.master']!r}. Leave it out, or choose "
+            '`master="yarn"`; Kubernetes has `spark.kubernetes.node.selector.…`.'
         )
-    amounts = {"spark.executor.resource.gpu.amount": str(gpus)}
-    return {**amounts, "spark.task.resource.gpu.amount": "1"}
+    return {"spark.yarn.executor.nodeLabelExpression": label}
+
+
+def _check_active_gpus(session: "SparkSession", gpus: int, *, cpu_fallback: bool) -> None:
+    """Refuse to train on CPUs, or fewer GPUs, only because a session happens to be there."""
+    found = gpus_of_executor(session.sparkContext.getConf())
+    if found < gpus and not cpu_fallback:
+        raise ConfigurationError(
+            "a Spark session that is already active must have the GPUs that are asked for. "
+            f"Received: gpus_per_executor={gpus}, a session with {found}. Call `spark.stop()` "
+            "first, or choose CPUs: `gpus_per_executor=0`."
+        )
 
 
 def _text(value: Any) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def task_slots(spark: "SparkSession") -> int | None:
-    """Tasks that can run at once; None where that can still change (dynamic allocation)."""
+    """Tasks that can train at once; None where that can still change (dynamic allocation)."""
     conf = spark.sparkContext.getConf()
     cpus = int(conf.get("spark.task.cpus", "1") or 1)
     cores = _cores(str(spark.sparkContext.master))
@@ -19,7 +19,28 @@ def task_slots(spark: "SparkSession") -> int | None:
         if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
             return None
         cores = spark.sparkContext.defaultParallelism
-    return cores // cpus
+    slots = cores // cpus
+    # Where executors have GPUs, each task that trains needs one.
+    gpus = gpus_of_executor(conf)
+    executors = int(conf.get("spark.executor.instances", "0") or 0) or executor_count(spark)
+    return min(slots, executors * gpus) if gpus and executors else slots
+
+
+def gpus_of_executor(conf: Any) -> int:
+    """GPUs that Spark gives each executor."""
+    return int(conf.get("spark.executor.resource.gpu.amount", "0") or 0)
+
+
+def executor_count(spark: "SparkSession") -> int:
+    """Executors that are there, or that a master on this machine will start."""
+    master = str(spark.sparkContext.master)
+    if match := re.match(r"local-cluster\[\s*(\d+)", master):
+        return int(match[1])
+    if master.startswith("local"):
+        return 1
+    context: Any = spark.sparkContext
+    # The driver has a block manager as well.
+    return context._jsc.sc().getExecutorMemoryStatus().size() - 1
 
 
 def _cores(master: str) -> int | None:
@@ -39,12 +60,10 @@ def executor_resources(spark: "SparkSession") -> dict[str, Any]:
     elif master.startswith("local"):
         return {"executors": None}
     else:
-        # The driver has a block manager as well.
-        context: Any = spark.sparkContext
-        status = context._jsc.sc().getExecutorMemoryStatus()
-        executors = int(conf.get("spark.executor.instances", "0") or 0) or max(1, status.size() - 1)
+        wanted = int(conf.get("spark.executor.instances", "0") or 0)
+        executors = wanted or max(1, executor_count(spark))
         cores = int(conf.get("spark.executor.cores", "1") or 1)
-    gpus = int(conf.get("spark.executor.resource.gpu.amount", "0") or 0)
+    gpus = gpus_of_executor(conf)
     return {"executors": executors, "cores_per_executor": cores, "gpus_per_executor": gpus}
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import hashlib
+import math
 import os
 import pickle
 import shutil
@@ -18,11 +19,14 @@ from pathlib import Path
 from sparkwright.errors import NetworkError, RunTimeoutError, WorkerError
 from sparkwright.mesh._connection import Connection
 
+from ._gpus import device_environment
 from ._requests import Answer, Request
 
 _START_TIMEOUT_S = 120.0
 _MOST_TRAINERS = 256
 _LOOK_AGAIN_S = 0.02
+# Spark gives a GPU to one task at a time: only what a cancelled one still computes is in the way.
+_GPU_TIMEOUT_S = 600.0
 _started: list[subprocess.Popen[bytes]] = []
 
 
@@ -60,13 +64,20 @@ class TrainerPool:
         Who finds none free waits until a holder, another task of this machine, has finished.
 
         Args:
-            device: "cpu" or "gpu-ADDRESS"; there is at most one trainer a GPU.
-            cores: threads that it may use.
+            device: "cpu" or "gpu-ADDRESS"; there is at most one trainer a GPU, and it never serves
+                another.
+            cores: threads that it may use; a GPU's trainer keeps those of its first task.
             at_most: trainers at work at a time among those who ask with this limit; default None:
                 as many as there are tasks.
+
+        Raises:
+            RunTimeoutError: if the trainer of a GPU is held by another for ten minutes.
         """
-        most = 1 if device.startswith("gpu") else min(at_most or _MOST_TRAINERS, _MOST_TRAINERS)
-        handle, name = self._hold_one([f"{device}-{cores}-{number}" for number in range(most)])
+        if device.startswith("gpu"):
+            handle, name = self._hold_one([_gpu_name(device)], timeout_s=_GPU_TIMEOUT_S)
+        else:
+            most = min(at_most or _MOST_TRAINERS, _MOST_TRAINERS)
+            handle, name = self._hold_one([f"{device}-{cores}-{number}" for number in range(most)])
         try:
             trainer = BorrowedTrainer(self.folder / name, self._owner, device, cores)
             try:
@@ -76,8 +87,9 @@ class TrainerPool:
         finally:
             os.close(handle)
 
-    def _hold_one(self, names: list[str]) -> tuple[int, str]:
+    def _hold_one(self, names: list[str], *, timeout_s: float = math.inf) -> tuple[int, str]:
         """Lock the first that is free; the descriptor that holds the lock, and the name."""
+        deadline = time.monotonic() + timeout_s
         while True:
             for name in names:
                 handle = os.open(self.folder / f"{name}.lock", os.O_CREAT | os.O_RDWR, 0o600)
@@ -86,7 +98,16 @@ class TrainerPool:
                 except BlockingIOError:
                     os.close(handle)
                 else:
+                    os.ftruncate(handle, 0)
+                    os.pwrite(handle, str(os.getpid()).encode(), 0)
                     return handle, name
+            if time.monotonic() > deadline:
+                raise RunTimeoutError(
+                    f"process {os.getpid()} on {socket.gethostname()} waited {timeout_s:g} s for "
+                    f"the trainer of {names[0]}, which process "
+                    f"{(self.folder / f'{names[0]}.lock').read_text() or '?'} holds. Give each "
+                    "task a GPU of its own: `spark.task.resource.gpu.amount` of 1."
+                )
             time.sleep(_LOOK_AGAIN_S)
 
     def scratch(self) -> Path:
@@ -178,7 +199,11 @@ class BorrowedTrainer:
         """Start the process in this one's group, which Spark's daemon ends when it ends."""
         _end_trainer(self._pid_path)
         self._socket_path.unlink(missing_ok=True)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(_path())}
+        environment = {
+            **os.environ,
+            **device_environment(self._arguments[1]),
+            "PYTHONPATH": os.pathsep.join(_path()),
+        }
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(
                 [
@@ -207,6 +232,13 @@ class BorrowedTrainer:
 def _path() -> list[str]:
     """Where this process imports from: a trainer may need what Spark has sent for its user."""
     return [os.path.abspath(folder) for folder in sys.path if folder]
+
+
+def _gpu_name(device: str) -> str:
+    """A file's name for a GPU's trainer: its number, or a digest of what else it is called."""
+    address = device.removeprefix("gpu-")
+    plain = address.isdigit() and len(address) < 9
+    return device if plain else "gpu-" + hashlib.sha256(address.encode()).hexdigest()[:12]
 
 
 def _start_time(pid: int) -> float:

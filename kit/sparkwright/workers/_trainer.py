@@ -27,9 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from sparkwright.errors import NetworkError, SparkwrightError
+from sparkwright.errors import ConfigurationError, NetworkError, SparkwrightError
 from sparkwright.mesh._connection import Connection, close_socket
 
+from ._gpus import device_environment, ready_device
 from ._requests import Answer, InferRequest, Request, RoundRequest, TrainRequest
 from ._slim_imports import import_keras
 
@@ -47,6 +48,7 @@ class Trainer:
     def __init__(self, path: Path, *, device: str) -> None:
         """Listen at `path`; `device` names what this trainer computes on."""
         self._path, self._device = path, device
+        self._refusal: ConfigurationError | None = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(str(path))
         self._socket.listen(8)
@@ -54,6 +56,19 @@ class Trainer:
         self._replicas: OrderedDict[tuple[str, str], Any] = OrderedDict()
         self._round_run = ""  # the run whose counters the replica holds
         self._digests: dict[tuple[str, str], str] = {}
+
+    def set_up(self, cores: int) -> None:
+        """Fix devices and threads before TensorFlow starts; it cannot change its mind later."""
+        os.environ["KERAS_BACKEND"] = "tensorflow"
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        os.environ.update(device_environment(self._device))
+        os.environ["OMP_NUM_THREADS"] = str(cores)
+        import_keras()
+        import tensorflow as tf
+
+        tf.config.threading.set_intra_op_parallelism_threads(cores)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+        self._device, self._refusal = ready_device(self._device)
 
     def serve(self) -> None:
         """Answer until idle for an hour."""
@@ -109,6 +124,8 @@ class Trainer:
     def _replica(self, request: Request) -> Any:
         from ._replica import Replica
 
+        if self._refusal is not None:
+            raise self._refusal
         key = _replica_key(request)
         replica = self._replicas.pop(key, None)
         if replica is None:
@@ -159,7 +176,7 @@ class Trainer:
                             self._replica(request),
                             control,
                             port,
-                            device=_device_text(self._device),
+                            device=self._device,
                         )
                     )
                 )
@@ -216,7 +233,7 @@ class Trainer:
             "iterations": replica.iterations,
             "place": {
                 "host": socket.gethostname(),
-                "device": _device_text(self._device),
+                "device": self._device,
                 "pid": os.getpid(),
             },
         }
@@ -346,35 +363,6 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _set_up_device(device: str, cores: int) -> None:
-    """Fix devices and threads before TensorFlow starts; it cannot change its mind later."""
-    os.environ["KERAS_BACKEND"] = "tensorflow"
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    kind, _, address = device.partition("-")
-    os.environ["CUDA_VISIBLE_DEVICES"] = address if kind == "gpu" else "-1"
-    os.environ["OMP_NUM_THREADS"] = str(cores)
-    import_keras()
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(cores)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    for gpu in tf.config.list_physical_devices("GPU"):
-        tf.config.experimental.set_memory_growth(gpu, True)
-
-
-def _device_text(device: str) -> str:
-    """What a reader is told of a device: "CPU", or a GPU's address and, if known, its name."""
-    kind, _, address = device.partition("-")
-    if kind != "gpu":
-        return kind.upper()
-    import tensorflow as tf
-
-    name = ""
-    for gpu in tf.config.list_physical_devices("GPU"):
-        name = tf.config.experimental.get_device_details(gpu).get("device_name", "")
-    return f"GPU {address} ({name})" if name else f"GPU {address}"
-
-
 def main(arguments: list[str]) -> None:
     """Run a trainer."""
     path, owner, device, cores = arguments
@@ -385,7 +373,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     _end_with(int(owner), Path(path))
     trainer = Trainer(Path(path), device=device)
-    _set_up_device(device, int(cores))
+    trainer.set_up(int(cores))
     try:
         trainer.serve()
     finally:

@@ -1,0 +1,260 @@
+"""GPUs on Spark: the settings that ask for them, the scripts that find them, who gets one when."""
+
+import atexit
+import json
+import logging
+import os
+import re
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from sparkwright.errors import ConfigurationError, SlotsError
+from sparkwright.workers._gpus import (
+    CLAIM_VARIABLE,
+    FAKE_VARIABLE,
+    FALLBACK_VARIABLE,
+    find_gpus,
+    leave_gpus_to_workers,
+    script_text,
+)
+
+from ._slots import executor_count, gpus_of_executor
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
+GpuTasks = Literal["all", "networks"]
+
+EXECUTOR_AMOUNT = "spark.executor.resource.gpu.amount"
+TASK_AMOUNT = "spark.task.resource.gpu.amount"
+_EXECUTOR_SCRIPT = "spark.executor.resource.gpu.discoveryScript"
+_WORKER_SCRIPT = "spark.worker.resource.gpu.discoveryScript"
+_TIMEOUT_SETTING = "spark.sparkwright.gpuTimeout"
+_TIMEOUT_S = 120.0
+_SHIPPED_NAME = "sparkwright_discover_gpus.sh"
+# Each of Spark's workers on this machine takes the next hand of addresses: they know nothing of
+# one another, and each would take the machine's first GPU.
+_DEALER = """\
+#!/bin/sh
+folder=$(dirname "$0")
+for hand in "$folder"/hand-*; do
+    if mv "$hand" "$folder/dealt-${hand##*/}" 2>/dev/null; then
+        cat "$folder/dealt-${hand##*/}"
+        exit 0
+    fi
+done
+echo "all GPUs have been dealt out" >&2
+exit 1
+"""
+_log = logging.getLogger(__name__)
+# Two profiles that say the same are two to Spark, and must not meet in a stage.
+_profiles: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
+
+
+def gpu_settings(
+    gpus: int,
+    chosen: Mapping[str, str],
+    *,
+    per_worker: int = 1,
+    tasks: GpuTasks = "all",
+    cpu_fallback: bool = False,
+) -> dict[str, str]:
+    """Spark's settings for executors with GPUs; writes the scripts that they name.
+
+    Args:
+        gpus: GPUs of each executor; 0: none, and no settings.
+        chosen: the other settings, the master among them.
+        per_worker: GPUs of each training worker; must be 1.
+        tasks: "all": each task is given a GPU. "networks": those that train, evaluate or predict.
+        cpu_fallback: no settings, and a warning, where this machine has too few GPUs.
+
+    Raises:
+        ConfigurationError: if a number cannot be meant, or Spark could not find so many GPUs.
+    """
+    _check_numbers(gpus, per_worker, tasks)
+    if gpus == 0:
+        return {}
+    master = chosen.get("spark.master", "")
+    settings = {EXECUTOR_AMOUNT: str(gpus)}
+    if tasks == "all":
+        settings[TASK_AMOUNT] = "1"
+    if master.startswith("local-cluster"):
+        try:
+            settings.update(_local_cluster(gpus, chosen))
+        except ConfigurationError as error:
+            if not cpu_fallback:
+                raise
+            _log.warning("training on CPUs, as `cpu_fallback=True` allows: %s", error)
+            return {}
+        leave_gpus_to_workers()
+    elif master.startswith("local"):
+        raise ConfigurationError(
+            "Spark gives GPUs to executors, which a local master does not have. Received: "
+            f"gpus_per_executor={gpus}, master={master!r}. Leave `master` out: executors then run "
+            "on this machine as processes of their own."
+        )
+    elif master == "yarn":
+        settings.update(_yarn(gpus, chosen))
+    elif master.startswith("k8s:"):
+        settings.update(_kubernetes(gpus, chosen))
+    # Else a standalone cluster, whose workers find their GPUs by their own configuration.
+    if fake := os.environ.get(FAKE_VARIABLE):
+        settings[f"spark.executorEnv.{FAKE_VARIABLE}"] = fake
+    if cpu_fallback:
+        settings[f"spark.executorEnv.{FALLBACK_VARIABLE}"] = "1"
+    return settings
+
+
+def _check_numbers(gpus: int, per_worker: int, tasks: str) -> None:
+    if gpus < 0:
+        raise ConfigurationError(
+            f"`gpus_per_executor` must be at least 0. Received: gpus_per_executor={gpus}."
+        )
+    if per_worker != 1:
+        raise ConfigurationError(
+            "a worker trains one copy of the network on one GPU, so `gpus_per_worker` must be 1. "
+            f"Received: gpus_per_worker={per_worker}. Use more workers instead: an executor with "
+            "several GPUs runs one on each, if it has as many cores."
+        )
+    if tasks not in ("all", "networks"):
+        raise ConfigurationError(
+            f'`gpu_tasks` must be "all" or "networks". Received: gpu_tasks={tasks!r}.'
+        )
+
+
+def _local_cluster(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
+    """One hand of addresses for each worker of a cluster on this machine."""
+    match = re.match(r"local-cluster\[\s*(\d+)", chosen["spark.master"])
+    executors = int(match[1]) if match else 1
+    found = find_gpus(chosen.get(_WORKER_SCRIPT) or chosen.get(_EXECUTOR_SCRIPT))
+    if len(found) < executors * gpus:
+        raise ConfigurationError(
+            "each executor must have GPUs of its own. Received: "
+            f"workers={executors}, gpus_per_executor={gpus}, {executors * gpus} GPUs in all; this "
+            f"machine has {len(found)} ({', '.join(found) or 'none'}"
+            f"{_hidden()}). Use fewer workers, or CPUs: `gpus_per_executor=0`."
+        )
+    hands = [found[start : start + gpus] for start in range(0, executors * gpus, gpus)]
+    folder = _folder()
+    for number, hand in enumerate(hands):
+        text = json.dumps({"name": "gpu", "addresses": hand})
+        (folder / f"hand-{number:04}").write_text(text)
+    script = _write_script(folder / "deal_gpus.sh", _DEALER)
+    return {"spark.worker.resource.gpu.amount": str(gpus), _WORKER_SCRIPT: str(script)}
+
+
+def _hidden() -> str:
+    return "; CUDA_VISIBLE_DEVICES hides others" if "CUDA_VISIBLE_DEVICES" in os.environ else ""
+
+
+def _yarn(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
+    """YARN puts the script into each container before the executor starts."""
+    if chosen.get(_EXECUTOR_SCRIPT):
+        return {}
+    script = _write_script(_folder() / _SHIPPED_NAME, script_text())
+    files = [*filter(None, [chosen.get("spark.yarn.dist.files")]), f"file://{script}"]
+    return {
+        "spark.yarn.dist.files": ",".join(files),
+        _EXECUTOR_SCRIPT: f"./{_SHIPPED_NAME}",
+        # Without isolation each container sees all GPUs of its host.
+        f"spark.executorEnv.{CLAIM_VARIABLE}": str(gpus),
+    }
+
+
+def _kubernetes(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
+    # Files that Spark sends come after an executor has looked for its GPUs. Without a script each
+    # executor ends as soon as it has begun, and Spark starts the next, for ever.
+    if not chosen.get(_EXECUTOR_SCRIPT):
+        raise ConfigurationError(
+            "on Kubernetes Spark finds GPUs by a script that is in the executors' image. Received: "
+            f"gpus_per_executor={gpus}, no {_EXECUTOR_SCRIPT}. Give its path there: "
+            f'`settings={{"{_EXECUTOR_SCRIPT}": '
+            '"/opt/spark/examples/src/main/scripts/getGpusResources.sh"}`, or train on CPUs with '
+            "`gpus_per_executor=0`."
+        )
+    vendor = "spark.executor.resource.gpu.vendor"
+    return {vendor: chosen.get(vendor) or "nvidia.com"}
+
+
+def _folder() -> Path:
+    """A private folder that lives as long as this process: Spark reads it when it likes."""
+    folder = Path(tempfile.mkdtemp(prefix="sparkwright-gpus-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _write_script(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o700)
+    return path
+
+
+def check_gpus(spark: "SparkSession") -> None:
+    """Refuse a session whose tasks would share GPUs, or have several each.
+
+    Raises:
+        ConfigurationError: naming the setting.
+    """
+    conf = spark.sparkContext.getConf()
+    amount = conf.get(TASK_AMOUNT) or "1"
+    if gpus_of_executor(conf) and float(amount) != 1:
+        raise ConfigurationError(
+            "each worker must have one GPU, and each GPU one worker. Received: "
+            f"{TASK_AMOUNT}={amount}. Set it to 1 when Spark starts."
+        )
+
+
+def wait_for_gpus(spark: "SparkSession", workers: int, *, cancelled: Callable[[], bool]) -> None:
+    """Wait until the executors that are there have a GPU for each worker.
+
+    Spark itself would wait for ever for executors that no machine can give it.
+
+    Args:
+        spark: the session.
+        workers: of the run.
+        cancelled: whether the run has been.
+
+    Raises:
+        SlotsError: after the seconds of `spark.sparkwright.gpuTimeout`, default 120; with what was
+            asked for and found.
+    """
+    conf = spark.sparkContext.getConf()
+    gpus = gpus_of_executor(conf)
+    if not gpus or conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+        return
+    timeout_s = float(conf.get(_TIMEOUT_SETTING) or _TIMEOUT_S)
+    deadline = time.monotonic() + timeout_s
+    while (executors := executor_count(spark)) * gpus < workers and not cancelled():
+        if time.monotonic() > deadline:
+            raise SlotsError(
+                "each worker of a run must have a GPU of its own. Received: "
+                f"workers={workers}; the driver waited {timeout_s:g} s for Spark "
+                f"({spark.sparkContext.master}) and has {executors} executors with {gpus} GPUs "
+                "each. See whether the cluster has so many free and its machines find them, use "
+                "fewer workers, or train on CPUs: `start_spark(gpus_per_executor=0)`."
+            )
+        time.sleep(0.2)
+
+
+def on_gpus(rdd: "RDD[Any]") -> "RDD[Any]":
+    """The same RDD, whose tasks ask for a GPU each if the session's tasks otherwise have none.
+
+    Of a session without GPUs, or one that gives each task a GPU, it is the RDD itself.
+    """
+    from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
+
+    context: Any = rdd.context
+    conf = context.getConf()
+    if not gpus_of_executor(conf) or conf.get(TASK_AMOUNT):
+        return rdd
+    if context not in _profiles:
+        cpus = int(conf.get("spark.task.cpus", "1") or 1)
+        needs: Any = TaskResourceRequests().cpus(cpus).resource("gpu", 1)
+        _profiles[context] = ResourceProfileBuilder().require(needs).build
+    return rdd.withResources(_profiles[context])

@@ -1,0 +1,167 @@
+"""What Spark is told of GPUs; without Spark."""
+
+import json
+import logging
+import os
+import re
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import sparkwright as sw
+from sparkwright.errors import ConfigurationError, SlotsError
+from sparkwright.spark import _gpus, _session
+from sparkwright.spark._gpus import EXECUTOR_AMOUNT, TASK_AMOUNT, gpu_settings, wait_for_gpus
+from sparkwright.testing import fake_gpus
+
+LOCAL = {"spark.master": "local-cluster[2,4,1024]"}
+WORKER_SCRIPT = "spark.worker.resource.gpu.discoveryScript"
+EXECUTOR_SCRIPT = "spark.executor.resource.gpu.discoveryScript"
+
+
+def test_without_gpus_nothing_is_set() -> None:
+    assert gpu_settings(0, LOCAL) == {}
+
+
+def test_each_task_has_a_gpu_or_only_those_of_networks() -> None:
+    with fake_gpus(4):
+        assert gpu_settings(2, LOCAL)[TASK_AMOUNT] == "1"
+        found = gpu_settings(2, LOCAL, tasks="networks")
+    assert TASK_AMOUNT not in found
+    assert found[EXECUTOR_AMOUNT] == found["spark.worker.resource.gpu.amount"] == "2"
+
+
+def test_each_executor_of_this_machine_is_dealt_gpus_of_its_own() -> None:
+    with fake_gpus(5):
+        script = gpu_settings(2, LOCAL)[WORKER_SCRIPT]
+    calls = [subprocess.run([script], capture_output=True, text=True) for _ in range(3)]
+    hands = [json.loads(call.stdout)["addresses"] for call in calls[:2]]
+    assert hands == [["0", "1"], ["2", "3"]]
+    assert calls[2].returncode == 1
+    assert "dealt out" in calls[2].stderr
+    assert Path(script).stat().st_mode & 0o777 == 0o700
+
+
+def test_too_few_gpus_are_counted_before_spark_starts() -> None:
+    with (
+        fake_gpus(3),
+        pytest.raises(ConfigurationError, match=r"workers=2, gpus_per_executor=2, 4 .*has 3 \("),
+    ):
+        gpu_settings(2, LOCAL)
+
+
+def test_cpus_take_their_place_only_by_choice(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_gpus, "leave_gpus_to_workers", lambda: None)
+    with pytest.raises(ConfigurationError, match="nvidia-smi"):
+        gpu_settings(1, LOCAL)
+    with caplog.at_level(logging.WARNING):
+        assert gpu_settings(1, LOCAL, cpu_fallback=True) == {}
+    assert "training on CPUs" in caplog.text
+    found = gpu_settings(1, {"spark.master": "spark://m:7077"}, cpu_fallback=True)
+    assert found["spark.executorEnv.SPARKWRIGHT_CPU_FALLBACK"] == "1"
+    assert not any("FALLBACK" in key for key in gpu_settings(1, {"spark.master": "spark://m:7077"}))
+
+
+def test_the_workers_of_a_standalone_cluster_find_their_gpus_themselves() -> None:
+    found = gpu_settings(2, {"spark.master": "spark://m:7077"})
+    assert found == {EXECUTOR_AMOUNT: "2", TASK_AMOUNT: "1"}
+
+
+def test_yarn_gets_the_script_into_each_container() -> None:
+    chosen = {"spark.master": "yarn", "spark.yarn.dist.files": "hdfs:///a.txt"}
+    found = gpu_settings(2, chosen)
+    first, second = found["spark.yarn.dist.files"].split(",")
+    assert first == "hdfs:///a.txt"
+    script = Path(second.removeprefix("file://"))
+    assert found[EXECUTOR_SCRIPT] == f"./{script.name}"
+    assert found["spark.executorEnv.SPARKWRIGHT_GPUS_PER_EXECUTOR"] == "2"
+    assert os.access(script, os.X_OK)
+    own = gpu_settings(2, {**chosen, EXECUTOR_SCRIPT: "/opt/find"})
+    assert own == {EXECUTOR_AMOUNT: "2", TASK_AMOUNT: "1"}
+
+
+def test_an_image_for_kubernetes_brings_its_script() -> None:
+    chosen = {"spark.master": "k8s://https://m:6443"}
+    with pytest.raises(ConfigurationError, match="executors' image"):
+        gpu_settings(1, chosen)
+    found = gpu_settings(1, {**chosen, EXECUTOR_SCRIPT: "/opt/find"})
+    assert found["spark.executor.resource.gpu.vendor"] == "nvidia.com"
+
+
+def test_a_local_master_has_no_executors_to_give_gpus_to() -> None:
+    with pytest.raises(ConfigurationError, match=r"master='local\[2\]'"):
+        gpu_settings(1, {"spark.master": "local[2]"})
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"gpus_per_executor": -1}, "gpus_per_executor=-1"),
+        ({"gpus_per_executor": 2, "gpus_per_worker": 2}, "gpus_per_worker=2"),
+        ({"gpus_per_executor": 1, "gpu_tasks": "some"}, "gpu_tasks='some'"),
+        ({"node_label": "gpu", "master": "spark://m:7077"}, "node_label='gpu'"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_named(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], named: str
+) -> None:
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    with pytest.raises(ConfigurationError, match=re.escape(named)):
+        sw.start_spark(**options)
+
+
+def test_yarn_puts_executors_on_machines_with_a_label() -> None:
+    found = _session._label_settings("gpu", {"spark.master": "yarn"})  # pyright: ignore[reportPrivateUsage]
+    assert found == {"spark.yarn.executor.nodeLabelExpression": "gpu"}
+
+
+def session(**conf: str) -> Any:
+    """As much of a Spark session as is asked for its settings."""
+    found = {"spark.master": "spark://m:7077"} | {k.replace("_", "."): v for k, v in conf.items()}
+    context = SimpleNamespace(
+        master=found["spark.master"],
+        getConf=lambda: SimpleNamespace(get=lambda key, default=None: found.get(key, default)),
+    )
+    return SimpleNamespace(sparkContext=context)
+
+
+GPU = {"spark_executor_resource_gpu_amount": "2"}
+
+
+def test_a_session_that_is_there_must_have_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", session)
+    monkeypatch.setattr(_session, "_warn_about_differences", lambda *_: None)
+    with pytest.raises(ConfigurationError, match="gpus_per_executor=1, a session with 0"):
+        sw.start_spark(gpus_per_executor=1)
+    sw.start_spark(gpus_per_executor=1, cpu_fallback=True)
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: session(**GPU))
+    sw.start_spark(gpus_per_executor=2)
+
+
+@pytest.mark.parametrize("amount", ["0.5", "2"])
+def test_tasks_that_share_gpus_or_have_several_are_refused(amount: str) -> None:
+    _gpus.check_gpus(session())
+    _gpus.check_gpus(session(**GPU))
+    with pytest.raises(ConfigurationError, match=rf"gpu\.amount={amount}"):
+        _gpus.check_gpus(session(**GPU, spark_task_resource_gpu_amount=amount))
+
+
+def test_executors_that_do_not_come_are_waited_for_so_long_and_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there = iter([0, 1, 2, 2])
+    monkeypatch.setattr(_gpus, "executor_count", lambda _: next(there))
+    wait_for_gpus(session(**GPU), 4, cancelled=lambda: False)
+    assert next(there) == 2
+    monkeypatch.setattr(_gpus, "executor_count", lambda _: 1)
+    short = session(**GPU, spark_sparkwright_gpuTimeout="0.3")
+    with pytest.raises(SlotsError, match=r"workers=4; the driver waited 0\.3 s .*1 executors with"):
+        wait_for_gpus(short, 4, cancelled=lambda: False)
+    wait_for_gpus(short, 4, cancelled=lambda: True)
+    wait_for_gpus(short, 2, cancelled=lambda: False)
+    wait_for_gpus(session(), 4, cancelled=lambda: False)

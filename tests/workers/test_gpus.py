@@ -1,0 +1,238 @@
+"""Which GPU a process computes on, and how GPUs are found; without any."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+import sparkwright as sw
+from sparkwright.errors import ConfigurationError, RunTimeoutError
+from sparkwright.testing import fake_gpus
+from sparkwright.workers import _gpus, _pool
+from sparkwright.workers._gpus import (
+    CLAIM_VARIABLE,
+    FAKE_VARIABLE,
+    addresses_in,
+    device_environment,
+    find_gpus,
+    leave_gpus_to_workers,
+    script_text,
+)
+from sparkwright.workers._pool import TrainerPool, _gpu_name
+
+NVIDIA_SMI = """#!/bin/sh
+[ "$*" = "--query-gpu=index,uuid --format=csv,noheader" ] || exit 2
+printf '0, GPU-aa\\n1, GPU-bb\\n2, GPU-cc\\n'
+"""
+
+
+@pytest.fixture
+def no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA_VISIBLE_DEVICES as on a machine where nobody has set it."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv(FAKE_VARIABLE, raising=False)
+    monkeypatch.setattr(_gpus, "_users_choice", [])
+
+
+@pytest.fixture
+def three_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_choice: None) -> Path:
+    """An nvidia-smi that names three."""
+    del no_choice
+    program = tmp_path / "nvidia-smi"
+    program.write_text(NVIDIA_SMI)
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return program
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_nvidia_smi_says_which_gpus_there_are() -> None:
+    assert find_gpus() == ("0", "1", "2")
+
+
+@pytest.mark.usefixtures("three_gpus")
+@pytest.mark.parametrize(
+    ("choice", "left"),
+    [("1,2", ("1", "2")), ("-1", ()), ("", ()), ("GPU-bb", ("GPU-bb",)), ("7", ())],
+)
+def test_cuda_visible_devices_hides_gpus(
+    monkeypatch: pytest.MonkeyPatch, choice: str, left: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", choice)
+    assert find_gpus() == left
+
+
+@pytest.mark.usefixtures("no_choice")
+def test_a_machine_without_nvidia_smi_is_told_what_to_install() -> None:
+    with pytest.raises(ConfigurationError, match=r"nvidia-smi is not on the PATH.*NVIDIA driver"):
+        find_gpus()
+
+
+def test_an_nvidia_smi_that_fails_is_quoted(three_gpus: Path) -> None:
+    three_gpus.write_text("#!/bin/sh\necho 'Failed to initialize NVML'; exit 9\n")
+    with pytest.raises(ConfigurationError, match="Failed to initialize NVML"):
+        find_gpus()
+
+
+def test_a_script_of_ones_own_is_run(tmp_path: Path, no_choice: None) -> None:
+    del no_choice
+    script = tmp_path / "find"
+    script.write_text('#!/bin/sh\necho \'{"name": "gpu", "addresses": ["5"]}\'\n')
+    with pytest.raises(ConfigurationError, match="Permission denied"):
+        find_gpus(script)
+    script.chmod(0o700)
+    assert find_gpus(script) == ("5",)
+
+
+@given(st.lists(st.text(max_size=5)))
+def test_addresses_are_read_as_spark_reads_them(addresses: list[str]) -> None:
+    assert addresses_in(json.dumps({"name": "gpu", "addresses": addresses})) == tuple(addresses)
+
+
+@pytest.mark.parametrize("text", ["", "0, 1", "[]", '{"addresses": "0"}', '{"addresses": [0]}'])
+def test_what_is_no_list_of_addresses_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no JSON with a list of addresses"):
+        addresses_in(text)
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_the_driver_leaves_the_gpus_alone_and_workers_still_find_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    leave_gpus_to_workers()
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "-1"
+    leave_gpus_to_workers()
+    assert find_gpus() == ("0", "2")
+
+
+@pytest.mark.usefixtures("no_choice")
+def test_a_driver_whose_tensorflow_has_a_gpu_already_is_warned(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Config:
+        @staticmethod
+        def set_visible_devices(devices: Any, kind: str) -> None:
+            raise RuntimeError((devices, kind))
+
+    class TensorFlow:
+        config = Config
+
+    monkeypatch.setitem(sys.modules, "tensorflow", TensorFlow)
+    leave_gpus_to_workers()
+    assert "before the first model is built" in caplog.text
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
+def _claim(wanted: int, found: str, *, keep: bool) -> Any:
+    """An executor, a shell here, that asks the script for GPUs and may live on."""
+    line = 'sh -c "$SCRIPT"; echo over; ' + ("read -r _" if keep else ":")
+    process = subprocess.Popen(
+        ["sh", "-c", line],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={
+            "PATH": os.environ["PATH"],
+            "SCRIPT": script_text(),
+            CLAIM_VARIABLE: str(wanted),
+            FAKE_VARIABLE: found,
+        },
+    )
+    assert process.stdout is not None
+    said = ""
+    while not said.endswith("over\n"):
+        line = process.stdout.readline()
+        assert line
+        said += line
+    return process, said
+
+
+def test_executors_of_one_machine_claim_different_gpus_and_give_them_back() -> None:
+    names = " ".join(f"claim{os.getpid()}-{number}" for number in range(4))
+    first, second = _claim(2, names, keep=True), _claim(2, names, keep=True)
+    third = _claim(1, names, keep=False)
+    found = [set(re.findall(r'"(claim[^"]+)"', said)) for _, said in (first, second)]
+    try:
+        assert [len(addresses) for addresses in found] == [2, 2]
+        assert not found[0] & found[1]
+        assert "needs 1 GPUs, 0 are free of 4" in third[1]
+    finally:
+        for process, _ in (first, second, third):
+            process.communicate("\n")
+    again, said = _claim(4, names, keep=False)
+    again.communicate()
+    assert len(set(re.findall(r'"(claim[^"]+)"', said))) == 4
+    for file in Path(f"/tmp/sparkwright-gpus-{os.getuid()}").glob(f"*claim{os.getpid()}*"):
+        file.unlink()
+
+
+def test_a_process_is_born_for_its_device() -> None:
+    assert device_environment("gpu-2")["CUDA_VISIBLE_DEVICES"] == "2"
+    assert device_environment("gpu-2")["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert device_environment("gpu-GPU-ab-c")["CUDA_VISIBLE_DEVICES"] == "GPU-ab-c"
+    assert device_environment("cpu") == {"CUDA_VISIBLE_DEVICES": "-1"}
+
+
+@given(st.lists(st.text(min_size=1), min_size=2, max_size=5, unique=True))
+def test_each_gpu_has_a_trainer_and_a_file_of_its_own(addresses: list[str]) -> None:
+    names = [_gpu_name(f"gpu-{address}") for address in addresses]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"gpu-[0-9a-z]{1,12}", name) for name in names)
+
+
+def test_who_waits_too_long_for_a_gpu_is_told_who_holds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_pool, "_GPU_TIMEOUT_S", 0.1)
+    pool = TrainerPool(owner=os.getpid())
+    handle, name = pool._hold_one([_gpu_name("gpu-0")])  # pyright: ignore[reportPrivateUsage]
+    try:
+        assert name == "gpu-0"
+        with (
+            pytest.raises(RunTimeoutError, match=f"waited 0.1 s .*gpu-0.*process {os.getpid()}"),
+            pool.borrow(device="gpu-0", cores=3),
+        ):
+            pass
+    finally:
+        os.close(handle)
+        pool.close()
+
+
+def test_fake_gpus_are_found_until_the_block_ends() -> None:
+    with fake_gpus(3) as addresses:
+        assert find_gpus() == addresses == ("0", "1", "2")
+        with fake_gpus(1):
+            assert find_gpus() == ("0",)
+        assert find_gpus() == addresses
+    assert FAKE_VARIABLE not in os.environ
+    with pytest.raises(ConfigurationError, match="count=0"), fake_gpus(0):
+        pass
+
+
+def test_a_wrapper_has_a_worker_for_each_gpu() -> None:
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=4)
+    with fake_gpus(3):
+        wrapper = sw.ParallelWrapper(None, master, devices="gpu")
+        assert wrapper.devices == ("gpu-0", "gpu-1", "gpu-2")
+        wrapper = sw.ParallelWrapper(None, master, devices="gpu", workers=2)
+        assert wrapper.devices == ("gpu-0", "gpu-1")
+        assert sw.ParallelWrapper(None, master, devices=[4, 1]).devices == ("gpu-4", "gpu-1")
+        with pytest.raises(ConfigurationError, match="workers=4, GPUs 0, 1, 2"):
+            sw.ParallelWrapper(None, master, devices="gpu", workers=4)
+    assert sw.ParallelWrapper(None, master, workers=2).devices == ("cpu", "cpu")
+
+
+@pytest.mark.parametrize("devices", ["tpu", [], [0, 0]])
+def test_devices_that_cannot_be_meant_are_named(devices: Any) -> None:
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=4)
+    with pytest.raises(ConfigurationError, match="`devices` must be"):
+        sw.ParallelWrapper(None, master, devices=devices)
