@@ -19,6 +19,7 @@ from .data import (
     DistributedDataSet as DistributedDataSet,
     load_normalizer as load_normalizer,
 )
+from .doctor import Diagnosis as Diagnosis, doctor as doctor
 from .errors import (
     ConfigurationError as ConfigurationError,
     DataError as DataError,

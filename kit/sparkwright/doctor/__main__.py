@@ -1,0 +1,89 @@
+"""The doctor as a command: `python -m sparkwright.doctor --help`."""
+
+import argparse
+import dataclasses
+import logging
+import sys
+from collections.abc import Sequence
+
+from sparkwright.errors import SparkwrightError
+from sparkwright.masters import MeshConfig
+
+from ._checks import diagnose
+from ._diagnosis import Diagnosis
+from ._doctor import doctor
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a diagnosis; returns 0 if there is no problem, else 1."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING)
+    diagnosis = _diagnosis(options)
+    print(diagnosis.to_json() if options.json else diagnosis)
+    return 0 if diagnosis.ok else 1
+
+
+def _diagnosis(options: argparse.Namespace) -> Diagnosis:
+    mesh = MeshConfig(ports=options.ports, network_mask=options.network_mask)
+    if options.no_spark:
+        return doctor(urls=options.url, mesh=mesh, timeout_s=options.timeout)
+    from sparkwright.spark import start_spark
+
+    settings = dict(setting.split("=", 1) for setting in options.conf)
+    try:
+        spark = start_spark(master=options.master, workers=options.workers, settings=settings)
+    except Exception as error:
+        # Whatever keeps Spark from starting is what was to be found out.
+        return _without_spark(error, options)
+    try:
+        return doctor(spark, urls=options.url, mesh=mesh, timeout_s=options.timeout)
+    finally:
+        spark.stop()
+
+
+def _without_spark(error: Exception, options: argparse.Namespace) -> Diagnosis:
+    from ._gathering import gather
+
+    text = str(error) if isinstance(error, SparkwrightError) else f"{type(error).__name__}: {error}"
+    found = gather(None, urls=options.url, timeout_s=options.timeout)
+    return diagnose(dataclasses.replace(found, spark_problem=text.splitlines()[0]))
+
+
+def _setting(text: str) -> str:
+    if "=" not in text:
+        raise argparse.ArgumentTypeError(f"write NAME=VALUE. Received: {text!r}.")
+    return text
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m sparkwright.doctor",
+        description="Look for what would keep training on Spark from working. The exit code is 0 "
+        "if there is no problem, 1 if there is one.",
+    )
+    parser.add_argument("--master", help="spark://…, yarn, k8s://…; default: this machine alone")
+    parser.add_argument("--workers", type=int, default=2, help="executors to start; default 2")
+    parser.add_argument(
+        "--conf",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=_setting,
+        help="a setting of Spark; may be given several times",
+    )
+    parser.add_argument(
+        "--url",
+        action="append",
+        default=[],
+        help="a folder that all machines should read and write; may be given several times",
+    )
+    parser.add_argument("--ports", help="ports of the runs to come, such as 50000-50100")
+    parser.add_argument("--network-mask", help="their network, such as 10.0.0.0/16")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds; default 60")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--no-spark", action="store_true", help="do not start Spark")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

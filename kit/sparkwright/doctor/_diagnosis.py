@@ -1,0 +1,128 @@
+"""All checks as one value: a table for people, JSON for programs."""
+
+import json
+import textwrap
+from collections import Counter
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from ._check import STATUSES, Check, Status
+
+_WIDTH = 100
+_MARKS: dict[Status, str] = {"ok": "OK", "warning": "warning", "problem": "PROBLEM"}
+_PLURALS = {"problem": "problems", "warning": "warnings"}
+# Readable on light and on dark ground; the word says the same.
+_COLOURS: dict[Status, str] = {"problem": "#d32f2f", "warning": "#b26a00", "ok": "#2e7d32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What the doctor found.
+
+    `print` it, or let a notebook show it: a table with what to do. Problems come first.
+
+    Attributes:
+        checks: one row each, in the order in which they were made.
+    """
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no problem; warnings may be there."""
+        return not self.problems
+
+    @property
+    def problems(self) -> tuple[Check, ...]:
+        """Those with the status "problem"."""
+        return self._with("problem")
+
+    @property
+    def warnings(self) -> tuple[Check, ...]:
+        """Those with the status "warning"."""
+        return self._with("warning")
+
+    def find(self, name: str) -> tuple[Check, ...]:
+        """The rows of one check, such as "TensorFlow"; none if it was not made."""
+        return tuple(check for check in self.checks if check.name == name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able: `ok` and `checks`."""
+        return {
+            "name": type(self).__name__,
+            "ok": self.ok,
+            "checks": [check.to_dict() for check in self.checks],
+        }
+
+    def to_json(self) -> str:
+        """Indented JSON of `to_dict`."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def __repr__(self) -> str:
+        """The table as text, at most 100 characters wide where words allow it."""
+        rows = self._sorted
+        if not rows:
+            return self._summary
+        name = max(len(check.name) for check in rows)
+        lines = [self._summary, ""]
+        for check in rows:
+            start = f"{_MARKS.get(check.status, check.status):11}  {check.name:{name}}  "
+            indent = " " * len(start)
+            lines += textwrap.wrap(
+                f"{check.where}: {check.found}",
+                _WIDTH,
+                initial_indent=start,
+                subsequent_indent=indent,
+                break_long_words=False,
+            )
+            if check.remedy:
+                lines += textwrap.wrap(
+                    check.remedy,
+                    _WIDTH,
+                    initial_indent=f"{indent}-> ",
+                    subsequent_indent=f"{indent}   ",
+                    break_long_words=False,
+                )
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        head = "".join(
+            f"<th scope='col' style='text-align:left'>{title}</th>"
+            for title in ("", "Check", "Where", "Found", "What to do")
+        )
+        rows = "".join(_html_row(check) for check in self._sorted)
+        return (
+            f"<div class='sparkwright-doctor'><p><b>{escape(self._summary)}</b></p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        )
+
+    @property
+    def _summary(self) -> str:
+        counts = Counter(check.status for check in self.checks)
+        parts = [
+            f"{counts[status]} {_PLURALS.get(status, status) if counts[status] != 1 else status}"
+            for status in STATUSES
+            if counts[status]
+        ]
+        return f"sparkwright doctor: {', '.join(parts) or 'nothing was checked'}"
+
+    @property
+    def _sorted(self) -> list[Check]:
+        return sorted(self.checks, key=lambda check: STATUSES.index(check.status))
+
+    def _with(self, status: Status) -> tuple[Check, ...]:
+        return tuple(check for check in self.checks if check.status == status)
+
+
+def _html_row(check: Check) -> str:
+    colour = _COLOURS.get(check.status)
+    style = f" style='text-align:left;color:{colour}'" if colour else " style='text-align:left'"
+    cells = "".join(
+        f"<td style='text-align:left'>{escape(text)}</td>"
+        for text in (check.name, check.where, check.found, check.remedy)
+    )
+    mark = escape(_MARKS.get(check.status, check.status))
+    return f"<tr><th scope='row'{style}>{mark}</th>{cells}</tr>"

@@ -1,0 +1,319 @@
+"""What a process can tell of itself and its machine, without starting TensorFlow.
+
+It runs on the driver and, sent whole, on executors, where the kit may be missing: the standard
+library must do. What a system does not tell is None.
+"""
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+# Name -> (distributions, module). The first distribution that is there counts.
+_PACKAGES = {
+    "PySpark": (("pyspark", "pyspark-client"), "pyspark"),
+    "TensorFlow": (
+        (
+            "tensorflow",
+            "tensorflow-cpu",
+            "tensorflow-intel",
+            "tensorflow-macos",
+            "intel-tensorflow",
+        ),
+        "tensorflow",
+    ),
+    "Keras": (("keras", "keras-nightly"), "keras"),
+    "NumPy": (("numpy",), "numpy"),
+    "PyArrow": (("pyarrow",), "pyarrow"),
+    "pandas": (("pandas",), "pandas"),
+    "MKL": (("mkl",), "mkl"),
+}
+_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "KERAS_BACKEND",
+    "LD_PRELOAD",
+    "MKL_NUM_THREADS",
+    "MKL_THREADING_LAYER",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+)
+_COMMAND_S = 15.0
+_NO_LIMIT = 1 << 60  # control groups of version 1 write a number near 2**63
+_KILLS = re.compile(r"^\s*KillUserProcesses\s*=\s*(\S+)", re.MULTILINE)
+_EXCLUDED = re.compile(r"^\s*KillExcludeUsers\s*=(.*)$", re.MULTILINE)
+_KILLS_BY_DEFAULT = re.compile(r"^\s*#\s*KillUserProcesses\s*=\s*(\S+)", re.MULTILINE)
+_TRUE = ("1", "yes", "y", "true", "t", "on")
+
+
+def examine(*, root: str = "/", java: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The fields of a `Place` that need nobody else, as JSON-able values.
+
+    Args:
+        root: where the files of the system lie.
+        java: version and heap of the Java process, where that is known; default: it is looked for
+            among the parents of this process.
+    """
+    machine = Path(root)
+    java = java_above() if java is None else java
+    gpus, gpu_problem = _gpus()
+    return {
+        "host": socket.gethostname(),
+        "versions": {**versions(), "Java": java.get("version")},
+        "cores": _cores(),
+        "open_files": _limit(resource.RLIMIT_NOFILE),
+        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "preloads_missing": missing_preloads(os.environ.get("LD_PRELOAD", "")),
+        "gpus": gpus,
+        "gpu_problem": gpu_problem,
+        "memory": {**_memory(machine), "heap": java.get("heap")},
+        "logind": logind(machine),
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """Of Python, the kit and the packages that it needs; None where there is none."""
+    found: dict[str, str | None] = {
+        "Python": platform.python_version(),
+        "sparkwright": _kit_version(),
+    }
+    for name, (distributions, module) in _PACKAGES.items():
+        # What is imported is what is used, whatever else is installed.
+        loaded = getattr(sys.modules.get(module), "__version__", None)
+        found[name] = str(loaded) if loaded else _installed(distributions)
+    return found
+
+
+def _installed(distributions: tuple[str, ...]) -> str | None:
+    for distribution in distributions:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(distribution)
+    return None
+
+
+def _kit_version() -> str | None:
+    """Read, not imported; shipped in a ZIP archive, the kit has no metadata."""
+    try:
+        found: Any = importlib.util.find_spec("sparkwright")
+        if found is None or found.origin is None:
+            return None
+        content = found.loader.get_data(os.path.join(os.path.dirname(found.origin), "_version.py"))
+    except (ImportError, OSError, ValueError, AttributeError):
+        return None
+    match = re.search(r'__version__\s*=\s*"([^"]+)"', content.decode())
+    return match[1] if match else None
+
+
+def java_above(root: str = "/") -> dict[str, Any]:
+    """Version, heap and executor's number of the Java process that this one descends from."""
+    pid = os.getpid()
+    for _ in range(16):
+        pid = _parent(pid)
+        if pid <= 1:
+            return {}
+        process = Path(root, "proc", str(pid))
+        try:
+            executable = Path(os.readlink(process / "exe"))
+            arguments = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if executable.name == "java":
+            return {"pid": pid, "version": _java_version(executable), **_java_options(arguments)}
+    return {}
+
+
+def java_on_path() -> str | None:
+    """The version of the Java that Spark would start with."""
+    home = os.environ.get("JAVA_HOME")
+    found = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    return _java_version(Path(os.path.realpath(found))) if found else None
+
+
+def _parent(pid: int) -> int:
+    try:
+        # The name in parentheses may hold blanks and parentheses.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[1])
+    except (OSError, IndexError, ValueError):
+        return os.getppid() if pid == os.getpid() else 0
+
+
+def _java_version(executable: Path) -> str | None:
+    with contextlib.suppress(OSError):
+        text = (executable.parent.parent / "release").read_text()
+        if match := re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE):
+            return match[1]
+    answer, _ = _said([str(executable), "-version"])
+    match = re.search(r'version "([^"]+)"', answer)
+    return match[1] if match else None
+
+
+def _java_options(arguments: list[str]) -> dict[str, Any]:
+    heap, executor = None, None
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if match := re.fullmatch(r"-Xmx(\d+)([kmgtKMGT]?)", argument):
+            heap = int(match[1]) << (10 * "bkmgt".index(match[2].lower() or "b"))
+        if argument == "--executor-id":
+            executor = following
+    return {"heap": heap, "executor": executor}
+
+
+def _cores() -> int | None:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
+
+
+def _limit(kind: int) -> int | None:
+    soft = resource.getrlimit(kind)[0]
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def missing_preloads(preload: str) -> list[str]:
+    """Paths in LD_PRELOAD that do not exist; bare names are the loader's to find."""
+    return [
+        path for path in re.split(r"[\s:]+", preload) if "/" in path and not Path(path).exists()
+    ]
+
+
+def _gpus() -> tuple[list[str], str]:
+    """GPUs as nvidia-smi lists them, and what it said if it failed."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return [], ""
+    query = "--query-gpu=index,name,memory.total,driver_version"
+    answer, problem = _said([program, query, "--format=csv,noheader"])
+    if problem:
+        return [], f"nvidia-smi failed: {problem}"
+    return [line.strip() for line in answer.splitlines() if line.strip()], ""
+
+
+def _said(command: list[str]) -> tuple[str, str]:
+    """What a command prints, and why it failed."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_COMMAND_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "", f"no answer within {_COMMAND_S:g} s"
+    except OSError as error:
+        return "", str(error)
+    said = (done.stdout + done.stderr).strip()
+    return said, said[-300:] or f"exit code {done.returncode}" if done.returncode else ""
+
+
+def _memory(machine: Path) -> dict[str, Any]:
+    shared, writable = machine / "dev" / "shm", False
+    size = None
+    with contextlib.suppress(OSError):
+        stat = os.statvfs(shared)
+        size, writable = stat.f_blocks * stat.f_frsize, os.access(shared, os.W_OK)
+    folder = scratch_folder()
+    free = None
+    with contextlib.suppress(OSError):
+        free = shutil.disk_usage(folder).free
+    return {
+        "total": total_memory(machine),
+        "limit": container_limit(machine),
+        "address_space": _limit(resource.RLIMIT_AS),
+        "shared": size,
+        "shared_writable": writable,
+        "scratch": free,
+        "scratch_folder": folder,
+    }
+
+
+def scratch_folder() -> str:
+    """Where workers keep their part of the data."""
+    for variable in ("LOCAL_DIRS", "SPARK_LOCAL_DIRS"):
+        folder = os.environ.get(variable, "").split(",")[0]
+        if folder and os.access(folder, os.W_OK):
+            return folder
+    return tempfile.gettempdir()
+
+
+def total_memory(machine: Path) -> int | None:
+    """Bytes of the machine."""
+    with contextlib.suppress(OSError, ValueError):
+        if match := re.search(
+            r"^MemTotal:\s*(\d+) kB", (machine / "proc/meminfo").read_text(), re.MULTILINE
+        ):
+            return int(match[1]) << 10
+    return None
+
+
+def container_limit(machine: Path) -> int | None:
+    """Bytes that the control groups of this process allow, the least of them; None: no limit."""
+    groups = machine / "sys/fs/cgroup"
+    files: list[Path] = []
+    with contextlib.suppress(OSError):
+        for line in (machine / "proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers == "":
+                files += _upwards(groups, path, "memory.max")
+            elif "memory" in controllers.split(","):
+                files += _upwards(groups / "memory", path, "memory.limit_in_bytes")
+    limits: list[int] = []
+    for file in files:
+        # "max" is no number; and a container may not see its own path.
+        with contextlib.suppress(OSError, ValueError):
+            limits.append(int(file.read_text()))
+    limits = [limit for limit in limits if limit < _NO_LIMIT]
+    return min(limits) if limits else None
+
+
+def _upwards(top: Path, path: str, name: str) -> list[Path]:
+    parts = [part for part in path.split("/") if part not in ("", "..")]
+    return [top.joinpath(*parts[:depth], name) for depth in range(len(parts), -1, -1)]
+
+
+def logind(machine: Path) -> dict[str, Any] | None:
+    """What systemd's logind does with processes of a user who logs out; None without systemd."""
+    if not (machine / "run/systemd/system").is_dir():
+        return None
+    import getpass
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    kills, excluded = _logind_settings(machine)
+    if kills and user in excluded:
+        kills = False
+    lingers = (machine / "var/lib/systemd/linger" / user).exists()
+    return {"user": user, "kills": kills, "lingers": lingers}
+
+
+def _logind_settings(machine: Path) -> tuple[bool | None, list[str]]:
+    """KillUserProcesses and KillExcludeUsers; files whose names come later win."""
+    mains = (machine / place / "systemd/logind.conf" for place in ("etc", "usr/lib", "lib"))
+    main = next((path for path in mains if path.is_file()), None)
+    places = ("usr/lib", "usr/local/lib", "run", "etc")
+    extra = {
+        path.name: path
+        for place in places
+        for path in (machine / place / "systemd/logind.conf.d").glob("*.conf")
+    }
+    kills, excluded = None, ["root"]
+    for path in (*([main] if main else []), *(extra[name] for name in sorted(extra))):
+        with contextlib.suppress(OSError):
+            text = path.read_text()
+            # Distributions build in a default of their own, and tell it as a comment.
+            for pattern in (_KILLS, _KILLS_BY_DEFAULT) if path == main else (_KILLS,):
+                if values := pattern.findall(text):
+                    kills = values[-1].lower() in _TRUE
+                    break
+            if users := _EXCLUDED.findall(text):
+                excluded = users[-1].split()
+    return kills, excluded

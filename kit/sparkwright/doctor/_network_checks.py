@@ -1,0 +1,100 @@
+"""Who can reach whom, and what their clocks say."""
+
+from collections.abc import Iterator, Mapping
+
+from ._check import Check
+from ._findings import Findings, Place
+from ._grouping import Note, grouped
+from ._units import time_text
+
+# Hosts whose clocks are kept by NTP differ by a few milliseconds.
+_CLOCK_WARNS_S = 0.1
+# Kerberos refuses tickets of clocks that differ by more.
+_CLOCK_FAILS_S = 300.0
+_MOST_PEERS_NAMED = 3
+
+_OPEN = (
+    "Open the ports between the machines, name those that are open with `MeshConfig(ports=…)`, or "
+    "the network to use with `MeshConfig(network_mask=…)`."
+)
+_SPARK_INSTEAD = ' Where executors may not open ports, train with `communication="spark"`.'
+
+
+def network_checks(findings: Findings) -> Iterator[Check]:
+    """Ports of driver and executors."""
+    if findings.port_problem is not None:
+        note = Note("ok", "a port could be opened")
+        if findings.port_problem:
+            note = Note("problem", findings.port_problem, _OPEN)
+        yield from grouped("Port of the driver", [(findings.driver, note)], findings)
+    notes = [(place, _to_driver(place)) for place in findings.executors]
+    yield from grouped("Driver reached", notes, findings)
+    notes = [(place, note) for place in findings.executors for note in _to_peers(place)]
+    yield from grouped("Executors reached", notes, findings)
+
+
+def clock_checks(findings: Findings) -> Iterator[Check]:
+    """Offsets from the driver's clock; those that are small are one row."""
+    notes = [(place, _clock(place)) for place in findings.executors]
+    rest = [(place, note) for place, note in notes if note is not None]
+    yield from grouped("Clock", rest, findings)
+    good = [place for place, note in notes if note is None]
+    if good:
+        # Any further away than what is wrong by at most so much.
+        most = max(abs(p.clock.offset_s) + p.clock.uncertainty_s for p in good if p.clock)
+        note = Note("ok", f"within {time_text(most)} of the driver's")
+        yield from grouped("Clock", [(place, note) for place in good], findings)
+
+
+def _to_driver(place: Place) -> Note:
+    if place.driver_problem is None:
+        return Note("not checked", "the driver had no port open")
+    if not place.driver_problem:
+        return Note("ok", "the driver's port was reached and its secret proved")
+    remedy = (
+        "Workers connect to the driver. Let it be reached: `spark.driver.host`, "
+        "`MeshConfig(controller_address=…)` where the driver is behind a router, and a firewall "
+        "that lets `MeshConfig(ports=…)` pass."
+    )
+    return Note("problem", place.driver_problem, remedy)
+
+
+def _to_peers(place: Place) -> Iterator[Note]:
+    if place.port_problem:
+        yield Note("problem", place.port_problem, _OPEN + _SPARK_INSTEAD)
+    elif place.port_problem is None:
+        yield Note("not checked", "not asked to connect to one another")
+    if lost := _lost(place.peers):
+        yield Note("problem", lost, _OPEN + _SPARK_INSTEAD)
+    elif place.peers:
+        yield Note("ok", "every other executor's port that was tried was reached")
+    elif place.port_problem == "":
+        yield Note("ok", "a port could be opened; there is no other executor to reach")
+
+
+def _lost(peers: Mapping[str, str]) -> str:
+    lost = [f"{label} was not reached: {problem}" for label, problem in peers.items() if problem]
+    more = len(lost) - _MOST_PEERS_NAMED
+    return "; ".join(lost[:_MOST_PEERS_NAMED]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _clock(place: Place) -> Note | None:
+    """None if it is right."""
+    clock = place.clock
+    if clock is None:
+        return Note("not checked", "it is compared over the connection to the driver")
+    surely_s = abs(clock.offset_s) - clock.uncertainty_s
+    if surely_s <= _CLOCK_WARNS_S:
+        return None
+    side = "ahead of" if clock.offset_s > 0 else "behind"
+    found = (
+        f"{time_text(abs(clock.offset_s))} {side} the driver's, give or take "
+        f"{time_text(clock.uncertainty_s)}"
+    )
+    remedy = (
+        "Have both machines keep time by NTP (`timedatectl set-ntp true`, or chrony). Timelines "
+        "measure the difference and are right all the same; dates of files and logs are not."
+    )
+    if surely_s > _CLOCK_FAILS_S:
+        return Note("problem", found, f"Kerberos refuses it. {remedy}")
+    return Note("warning", found, remedy)

@@ -1,0 +1,93 @@
+"""A diagnosis as a table, as HTML and as JSON."""
+
+import json
+
+from hypothesis import given, strategies as st
+
+from sparkwright.doctor import Check, Diagnosis
+from sparkwright.doctor._findings import Findings, Place
+from sparkwright.doctor._grouping import Note, grouped
+from sparkwright.doctor._units import bytes_of, seconds_of
+
+OK = Check(name="Python", where="driver", status="ok", found="3.11.9")
+WARNING = Check(
+    name="Clock",
+    where="executor 1 (b)",
+    status="warning",
+    found="2.0 s ahead",
+    remedy="Set <ntp>.",
+)
+PROBLEM = Check(
+    name="Driver reached", where="executor 0 (a)", status="problem", found="no", remedy="Open it."
+)
+
+
+def test_problems_come_first_with_what_to_do() -> None:
+    lines = repr(Diagnosis((OK, WARNING, PROBLEM))).splitlines()
+    assert lines[0] == "sparkwright doctor: 1 problem, 1 warning, 1 ok"
+    assert lines[2] == "PROBLEM      Driver reached  executor 0 (a): no"
+    assert lines[3].strip() == "-> Open it."
+    assert lines[4].startswith("warning      Clock           executor 1 (b): 2.0 s ahead")
+    assert lines[-1] == "OK           Python          driver: 3.11.9"
+
+
+def test_only_problems_make_it_bad() -> None:
+    assert Diagnosis((OK, WARNING)).ok
+    assert not Diagnosis((OK, WARNING, PROBLEM)).ok
+    assert Diagnosis((OK, WARNING, PROBLEM)).problems == (PROBLEM,)
+    assert Diagnosis((OK, WARNING, PROBLEM)).warnings == (WARNING,)
+
+
+def test_json_holds_every_row_in_the_order_in_which_it_was_made() -> None:
+    found = json.loads(Diagnosis((OK, PROBLEM)).to_json())
+    assert found["ok"] is False
+    assert [check["name"] for check in found["checks"]] == ["Python", "Driver reached"]
+    assert found["checks"][0] == OK.to_dict()
+
+
+def test_html_escapes_what_machines_say() -> None:
+    html = Diagnosis((WARNING,))._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    assert "Set &lt;ntp&gt;." in html
+    assert "<ntp>" not in html
+
+
+def test_lines_are_short_where_words_allow_it() -> None:
+    long = Check(
+        name="Memory", where="driver", status="problem", found="x " * 200, remedy="y " * 99
+    )
+    assert max(map(len, repr(Diagnosis((long,))).splitlines())) <= 100
+
+
+def test_an_empty_diagnosis_says_so() -> None:
+    assert "nothing was checked" in repr(Diagnosis(()))
+
+
+@given(st.lists(st.sampled_from(["1", "2", "3"]), max_size=12))
+def test_each_place_is_in_one_row_and_rows_differ(versions: list[str]) -> None:
+    driver = Place(label="driver")
+    executors = tuple(Place(label=f"executor {n} (h)") for n in range(len(versions)))
+    findings = Findings(driver=driver, executors=executors)
+    notes = [(p, Note("ok", v)) for p, v in zip(executors, versions, strict=True)]
+    checks = grouped("Python", notes, findings)
+    assert sorted(check.found for check in checks) == sorted(set(versions))
+    for check in checks:
+        count = versions.count(check.found)
+        if count == len(versions) > 1:
+            assert check.where == f"all {count} executors"
+        else:
+            assert check.where.count("executor") == min(count, 4)
+            assert (f"and {count - 4} more" in check.where) == (count > 4)
+
+
+@given(st.integers(0, 1 << 20), st.sampled_from("kmg"))
+def test_sizes_are_read_as_spark_writes_them(number: int, unit: str) -> None:
+    factor = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[unit]
+    assert bytes_of(f"{number}{unit}") == number * factor
+    assert bytes_of(f"{number}{unit.upper()}iB") == number * factor
+    assert bytes_of(str(number)) == number << 20
+
+
+def test_what_is_no_size_or_time_is_none() -> None:
+    assert bytes_of("") is None
+    assert bytes_of("much") is None
+    assert seconds_of("soon") is None
