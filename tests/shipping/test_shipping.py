@@ -1,0 +1,112 @@
+"""Who gets the engine, and modules of a user's own, on the session of all tests."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkwright as sw
+from sparkwright.spark._engine_archive import own_engine
+from sparkwright.spark._shipping import check_same, ensure_engine
+
+OWN = {"where": "/kit/sparkwright", "version": "0.2.0", "fingerprint": "aaa"}
+MODULE = """
+import keras
+
+class Doubled(keras.layers.Layer):
+    def call(self, inputs):
+        return factor() * inputs
+
+def factor():
+    return 2.0
+"""
+
+
+def there(**changes: str) -> dict[str, str]:
+    return {**OWN, "host": "node7", **changes}
+
+
+@pytest.fixture
+def own_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A module that the driver finds and executors do not."""
+    import importlib
+
+    (tmp_path / "layers_beside_a_notebook.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("layers_beside_a_notebook")
+    for name in ("cloudpickle", "pyspark.cloudpickle"):
+        registry = importlib.import_module(name)
+        if "layers_beside_a_notebook" in registry.list_registry_pickle_by_value():
+            registry.unregister_pickle_by_value(sys.modules["layers_beside_a_notebook"])
+    del sys.modules["layers_beside_a_notebook"]
+
+
+def network_with(spark: Any, layers: Any) -> sw.SparkNetwork:
+    import keras
+
+    model = keras.Sequential(
+        [keras.Input((4,)), layers.Doubled(), keras.layers.Dense(3, activation="softmax")]
+    )
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    master = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=10)
+    return sw.SparkNetwork(spark, model, master)
+
+
+def examples() -> sw.DataSet:
+    random = np.random.default_rng(0)
+    return sw.DataSet(
+        random.normal(size=(60, 4)).astype(np.float32), np.arange(60, dtype=np.int32) % 3
+    )
+
+
+def test_executors_that_run_the_same_engine_are_silent() -> None:
+    check_same(OWN, [there(), there(where="./sparkwright-aaa.zip/sparkwright")])
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"version": "0.1.0", "fingerprint": "bbb"}, "0.1.0 (fingerprint bbb, /kit/sparkwright)"),
+        ({"where": "", "version": "", "fingerprint": ""}, "executor on node7 none"),
+    ],
+)
+def test_an_executor_with_another_engine_is_named_with_both_versions(
+    changes: dict[str, str], told: str
+) -> None:
+    with pytest.raises(sw.ConfigurationError) as error:
+        check_same(OWN, [there(), there(**changes)])
+    assert told in str(error.value)
+    assert "driver 0.2.0 (fingerprint aaa" in str(error.value)
+    assert "spark.sparkwright.ship=never" in str(error.value)
+
+
+@pytest.mark.spark
+def test_executors_that_import_the_drivers_own_files_are_sent_nothing(spark: Any) -> None:
+    ensure_engine(spark)
+    assert not [n for n in spark.sparkContext._python_includes if n.startswith("sparkwright-")]
+    found = spark.sparkContext.parallelize([0], 1).map(lambda _: sw.__file__).collect()
+    assert found == [sw.__file__]
+    assert own_engine()["where"] == str(Path(sw.__file__).parent)
+
+
+@pytest.mark.spark
+def test_layers_of_a_module_beside_the_notebook_train_when_sent_by_value(
+    spark: Any, own_layers: Any
+) -> None:
+    data = examples()
+    network = network_with(spark, own_layers)
+    with pytest.raises(sw.WorkerError, match="send_by_value"):
+        network.fit(data)
+    sw.send_by_value(own_layers)
+    network = network_with(spark, own_layers)
+    network.fit(data, epochs=2)
+    assert network.score(data) > 0
+
+
+@pytest.mark.parametrize("module", ["layers", sw, sw.data])
+def test_what_is_no_module_of_ones_own_is_refused(module: Any) -> None:
+    with pytest.raises(sw.ConfigurationError, match="Received"):
+        sw.send_by_value(module)
