@@ -5,9 +5,11 @@ import itertools
 import os
 import shutil
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -240,6 +242,7 @@ class LocalLauncher:
         self.bind_host = self.advertised_host = self.worker_host = _LOOPBACK
         self.consume = False
         self.facts = _facts(data, validation, workers)
+        self.counted_s: float | None = None
         self._pool, self._cores, self._devices = pool, cores, tuple(devices)
         self._data, self._validation = data, validation
         self._folder = pool.scratch()
@@ -280,13 +283,14 @@ class LocalLauncher:
     def _work(self, template: Any, worker: int) -> Failure | None:
         """One worker; a trainer process that dies is started again, as Spark would."""
         for attempt in range(_ATTEMPTS):
+            began_s = time.monotonic()
             try:
                 device = self._devices[worker]
                 with self._pool.borrow(device=device, cores=self._cores) as trainer:
                     with self._lock:
                         self._borrowed.add(trainer)
                     request = fill_in(
-                        template,
+                        replace(template, times=(began_s, began_s)),
                         worker=worker,
                         attempt=attempt,
                         shard=str(self._folder / f"train-{worker}"),

@@ -25,6 +25,7 @@ from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.mesh._auth import SECRET_BYTES
 from sparkwright.mesh._framing import Message
 from sparkwright.networks import ModelDefinition, pack_arrays
+from sparkwright.timeline import PhaseCode
 
 from ._checkpoint import Checkpoint, CheckpointWriter, check_resumable
 from ._coordinator import Coordinator
@@ -41,6 +42,8 @@ from ._sharing_coordinator import SharingCoordinator
 _TASKS_END_S = 10.0
 # How long a hard stop waits for the last average before it ends the tasks.
 _SNAPSHOT_S = 1.0
+# What workers said of their phases before they hung up should be heard by then.
+_LAST_WORDS_S = 1.0
 # A checkpoint that is being written when the run ends may take so long.
 _LAST_CHECKPOINT_S = 60.0
 
@@ -57,6 +60,7 @@ class Launcher(Protocol):
         worker_host: address on which workers listen; empty: the one that leads to the coordinator.
         consume: whether a worker's files serve one attempt only.
         facts: JSON-able: what `prepare` has found out about the data.
+        counted_s: the monotonic clock when it had counted the data; None: it did not.
     """
 
     workers: int
@@ -66,6 +70,7 @@ class Launcher(Protocol):
     worker_host: str
     consume: bool
     facts: dict[str, Any]
+    counted_s: float | None
 
     def prepare(self) -> tuple[int, ...] | None:
         """Lay the data out; returns examples of each worker, or None if not yet counted."""
@@ -126,7 +131,7 @@ class PeerEngine:
         self._server: CoordinatorServer | None = None
         self._stop_asked = threading.Event()
         self._record: RunRecord | None = None
-        self._planned = False
+        self._planned = self._gathered = False
 
     def run(self, record: RunRecord) -> Outcome:
         """Train; returns what was learnt, and what went wrong if anything did."""
@@ -143,7 +148,8 @@ class PeerEngine:
             if self._master.checkpoint is not None:
                 plan = self._master.checkpoint
                 self._writer = CheckpointWriter(plan.url, keep=plan.keep)
-            rows = launcher.prepare()
+            rows = prepared(launcher, record)
+            record.times.enter(PhaseCode.SUBMIT)
             record.noted(launcher.facts)
             if rows is not None:
                 self._plan(rows)
@@ -176,7 +182,11 @@ class PeerEngine:
                 daemon=True,
             )
             job.start()
+            record.times.enter(PhaseCode.GATHER)
+            for worker in range(launcher.workers):
+                record.times.expected(worker)
             self._ended.wait()
+            record.times.enter(PhaseCode.FINISH)
             job.join(_TASKS_END_S)
             if job.is_alive():
                 launcher.cancel()
@@ -191,6 +201,8 @@ class PeerEngine:
             if self._writer is not None:
                 self._writer.close(_LAST_CHECKPOINT_S)
             if self._server is not None:
+                if record.times.collects:
+                    self._server.hear_out(_LAST_WORDS_S)
                 self._server.close()
                 record.heard_s_ago = dict
             launcher.clean_up()
@@ -367,6 +379,9 @@ class PeerEngine:
         rows = {w.worker: w.rows for w in self._record.status().workers if w.host}
         if not self._planned and len(rows) == self._launcher.workers:
             self._plan(tuple(rows[worker] for worker in range(self._launcher.workers)))
+        if len(rows) == self._launcher.workers and not self._gathered:
+            self._gathered = True
+            self._record.times.enter(PhaseCode.TRAIN)
         if self._judged is not None and len(rows) == self._launcher.workers:
             self._judged.training_begins()
 
@@ -409,6 +424,8 @@ class _Sink:
             trained = [block for block in fields["blocks"] if block["count"]]
             if trained:
                 self._listen(losses.tolist(), trained[-1]["metrics"])
+        elif message.kind == "phases":
+            self._record.times.heard(worker, message)
         elif message.kind == "debug":
             _log.info("worker %d, minibatch %d: %s", worker, fields["step"], fields["line"])
         elif message.kind == "validated":
@@ -448,6 +465,17 @@ class _Sink:
         self._ended(end)
 
 
+def prepared(launcher: Launcher, record: RunRecord) -> tuple[int, ...] | None:
+    """What the launcher's `prepare` says, with its part in the timeline."""
+    began_s = time.monotonic()
+    rows = launcher.prepare()
+    counted_s = began_s if launcher.counted_s is None else launcher.counted_s
+    if counted_s > began_s:
+        record.times.ran(PhaseCode.COUNT, began_s, counted_s)
+    record.times.ran(PhaseCode.LAYOUT, counted_s, time.monotonic())
+    return rows
+
+
 def saves_updater(master: TrainingMaster) -> bool:
     """Whether the optimizer's state is part of what workers exchange."""
     return not isinstance(master, ParameterAveragingTrainingMaster) or master.save_updater
@@ -471,6 +499,8 @@ def settings_of(master: TrainingMaster, *, epochs: int, judged: JudgedRun | None
         "peer_timeout_s": mesh.peer_timeout_s,
         "connect_timeout_s": mesh.connect_timeout_s,
         "checkpoint": master.checkpoint,
+        "timeline": master.collect_training_stats,
+        "time_source": master.time_source,
         "hooks": master.hooks,
     }
     if judged is not None:

@@ -29,6 +29,7 @@ from ._events import (
 )
 from ._history import History
 from ._protocol import Progress
+from ._timeline_record import TimelineRecord
 
 Listener = Callable[[RunEvent], None]
 _log = logging.getLogger(__name__)
@@ -40,6 +41,9 @@ class RunRecord:
     """Collects what happens in a run, and passes it on to listeners on a thread of its own.
 
     Every method may be called from any thread.
+
+    Attributes:
+        times: the timeline's record.
     """
 
     def __init__(self, *, workers: int, epochs: int, name: str) -> None:
@@ -50,6 +54,7 @@ class RunRecord:
         self.first_loss_s: float | None = None
         self.heard_s_ago: Callable[[], dict[int, float]] = dict
         self.keep_stats = False
+        self.times = TimelineRecord(workers=workers, name=name)
         self.facts: Mapping[str, Any] = {}
         self._lock = threading.RLock()
         self._status = RunStatus(
@@ -154,6 +159,7 @@ class RunRecord:
         """A worker is gone."""
         host = self._status.workers[worker].host
         self._change(worker, state="lost")
+        self.times.expected(worker)
         self._events.put(WorkerLost(worker=worker, host=host))
 
     def worker_alive(self, worker: int) -> None:
@@ -319,6 +325,7 @@ class RunRecord:
 
     def close(self) -> None:
         """Tell listeners what is left to tell, then end their thread."""
+        self.times.close()
         self._events.put(None)
         if threading.current_thread() is not self._teller:
             self._teller.join(timeout=10.0)

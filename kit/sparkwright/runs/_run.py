@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from sparkwright.errors import RunInterrupted, RunTimeoutError, WorkerError
+from sparkwright.timeline import Timeline
 
 from ._early_stopping import EarlyStoppingResult
 from ._engine import Engine, Outcome
@@ -99,12 +100,22 @@ class TrainingRun:
 
         Phases: "data" (waiting for minibatches), "compute", then "wait" (for slower workers) and
         "average", or "encode" and "send" when gradients are shared. Empty unless the master has
-        `collect_training_stats=True`.
+        `collect_training_stats=True`. `timeline` tells more.
         """
         import pandas as pd
 
         columns: Any = ["worker", "epoch", "round", "phase", "start_s", "seconds"]
         return pd.DataFrame(list(self._record.stats), columns=columns)
+
+    @property
+    def timeline(self) -> Timeline:
+        """What driver and workers did, and when, so far; a value that does not change any more.
+
+        The driver's phases are always there, the workers' only if the master has
+        `collect_training_stats=True`. How their clocks are compared says its `time_source`.
+        """
+        hosts = [worker.host for worker in self.status.workers]
+        return self._record.times.timeline(hosts=hosts, name=self.id)
 
     @property
     def model(self) -> Any:
@@ -301,6 +312,7 @@ class TrainingRun:
             _log.exception("the result of run %s could not be put into the model", self.id)
             outcome = Outcome(vector=None, counters=None, progress=outcome.progress, error=error)
         self._outcome = outcome
+        record.times.leave()
         # Before the state says that the run is over: whoever reads that may ask when.
         self.ended_at = datetime.now().astimezone()
         record.averagings_counted(outcome.progress.averagings)

@@ -203,6 +203,14 @@ class CoordinatorServer:
                 if peer.registered is not None
             }
 
+    def hear_out(self, timeout_s: float) -> None:
+        """Wait until all that workers have sent before they hung up has been heard."""
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
     def close(self) -> None:
         """Close every connection and end every thread."""
         self._closed.set()
@@ -284,6 +292,15 @@ class CoordinatorServer:
                 self._handle(peer.registered)
         elif message.kind == "failed":
             self._handle(WorkerFailed(failure=Failure(**fields)))
+        elif message.kind == "clock":
+            peer.connection.send(
+                "clock",
+                {
+                    "asked_s": float(fields["asked_s"]),
+                    "came_s": peer.connection.heard_s,
+                    "answered_s": time.monotonic(),
+                },
+            )
         elif peer.registered is None and message.kind == "alive":
             pass  # still building its network
         elif peer.registered is None:
@@ -338,7 +355,8 @@ class CoordinatorServer:
             self._handle(ResultReceived(connection=number))
         else:
             with self._lock:
-                if self._coordinator.phase not in ("delivering", "over"):  # all has been counted
+                counted = self._coordinator.phase in ("delivering", "over")
+                if message.kind == "phases" or not counted:
                     self._sink.worker_heard(peer.registered.worker, message)
                     if message.kind == "validated":
                         self._handle(

@@ -119,7 +119,7 @@ class TimelineRecord:
 
     def returned(
         self, worker: int, block: SpanBlock, state: ClockState, *, asked_s: float, heard_s: float
-    ) -> None:
+    ) -> float:
         """Spans that came with the answer of a Spark task, which was asked for in between.
 
         Args:
@@ -128,6 +128,9 @@ class TimelineRecord:
             state: its clocks.
             asked_s: the driver's monotonic clock when the job began.
             heard_s: likewise, when it had ended.
+
+        Returns:
+            When the last span ended, by the driver's monotonic clock.
         """
         with self._lock:
             self._warn(state)
@@ -140,7 +143,7 @@ class TimelineRecord:
                 self._estimators[worker] = known
                 offset = known.estimate(heard_s)
                 if offset is None:
-                    return
+                    return heard_s
                 comparison = ClockComparison(
                     -offset.offset_s,
                     state.wall_s - self._clock.state().wall_s + offset.offset_s,
@@ -150,6 +153,8 @@ class TimelineRecord:
             else:
                 comparison = compare_clocks(state, self._clock.state())
             self._take(worker, block, comparison)
+            ends_s = block.starts_s + block.seconds + comparison.to_driver_s
+            return float(ends_s.max(initial=0.0))
 
     def _take(self, worker: int, block: SpanBlock, clocks: ClockComparison) -> None:
         if not len(block.codes):

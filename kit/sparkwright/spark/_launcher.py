@@ -51,6 +51,7 @@ class SparkLauncher:
         self.consume = True
         self.layout: DataLayout | None = None
         self.facts: dict[str, Any] = {}
+        self.counted_s: float | None = None
         self._spark, self._run, self._master = spark, run, master
         self._data, self._validation, self._export = data, validation, export
         self._job: SparkJob | None = None
@@ -69,6 +70,7 @@ class SparkLauncher:
             )
         except Exception as error:
             raise translated(error) from None
+        self.counted_s = self.layout.counted_s
         self.facts = data_facts(self.layout.plan, self._data, self._validation)
         return tuple(self.layout.plan.target_counts)
 

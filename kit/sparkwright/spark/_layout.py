@@ -1,6 +1,7 @@
 """Lays training data out over the workers: counts, repartitions, exports, joins validation."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ class DataLayout:
     Attributes:
         plan: what each partition holds before and after.
         elements: RDD of `Element`s with one partition a worker.
+        counted_s: the monotonic clock when the data had been counted.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class DataLayout:
         level = None if data.is_counted else master.storage_level
         source = self._persist(data.rdd, level)
         counts = data.partition_counts()
+        self.counted_s = time.monotonic()
         _check_examples(data, counts)
         self.plan: RepartitionPlan = plan_repartition(
             list(counts),

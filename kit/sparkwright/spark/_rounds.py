@@ -11,10 +11,11 @@ from sparkwright.masters._plan import minibatch_count
 from sparkwright.networks import ModelDefinition, pack_arrays
 from sparkwright.runs._engine import Outcome, StartState
 from sparkwright.runs._judged_run import JudgedRun
-from sparkwright.runs._peer_engine import error_of, settings_of
+from sparkwright.runs._peer_engine import error_of, prepared, settings_of
 from sparkwright.runs._protocol import Failure, Progress
 from sparkwright.runs._record import RunRecord
 from sparkwright.runs._work import share_out
+from sparkwright.timeline import PhaseCode
 
 from ._errors import translated
 from ._gpus import on_gpus
@@ -25,6 +26,9 @@ from ._tasks import round_task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from sparkwright.timeline._clocks import ClockState
+    from sparkwright.timeline._span_block import SpanBlock
 
 # A vector travels through the JVM as one byte array, and is pickled by Spark on the way.
 _LARGEST_VECTOR_BYTES = 1 << 30
@@ -75,7 +79,8 @@ class SparkRoundsEngine:
         error: BaseException | None = None
         elements: Any = None
         try:
-            rows = launcher.prepare()
+            rows = prepared(launcher, record)
+            assert rows is not None  # Spark counts before it trains
             record.noted(launcher.facts)
             record.plan_made(master.plan(rows, epochs=self._epochs))
             record.state_changed("starting", f"waiting for {launcher.workers} workers")
@@ -104,6 +109,7 @@ class SparkRoundsEngine:
         except Exception as problem:
             error = None if self._stopping.is_set() else translated(problem)
         finally:
+            record.times.enter(PhaseCode.FINISH)
             if elements is not None and master.storage_level is not None:
                 elements.unpersist()
             launcher.clean_up()
@@ -152,12 +158,18 @@ class SparkRoundsEngine:
             vector=b"",
             extras=b"",
         )
-        began_s = time.monotonic()
+        began_s, times = time.monotonic(), record.times
+        times.enter(PhaseCode.SPLIT)
         quotas = dict.fromkeys(range(self._launcher.workers), self._master.averaging_frequency)
         shares = share_out(progress.todo, epoch=progress.epoch, quotas=quotas, lend=False)
+        times.enter(PhaseCode.BROADCAST)
         state = context.broadcast((vector.tobytes(), extras, progress, shares))
         answers = on_gpus(elements.mapPartitionsWithIndex(round_task(template, state)))
         depth, dtype = self._master.aggregation_depth, vector.dtype
+        times.leave()
+        asked_s = time.monotonic()
+        for worker in range(self._launcher.workers):
+            times.expected(worker)
         try:
             self._job = SparkJob(
                 self._spark,
@@ -167,6 +179,13 @@ class SparkRoundsEngine:
             total: _Sum = self._job.wait()
         finally:
             state.destroy()
+        heard_s = time.monotonic()
+        ends_s = [times.returned(*each, asked_s=asked_s, heard_s=heard_s) for each in total.spans]
+        # What Spark does after the last task is over is to add up.
+        mapped_s = min(heard_s, max(ends_s, default=heard_s))
+        times.ran(PhaseCode.MAP_PARTITIONS, asked_s, mapped_s)
+        times.ran(PhaseCode.AGGREGATE, mapped_s, heard_s)
+        times.enter(PhaseCode.PROCESS_PARAMS)
         if total.failures:
             raise error_of(total.failures[0])
         seconds = time.monotonic() - began_s
@@ -207,6 +226,7 @@ class _Sum:
         self.fields: list[dict[str, Any]] = []
         self.failures: list[Failure] = []
         self.counters = b""
+        self.spans: list[tuple[int, SpanBlock, ClockState]] = []
 
     @staticmethod
     def add(dtype: Any) -> Any:
@@ -225,6 +245,8 @@ class _Sum:
                 raw, found.counters = pickle.loads(answer.payload)
                 count = len(answer.fields["losses"])
                 found.fields = [answer.fields]
+                if answer.result is not None:
+                    found.spans = [(answer.fields["worker"], *answer.result)]
                 if count:
                     found.vector = np.frombuffer(raw, dtype) * dtype.type(count)
             return found if total is None else total.plus(found)
@@ -245,4 +267,5 @@ class _Sum:
         merged.fields = self.fields + other.fields
         merged.failures = self.failures + other.failures
         merged.counters = self.counters or other.counters
+        merged.spans = self.spans + other.spans
         return merged

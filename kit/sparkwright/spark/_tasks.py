@@ -3,6 +3,7 @@
 import os
 import shutil
 import socket
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], 
 
         from pyspark import TaskContext
 
+        began_s = time.monotonic()
         context: Any = TaskContext.get()
         pool = TrainerPool(owner=os.getppid())
         with Shards(pool) as shards:
@@ -40,6 +42,7 @@ def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], 
                 settings=settings,
                 shard=str(shards.train),
                 validation=str(shards.validation),
+                times=(began_s, time.monotonic()),
             )
             with pool.borrow(**device_of(context)) as trainer:
                 answer = trainer.ask(request)
@@ -63,6 +66,7 @@ def round_task(
 
         from pyspark import TaskContext
 
+        began_s = time.monotonic()
         context: Any = TaskContext.get()
         vector, extras, progress, shares = state.value
         pool = TrainerPool(owner=os.getppid())
@@ -79,6 +83,7 @@ def round_task(
                 epoch=progress.epoch,
                 share=shares.get(index),
                 first=progress.round == 0,
+                times=(began_s, time.monotonic()),
             )
             with pool.borrow(**device_of(context)) as trainer:
                 return [trainer.ask(request)]

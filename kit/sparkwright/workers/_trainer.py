@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError, NetworkError, SparkwrightError
 from sparkwright.mesh._connection import Connection, close_socket
+from sparkwright.timeline import PhaseCode
 
 from ._gpus import device_environment, ready_device
 from ._requests import Answer, InferRequest, Request, RoundRequest, TrainRequest
@@ -56,6 +58,8 @@ class Trainer:
         self._replicas: OrderedDict[tuple[str, str], Any] = OrderedDict()
         self._round_run = ""  # the run whose counters the replica holds
         self._digests: dict[tuple[str, str], str] = {}
+        self._clocks: Any = None  # of runs with a timeline
+        self._ready_s = 0.0  # when TensorFlow was there
 
     def set_up(self, cores: int) -> None:
         """Fix devices and threads before TensorFlow starts; it cannot change its mind later."""
@@ -72,6 +76,7 @@ class Trainer:
 
     def serve(self) -> None:
         """Answer until idle for an hour."""
+        self._ready_s = time.monotonic()
         while True:
             try:
                 sock, _ = self._socket.accept()
@@ -148,8 +153,10 @@ class Trainer:
 
         from ._control import ControlLine, Dismissed
         from ._failure import failure_of
+        from ._phases import PhaseRecorder
         from ._taking_part import worker_of
 
+        phases = PhaseRecorder(on=request.settings.timeline)
         name = f"sparkwright-{request.run}"
         # Connected before the replica is built, so that the driver hears of a failure at once.
         control = ControlLine(
@@ -160,7 +167,10 @@ class Trainer:
         )
         with contextlib.ExitStack() as stack:
             stack.callback(control.close)
+            if phases.on:
+                stack.callback(self._reporting(request, control, phases))
             try:
+                began_s = time.monotonic()
                 self._digests.pop(_replica_key(request), None)
                 port = PeerPort(
                     secret=request.secret,
@@ -177,9 +187,11 @@ class Trainer:
                             control,
                             port,
                             device=self._device,
+                            phases=phases,
                         )
                     )
                 )
+                phases.since(PhaseCode.BUILD, began_s)
                 _abort_when_gone(gone, control)
                 worker.run()
             except Exception as error:
@@ -190,22 +202,50 @@ class Trainer:
                 raise
         return Answer()
 
+    def _reporting(self, request: TrainRequest, control: Any, phases: Any) -> Callable[[], None]:
+        """Begin to tell the driver of `phases`; returns what tells it the rest."""
+        from ._phase_reporter import PhaseReporter, add_beginning, add_end
+
+        source = request.settings.time_source
+        add_beginning(phases, request.times, ready_s=self._ready_s)
+        reporter = PhaseReporter(
+            control, phases, self._machine_clock(request), measure=source is None
+        )
+
+        def end() -> None:
+            add_end(phases, request.times)
+            reporter.close()
+
+        return end
+
+    def _machine_clock(self, request: TrainRequest | RoundRequest) -> Any:
+        from ._phase_reporter import WorkerClocks
+
+        self._clocks = self._clocks or WorkerClocks()
+        settings = request.settings
+        return self._clocks.of(settings.time_source, worker=settings.worker)
+
     def _round(self, request: RoundRequest) -> Answer:
         from sparkwright.networks import pack_arrays, unpack_arrays
 
         from ._local_trainer import LocalTrainer
+        from ._phases import PhaseRecorder
         from ._shard import Shard
         from ._shard_service import ShardSource
         from ._update_ratio import sample_of, update_ratio
 
+        phases = PhaseRecorder(on=request.settings.timeline)
+        began_s = time.monotonic()
         replica, settings = self._replica(request), request.settings
         self._digests.pop(_replica_key(request), None)
         replica.share_updates(None)
         shard = Shard(Path(request.shard), consume=True)
         nobody = ShardSource(secret=b"", connect_timeout_s=0.0, peer_timeout_s=0.0)
-        trainer = LocalTrainer(settings, replica, shard, nobody)
+        trainer = LocalTrainer(settings, replica, shard, nobody, phases)
+        phases.since(PhaseCode.BUILD, began_s)
         try:
-            replica.write(np.frombuffer(request.vector, replica.state.dtype))
+            with phases.phase(PhaseCode.STATE):
+                replica.write(np.frombuffer(request.vector, replica.state.dtype))
             if self._round_run != request.run or (request.first and request.epoch == 0):
                 values = unpack_arrays(request.extras, replica.state.read_extras())
                 replica.state.own_seeds(values, worker=settings.worker)
@@ -240,7 +280,24 @@ class Trainer:
         counters = b""
         if settings.worker == 0:
             counters = pack_arrays(replica.state.read_counters())
-        return Answer(fields=fields, payload=pickle.dumps((vector.tobytes(), counters)))
+        spans = self._spans(request, phases) if phases.on else None
+        payload = pickle.dumps((vector.tobytes(), counters))
+        return Answer(fields=fields, payload=payload, result=spans)
+
+    def _spans(self, request: RoundRequest, phases: Any) -> Any:
+        """What a round's answer tells of its phases: the spans, and the state of the clocks."""
+        from sparkwright.timeline._clocks import Offset
+
+        from ._phase_reporter import add_beginning, add_end
+
+        clock = self._machine_clock(request)
+        add_beginning(phases, request.times, ready_s=self._ready_s)
+        add_end(phases, request.times)
+        block, _ = phases.take()
+        # The driver measures the offset: the job is the question, and this its answer.
+        measured = Offset(0.0, 0.0) if request.settings.time_source is None else None
+        block = block._replace(starts_s=block.starts_s + clock.shift_s)
+        return block, clock.state(measured)
 
     def _infer(self, request: InferRequest, gone: threading.Event) -> Answer:
         from ._inference import run_inference

@@ -1,0 +1,93 @@
+"""What a worker keeps of its phases until the driver has it."""
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from sparkwright.timeline import PhaseCode
+from sparkwright.workers._phase_reporter import add_beginning, add_end
+from sparkwright.workers._phases import _MOST, NO_PHASES, PhaseRecorder  # pyright: ignore[reportPrivateUsage]
+
+spans = st.lists(
+    st.tuples(st.sampled_from(PhaseCode), st.floats(0, 1e7), st.floats(0, 1e3)), max_size=50
+)
+
+
+@given(spans)
+def test_spans_are_taken_away_in_order_and_once(
+    given_spans: list[tuple[int, float, float]],
+) -> None:
+    recorder = PhaseRecorder()
+    for code, start_s, seconds in given_spans:
+        recorder.add(code, start_s, start_s + seconds)
+    block, missed = recorder.take()
+    assert missed == 0
+    assert block.codes.tolist() == [code for code, *_ in given_spans]
+    assert block.starts_s.tolist() == [start_s for _, start_s, _ in given_spans]
+    np.testing.assert_allclose(block.seconds, [s for *_, s in given_spans], rtol=1e-6, atol=1e-8)
+    assert len(recorder.take()[0].codes) == 0
+
+
+def test_one_that_is_off_keeps_nothing_and_has_no_room() -> None:
+    with NO_PHASES.phase(PhaseCode.WAIT):
+        NO_PHASES.add(PhaseCode.COMPUTE, 0.0, 1.0)
+    assert NO_PHASES.since(PhaseCode.COMPUTE, 0.0) > 0
+    block, missed = NO_PHASES.take()
+    assert (len(block.codes), missed) == (0, 0)
+
+
+def test_a_full_room_counts_what_it_misses_and_is_free_again_when_taken() -> None:
+    recorder = PhaseRecorder()
+    for number in range(_MOST + 3):
+        recorder.add(PhaseCode.DATA, number, number + 0.5)
+    assert recorder.fullness == 1.0
+    block, missed = recorder.take()
+    assert (len(block.codes), missed) == (_MOST, 3)
+    recorder.add(PhaseCode.DATA, 0.0, 1.0)
+    block, missed = recorder.take()
+    assert (len(block.codes), missed) == (1, 0)
+
+
+def test_waits_in_slices_are_one_wait() -> None:
+    recorder = PhaseRecorder()
+    for start_s in (1.0, 1.01, 1.02):
+        recorder.add(PhaseCode.WAIT, start_s, start_s + 0.0099, joins=True)
+    recorder.add(PhaseCode.WAIT, 5.0, 5.1, joins=True)  # after a gap
+    recorder.add(PhaseCode.COMPUTE, 5.1, 5.2)
+    recorder.add(PhaseCode.WAIT, 5.2, 5.3, joins=True)  # after something else
+    block, _ = recorder.take()
+    assert block.codes.tolist() == [10, 10, 7, 10]
+    np.testing.assert_allclose(block.starts_s, [1.0, 5.0, 5.1, 5.2])
+    np.testing.assert_allclose(block.seconds, [0.0299, 0.1, 0.1, 0.1], rtol=1e-5)
+
+
+def test_a_wait_that_was_taken_away_is_not_joined() -> None:
+    recorder = PhaseRecorder()
+    recorder.add(PhaseCode.WAIT, 1.0, 1.01, joins=True)
+    recorder.take()
+    recorder.add(PhaseCode.WAIT, 1.01, 1.02, joins=True)
+    assert recorder.take()[0].starts_s.tolist() == [1.01]
+
+
+def test_a_phase_that_fails_is_kept_too() -> None:
+    recorder = PhaseRecorder()
+    with pytest.raises(KeyError), recorder.phase(PhaseCode.VALIDATE):
+        raise KeyError
+    assert recorder.take()[0].codes.tolist() == [PhaseCode.VALIDATE]
+
+
+@pytest.mark.parametrize(
+    ("times", "ready_s", "codes"),
+    [
+        ((10.0, 12.0), 15.0, [PhaseCode.SHARD, PhaseCode.TENSORFLOW]),
+        ((10.0, 12.0), 11.0, [PhaseCode.SHARD]),  # TensorFlow was there
+        ((10.0, 10.0), 5.0, []),  # and so were the files
+    ],
+)
+def test_what_came_before_the_trainer_was_asked_is_kept_if_it_was(
+    times: tuple[float, float], ready_s: float, codes: list[int]
+) -> None:
+    recorder = PhaseRecorder()
+    add_beginning(recorder, times, ready_s=ready_s)
+    add_end(recorder, times)
+    assert recorder.take()[0].codes.tolist() == [*codes, PhaseCode.WORK]
