@@ -21,8 +21,15 @@ from ._framing import (
 )
 
 HANDSHAKE_TIMEOUT_S = 5.0
-# A machine that vanishes without a word is noticed after about 20 s, whatever its peer waits for.
-_KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+# A machine that vanishes without a word is noticed after 30 s, whatever its peer waits for. The
+# probes alone would not do: they begin only when nothing is being sent, signs of life among it, and
+# for those Linux tries 15 minutes. A peer that takes in nothing for so long is given up, too.
+_KEEPALIVE = {
+    "TCP_KEEPIDLE": 5,
+    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": 30_000,
+}
 _ACCEPT_AGAIN_S = 0.05
 Address = tuple[str, int]
 

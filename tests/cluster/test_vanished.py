@@ -1,0 +1,91 @@
+"""Machines that vanish from the network without a word: nobody closes a connection."""
+
+import contextlib
+import queue
+import threading
+from collections.abc import Iterator
+
+import pytest
+from tests.cluster.helpers import needs_hosts
+
+from sparkwright.errors import NetworkError
+from sparkwright.mesh import _connection
+from sparkwright.mesh._connection import Connection, Listener, connect
+from sparkwright.testing import Hosts
+
+pytestmark = [pytest.mark.cluster, needs_hosts]
+
+SECRET = bytes(range(32))
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Hosts, Connection, Connection]]:
+    """Hosts "one" and "two", and both ends of a connection that notices after 2 s, not 30."""
+    monkeypatch.setitem(_connection._KEEPALIVE, "TCP_USER_TIMEOUT", 2_000)
+    monkeypatch.setitem(_connection._KEEPALIVE, "TCP_KEEPIDLE", 1)
+    monkeypatch.setitem(_connection._KEEPALIVE, "TCP_KEEPINTVL", 1)
+    arrived: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+
+    def listen() -> Listener:
+        return Listener(
+            secret=SECRET,
+            host=hosts.address("two"),
+            ports=range(1),
+            on_connection=arrived.put,
+            name="vanished",
+        )
+
+    with Hosts(["one", "two"]) as hosts:
+        listener = hosts.call("two", listen)
+        one = hosts.call("one", lambda: connect(listener.address, secret=SECRET, timeout_s=5))
+        two = arrived.get(timeout=5)
+        yield hosts, one, two
+        for closable in (one, two, listener):
+            closable.close()
+
+
+def ends_soon(connection: Connection) -> bool:
+    """Whether a wait for the next message ends, with an error or as at the peer's own end."""
+    ended = threading.Event()
+
+    def wait() -> None:
+        with contextlib.suppress(OSError, NetworkError):
+            assert connection.receive() is None
+        ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return ended.wait(20)
+
+
+@pytest.mark.parametrize("sending", [False, True], ids=["idle", "sending"])
+def test_a_wait_for_a_machine_that_vanished_ends(
+    ends: tuple[Hosts, Connection, Connection], sending: bool
+) -> None:
+    hosts, one, two = ends
+    hosts.cut_off("two")
+    over = threading.Event()
+
+    def show_life() -> None:
+        with contextlib.suppress(NetworkError):
+            while not over.wait(0.2):
+                one.send("alive", {})
+
+    if sending:
+        threading.Thread(target=show_life, daemon=True).start()
+    assert ends_soon(one)
+    assert ends_soon(two)
+    over.set()
+
+
+def test_a_direction_that_is_cut_ends_a_connection_on_both_sides(
+    ends: tuple[Hosts, Connection, Connection],
+) -> None:
+    hosts, one, two = ends
+    hosts.link("one", "two", both_ways=False, cut=True)
+    one.send("alive", {})
+    two.send("alive", {})
+    message = one.receive()
+    assert message is not None
+    assert message.kind == "alive"
+    assert ends_soon(one)
+    assert ends_soon(two)
