@@ -1,0 +1,238 @@
+"""Many workers of one run in one process, without networks or data: what the driver sees of them.
+
+    python -m tests.benchmarks._simulated_workers PORT WORKERS averaging|sharing
+
+It is told what to do on its standard input, and answers each line with one of JSON:
+
+    connect            all connect and register, and wait for the first group
+    alive SECONDS      all give a sign of life every second
+    rows COUNT         all send COUNT messages with rows of 5 minibatches, as fast as they can
+    finish             all report the end, and one delivers; of sharing, all do pieces until then
+"""
+
+import itertools
+import json
+import resource
+import selectors
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from sparkwright.mesh._connection import Connection, connect
+from sparkwright.mesh._framing import HEADER, decode_fields, decode_header
+from sparkwright.runs._protocol import Progress
+
+SECRET = bytes(range(32))
+ROWS = 3_200  # examples of each worker
+_BLOCK = 5
+_CONNECTING = 32  # at a time
+_LONGEST_S = 240.0
+_RESULT = np.zeros(1_000, np.float32)
+
+Fields = dict[str, Any]
+
+
+class SimulatedWorkers:
+    """Workers 0 to n - 1 of a run, each a connection that one selector listens to."""
+
+    def __init__(self, port: int, count: int, kind: str) -> None:
+        """Prepare to connect to the coordinator at `port` of this machine."""
+        self._port, self._count, self._kind = port, count, kind
+        self._lines: list[Connection] = []
+        self._received: list[bytearray] = []
+        self._generations = [0] * count
+        self._selector = selectors.DefaultSelector()
+        self.bytes = 0
+        self.messages = 0
+        self._left = 0
+        self._pieces = 0
+        self._piece_sent_s = [0.0] * count
+        self._piece_s: list[float] = []
+
+    def connect(self) -> Fields:
+        """Connect and register all; seconds until all were connected, and in the first group."""
+        began_s = time.perf_counter()
+        with ThreadPoolExecutor(_CONNECTING) as pool:
+            self._lines = list(pool.map(self._line, range(self._count)))
+        connected_s = time.perf_counter() - began_s
+        for worker, line in enumerate(self._lines):
+            self._received.append(bytearray())
+            self._selector.register(line.socket, selectors.EVENT_READ, worker)
+            line.send("register", self._registration(worker))
+        self._until(lambda: all(self._generations), "their first group")
+        return {
+            "connected_s": connected_s,
+            "grouped_s": time.perf_counter() - began_s,
+            "group_bytes": self.bytes // self._count,
+        }
+
+    def alive(self, seconds: float) -> Fields:
+        """Signs of life, each worker one a second, spread over it; the messages sent."""
+        sent, deadline = 0, time.monotonic() + seconds
+        pause_s = 1 / self._count
+        for line in itertools.cycle(self._lines):
+            due_s = deadline - seconds + sent * pause_s
+            if due_s > deadline:
+                break
+            time.sleep(max(0.0, due_s - time.monotonic()))
+            line.send("alive", {"sent_s": time.time()})
+            sent += 1
+        return {"events": sent}
+
+    def rows(self, count: int) -> Fields:
+        """Messages with rows; how many were sent."""
+        payload = (np.ones(_BLOCK, np.float32), np.full(_BLOCK, 32, np.int32))
+        for number in range(count):
+            block = {
+                "epoch": 1,
+                "round": number,
+                "count": _BLOCK,
+                "seconds": 0.05,
+                "phases": {"data": 0.01, "compute": 0.03, "average": 0.01},
+                "metrics": {"accuracy": 0.5},
+                "readings": {},
+                "age_s": 0.0,
+            }
+            for line in self._lines:
+                line.send("rows", {"blocks": [block], "columns": []}, payload)
+        return {"events": count * self._count}
+
+    def finish(self) -> Fields:
+        """Go on to the end of the run; seconds, and the pieces that were done meanwhile."""
+        began_s = time.perf_counter()
+        self._left = self._count
+        for worker in range(self._count):
+            if self._kind == "averaging":
+                self._report(worker, "finished", self._end_of_run())
+            else:
+                self._ask(worker, None)
+        self._until(lambda: self._left <= 0, "the end of the run")
+        times = sorted(self._piece_s) or [0.0]
+        return {
+            "seconds": time.perf_counter() - began_s,
+            "pieces": self._pieces,
+            "median_piece_s": times[len(times) // 2],
+            "slowest_piece_s": times[-1],
+        }
+
+    def close(self) -> None:
+        """Hang up."""
+        for line in self._lines:
+            line.close()
+
+    # -- a worker's part --------------------------------------------------------------------
+
+    def _line(self, worker: int) -> Connection:
+        del worker
+        return connect(("127.0.0.1", self._port), secret=SECRET, timeout_s=60)
+
+    def _registration(self, worker: int) -> Fields:
+        return {
+            "worker": worker,
+            "attempt": 0,
+            "host": f"host-{worker // 8}.example",
+            "address": [f"10.0.{worker // 250}.{worker % 250 + 1}", 40_000 + worker],
+            "rows": ROWS,
+            "validation_rows": 0,
+            "device": "cpu",
+            "pid": 1_000 + worker,
+        }
+
+    def _take(self, worker: int, kind: str, fields: Fields) -> None:
+        if kind == "group":
+            self._generations[worker] = int(fields["generation"])
+        elif kind == "piece":
+            self._piece_s.append(time.perf_counter() - self._piece_sent_s[worker])
+            self._pieces += 1
+            self._ask(worker, fields["piece"])
+        elif kind == "meet":
+            self._generations[worker] = int(fields["group"]["generation"])
+            self._report(worker, "met", Progress.from_dict(fields["group"]["progress"]))
+        elif kind == "deliver":
+            progress = self._end_of_run().to_dict()
+            result = {"dtype": "<f4", "size": _RESULT.size, "progress": progress}
+            self._lines[worker].send("result", result, (_RESULT,))
+        elif kind == "dismiss":
+            self._left -= 1
+
+    def _ask(self, worker: int, piece: list[int] | None) -> None:
+        done = 0 if piece is None else piece[3] - piece[2]
+        self._piece_sent_s[worker] = time.perf_counter()
+        self._lines[worker].send(
+            "work",
+            {
+                "piece": piece,
+                "minibatches": done,
+                "examples": 32 * done,
+                "iterations": done,
+                "wants_more": True,
+                "wanted": 0,
+            },
+        )
+
+    def _report(self, worker: int, ending: str, progress: Progress) -> None:
+        fields = {
+            "generation": self._generations[worker],
+            "ending": ending,
+            "progress": progress.to_dict(),
+            "failure": None,
+        }
+        self._lines[worker].send("report", fields)
+
+    def _end_of_run(self) -> Progress:
+        nothing = (0,) * self._count
+        return Progress(epoch=1, averagings=20, steps=nothing, examples=nothing)
+
+    # -- what comes -------------------------------------------------------------------------
+
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _LONGEST_S
+        while not condition():
+            ready = self._selector.select(timeout=1.0)
+            for key, _ in ready:
+                self._read(key.data)
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self._count} workers waited {_LONGEST_S:g} s for {what}.")
+
+    def _read(self, worker: int) -> None:
+        received, sock = self._received[worker], self._lines[worker].socket
+        content = sock.recv(1 << 18)
+        if not content:
+            self._selector.unregister(sock)
+            return
+        self.bytes += len(content)
+        received += content
+        while len(received) >= HEADER.size:
+            fields_bytes, payload_bytes = decode_header(received[: HEADER.size])
+            end = HEADER.size + fields_bytes + payload_bytes
+            if len(received) < end:
+                return
+            kind, fields = decode_fields(received[HEADER.size : HEADER.size + fields_bytes])
+            del received[:end]
+            self.messages += 1
+            self._take(worker, kind, fields)
+
+
+def main() -> None:
+    """Do what standard input says."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    workers = SimulatedWorkers(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    commands: dict[str, Callable[..., Fields]] = {
+        "connect": workers.connect,
+        "alive": lambda seconds: workers.alive(float(seconds)),
+        "rows": lambda count: workers.rows(int(count)),
+        "finish": workers.finish,
+    }
+    for line in sys.stdin:
+        name, *arguments = line.split()
+        print(json.dumps(commands[name](*arguments)), flush=True)
+    workers.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""The coordinator alone, led by up to 1,000 simulated workers over loopback.
+
+python -m tests.benchmarks.coordinator 1000
+"""
+
+import gc
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.benchmarks._simulated_workers import ROWS, SECRET
+
+from sparkwright.mesh._framing import Message
+from sparkwright.runs._coordinator import Coordinator
+from sparkwright.runs._decisions import EndRun, WorkerRegistered
+from sparkwright.runs._protocol import Progress
+from sparkwright.runs._record import RunRecord
+from sparkwright.runs._server import CoordinatorServer
+from sparkwright.runs._sharing_coordinator import SharingCoordinator
+
+Row = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[2]
+SIZES = (10, 100, 1_000)
+_BATCH, _PIECE = 32, 5
+_QUIET_S, _MESSAGES = 5.0, 20
+
+
+class Driver:
+    """A coordinator's server with the record of a run, and simulated workers that it leads."""
+
+    def __init__(self, workers: int, kind: str) -> None:
+        """Listen, and start the process of the workers; nobody connects yet."""
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        gc.collect()
+        self.workers, self.ended = workers, threading.Event()
+        self._before = _rss_mib()
+        self.record = RunRecord(workers=workers, epochs=1, name="sparkwright-simulated")
+        self.heard = 0
+        self.progress: Progress | None = None  # at which the run was delivered
+        minibatches = ROWS // _BATCH
+        rules = (
+            Coordinator(workers=workers, now_s=time.monotonic())
+            if kind == "averaging"
+            else SharingCoordinator(
+                workers=workers,
+                epochs=1,
+                minibatches=lambda rows: [minibatches for _ in rows],
+                piece_size=lambda _: _PIECE,
+                now_s=time.monotonic(),
+            )
+        )
+        self.server = CoordinatorServer(
+            rules,
+            self,
+            secret=SECRET,
+            host="127.0.0.1",
+            ports=range(1),
+            peer_timeout_s=120.0,
+            start=lambda: ({"size": 1}, (np.zeros(1, np.float32),)),
+            name="sparkwright-simulated",
+        )
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tests.benchmarks._simulated_workers"),
+                *(str(self.server.address[1]), str(workers), kind),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+
+    def tell(self, command: str) -> dict[str, Any]:
+        """What the workers say when they have done `command`."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(command + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, "the simulated workers ended"
+        return json.loads(answer)
+
+    def wait_for_events(self, count: int, timeout_s: float = 120.0) -> None:
+        """Wait until so many messages of workers have been taken in."""
+        deadline = time.monotonic() + timeout_s
+        while self.heard < count:
+            assert time.monotonic() < deadline, f"the driver heard {self.heard} of {count} messages"
+            time.sleep(0.002)
+
+    @property
+    def grown_mib(self) -> float:
+        """Resident memory that the driver has taken since it listens."""
+        return _rss_mib() - self._before
+
+    def close(self) -> None:
+        """End the workers' process, then the server."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.kill()
+        self._process.wait()
+        self.server.close()
+        self.record.close()
+
+    # -- as the server's sink ---------------------------------------------------------------
+
+    def worker_joined(self, event: WorkerRegistered) -> None:
+        """As the engine does."""
+        self.record.worker_joined(
+            event.worker,
+            host=event.host,
+            rows=event.rows,
+            attempt=event.attempt,
+            device=event.device,
+            pid=event.pid,
+        )
+
+    def worker_lost(self, event: WorkerRegistered) -> None:
+        """As the engine does."""
+        self.record.worker_lost(event.worker)
+
+    def worker_heard(self, worker: int, message: Message) -> None:
+        """As the engine does, and count."""
+        self.heard += 1
+        if message.kind != "rows":
+            self.record.worker_alive(worker)
+            return
+        count = sum(int(block["count"]) for block in message.fields["blocks"])
+        losses = np.frombuffer(message.payload, np.float32, count)
+        examples = np.frombuffer(message.payload, np.int32, count, 4 * count)
+        self.record.rows_trained(worker, message.fields["blocks"], losses, examples, {})
+
+    def history_forgotten(self) -> None:
+        """As the engine does."""
+        self.record.history_forgotten()
+
+    def progress_settled(self, progress: Progress, *, exact: bool) -> None:
+        """As the engine does."""
+        self.progress = progress
+        self.record.progress_settled(progress, exact=exact)
+
+    def checkpoint_arrived(self, message: Message, progress: Progress) -> None:
+        """There are none."""
+
+    def epoch_judged(self, verdict: Any) -> None:
+        """There are none."""
+
+    def best_arrived(self, message: Message, epoch: int) -> None:
+        """There are none."""
+
+    def run_ended(self, end: EndRun) -> None:
+        """The run is over."""
+        del end
+        self.ended.set()
+
+
+def coordinator(sizes: Sequence[int] = SIZES) -> Iterator[Row]:
+    """Start-up, signs of life, rows, pieces and memory, by the number of workers."""
+    for size in sizes:
+        yield from _averaging(size)
+        yield from _sharing(size)
+
+
+def _averaging(size: int) -> Iterator[Row]:
+    driver = Driver(size, "averaging")
+    try:
+        found = driver.tell("connect")
+        yield _row(f"{size:,} workers: connected", found["connected_s"], "s", found)
+        yield _row(f"{size:,} workers: all in the first group", found["grouped_s"], "s", found)
+        yield _row(f"{size:,} workers: driver's memory", driver.grown_mib, "MiB")
+        before_s = time.process_time()
+        alive = driver.tell(f"alive {_QUIET_S}")
+        spent_s = time.process_time() - before_s
+        yield _row(f"{size:,} workers: driver's cores at rest", spent_s / _QUIET_S, "cores", alive)
+        yield _row(f"{size:,} workers: a sign of life", 1e6 * spent_s / alive["events"], "us")
+        driver.wait_for_events(alive["events"])
+        before_s, began_s = time.process_time(), time.perf_counter()
+        rows = driver.tell(f"rows {_MESSAGES}")
+        driver.wait_for_events(alive["events"] + rows["events"])
+        seconds = time.perf_counter() - began_s
+        yield _row(f"{size:,} workers: messages with rows", rows["events"] / seconds, "1/s")
+        spent_s = time.process_time() - before_s
+        yield _row(f"{size:,} workers: a message with rows", 1e6 * spent_s / rows["events"], "us")
+        end = driver.tell("finish")
+        assert driver.ended.wait(60)
+        yield _row(f"{size:,} workers: end of the run", end["seconds"], "s")
+    finally:
+        driver.close()
+
+
+def _sharing(size: int) -> Iterator[Row]:
+    driver = Driver(size, "sharing")
+    try:
+        driver.tell("connect")
+        before_s = time.process_time()
+        found = driver.tell("finish")
+        assert driver.ended.wait(60)
+        spent_s = time.process_time() - before_s
+        rate = found["pieces"] / found["seconds"]
+        yield _row(f"{size:,} workers: pieces of work", rate, "1/s", found)
+        yield _row(f"{size:,} workers: a piece of work", 1e6 * spent_s / found["pieces"], "us")
+    finally:
+        driver.close()
+
+
+def _row(what: str, value: float, unit: str, runs: dict[str, Any] | None = None) -> Row:
+    return {"what": what, "value": value, "unit": unit, "runs": runs or {}}
+
+
+def _rss_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+if __name__ == "__main__":
+    for row in coordinator(tuple(map(int, sys.argv[1:])) or SIZES):
+        print(
+            f"{row['what']:<48} {row['value']:>12,.3f} {row['unit']:<6} {row['runs']}", flush=True
+        )
