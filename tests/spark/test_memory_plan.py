@@ -116,12 +116,31 @@ def test_the_command_and_the_settings_say_the_same() -> None:
     assert plan.arguments["settings"] == plan.settings()
 
 
-def test_a_trainer_s_network_is_what_the_network_s_estimate_says() -> None:
-    master = sw.SharedTrainingMaster(batch_size_per_worker=512)
-    found = estimate(LENET, batch_size=512, master="sharing")
-    mib = sum(-(-f.size_bytes // 2**20) for f in found.memory if f.name != "Process")
-    assert part(plan_memory(LENET, master=master), "trainers") == TRAINER_MIB + mib
-    assert part(plan_memory(LENET), "trainers") < TRAINER_MIB + mib
+def test_a_trainer_holds_the_network_a_minibatch_and_vectors_of_its_state() -> None:
+    found = {f.name: f.size_bytes for f in estimate(LENET, batch_size=512).memory}
+    state = found["Parameters"] + found["Optimizer"]
+    sizes = [found["Parameters"], found["Gradients"], found["Optimizer"], found["One minibatch"]]
+    exchanges = {
+        sw.ParameterAveragingTrainingMaster(batch_size_per_worker=512): 5 * state,
+        sw.ParameterAveragingTrainingMaster(batch_size_per_worker=512, save_updater=False): 5
+        * found["Parameters"],
+        sw.SharedTrainingMaster(batch_size_per_worker=512): 4 * state + 2 * found["Gradients"],
+    }
+    for master, exchange in exchanges.items():
+        mib = sum(-(-size // 2**20) for size in (*sizes, exchange))
+        assert part(plan_memory(LENET, master=master), "trainers") == TRAINER_MIB + mib
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sharing", "peak_mib"),
+    [(5_001_933, False, 987), (25_010_001, False, 2_417), (25_010_001, True, 2_319)],
+)
+def test_what_trainers_were_measured_to_take_is_planned(
+    parameters: int, sharing: bool, peak_mib: int
+) -> None:
+    master = sw.SharedTrainingMaster() if sharing else sw.ParameterAveragingTrainingMaster()
+    planned = part(plan_memory(parameters, master=master), "trainers")
+    assert peak_mib <= planned <= 1.1 * peak_mib
 
 
 def test_a_keras_model_and_its_values_give_the_same_plan(lenet: Any) -> None:

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, Literal, Self
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks._spec._estimate import NUMBER_BYTES, EstimatedFigure, estimate
+from sparkwright.networks._spec._estimate import NUMBER_BYTES, estimate
 from sparkwright.networks._spec._network_spec import NetworkSpec
 
 from ._memory_size import mib_of_bytes, mib_text
@@ -24,6 +24,10 @@ PYTHON_DAEMON_MIB = 50
 _JVM_SHARE, _JVM_LEAST_MIB = 0.1, 384
 # TensorFlow's allocator, the buffers of sockets, and what an estimate leaves out.
 _RESERVE_SHARE = 0.1
+# Vectors of the exchanged state that a trainer holds at its peak, when it takes over the start or
+# delivers the result; measured with 5 and 25 million parameters. Sharing holds two vectors of
+# parameters besides: what all agree on, and the residual.
+_AVERAGING_VECTORS, _SHARING_VECTORS, _SHARED_VECTORS = 5, 4, 2
 # Vectors of the driver: the start, the result on its way in and taken over, one at a checkpoint.
 _DRIVER_VECTORS = 4
 # An optimizer that is not known counts as Adam.
@@ -73,20 +77,15 @@ class MemoryPart:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NetworkMemory:
-    """What one copy of a network takes, MiB by name, with sentences.
+    """What one copy of a network takes.
 
     Attributes:
-        parts: in a trainer.
+        trainer: MiB in a trainer, by name.
         driver_mib: in the driver: the model and the vectors that come and go.
     """
 
-    parts: tuple[MemoryPart, ...]
+    trainer: Mapping[str, int]
     driver_mib: int
-
-    @property
-    def trainer_mib(self) -> int:
-        """In a trainer."""
-        return sum(part.size_mib for part in self.parts)
 
 
 def network_memory(
@@ -110,8 +109,14 @@ def network_memory(
         ConfigurationError: if `model` is none of these.
     """
     if isinstance(model, int) and not isinstance(model, bool) and model > 0:
-        return _counted(
-            model, model, _SLOTS, None, batch_size, kind=kind, save_updater=save_updater
+        size = NUMBER_BYTES * model
+        return _network(
+            parameters=size,
+            trainable=size,
+            updater=_SLOTS * size,
+            minibatch=0,
+            kind=kind,
+            save_updater=save_updater,
         )
     if isinstance(model, NetworkSpec):
         return _estimated(model, batch_size, kind=kind, save_updater=save_updater)
@@ -135,8 +140,8 @@ def executor_parts(
     data_mib: int,
 ) -> tuple[MemoryPart, ...]:
     """Everything in the container of an executor, its heap first."""
-    inside = TRAINER_MIB + network.trainer_mib
-    figures = ", ".join(f"{part.name.lower()} {part.each_mib:,}" for part in network.parts)
+    inside = TRAINER_MIB + sum(network.trainer.values())
+    figures = ", ".join(f"{name} {mib:,}" for name, mib in network.trainer.items())
     trainer = MemoryPart(
         name="trainers",
         place="TensorFlow",
@@ -216,66 +221,55 @@ def jvm_part(heap_mib: int) -> MemoryPart:
 def _estimated(
     spec: NetworkSpec, batch_size: int, *, kind: Updates, save_updater: bool
 ) -> NetworkMemory:
-    found = estimate(spec, batch_size=batch_size, master=kind, save_updater=save_updater)
-    figures = [figure for figure in found.memory if figure.name != "Process"]
-    by_name = {figure.name: figure.size_bytes for figure in figures}
-    model = by_name["Parameters"] + by_name["Optimizer"]
-    # The estimate has two of the vectors that travel.
-    vectors = by_name["Exchange"] // 2 * _DRIVER_VECTORS
-    return NetworkMemory(
-        parts=tuple(_part(figure) for figure in figures), driver_mib=mib_of_bytes(model + vectors)
-    )
-
-
-def _counted(
-    parameters: int,
-    trainable: int,
-    slots: int,
-    outputs: int | None,
-    batch_size: int,
-    *,
-    kind: Updates,
-    save_updater: bool,
-) -> NetworkMemory:
-    """From counts alone, where there is no network that could be analysed."""
-    travelling = parameters + (slots * trainable if kind == "averaging" and save_updater else 0)
-    numbers = {
-        "Parameters": (parameters, ""),
-        "Gradients": (trainable, ""),
-        "Optimizer": (slots * trainable, f"Counted as one with {slots} numbers for each."),
-        "Exchange": (2 * travelling, ""),
-    }
-    if outputs is not None:
-        numbers["One minibatch"] = (2 * outputs * batch_size, "")
-    figures = [
-        EstimatedFigure(name=name, size_bytes=count * NUMBER_BYTES, sentence=sentence)
-        for name, (count, sentence) in numbers.items()
-    ]
-    held = parameters + slots * trainable + _DRIVER_VECTORS * travelling
-    return NetworkMemory(
-        parts=tuple(_part(figure) for figure in figures),
-        driver_mib=mib_of_bytes(held * NUMBER_BYTES),
-    )
-
-
-def _looked_at(model: Any, batch_size: int, *, kind: Updates, save_updater: bool) -> NetworkMemory:
-    return _counted(
-        int(model.count_params()),
-        sum(prod(variable.shape) for variable in model.trainable_variables),
-        _SLOTS,
-        sum(_output_numbers(layer) for layer in model.layers),
-        batch_size,
+    found = estimate(spec, batch_size=batch_size)
+    size_bytes = {figure.name: figure.size_bytes for figure in found.memory}
+    return _network(
+        parameters=size_bytes["Parameters"],
+        trainable=size_bytes["Gradients"],
+        updater=size_bytes["Optimizer"],
+        minibatch=size_bytes["One minibatch"],
         kind=kind,
         save_updater=save_updater,
     )
 
 
-def _part(figure: EstimatedFigure) -> MemoryPart:
-    return MemoryPart(
-        name=figure.name,
-        place="TensorFlow",
-        each_mib=mib_of_bytes(figure.size_bytes),
-        sentence=figure.sentence,
+def _looked_at(model: Any, batch_size: int, *, kind: Updates, save_updater: bool) -> NetworkMemory:
+    trainable = NUMBER_BYTES * sum(prod(variable.shape) for variable in model.trainable_variables)
+    outputs = sum(_output_numbers(layer) for layer in model.layers)
+    return _network(
+        parameters=NUMBER_BYTES * int(model.count_params()),
+        trainable=trainable,
+        updater=_SLOTS * trainable,
+        minibatch=2 * NUMBER_BYTES * outputs * batch_size,
+        kind=kind,
+        save_updater=save_updater,
+    )
+
+
+def _network(
+    *,
+    parameters: int,
+    trainable: int,
+    updater: int,
+    minibatch: int,
+    kind: Updates,
+    save_updater: bool,
+) -> NetworkMemory:
+    """From bytes of each kind."""
+    travelling = parameters + (updater if kind == "sharing" or save_updater else 0)
+    vectors, shared = _AVERAGING_VECTORS, 0
+    if kind == "sharing":
+        vectors, shared = _SHARING_VECTORS, _SHARED_VECTORS
+    sizes = {
+        "parameters": parameters,
+        "gradients": trainable,
+        "optimizer": updater,
+        "one minibatch": minibatch,
+        "exchange": vectors * travelling + shared * trainable,
+    }
+    return NetworkMemory(
+        trainer={name: mib_of_bytes(size) for name, size in sizes.items() if size},
+        driver_mib=mib_of_bytes(parameters + updater + _DRIVER_VECTORS * travelling),
     )
 
 
