@@ -65,6 +65,7 @@ def test_the_summary_says_what_dominated_and_who_is_slow():
     assert "Worker 2 computes slowest: its spans of computing are 1." in text
     assert "TensorFlow start" in text
     assert "GetInitModel, ModelInit" in text
+    assert "known to within 300 µs for 1 of 2 workers." in text
     assert "worker 0: -2 ms ± 300 µs (driver)" in text
     assert "worker 1: +4.5 s ± ? (ntp)" in text
 

@@ -30,6 +30,7 @@ from ._partition_table import partition_table as partition_table
 from ._picture import picture as picture
 from ._reports import report_of as report_of, report_runs as report_runs
 from ._summary import summary as summary
+from ._timeline_view import TimelineView as TimelineView
 from ._workbench import Workbench as Workbench
 
 del _anywidget, _ipywidgets

@@ -83,9 +83,10 @@ def clock_sentence(clocks: Sequence[ClockReading]) -> str:
     if not known:
         return "Clocks: how far the workers' clocks are from the driver's is not known."
     furthest = max(abs(each.offset_s) for each in clocks)
+    whose = "" if len(known) == len(clocks) else f" for {len(known)} of {len(clocks)} workers"
     return (
         f"Clocks: up to {seconds_text(furthest)} from the driver's, which is taken into account; "
-        f"known to within {seconds_text(max(known))}."
+        f"known to within {seconds_text(max(known))}{whose}."
     )
 
 

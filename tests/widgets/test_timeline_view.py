@@ -1,0 +1,115 @@
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.timeline import PhaseCode, SpanStore
+from sparkwright_widgets import TimelineView
+from sparkwright_widgets._timeline_figure import MOST_ROWS, timeline_svg
+
+
+def store_of(*, workers=2, seconds=1.0):
+    store = SpanStore(workers=workers)
+    for worker in range(workers):
+        codes = np.array([PhaseCode.TENSORFLOW, PhaseCode.COMPUTE, PhaseCode.WORK], np.uint8)
+        lengths = np.array([seconds, 3 * seconds, 4 * seconds], np.float32)
+        store.append(worker, codes, np.array([0.0, seconds, 0.0]), lengths)
+    return store
+
+
+class GoingOn:
+    """A run whose timeline grows."""
+
+    def __init__(self):
+        self.store, self.failure = store_of(), None
+
+    @property
+    def timeline(self):
+        if self.failure is not None:
+            raise self.failure
+        return self.store.timeline(name="run 7", hosts=["<alpha>", "beta"])
+
+
+@pytest.fixture
+def run():
+    return GoingOn()
+
+
+def test_a_timeline_is_shown_with_its_figures_and_no_button():
+    view = TimelineView(store_of().timeline())
+    assert view.button not in view.children
+    assert "75% compute" in view.picture.value
+    assert 'aria-label="Time by phase"' in view.picture.value
+    assert view.update() is False
+
+
+def test_hosts_are_text(run):
+    assert "<alpha>" not in TimelineView(run).picture.value
+    assert "&lt;alpha&gt;" in TimelineView(run).picture.value
+
+
+def test_the_button_shows_what_has_come_since(run):
+    view, told = TimelineView(run), []
+    view.on_change(told.append)
+    assert len(view.timeline) == 6
+    codes, starts_s = np.array([PhaseCode.DELIVER], np.uint8), np.array([4.0])
+    run.store.append(0, codes, starts_s, np.array([2.0], np.float32))
+    view.button.click()
+    assert view.settle()
+    assert len(view.timeline) == 7
+    assert "deliver" in view.picture.value
+    assert told == [view]
+    assert view.button.disabled is False
+
+
+def test_what_goes_wrong_is_shown_and_the_last_picture_stays(run):
+    view = TimelineView(run)
+    before = view.picture.value
+    run.failure = OSError("the driver is <gone>")
+    view.button.click()
+    assert view.settle()
+    assert "the driver is &lt;gone&gt;" in view.error.value
+    assert view.picture.value == before
+    assert view.button.disabled is False
+
+
+def test_a_saved_notebook_keeps_picture_and_summary(run):
+    bundle = TimelineView(run)._repr_mimebundle_()
+    assert "<svg" in bundle["text/html"]
+    assert bundle["text/plain"].startswith("Timeline of run 7: 2 workers")
+    assert len(bundle["text/html"]) < 200_000
+
+
+@pytest.mark.parametrize("source", [None, 7, SimpleNamespace(timeline="none")])
+def test_what_has_no_timeline_is_refused(source):
+    with pytest.raises(ConfigurationError, match="must be a run or a Timeline"):
+        TimelineView(source)
+
+
+def test_a_thousand_workers_share_rows_and_the_picture_stays_small():
+    svg = timeline_svg(store_of(workers=1000).timeline())
+    assert svg.count("sparkwright-strip") == MOST_ROWS
+    assert len(svg) < 300_000
+    assert "workers 0–43" in svg  # noqa: RUF001
+
+
+def test_an_empty_timeline_is_told_in_words():
+    view = TimelineView(SpanStore(workers=2).timeline())
+    assert "Nothing was measured on workers." in view.picture.value
+    assert "<svg" not in view.picture.value
+
+
+def areas(svg, code):
+    """What a phase covers in the picture, in the SVG's units."""
+    path = re.search(rf'sparkwright-phase-{code}" d="([^"]*)"', svg)[1]
+    pieces = re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)V([\d.]+)h", path)
+    return sum(float(width) * (float(foot) - float(top)) for _, foot, width, top in pieces)
+
+
+def test_areas_are_to_one_another_as_the_times_are():
+    svg = timeline_svg(store_of(workers=3, seconds=20.0).timeline())
+    share = areas(svg, PhaseCode.COMPUTE) / areas(svg, PhaseCode.TENSORFLOW)
+    # Columns are cut at a tenth of a unit, heights at a half.
+    assert share == pytest.approx(3.0, rel=0.05)

@@ -1,0 +1,79 @@
+"""TimelineView: where the time of a run went, as a picture that stays in the notebook."""
+
+from typing import Any
+
+import ipywidgets as widgets
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.timeline import Timeline
+
+from ._block import Block
+from ._timeline_figure import timeline_block
+from ._ui import Button, Part
+
+
+class TimelineView(Part):
+    """Lanes of driver and workers, coloured by phase, and the figures of each phase.
+
+    It shows what a run had done when the view was made. While the run goes on, the button shows
+    what has come since; nothing is drawn by itself.
+
+    Args:
+        source: a run, whose `timeline` is shown, or a `Timeline`.
+
+    Raises:
+        ConfigurationError: if it is neither.
+
+    Example:
+        >>> from sparkwright.timeline import SpanStore
+        >>> TimelineView(SpanStore(workers=2).timeline()).timeline
+        Timeline(name='', workers=2, elapsed_s=0.000, spans=0)
+    """
+
+    def __init__(self, source: Any) -> None:
+        self._run: Any = None if isinstance(source, Timeline) else source
+        found = source if self._run is None else getattr(self._run, "timeline", None)
+        if not isinstance(found, Timeline):
+            raise ConfigurationError(
+                "`source` must be a run or a Timeline. "
+                f"Received: a {type(source).__name__}. Give it what `network.start(…)` returned."
+            )
+        self._timeline = found
+        super().__init__("Timeline")
+        self.button = Button(description="Update")
+        self.button.on_click(self.guarded(self._pressed))
+        self.picture = widgets.HTML()
+        self._draw()
+        self.show(*([] if self._run is None else [self.button]), self.picture)
+
+    @property
+    def timeline(self) -> Timeline:
+        """What is shown."""
+        return self._timeline
+
+    def update(self) -> bool:
+        """Show what the run has done by now, in the background; False if that cannot begin."""
+        run = self._run
+        if run is None:
+            return False
+        self.button.disabled = True
+
+        def then(timeline: Timeline) -> None:
+            self._timeline = timeline
+            self._draw()
+            self._changed()
+
+        def over() -> None:
+            self.button.disabled = False
+
+        return self.in_background("Drawing", lambda: run.timeline, then, finally_=over)
+
+    def _pressed(self, _button: Any) -> None:
+        self.update()
+
+    def _draw(self) -> None:
+        html = timeline_block(self._timeline).html
+        self.picture.value = f'<div class="sparkwright-timeline">{html}</div>'
+
+    def _still(self) -> Block | None:
+        return timeline_block(self._timeline)
