@@ -31,7 +31,8 @@ _QUIET_S = 8.0
 _CONNECT_S = 5.0
 _FILES_S = 30.0
 _CANCEL_S = 10.0
-_IN_ADDRESS = re.compile(r"(?<=://)[^/\s@]+(?=@)")
+# Of Azure's addresses that part is no user but a container.
+_IN_ADDRESS = re.compile(r"(?<!abfs://)(?<!abfss://)(?<=://)[^/\s@]+(?=@)")
 _QUERY = re.compile(r"\?\S*")
 _LINES_OF_PROBLEM = 3
 # What tasks need is sent whole: executors may have no kit, or another one.
@@ -56,10 +57,10 @@ def gather(
         executor_clock: what time it is on executors; tests set it wrong.
     """
     told = {told_url(url): url for url in urls}
-    if spark is None:
-        with _folders(told) as (folders, problems):
-            del folders
-            return Findings(driver=_driver(None, problems))
+    unusable = "" if spark is None else _unusable(spark)
+    if spark is None or unusable:
+        with _folders(told) as (_, problems):
+            return Findings(driver=_driver(None, problems), spark_problem=unusable)
     mesh = mesh or MeshConfig()
     with _folders(told) as (folders, problems):
         port_problem, meeting, secret, tasks = "", None, secrets.token_bytes(32), _tasks(spark)
@@ -121,6 +122,17 @@ def told_url(url: str) -> str:
         's3://(hidden)@bucket/a'
     """
     return _QUERY.sub("", _IN_ADDRESS.sub("(hidden)", url))
+
+
+def _unusable(spark: "SparkSession") -> str:
+    """Why nothing can be asked of this session; "" if it can."""
+    context: Any = getattr(spark, "sparkContext", None)
+    if context is None:
+        return (
+            "this session is of Spark Connect, which has no RDDs. Start Spark without `remote`, "
+            "as `sparkwright.start_spark` does"
+        )
+    return "" if context._jsc is not None else "this session has been stopped"
 
 
 def _ports(mesh: MeshConfig) -> Sequence[int]:

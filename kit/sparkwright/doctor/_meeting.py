@@ -17,7 +17,7 @@ class Meeting:
 
     Attributes:
         address: (host, port) that it listens on.
-        came: tasks that have come.
+        came: tasks that were there at the same time.
         answers: executor -> what it told; for those whose task never ends.
     """
 
@@ -56,6 +56,7 @@ class Meeting:
         self._labels: dict[str, str] = {}
         self._tried = 0
         self._last_news_s = time.monotonic()
+        self._begun = False  # nobody waits for more tasks
         self._closed = False
         self._changed = threading.Condition()
         self._sockets: set[Any] = set()
@@ -128,14 +129,18 @@ class Meeting:
 
     def _wait_for_all(self, task: int) -> None:
         with self._changed:
+            if self._begun:
+                return  # in a slot that another task has left
             self.came.add(task)
             self._last_news_s = time.monotonic()
             self._changed.notify_all()
-            while len(self.came) < self._tasks and not self._closed:
+            while len(self.came) < self._tasks and not self._closed and not self._begun:
                 rest_s = self._last_news_s + self._quiet_s - time.monotonic()
                 if rest_s <= 0:
-                    return
+                    break
                 self._changed.wait(rest_s)
+            self._begun = True
+            self._changed.notify_all()
 
     def _others(self, executor: str) -> dict[str, list[Any]]:
         with self._changed:

@@ -83,8 +83,8 @@ def _met(
     try:
         lines = _connect(orders)
         return _meet(lines, orders, answer, task=task, java=java)
-    except OSError as error:
-        return {"place": {**_place(java), "driver_problem": str(error)}}
+    except (OSError, LookupError, TypeError, ValueError) as error:
+        return {"place": {**_place(java), "driver_problem": str(error) or type(error).__name__}}
     finally:
         if lines is not None:
             close_socket(lines.socket)

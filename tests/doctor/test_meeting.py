@@ -1,0 +1,222 @@
+"""Tasks meet at the driver: here as threads of one process, each as if on an executor."""
+
+import itertools
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkwright.doctor import _gathering, _probe
+from sparkwright.doctor._lines import Lines
+from sparkwright.doctor._meeting import Meeting
+from sparkwright.doctor._probe import Orders
+from sparkwright.mesh._connection import greet_server
+
+SECRET = b"s" * 32
+
+
+@pytest.fixture
+def meeting() -> Iterator[Meeting]:
+    opened = Meeting(
+        secret=SECRET, host="127.0.0.1", ports=(0,), tasks=3, quiet_s=5.0, timeout_s=20.0
+    )
+    yield opened
+    opened.close()
+
+
+def orders(driver: Any, **given: Any) -> Orders:
+    found: dict[str, Any] = {
+        "secret": SECRET,
+        "ports": (0,),
+        "network_mask": None,
+        "connect_s": 2.0,
+        "wait_s": 20.0,
+        "folders": {},
+        "files_s": 5.0,
+    }
+    return Orders(driver=driver, **{**found, **given})
+
+
+@pytest.fixture
+def _each_an_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = itertools.count()
+    java = lambda: {"pid": (n := next(numbers)), "executor": str(n), "version": "17.0.1"}  # noqa: E731
+    monkeypatch.setattr(_probe, "java_above", java)
+
+
+def all_look(given: Orders, tasks: int) -> list[dict[str, Any]]:
+    with ThreadPoolExecutor(tasks) as pool:
+        return list(pool.map(lambda task: _probe.look(given, task), range(tasks)))
+
+
+@pytest.mark.usefixtures("_each_an_executor")
+def test_every_executor_reaches_the_driver_and_all_others(meeting: Meeting) -> None:
+    answers = all_look(orders(meeting.address), 3)
+    assert meeting.came == {0, 1, 2}
+    labels = {answer["label"] for answer in answers}
+    assert len(labels) == 3
+    for answer in answers:
+        assert answer["place"]["driver_problem"] == ""
+        assert answer["place"]["peers"] == dict.fromkeys(labels - {answer["label"]}, "")
+        assert len(answer["samples"]) == 8
+    assert {e: a["place"]["peers"] for e, a in meeting.answers.items()} == {
+        a["executor"]: a["place"]["peers"] for a in answers
+    }
+
+
+def test_one_task_of_an_executor_looks_for_all_of_them(meeting: Meeting) -> None:
+    answers = all_look(orders(meeting.address), 3)
+    assert sorted("place" in answer for answer in answers) == [False, False, True]
+    assert len({answer["executor"] for answer in answers}) == 1
+
+
+@pytest.mark.usefixtures("_each_an_executor")
+def test_a_port_behind_a_firewall_is_told_by_those_who_try_it(
+    meeting: Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executor 1 says a port at which nobody listens."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        arrive = meeting._arrive  # pyright: ignore[reportPrivateUsage]
+
+        def misled(executor: str, label: str, message: dict[str, Any]) -> None:
+            if label.startswith("executor 1 "):
+                message = {**message, "address": list(closed.getsockname())}
+            arrive(executor, label, message)
+
+        monkeypatch.setattr(meeting, "_arrive", misled)
+        answers = all_look(orders(meeting.address, connect_s=1.0), 3)
+    for answer in answers:
+        lost = {label[:10] for label, problem in answer["place"]["peers"].items() if problem}
+        assert lost == (set() if answer["label"].startswith("executor 1 ") else {"executor 1"})
+
+
+@pytest.mark.usefixtures("_each_an_executor")
+def test_an_executor_without_a_free_port_says_so(meeting: Meeting) -> None:
+    taken = meeting.address[1]
+    answers = all_look(orders(meeting.address, ports=(taken,)), 3)
+    assert all(f"{taken}" in answer["place"]["port_problem"] for answer in answers)
+    assert all(answer["place"]["peers"] == {} for answer in answers)
+
+
+@pytest.mark.usefixtures("_each_an_executor")
+def test_an_executor_outside_the_network_mask_says_so(meeting: Meeting) -> None:
+    answers = all_look(orders(meeting.address, network_mask="203.0.113.0/24"), 3)
+    assert all("203.0.113.0/24" in answer["place"]["port_problem"] for answer in answers)
+
+
+@pytest.mark.usefixtures("_each_an_executor")
+def test_a_driver_that_cannot_be_reached_is_named() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        (answer,) = all_look(orders(closed.getsockname(), connect_s=0.3), 1)
+    assert "was not reached within 0.3 s" in answer["place"]["driver_problem"]
+    assert answer["place"]["versions"]["Python"]
+
+
+@pytest.mark.usefixtures("_each_an_executor")
+def test_who_does_not_know_the_secret_is_not_the_driver(meeting: Meeting) -> None:
+    (answer,) = all_look(orders(meeting.address, secret=b"x" * 32), 1)
+    assert "is not the driver" in answer["place"]["driver_problem"]
+    assert not meeting.came
+
+
+@pytest.mark.usefixtures("_each_an_executor")
+def test_those_who_have_come_go_on_without_the_rest() -> None:
+    meeting = Meeting(
+        secret=SECRET, host="127.0.0.1", ports=(0,), tasks=3, quiet_s=0.5, timeout_s=20.0
+    )
+    try:
+        answers = all_look(orders(meeting.address), 2)
+        late = all_look(orders(meeting.address), 1)
+    finally:
+        meeting.close()
+    assert all(answer["place"]["driver_problem"] == "" for answer in (*answers, *late))
+    assert len(meeting.came) == 2
+    assert len(meeting.answers) == 3
+
+
+@pytest.mark.usefixtures("_each_an_executor")
+def test_a_clock_that_is_ahead_is_measured(meeting: Meeting) -> None:
+    given = orders(meeting.address, clock=lambda: time.time() + 5.0)
+    for answer in all_look(given, 3):
+        clock = _gathering.clock_of(answer["samples"])
+        assert clock is not None
+        assert abs(clock.offset_s - 5.0) <= clock.uncertainty_s + 1e-3
+
+
+def test_garbage_ends_that_connection_alone(meeting: Meeting) -> None:
+    for garbage in (b"\x00\xff\n", b"[1]\n", b'{"executor": 1}\n', b"x" * 100):
+        with socket.create_connection(meeting.address, timeout=5.0) as sock:
+            greet_server(sock, SECRET)
+            sock.sendall(garbage)
+            sock.shutdown(socket.SHUT_WR)
+            assert sock.recv(1) == b""
+    assert not meeting.came
+
+
+def test_closing_lets_everybody_go(meeting: Meeting) -> None:
+    with socket.create_connection(meeting.address, timeout=5.0) as sock:
+        greet_server(sock, SECRET)
+        lines = Lines(sock, timeout_s=5.0)
+        lines.send({"executor": "a", "label": "executor a", "task": 0})
+        lines.receive()
+        threading.Timer(0.1, meeting.close).start()
+        with pytest.raises(OSError, match="closed"):
+            lines.receive()
+
+
+def test_tasks_need_no_kit_where_they_run(tmp_path: Path) -> None:
+    """The kit may be missing on executors; the answer says so."""
+    import pyspark.cloudpickle as cloudpickle
+
+    task: Any = _gathering._sent_whole(orders(None))  # pyright: ignore[reportPrivateUsage]
+    (tmp_path / "task").write_bytes(cloudpickle.dumps(task))
+    code = (
+        "import json, pickle, sys; sys.modules['sparkwright'] = None;"
+        f"task = pickle.load(open({str(tmp_path / 'task')!r}, 'rb'));"
+        "print(json.dumps(task(0, [])));"
+        "assert not [m for m in sys.modules if m.startswith('sparkwright.')]"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert '"sparkwright": null' in done.stdout
+    assert '"NumPy": "' in done.stdout
+
+
+def test_sending_tasks_whole_leaves_no_trace_in_how_others_are_sent() -> None:
+    import pyspark.cloudpickle as cloudpickle
+
+    _gathering._sent_whole(orders(None))  # pyright: ignore[reportPrivateUsage]
+    assert len(cloudpickle.dumps(_probe.look)) < 200
+    assert pickle.loads(cloudpickle.dumps(_probe.look)) is _probe.look
+
+
+@pytest.mark.parametrize("executors", [1, 2, 17, 40, 1000])
+def test_each_executor_tries_a_few_others_and_each_is_tried(executors: int) -> None:
+    names = [f"{number:04}" for number in range(executors)]
+    tried = {name: _probe.partners(name, names) for name in names}
+    assert all(name not in others for name, others in tried.items())
+    assert all(len(set(others)) == min(16, executors - 1) for others in tried.values())
+    assert {other for others in tried.values() for other in others} == (
+        set(names) if executors > 1 else set()
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("s3://key:secret@bucket/a", "s3://(hidden)@bucket/a"),
+        ("abfs://a@b/c?sig=abc", "abfs://a@b/c"),
+        ("/data/a", "/data/a"),
+    ],
+)
+def test_secrets_in_urls_are_not_told(url: str, told: str) -> None:
+    assert _gathering.told_url(url) == told

@@ -1,0 +1,246 @@
+"""The doctor on a real session: what is wrong there is done to it."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sparkwright as sw
+from sparkwright.doctor import _gathering
+from sparkwright.doctor.__main__ import main
+from sparkwright.doctor._checks import diagnose
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        yield sock.getsockname()[1]
+
+
+def rows(diagnosis: Any, name: str) -> list[tuple[str, str]]:
+    return [(check.where, check.status) for check in diagnosis.find(name)]
+
+
+def test_every_executor_is_looked_at(spark: Any, tmp_path: Path, leaves_nothing: None) -> None:
+    folder = tmp_path / "models"
+    diagnosis = sw.doctor(spark, urls=[str(folder)])
+    assert diagnosis.ok, diagnosis
+    assert diagnosis.find("Executors")[0].found == "4 looked at, 4 task slots"
+    for name in ("Python", "sparkwright", "PySpark", "TensorFlow", "Keras", "NumPy", "Java"):
+        assert rows(diagnosis, name) == [("driver, all 4 executors", "ok")]
+    for name in ("Driver reached", "Executors reached", "Clock"):
+        assert rows(diagnosis, name) == [("all 4 executors", "ok")]
+    assert rows(diagnosis, f"Files {folder}") == [("driver, all 4 executors", "ok")]
+    assert not folder.exists()
+    assert "Java's heap 1.0 GiB" in diagnosis.find("Memory")[-1].found
+    assert json.loads(diagnosis.to_json())["ok"] is True
+
+
+def test_the_active_session_is_found(spark: Any) -> None:
+    assert sw.doctor().find("Executors")[0].status == "ok"
+
+
+def test_a_clock_that_is_ahead_is_measured(spark: Any) -> None:
+    found = _gathering.gather(spark, executor_clock=lambda: time.time() + 5.0)
+    for place in found.executors:
+        assert place.clock is not None
+        assert abs(place.clock.offset_s - 5.0) < 0.002 + place.clock.uncertainty_s
+    (check,) = diagnose(found).find("Clock")
+    assert (check.where, check.status) == ("all 4 executors", "warning")
+    assert check.found.startswith("5.0 s ahead of the driver's")
+
+
+def test_a_driver_whose_ports_are_taken_is_told(spark: Any, taken_port: int) -> None:
+    diagnosis = sw.doctor(spark, mesh=sw.MeshConfig(ports=taken_port))
+    (check,) = diagnosis.problems
+    assert (check.name, check.where) == ("Port of the driver", "driver")
+    assert str(taken_port) in check.found
+    assert {c.status for c in diagnosis.find("Driver reached")} == {"not checked"}
+
+
+def test_executors_that_find_no_free_port_are_told(spark: Any) -> None:
+    """The driver takes the only one."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    diagnosis = sw.doctor(spark, mesh=sw.MeshConfig(ports=port))
+    (check,) = diagnosis.problems
+    assert (check.name, check.where) == ("Executors reached", "all 4 executors")
+    assert rows(diagnosis, "Port of the driver") == [("driver", "ok")]
+
+
+def test_a_driver_that_executors_cannot_reach_is_told(spark: Any) -> None:
+    mesh = sw.MeshConfig(controller_address="127.0.0.2")  # where it does not listen
+    diagnosis = sw.doctor(spark, mesh=mesh, timeout_s=8)
+    (check,) = diagnosis.problems
+    assert (check.name, check.where) == ("Driver reached", "all 4 executors")
+    assert "127.0.0.2" in check.found
+    assert rows(diagnosis, "TensorFlow") == [("driver, all 4 executors", "ok")]
+
+
+def test_a_network_without_this_machine_is_told(spark: Any) -> None:
+    diagnosis = sw.doctor(spark, mesh=sw.MeshConfig(network_mask="203.0.113.0/24"))
+    assert diagnosis.problems[0].name == "Port of the driver"
+    assert "203.0.113.0/24" in diagnosis.problems[0].found
+
+
+def test_a_folder_that_cannot_be_written_is_told(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    url = str(tmp_path / "file" / "folder")
+    (check,) = sw.doctor(spark, urls=[url]).problems
+    assert (check.name, check.where) == (f"Files {url}", "driver")
+
+
+def test_a_folder_that_only_the_driver_sees_is_told(spark: Any) -> None:
+    (check,) = sw.doctor(spark, urls=["memory://doctor"]).problems
+    assert check.name == "Files memory://doctor"
+    assert check.where == "all 4 executors"
+    assert "FileNotFoundError" in check.found
+
+
+def test_threads_of_the_driver_are_compared_with_its_cores(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1000")
+    monkeypatch.setenv("LD_PRELOAD", "/no/libgomp.so.1")
+    monkeypatch.setenv("MKL_THREADING_LAYER", "INTEL")
+    diagnosis = sw.doctor(spark)
+    # Each executor has its own environment, so theirs is another row.
+    assert ("driver", "warning") in rows(diagnosis, "Threads")
+    libraries = diagnosis.find("Thread libraries")
+    assert [check.where for check in libraries] == ["driver", "driver"]
+    assert "/no/libgomp.so.1" in libraries[0].found
+    assert "MKL_THREADING_LAYER=GNU" in libraries[1].remedy
+
+
+def test_storage_levels_of_cached_data_are_looked_at(spark: Any) -> None:
+    from pyspark import StorageLevel
+
+    rdd = spark.sparkContext.parallelize(range(8), 4).setName("some numbers")
+    rdd.persist(StorageLevel.MEMORY_ONLY)
+    try:
+        rdd.count()
+        (check,) = [c for c in sw.doctor(spark).find("Cached data") if c.where == "some numbers"]
+    finally:
+        rdd.unpersist(True)
+    assert check.status == "ok"
+    assert check.found.endswith("4 of 4 partitions kept")
+
+
+@contextlib.contextmanager
+def busy(spark: Any, slots: int, seconds: float) -> Iterator[None]:
+    """So many tasks that only sleep."""
+
+    def sleep(_: Any) -> None:
+        import time
+
+        time.sleep(seconds)
+
+    def run() -> None:
+        with contextlib.suppress(Exception):
+            spark.sparkContext.setJobGroup("busy", "sleeps", interruptOnCancel=True)
+            spark.sparkContext.parallelize(range(slots), slots).foreach(sleep)
+
+    from pyspark import InheritableThread
+
+    thread: Any = InheritableThread(target=run, session=spark)
+    thread.start()
+    tracker = spark.sparkContext.statusTracker()
+    deadline = time.monotonic() + 20
+    while sum(_active_tasks(tracker)) < slots:
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.05)
+    try:
+        yield
+    finally:
+        spark.sparkContext.cancelJobGroup("busy")
+        thread.join(20)
+
+
+def _active_tasks(tracker: Any) -> list[int]:
+    infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    return [info.numActiveTasks for info in infos if info is not None]
+
+
+def test_slots_that_another_job_holds_are_told(spark: Any) -> None:
+    with busy(spark, 2, 60):
+        diagnosis = sw.doctor(spark, timeout_s=12)
+    (check,) = diagnosis.find("Executors")
+    assert check.status == "warning"
+    assert check.found == "2 of 4 tasks ran at the same time, on 2 executors"
+    assert diagnosis.ok
+
+
+def test_a_cluster_without_a_free_slot_ends_in_a_problem_not_in_waiting(spark: Any) -> None:
+    with busy(spark, 4, 60):
+        diagnosis = sw.doctor(spark, timeout_s=2)
+    (check,) = diagnosis.problems
+    assert check.found == "no task of 4 began within 2 s"
+    assert "timeout_s" in check.remedy
+    # The job was cancelled: the slots are free again for the next.
+    assert sw.doctor(spark).ok
+
+
+def test_options_that_cannot_be_meant_are_refused(spark: Any) -> None:
+    with pytest.raises(sw.ConfigurationError, match="must be a list of URLs"):
+        sw.doctor(spark, urls="/data")
+    with pytest.raises(sw.ConfigurationError, match="from 1 to 3600 seconds"):
+        sw.doctor(spark, timeout_s=0)
+
+
+def command(*arguments: str, **environment: str) -> tuple[int, dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "sparkwright.doctor", "--json", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_the_command_ends_with_0_if_there_is_no_problem(tmp_path: Path) -> None:
+    code, found = command("--no-spark", "--url", str(tmp_path))
+    assert (code, found["ok"]) == (0, True)
+    assert any(check["name"] == f"Files {tmp_path}" for check in found["checks"])
+
+
+def test_the_command_ends_with_1_if_there_is_one(tmp_path: Path) -> None:
+    code, found = command("--no-spark", KERAS_BACKEND="jax")
+    assert (code, found["ok"]) == (1, False)
+
+
+def test_a_spark_that_does_not_start_is_a_problem_with_its_reason(tmp_path: Path) -> None:
+    code, found = command(JAVA_HOME=str(tmp_path), SPARK_LOCAL_HOSTNAME="localhost")
+    assert code == 1
+    (check,) = [c for c in found["checks"] if c["status"] == "problem" and c["name"] == "Spark"]
+    assert "Spark needs Java 17 or 21" in check["found"]
+
+
+def test_a_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--conf", "spark.task.cpus"])
+    assert "NAME=VALUE" in capsys.readouterr().err
+
+
+@pytest.mark.cluster
+def test_the_command_starts_spark_with_settings_and_judges_them() -> None:
+    code, found = command("--conf", "spark.speculation=true", "--conf", "spark.locality.wait=3s")
+    wrong = {c["name"]: c["status"] for c in found["checks"] if c["where"] == "Spark"}
+    assert code == 1
+    assert (wrong["Speculation"], wrong["Locality wait"]) == ("problem", "warning")
+    assert wrong["Executors"] == "ok"
