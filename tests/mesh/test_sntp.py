@@ -37,7 +37,7 @@ def test_what_the_server_says_of_its_own_clock_adds_to_the_uncertainty() -> None
     sent = timestamp(NOW_S)
     packet = bytearray(answer(question(sent), came=sent, answered=sent))
     packet[4:12] = struct.pack(">II", 1 << 16, 1 << 15)  # a second's delay, half a second
-    assert read_answer(packet, sent=sent, heard=sent).uncertainty_s == 1.0
+    assert read_answer(bytes(packet), sent=sent, heard=sent).uncertainty_s == 1.0
 
 
 def test_an_answer_to_another_question_is_refused() -> None:
@@ -55,7 +55,7 @@ def test_a_server_without_the_time_is_refused(stratum: int, leap: int) -> None:
     packet = bytearray(answer(question(sent), came=sent, answered=sent, stratum=stratum))
     packet[0] |= leap << 6
     with pytest.raises(NetworkError, match="has no time to give"):
-        read_answer(packet, sent=sent, heard=sent)
+        read_answer(bytes(packet), sent=sent, heard=sent)
 
 
 def test_a_short_answer_is_refused() -> None:

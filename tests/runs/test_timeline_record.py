@@ -1,0 +1,172 @@
+"""The driver's record of a timeline."""
+
+import logging
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkwright.errors import DataError, NetworkError
+from sparkwright.masters import NtpClock, SystemClock
+from sparkwright.mesh._framing import Message
+from sparkwright.runs._timeline_record import TimelineRecord
+from sparkwright.timeline import PhaseCode
+from sparkwright.timeline._clocks import ClockState
+from sparkwright.timeline._span_block import SpanBlock
+
+UNREACHABLE = NtpClock(server="127.0.0.1:9", retries=1, timeout_s=0.1)
+
+
+def record(*, time_source: Any = None, workers: int = 2) -> TimelineRecord:
+    found = TimelineRecord(workers=workers, name="test")
+    found.collect(time_source)
+    return found
+
+
+def block(*spans: tuple[int, float, float]) -> SpanBlock:
+    codes, starts_s, seconds = zip(*spans, strict=True)
+    return SpanBlock(np.array(codes, np.uint8), np.array(starts_s), np.array(seconds, np.float32))
+
+
+def message(spans: SpanBlock, state: ClockState, *, missed: int = 0) -> Message:
+    fields = {"count": len(spans.codes), "missed": missed, "clock": state.to_dict()}
+    return Message(kind="phases", fields=fields, payload=b"".join(spans.to_payload()))
+
+
+def rows(times: TimelineRecord) -> Any:
+    return times.timeline(hosts=["a", "b"], name="test").to_dataframe()
+
+
+def test_the_drivers_phases_follow_one_another_and_are_kept_without_being_asked() -> None:
+    times = TimelineRecord(workers=1, name="test")
+    for code in (PhaseCode.LAYOUT, PhaseCode.SUBMIT, PhaseCode.TRAIN):
+        times.enter(code)
+        time.sleep(0.01)
+    times.leave()
+    times.leave()
+    times.close()
+    found = rows(times)
+    assert found.phase.tolist() == ["layout", "submit", "train"]
+    assert set(found.worker) == {-1}
+    ends_s = found.start_s + found.seconds
+    np.testing.assert_allclose(found.start_s[1:], ends_s[:-1], atol=1e-6)
+
+
+def test_the_phase_that_goes_on_ends_with_the_run() -> None:
+    times = record()
+    times.enter(PhaseCode.GATHER)
+    time.sleep(0.01)
+    times.close()
+    timeline = times.timeline(hosts=[], name="")
+    assert rows(times).phase.tolist() == ["gather"]
+    time.sleep(0.02)
+    assert times.timeline(hosts=[], name="").elapsed_s == timeline.elapsed_s
+
+
+def test_spans_are_moved_into_the_drivers_time() -> None:
+    now_s = time.monotonic()
+    times = record()
+    state = ClockState(
+        wall_s=time.time() - time.monotonic(), source="driver", offset_s=-7.0, uncertainty_s=0.001
+    )
+    times.heard(1, message(block((PhaseCode.COMPUTE, now_s + 8.0, 0.5)), state))
+    found = rows(times).iloc[0]
+    assert (found.worker, found.phase, found.host) == (1, "compute", "b")
+    assert found.start_s == pytest.approx(1.0, abs=0.2)
+    (clock,) = times.timeline(hosts=[], name="").clocks
+    assert clock.offset_s == pytest.approx(7.0, abs=0.01)
+    assert (clock.uncertainty_s, clock.source) == (0.001, "driver")
+
+
+def test_a_worker_that_is_waited_for_is_queued_until_its_first_span() -> None:
+    times = record()
+    times.expected(0)
+    began_s = time.monotonic()
+    state = ClockState(wall_s=0.0, source="driver")
+    times.heard(0, message(block((PhaseCode.SHARD, began_s + 2.0, 1.0)), state))
+    times.heard(0, message(block((PhaseCode.BUILD, began_s + 3.0, 1.0)), state))
+    found = rows(times)
+    assert sorted(found.phase) == ["build", "queued", "shard"]
+    assert found[found.phase == "queued"].seconds.item() == pytest.approx(2.0, abs=0.1)
+
+
+def test_a_lost_worker_is_queued_again() -> None:
+    times = record()
+    state = ClockState(wall_s=0.0, source="driver")
+    for _ in range(2):
+        times.expected(0)
+        now_s = time.monotonic()
+        times.heard(0, message(block((PhaseCode.SHARD, now_s + 1.0, 1.0)), state))
+    assert rows(times).phase.tolist().count("queued") == 2
+
+
+def test_without_collecting_nobody_is_waited_for() -> None:
+    times = TimelineRecord(workers=1, name="test")
+    times.expected(0)
+    assert len(times.timeline(hosts=[], name="")) == 0
+
+
+def test_a_spark_job_is_the_question_and_its_answer() -> None:
+    """A worker whose clock is 100 s ahead, in a job of 3 s of which its task took 2 s."""
+    times = record()
+    asked_s = time.monotonic()
+    task_s = asked_s + 100.0 + 0.4
+    state = ClockState(wall_s=time.time() - time.monotonic(), source="driver")
+    spans = block((PhaseCode.COMPUTE, task_s + 0.5, 1.5), (PhaseCode.WORK, task_s, 2.0))
+    end_s = times.returned(0, spans, state, asked_s=asked_s, heard_s=asked_s + 3.0)
+    assert end_s == pytest.approx(asked_s + 2.5)  # half of what is unknown went before
+    (clock,) = times.timeline(hosts=[], name="").clocks
+    assert clock.offset_s == pytest.approx(99.9, abs=0.01)
+    assert clock.uncertainty_s == pytest.approx(0.5)
+    assert abs(clock.offset_s - 100.0) <= clock.uncertainty_s
+
+
+def test_with_the_system_clock_all_clocks_are_believed() -> None:
+    times = record(time_source=SystemClock())
+    now_s, wall_s = time.monotonic(), time.time() - time.monotonic()
+    state = ClockState(wall_s=wall_s - 50.0, source="system")  # a machine started 50 s before
+    times.heard(0, message(block((PhaseCode.COMPUTE, now_s + 50.0, 0.5)), state))
+    assert rows(times).start_s.item() == pytest.approx(0.0, abs=0.1)
+    (clock,) = times.timeline(hosts=[], name="").clocks
+    assert clock.offset_s == 0.0
+    assert np.isnan(clock.uncertainty_s)
+
+
+def test_an_ntp_server_that_does_not_answer_is_named_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    times = record(time_source=UNREACHABLE)
+    state = ClockState(wall_s=time.time() - time.monotonic(), source="system")
+    with caplog.at_level(logging.WARNING):
+        for worker in (0, 1, 0):
+            spans = block((PhaseCode.COMPUTE, time.monotonic(), 0.5))
+            times.heard(worker, message(spans, state))
+        times.close()
+    assert [r.levelname for r in caplog.records] == ["WARNING"]
+    assert "127.0.0.1:9" in caplog.text
+    assert len(rows(times)) == 3
+
+
+def test_what_found_no_room_is_told_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    times = record()
+    spans = block((PhaseCode.COMPUTE, time.monotonic(), 0.5))
+    times.heard(0, message(spans, ClockState(wall_s=0.0, source="driver"), missed=12))
+    times.close()
+    assert "12 spans" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "spans", [(255, 0.0, 1.0), (7, np.nan, 1.0), (7, 0.0, np.inf), (7, 0.0, -1.0)]
+)
+def test_spans_that_cannot_be_are_refused(spans: tuple[int, float, float]) -> None:
+    times = record()
+    with pytest.raises(DataError):
+        times.heard(0, message(block(spans), ClockState(wall_s=0.0, source="driver")))
+    assert len(times.timeline(hosts=[], name="")) == 0
+
+
+def test_what_is_no_message_of_spans_is_refused() -> None:
+    fields = {"count": 1, "missed": 0, "clock": {}}
+    with pytest.raises(NetworkError):
+        record().heard(0, Message(kind="phases", fields=fields, payload=b"x"))

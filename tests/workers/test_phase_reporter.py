@@ -1,0 +1,224 @@
+"""Workers with clocks of their own tell a real coordinator's server what they did, and when."""
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from sparkwright.mesh._connection import connect
+from sparkwright.mesh._framing import Message
+from sparkwright.mesh._machine_clock import MachineClock
+from sparkwright.runs._coordinator import Coordinator
+from sparkwright.runs._server import CoordinatorServer
+from sparkwright.runs._timeline_record import TimelineRecord
+from sparkwright.timeline import PhaseCode
+from sparkwright.workers._control import ControlLine
+from sparkwright.workers._phase_reporter import PhaseReporter, WorkerClocks
+from sparkwright.workers._phases import PhaseRecorder
+
+SECRET = bytes(range(32))
+WORKERS = 3
+
+
+class Driver:
+    """A coordinator's server whose sink only keeps the timeline."""
+
+    def __init__(self) -> None:
+        self.times = TimelineRecord(workers=WORKERS, name="test")
+        self.times.collect(None)
+        self.lost = self.messages = 0
+        self.heard = threading.Semaphore(0)
+        self.server = CoordinatorServer(
+            Coordinator(workers=WORKERS, now_s=time.monotonic()),
+            cast(Any, self),
+            secret=SECRET,
+            host="127.0.0.1",
+            ports=range(1),
+            peer_timeout_s=30.0,
+            start=lambda: ({}, ()),
+            name="test",
+        )
+
+    def worker_heard(self, worker: int, message: Message) -> None:
+        if message.kind == "phases":
+            self.times.heard(worker, message)
+            self.messages += 1
+            self.heard.release()
+
+    def worker_lost(self, event: Any) -> None:
+        del event
+        self.lost += 1
+        self.heard.release()
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: None  # what else a sink is told
+
+    def close(self) -> None:
+        self.server.close()
+        self.times.close()
+
+
+class Worker:
+    """A worker's line, its recorder and its clocks, which are `shift_s` ahead of the driver's."""
+
+    def __init__(self, driver: Driver, worker: int, *, shift_s: float = 0.0) -> None:
+        self.recorder = PhaseRecorder()
+        self.control = ControlLine(
+            driver.server.address, secret=SECRET, timeout_s=5.0, name=f"test-{worker}"
+        )
+        self.reporter = PhaseReporter(
+            self.control, self.recorder, MachineClock(shift_s=shift_s), measure=True
+        )
+        self.control.send(
+            "register",
+            {
+                "worker": worker,
+                "attempt": 0,
+                "host": "host",
+                "address": ["127.0.0.1", 1],
+                "rows": 1,
+                "validation_rows": 0,
+            },
+        )
+
+    def close(self) -> None:
+        self.reporter.close()
+        self.control.close()
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    found = Driver()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def hired(driver: Driver) -> Iterator[Callable[..., Worker]]:
+    with contextlib.ExitStack() as stack:
+
+        def hire(worker: int, **options: Any) -> Worker:
+            found = Worker(driver, worker, **options)
+            stack.callback(found.close)
+            return found
+
+        yield hire
+
+
+def work(worker: Worker) -> None:
+    """Something to tell of, now; the clock's shift is added when it is told."""
+    now_s = time.monotonic()
+    worker.recorder.add(PhaseCode.COMPUTE, now_s, now_s + 0.5)
+
+
+def test_clocks_shifted_by_up_to_five_seconds_are_known_to_two_milliseconds(
+    driver: Driver, hired: Callable[..., Worker]
+) -> None:
+    shifts_s = [5.0, -5.0, 0.0]
+    began_s = time.monotonic()
+    for number, shift_s in enumerate(shifts_s):
+        work(hired(number, shift_s=shift_s))
+    for _ in shifts_s:
+        assert driver.heard.acquire(timeout=10.0)
+    timeline = driver.times.timeline(hosts=["a"] * WORKERS, name="test")
+    assert [clock.worker for clock in timeline.clocks] == [0, 1, 2]
+    for clock, shift_s in zip(timeline.clocks, shifts_s, strict=True):
+        assert abs(clock.offset_s - shift_s) <= 2e-3
+        assert abs(clock.offset_s - shift_s) <= clock.uncertainty_s + 1e-4
+        assert clock.source == "driver"
+    # All three began at the same time, whatever their clocks said.
+    frame = timeline.to_dataframe()
+    assert frame.start_s.max() - frame.start_s.min() < 1.0
+    assert frame.start_s.max() <= time.monotonic() - began_s + 1.0
+
+
+def test_spans_arrive_every_second_and_the_rest_with_the_end(
+    driver: Driver, hired: Callable[..., Worker]
+) -> None:
+    worker = hired(0)
+    work(worker)
+    assert driver.heard.acquire(timeout=10.0)
+    work(worker)
+    work(worker)
+    worker.close()
+    driver.server.hear_out(5.0)
+    timeline = driver.times.timeline(hosts=[], name="test")
+    assert [total.count for total in timeline.totals()] == [3]
+    np.testing.assert_allclose(timeline.spans.seconds, 0.5)
+
+
+def test_a_worker_that_has_done_nothing_sends_nothing(
+    driver: Driver, hired: Callable[..., Worker]
+) -> None:
+    hired(0).close()
+    driver.server.hear_out(5.0)
+    assert driver.messages == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"count": 2},
+        {"count": "many"},
+        {"missed": None},
+        {"clock": {"source": "gps"}},
+        {"clock": None},
+    ],
+)
+def test_garbage_ends_the_connection_and_not_the_run(
+    driver: Driver, changes: dict[str, Any]
+) -> None:
+    with contextlib.closing(connect(driver.server.address, secret=SECRET, timeout_s=5.0)) as line:
+        line.socket.settimeout(5.0)
+        fields = {"worker": 0, "attempt": 0, "host": "", "address": ["", 1], "rows": 1}
+        line.send("register", {**fields, "validation_rows": 0})
+        good = {
+            "count": 1,
+            "missed": 0,
+            "clock": {"source": "system", "wall_s": 0.0, "offset_s": 0.0, "uncertainty_s": None},
+        }
+        line.send("phases", {**good, **changes}, (bytes(13),))
+        assert line.receive() is None  # hung up
+    assert driver.heard.acquire(timeout=5.0)
+    assert driver.lost == 1
+    assert len(driver.times.timeline(hosts=[], name="")) == 0
+
+
+def test_spans_of_unknown_phases_end_the_connection(driver: Driver) -> None:
+    with contextlib.closing(connect(driver.server.address, secret=SECRET, timeout_s=5.0)) as line:
+        line.socket.settimeout(5.0)
+        fields = {"worker": 0, "attempt": 0, "host": "", "address": ["", 1], "rows": 1}
+        line.send("register", {**fields, "validation_rows": 0})
+        clock = {"source": "system", "wall_s": 0.0, "offset_s": 0.0, "uncertainty_s": None}
+        payload = bytes(12) + b"\xff"
+        line.send("phases", {"count": 1, "missed": 0, "clock": clock}, (payload,))
+        assert line.receive() is None
+
+
+def test_strangers_without_a_number_get_the_time_but_tell_nothing(driver: Driver) -> None:
+    with contextlib.closing(connect(driver.server.address, secret=SECRET, timeout_s=5.0)) as line:
+        line.socket.settimeout(5.0)
+        line.send("clock", {"asked_s": 1.25})
+        answer = line.receive()
+        assert answer is not None
+        assert answer.kind == "clock"
+        assert answer.fields["asked_s"] == 1.25
+        assert answer.fields["came_s"] <= answer.fields["answered_s"] <= time.monotonic()
+        line.send("phases", {})
+        with contextlib.suppress(socket.timeout):
+            assert line.receive() is None
+
+
+def test_a_process_keeps_its_clock_from_run_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks = WorkerClocks()
+    first = clocks.of(None, worker=0)
+    assert clocks.of(None, worker=3) is first
+    monkeypatch.setitem(os.environ, "SPARKWRIGHT_CLOCK_SHIFT_S", "0,5")
+    assert clocks.of(None, worker=0) is first
+    assert clocks.of(None, worker=1).shift_s == 5.0
