@@ -14,6 +14,9 @@ settings = st.builds(
     cores_per_worker=st.integers(1, 8),
     memory_per_worker_mb=st.integers(512, 1 << 20),
     gpus_per_executor=st.integers(0, 8),
+    gpu_tasks=st.sampled_from(["all", "networks"]),
+    cpu_fallback=st.booleans(),
+    node_label=st.none() | st.text(),
     master=st.none() | st.sampled_from(["yarn", "local[2]", "spark://m:7077"]),
     # What looks secret stays out of files; other tests are about that.
     settings=st.dictionaries(st.text(min_size=1, max_size=9), st.integers() | st.booleans()).filter(

@@ -47,7 +47,34 @@ SPARK_OPTIONS = (
         default=0,
         minimum=0,
         label="GPUs per executor",
-        advice="0 trains on CPUs. The cluster must know its GPUs: Spark asks a discovery script.",
+        advice="0 trains on CPUs. Each worker has one GPU to itself.",
+    ),
+    Option(
+        name="gpu_tasks",
+        kind="choice",
+        default="all",
+        choices=("all", "networks"),
+        label="Tasks with a GPU",
+        advice='"networks": tasks that only read and prepare data need none, and run on all cores.',
+        group="Where Spark runs",
+    ),
+    Option(
+        name="cpu_fallback",
+        kind="flag",
+        default=False,
+        label="CPUs where GPUs are missing",
+        advice="Without it, too few GPUs are an error before training starts.",
+        group="Where Spark runs",
+    ),
+    Option(
+        name="node_label",
+        kind="text",
+        default=None,
+        optional=True,
+        none_text="any machine",
+        label="Label of machines",
+        advice="On YARN: executors run only on machines with this label, such as those with GPUs.",
+        group="Where Spark runs",
     ),
     Option(
         name="master",
@@ -75,6 +102,9 @@ class SparkSettings(Serialisable):
         cores_per_worker: cores of each; default 1.
         memory_per_worker_mb: heap of each, MiB; default 1024.
         gpus_per_executor: GPUs of each; default 0.
+        gpu_tasks: "all" (default) or "networks": which tasks are given a GPU.
+        cpu_fallback: train on CPUs where GPUs are missing; default False.
+        node_label: of the machines that executors run on, with YARN; default None.
         master: Spark's address; default None: "local-cluster" on this machine.
         settings: further Spark settings by name: texts, numbers, booleans; default none.
 
@@ -87,6 +117,9 @@ class SparkSettings(Serialisable):
     cores_per_worker: int = 1
     memory_per_worker_mb: int = 1024
     gpus_per_executor: int = 0
+    gpu_tasks: str = "all"
+    cpu_fallback: bool = False
+    node_label: str | None = None
     master: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
 

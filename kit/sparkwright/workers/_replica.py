@@ -65,9 +65,14 @@ class Replica:
     # -- state ------------------------------------------------------------------------------
 
     def reset_updater(self) -> None:
-        """Start the optimizer's floating-point state afresh; its iterations go on."""
+        """Start the optimizer's floating-point state afresh; its iterations go on.
+
+        So does the loss scale of mixed precision: it says what this network's gradients can bear,
+        and is found by steps that do nothing.
+        """
         for variable, value in zip(self.state.updater, self._fresh_updater, strict=True):
-            variable.assign(np.broadcast_to(value, variable.shape))
+            if variable.name != "dynamic_scale":
+                variable.assign(np.broadcast_to(value, variable.shape))
 
     def read(self, vector: NDArray[Any], *, updater: bool, scale: float = 1.0) -> None:
         """Copy the averaged variables (and the updater's), times `scale`, into `vector`."""

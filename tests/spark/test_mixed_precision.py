@@ -1,0 +1,83 @@
+"""Networks that compute in half precision, averaged and shared in single precision."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.workers._replica import Replica
+
+MASTERS = {
+    "averaging": sw.ParameterAveragingTrainingMaster(
+        workers=2, batch_size_per_worker=10, averaging_frequency=2, seed=3
+    ),
+    "averaging without the updater": sw.ParameterAveragingTrainingMaster(
+        workers=2, batch_size_per_worker=10, averaging_frequency=2, save_updater=False, seed=3
+    ),
+    "sharing": sw.SharedTrainingMaster(workers=2, batch_size_per_worker=10, seed=3),
+}
+
+
+def network(policy: str, *, scale: float = 2.0**15) -> Any:
+    """4 features, 3 classes; half precision inside, single precision at the end."""
+    import keras
+
+    keras.utils.set_random_seed(5)
+    optimizer = keras.optimizers.Adam(0.02)
+    if policy == "mixed_float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=scale)
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.Dense(8, activation="tanh", dtype=policy),
+            keras.layers.BatchNormalization(dtype=policy),
+            keras.layers.Dense(3, activation="softmax", dtype="float32"),
+        ]
+    )
+    model.compile(optimizer, "sparse_categorical_crossentropy")
+    return model
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_the_state_of_half_precision_is_single_precision(policy: str) -> None:
+    model = network(policy)
+    assert model.layers[0].compute_dtype == policy.removeprefix("mixed_")
+    state = ModelState.of(model)
+    assert state.dtype == np.float32
+    assert {str(v.dtype) for v in (*state.averaged, *state.updater)} == {"float32"}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("master", MASTERS.values(), ids=MASTERS)
+def test_networks_of_half_precision_learn(
+    spark: Any, blobs: DataSet, master: Any, policy: str
+) -> None:
+    data = sw.data.from_arrays(spark, blobs.features["features"], blobs.labels["labels"])
+    model = network(policy)
+    trained = sw.SparkNetwork(spark, model, master)
+    before = trained.score(data)
+    trained.fit(data, epochs=4)
+    assert trained.score(data) < 0.8 * before
+    assert trained.model.layers[0].compute_dtype == policy.removeprefix("mixed_")
+    assert {w.dtype for w in trained.model.get_weights()} == {np.dtype(np.float32)}
+    if policy == "mixed_float16" and getattr(master, "save_updater", True):
+        assert float(trained.model.optimizer.dynamic_scale.numpy()) == 2.0**15
+
+
+def test_the_loss_scale_survives_an_updater_that_starts_afresh(blobs: DataSet) -> None:
+    # Far too large: its gradients overflow, so that steps do nothing but halve it.
+    replica = Replica(ModelDefinition.of(network("mixed_float16", scale=2.0**60)))
+    layout = replica.arrange(blobs.columns(), training=True)
+    steps = {name: np.stack([column] * 60) for name, column in blobs.columns().items()}
+    replica.train(layout, steps)
+    optimizer = replica.model.optimizer
+    found = float(optimizer.dynamic_scale.numpy())
+    assert found < 2.0**40
+    replica.reset_updater()
+    assert float(optimizer.dynamic_scale.numpy()) == found
+    moments = [v for v in replica.state.updater if v.name != "dynamic_scale"]
+    assert all(not np.any(v.numpy()) for v in moments)
