@@ -236,7 +236,11 @@ class CoordinatorServer:
             thread = threading.Thread(
                 target=self._read, args=(number,), name=f"{self._name}-worker", daemon=True
             )
-            self._threads.append(thread)
+            self._start_thread(thread)
+
+    def _start_thread(self, thread: threading.Thread) -> None:
+        """With the lock held: whoever waits for threads meets none that has not begun."""
+        self._threads.append(thread)
         thread.start()
 
     def _read(self, number: int) -> None:
@@ -314,8 +318,7 @@ class CoordinatorServer:
                 daemon=True,
             )
             with self._lock:
-                self._threads.append(thread)
-            thread.start()
+                self._start_thread(thread)
         elif message.kind == "report":
             failure, progress = fields["failure"], fields["progress"]
             self._handle(
