@@ -103,13 +103,16 @@ class Ledger:
             workers: how many share what is left; default 1.
         """
         progress = self.progress
-        left = sum(span.size for span in progress.todo if span.owner in present)
+        size = self._size
+        if wanted > size:
+            left = sum(span.size for span in progress.todo if span.owner in present)
+            size = max(size, min(wanted, left // (2 * workers)))
         piece = next_piece(
             progress.todo,
             worker=worker,
             present=present,
             epoch=progress.epoch,
-            size=max(self._size, min(wanted, left // (2 * workers))),
+            size=size,
         )
         if piece is not None:
             todo = without(progress.todo, {worker: piece}, {worker: piece.size})

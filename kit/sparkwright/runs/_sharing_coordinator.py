@@ -16,6 +16,7 @@ at the end of an evaluated epoch lasts until its verdict is there.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal, Protocol
 
 from ._coordinator import MAX_FRUITLESS_GROUPS
@@ -324,7 +325,7 @@ class SharingCoordinator:
 
     def _go_on(self, *, changed: bool = False) -> list[Action]:
         """Whatever can be done now; `changed`: all have to be told who is there."""
-        if not self._ready:
+        if not any(member.ready for member in self._members.values()):
             return self._end() if self._is_winding_up else self._begin_anew_when_possible()
         actions: list[Action] = []
         if changed or any(not member.grouped for member in self._members.values()):
@@ -367,6 +368,9 @@ class SharingCoordinator:
     def _hand_out(self) -> list[Action]:
         """Give work to whoever wants some; meet if there is none and nobody has any."""
         ready, ledger = self._ready, self._ledger
+        asking = [member for member in ready if member.asked]
+        if not asking and not self._is_checkpoint_due:
+            return []
         owners = {member.worker for member in ready}
         # One who is about to have a state brings work along.
         resting = all(member.asked for member in self._members.values())
@@ -377,9 +381,7 @@ class SharingCoordinator:
         if (idle and ledger.is_complete) or self._is_checkpoint_due:
             return self._call_meeting()
         actions: list[Action] = []
-        for member in ready:
-            if not member.asked:
-                continue
+        for member in asking:
             piece = ledger.hand_out(
                 member.worker, present=owners, wanted=member.wanted, workers=len(ready)
             )
@@ -480,11 +482,12 @@ class SharingCoordinator:
     @property
     def _ready(self) -> list[_Member]:
         """Those who have a state, by number."""
-        return [member for member in self._by_worker if member.ready]
+        ready = [member for member in self._members.values() if member.ready]
+        return sorted(ready, key=attrgetter("worker"))
 
     @property
     def _by_worker(self) -> list[_Member]:
-        return sorted(self._members.values(), key=lambda member: member.worker)
+        return sorted(self._members.values(), key=attrgetter("worker"))
 
     @property
     def _is_winding_up(self) -> bool:

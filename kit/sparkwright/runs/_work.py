@@ -92,11 +92,9 @@ def without(
     for worker, share in shares.items():
         count = done.get(worker, 0)
         start = share.start if worker == share.owner else share.stop - count
-        left = [
-            piece
-            for span in left
-            for piece in _cut(span, share._replace(start=start, stop=start + count))
-        ]
+        hole = share._replace(start=start, stop=start + count)
+        cut = (_cut(span, hole) if span.owner == hole.owner else [span] for span in left)
+        left = [piece for pieces in cut for piece in pieces]
     return tuple(left)
 
 
