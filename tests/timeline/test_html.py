@@ -164,6 +164,7 @@ def test_shares_add_up_to_the_time_that_was_measured(rows, columns, keeps_none):
         codes=[6, 7],
         columns=columns,
         column_s=column_s,
+        elapsed_s=timeline.elapsed_s,
     )
     wanted = timeline.tallies.seconds[1, [6, 7]]
     assert found.sum(axis=2)[0] * column_s == pytest.approx(wanted, rel=1e-4, abs=1e-4)
@@ -181,5 +182,6 @@ def test_rounds_that_do_not_end_with_the_columns_keep_their_shares():
         codes=[6, 7, 10, 11],
         columns=7,
         column_s=end_s / 7,
+        elapsed_s=end_s,
     )
     assert found.sum(axis=1) == pytest.approx(np.ones((1, 7)), abs=1e-3)

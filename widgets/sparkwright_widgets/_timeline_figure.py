@@ -59,6 +59,7 @@ def timeline_svg(timeline: Timeline) -> str:
         codes=[phase.code for phase in phases],
         columns=columns,
         column_s=elapsed_s / columns,
+        elapsed_s=elapsed_s,
     )
     height = _AXIS + _ROW * len(labels)
     alternative = (

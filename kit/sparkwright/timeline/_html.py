@@ -72,6 +72,7 @@ def page_of(timeline: "Timeline") -> str:
         f'<p class="facts">{_escaped(facts)}</p>\n<p>{_escaped(dominated)}</p>\n'
         f"{_lanes(timeline, dominated)}\n"
         f"<h2>Time by phase</h2>\n{_phase_table(timeline, totals)}\n"
+        f"{_meanings(timeline)}\n"
         f"<h2>Workers</h2>\n{_worker_table(timeline, totals)}\n"
         f"</main>\n"
         f'<script type="application/json" id="timeline-data">{payload}</script>\n'
@@ -110,8 +111,8 @@ def _lanes(timeline: "Timeline", dominated: str) -> str:
 
 
 def _phase_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
-    heads = [*HEADS, "durations", "meaning"]
-    text = {0, 1, 9, 10, 11}
+    heads = [*HEADS, "durations"]
+    text = {0, 1, 9, 10}
     rows: list[str] = []
     for total in totals:
         durations = timeline.tallies.durations[0 if total.place == "driver" else 1]
@@ -120,13 +121,21 @@ def _phase_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
             for column, value in enumerate(row_of(total))
         ]
         cells.append(f'<td class="text">{_bars(durations[total.phase.code], total)}</td>')
-        cells.append(f'<td class="text meaning">{_escaped(total.phase.meaning)}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
     caption = (
         "Shares are of what was measured of the driver, or of all workers together. Medians and "
         "95th percentiles are to within 2.2%."
     )
     return _table(heads, rows, text, label="Time by phase", caption=caption)
+
+
+def _meanings(timeline: "Timeline") -> str:
+    """What each measured phase is, in a fold."""
+    items = "".join(
+        f"<dt>{_swatch(phase)}{_escaped(phase.label)}</dt><dd>{_escaped(phase.meaning)}</dd>"
+        for phase in shown_phases(timeline)
+    )
+    return f"<details><summary>What the phases mean</summary><dl>{items}</dl></details>"
 
 
 def _worker_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
@@ -168,7 +177,7 @@ def _bars(counts: NDArray[np.int64], total: PhaseTotal) -> str:
     """Twenty bars at most: how many spans were how long."""
     edges, found = coarse_histogram(counts)
     width, height = 130, 28
-    step = width / max(1, len(found))
+    step = min(12.0, width / max(1, len(found)))
     tallest = max(1, int(found.max()))
     bars = "".join(
         f'<rect x="{place * step:.1f}" y="{height * (1 - count / tallest):.1f}" '

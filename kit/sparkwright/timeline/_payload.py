@@ -117,6 +117,7 @@ def _grid_of(
         codes=[phase.code for phase in phases],
         columns=columns,
         column_s=column_s,
+        elapsed_s=elapsed_s,
     )
     # What is there at all is seen.
     cells = np.where(found > 0, np.maximum(1, np.rint(255 * found)), 0).astype(np.uint8)

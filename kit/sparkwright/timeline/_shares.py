@@ -19,6 +19,7 @@ def shares(
     codes: Sequence[int],
     columns: int,
     column_s: float,
+    elapsed_s: float,
 ) -> NDArray[np.float32]:
     """Spread spans and sums over a grid that begins with the run.
 
@@ -30,6 +31,7 @@ def shares(
         codes: of the phases to show, one for each layer.
         columns: how many.
         column_s: seconds from one column to the next.
+        elapsed_s: when the run ended: the last bucket's seconds lie before that.
 
     Returns:
         (rows, phases, columns) float32, shares of a column's time, from 0 to 1.
@@ -40,7 +42,7 @@ def shares(
     # One column more: where differences end.
     grid = np.zeros((rows * len(codes), columns + 1), np.float64)
     steps = np.zeros_like(grid)
-    for lanes, found, starts_s, seconds, lengths_s in _pieces(spans, rest):
+    for lanes, found, starts_s, seconds, lengths_s in _pieces(spans, rest, elapsed_s):
         row, layer = row_of_lane[lanes + 1], layer_of[found]
         keep = (row >= 0) & (layer >= 0) & (lengths_s > 0)
         flat = row[keep] * len(codes) + layer[keep]
@@ -61,7 +63,7 @@ _Piece = tuple[
 ]
 
 
-def _pieces(spans: Spans, rest: BucketSums | None) -> Iterator[_Piece]:
+def _pieces(spans: Spans, rest: BucketSums | None, elapsed_s: float) -> Iterator[_Piece]:
     """Lanes, codes, starts, seconds of work, and the length of time that these lie in."""
     exactly_s: NDArray[np.float64] = spans.seconds.astype(np.float64)
     yield spans.lanes, spans.codes, spans.starts_s, exactly_s, exactly_s
@@ -70,11 +72,12 @@ def _pieces(spans: Spans, rest: BucketSums | None) -> Iterator[_Piece]:
     for first in range(0, len(rest.lanes), _ROWS_AT_ONCE):
         sums = rest.seconds[first : first + _ROWS_AT_ONCE]
         row, bucket = np.nonzero(sums)
-        width_s = np.full(len(row), rest.width_s)
+        starts_s = bucket.astype(np.float64) * rest.width_s
+        width_s = np.clip(elapsed_s - starts_s, 1e-9, rest.width_s)
         yield (
             rest.lanes[first + row],
             rest.codes[first + row],
-            bucket.astype(np.float64) * rest.width_s,
+            starts_s,
             sums[row, bucket],
             width_s,
         )

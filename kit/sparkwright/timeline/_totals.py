@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._durations import duration_quantile_s
 from ._phases import PHASES, Phase
@@ -67,12 +68,16 @@ def _totals_of(tallies: Tallies, place: Place) -> list[PhaseTotal]:
                 count=count,
                 seconds=float(mine.sum()),
                 share=0.0 if phase.encloses or not measured_s else float(mine.sum()) / measured_s,
-                # A bin's middle may lie beyond the longest span of all.
-                median_s=min(duration_quantile_s(durations, 0.5), longest_s),
-                p95_s=min(duration_quantile_s(durations, 0.95), longest_s),
+                median_s=_quantile_s(durations, 0.5, count, longest_s),
+                p95_s=_quantile_s(durations, 0.95, count, longest_s),
                 longest_s=longest_s,
                 slowest_worker=None if place == "driver" else slowest,
                 slowest_s=float(mine[slowest]),
             )
         )
     return found
+
+
+def _quantile_s(durations: NDArray[np.int64], share: float, count: int, longest_s: float) -> float:
+    """From the bins, but exact where there is one span only, and never beyond the longest."""
+    return longest_s if count == 1 else min(duration_quantile_s(durations, share), longest_s)
