@@ -227,12 +227,12 @@ def test_a_container_without_room_for_tensorflow_is_a_problem(master: str) -> No
     check = diagnose(findings).problems[0]
     assert check.name == "Memory"
     assert check.found == (
-        "2 workers with TensorFlow take about 1.2 GiB outside Java's heap; the container has "
-        "384 MiB for that"
+        "2 workers with TensorFlow and a small network need about 2.0 GiB outside Java's heap; "
+        "the container has 384 MiB for that"
     )
-    assert "`spark.executor.memoryOverhead` to 1200m" in check.remedy
-    roomy = with_settings(master, spark__executor__memoryOverhead="1200m")
-    assert diagnose(roomy).ok
+    assert "`spark.executor.memoryOverhead` to 2054m" in check.remedy
+    roomy = {"spark__executor__memoryOverhead": "2054m", "spark__executor__cores": "2"}
+    assert diagnose(with_settings(master, **roomy)).ok
 
 
 def test_executors_that_need_more_than_their_machine_has_are_a_warning() -> None:
@@ -241,8 +241,8 @@ def test_executors_that_need_more_than_their_machine_has_are_a_warning() -> None
     check = the_trouble(replace(FINE, executors=both), "Memory")
     assert check.status == "warning"
     assert check.found == (
-        "3.0 GiB in this machine; Java's heap 1.0 GiB, 1 worker with TensorFlow about 600 MiB, "
-        "times 2 executors on this machine: 3.2 GiB in all"
+        "3.0 GiB in this machine; Java's heap 1.0 GiB, beside it about 1.2 GiB with 1 worker with "
+        "TensorFlow, times 2 executors on this machine: 4.4 GiB in all"
     )
     apart = tuple(replace(p, memory=small) for p in (FIRST, SECOND))
     assert not diagnose(replace(FINE, executors=apart)).warnings
@@ -278,9 +278,12 @@ def test_a_full_disk_is_a_warning_that_names_the_folder() -> None:
     assert check.found == "1 MiB free in /s"
 
 
-def test_a_limit_of_pythons_memory_is_a_warning() -> None:
-    findings = with_executor(memory=replace(MEMORY, address_space=2 * GIB))
-    assert "pyspark.memory" in the_trouble(findings, "Python's memory limit").remedy
+@pytest.mark.parametrize(("limit", "status"), [(2 * GIB, "problem"), (8 * GIB, "warning")])
+def test_a_limit_of_pythons_memory_is_told(limit: int, status: str) -> None:
+    findings = with_executor(memory=replace(MEMORY, address_space=limit))
+    check = the_trouble(findings, "Python's memory limit")
+    assert check.status == status
+    assert "pyspark.memory" in check.remedy
 
 
 def test_too_few_open_files_for_many_workers_are_a_warning() -> None:

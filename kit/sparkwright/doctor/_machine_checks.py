@@ -3,18 +3,19 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
+from sparkwright.spark._memory_parts import PYTHON_DAEMON_MIB, PYTHON_WORKER_MIB, TRAINER_MIB
+
 from ._check import Check
 from ._findings import Findings, Place, SparkFacts
 from ._grouping import Note, grouped
 from ._units import GIB, MIB, bytes_of, size_text
 
-# A trainer with TensorFlow and a small network; measured: 514 MB, 600 with all that Keras imports.
-TRAINER_BYTES = 600 * MIB
-_LEAST_OVERHEAD = 384 * MIB
+# What Spark sets aside for Java outside its heap, if nothing is said.
+_JAVA_SHARE, _JAVA_LEAST = 0.1, 384 * MIB
 _LEAST_SHARED = 32 * MIB
 _LEAST_SCRATCH = GIB
-# Of a process that maps TensorFlow, its threads' stacks and the data.
-_LEAST_ADDRESS_SPACE = 16 * GIB
+# TensorFlow reserves 2.2 GiB of addresses before it has any data.
+_LEAST_ADDRESS_SPACE, _ROOMY_ADDRESS_SPACE = 4 * GIB, 16 * GIB
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -78,7 +79,7 @@ def _driver_memory(driver: Place) -> Note:
     if room is None:
         return Note("not checked", "this system does not tell its memory")
     found = _room_text(driver)
-    if memory.heap is not None and memory.heap + TRAINER_BYTES > room:
+    if memory.heap is not None and memory.heap + TRAINER_MIB * MIB > room:
         remedy = (
             "The model lives in Python, beside Java. Lower `spark.driver.memory`, or give the "
             "driver a larger machine or container."
@@ -92,21 +93,24 @@ def _executor_memory(place: Place, together: Sequence[Place], spark: SparkFacts)
     if room is None or heap is None:
         return Note("not checked", "this system does not tell its memory")
     slots = _slots(spark)
-    outside = slots * TRAINER_BYTES
+    outside = _java_outside(heap) + MIB * (
+        PYTHON_DAEMON_MIB + slots * (PYTHON_WORKER_MIB + TRAINER_MIB)
+    )
     overhead = _overhead(spark.settings, heap) if _in_containers(spark) else None
     needs = f"{slots} worker{'s' * (slots > 1)} with TensorFlow"
     if overhead is not None and overhead < outside:
         return Note(
             "problem",
-            f"{needs} take about {size_text(outside)} outside Java's heap; the container has "
-            f"{size_text(overhead)} for that",
-            f"Set `spark.executor.memoryOverhead` to {outside // MIB}m or more: a container that "
-            "takes more than it has is killed.",
+            f"{needs} and a small network need about {size_text(outside)} outside Java's heap; the "
+            f"container has {size_text(overhead)} for that",
+            f"Set `spark.executor.memoryOverhead` to {outside // MIB}m or more (`sw.plan_memory` "
+            "computes it for your network): a container that takes more than it has is killed.",
         )
     # Those of one machine share it, unless each has a container of its own.
     shares = 1 if place.memory.limit is not None and overhead is not None else len(together)
     total = shares * (heap + outside)
-    text = f"{_room_text(place)}; Java's heap {_heap(place)}, {needs} about {size_text(outside)}"
+    text = f"{_room_text(place)}; Java's heap {_heap(place)}, beside it about {size_text(outside)}"
+    text += f" with {needs}"
     if shares > 1:
         text += f", times {shares} executors on this machine"
     if total > room:
@@ -137,9 +141,13 @@ def _overhead(settings: Mapping[str, str], heap: int) -> int:
     given = bytes_of(settings.get("spark.executor.memoryOverhead", ""))
     if given is not None:
         return given
-    factor = float(settings.get("spark.executor.memoryOverheadFactor", "0.1") or 0.1)
-    least = bytes_of(settings.get("spark.executor.minMemoryOverhead", "")) or _LEAST_OVERHEAD
+    factor = float(settings.get("spark.executor.memoryOverheadFactor", "") or _JAVA_SHARE)
+    least = bytes_of(settings.get("spark.executor.minMemoryOverhead", "")) or _JAVA_LEAST
     return max(int(factor * heap), least)
+
+
+def _java_outside(heap: int) -> int:
+    return max(int(_JAVA_SHARE * heap), _JAVA_LEAST)
 
 
 def _room(place: Place) -> int | None:
@@ -190,12 +198,13 @@ def _address_space(place: Place) -> Note | None:
     limit = place.memory.address_space
     if limit is None:
         return None
-    if limit < _LEAST_ADDRESS_SPACE:
+    if limit < _ROOMY_ADDRESS_SPACE:
         return Note(
-            "warning",
+            "problem" if limit < _LEAST_ADDRESS_SPACE else "warning",
             f"a process may map {size_text(limit)}",
-            "TensorFlow maps far more than it uses. Leave `spark.executor.pyspark.memory` out, or "
-            "lift the limit (`ulimit -v unlimited`); containers limit what is really used.",
+            "TensorFlow maps 2.2 GiB before it has any data, far more than it uses. Leave "
+            "`spark.executor.pyspark.memory` out, or lift the limit (`ulimit -v unlimited`); "
+            "containers limit what is really used.",
         )
     return Note("ok", f"a process may map {size_text(limit)}")
 
