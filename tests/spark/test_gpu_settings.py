@@ -15,6 +15,7 @@ import sparkwright as sw
 from sparkwright.errors import ConfigurationError, SlotsError
 from sparkwright.spark import _gpus, _session
 from sparkwright.spark._gpus import EXECUTOR_AMOUNT, TASK_AMOUNT, gpu_settings, wait_for_gpus
+from sparkwright.spark._slots import GPUS_OF_TRAINING, gpus_of_executor
 from sparkwright.testing import fake_gpus
 
 LOCAL = {"spark.master": "local-cluster[2,4,1024]"}
@@ -32,6 +33,14 @@ def test_each_task_has_a_gpu_or_only_those_of_networks() -> None:
         found = gpu_settings(2, LOCAL, tasks="networks")
     assert TASK_AMOUNT not in found
     assert found[EXECUTOR_AMOUNT] == found["spark.worker.resource.gpu.amount"] == "2"
+
+
+def test_with_dynamic_allocation_only_executors_that_train_have_gpus() -> None:
+    chosen = {"spark.master": "spark://m:7077", "spark.dynamicAllocation.enabled": "true"}
+    found = gpu_settings(2, chosen, tasks="networks")
+    assert found == {EXECUTOR_AMOUNT: "0", GPUS_OF_TRAINING: "2"}
+    assert gpus_of_executor(found) == 2
+    assert gpu_settings(2, chosen)[EXECUTOR_AMOUNT] == "2"
 
 
 def test_each_executor_of_this_machine_is_dealt_gpus_of_its_own() -> None:

@@ -23,7 +23,7 @@ from sparkwright.workers._gpus import (
     script_text,
 )
 
-from ._slots import executor_count, gpus_of_executor
+from ._slots import GPUS_OF_TRAINING, executor_count, gpus_of_executor
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -34,7 +34,9 @@ GpuTasks = Literal["all", "networks"]
 EXECUTOR_AMOUNT = "spark.executor.resource.gpu.amount"
 TASK_AMOUNT = "spark.task.resource.gpu.amount"
 _EXECUTOR_SCRIPT = "spark.executor.resource.gpu.discoveryScript"
+_EXECUTOR_VENDOR = "spark.executor.resource.gpu.vendor"
 _WORKER_SCRIPT = "spark.worker.resource.gpu.discoveryScript"
+_DYNAMIC = "spark.dynamicAllocation.enabled"
 _TIMEOUT_SETTING = "spark.sparkwright.gpuTimeout"
 _TIMEOUT_S = 120.0
 _SHIPPED_NAME = "sparkwright_discover_gpus.sh"
@@ -81,9 +83,13 @@ def gpu_settings(
     if gpus == 0:
         return {}
     master = chosen.get("spark.master", "")
+    # Executors come and go as stages need them: only those that train need GPUs then.
+    is_dynamic = chosen.get(_DYNAMIC, "false") == "true"
     settings = {EXECUTOR_AMOUNT: str(gpus)}
     if tasks == "all":
         settings[TASK_AMOUNT] = "1"
+    elif is_dynamic:
+        settings = {EXECUTOR_AMOUNT: "0", GPUS_OF_TRAINING: str(gpus)}
     if master.startswith("local-cluster"):
         try:
             settings.update(_local_cluster(gpus, chosen))
@@ -178,8 +184,7 @@ def _kubernetes(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
             '"/opt/spark/examples/src/main/scripts/getGpusResources.sh"}`, or train on CPUs with '
             "`gpus_per_executor=0`."
         )
-    vendor = "spark.executor.resource.gpu.vendor"
-    return {vendor: chosen.get(vendor) or "nvidia.com"}
+    return {_EXECUTOR_VENDOR: chosen.get(_EXECUTOR_VENDOR) or "nvidia.com"}
 
 
 def _folder() -> Path:
@@ -226,7 +231,7 @@ def wait_for_gpus(spark: "SparkSession", workers: int, *, cancelled: Callable[[]
     """
     conf = spark.sparkContext.getConf()
     gpus = gpus_of_executor(conf)
-    if not gpus or conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+    if not gpus or conf.get(_DYNAMIC, "false") == "true":
         return
     timeout_s = float(conf.get(_TIMEOUT_SETTING) or _TIMEOUT_S)
     deadline = time.monotonic() + timeout_s
@@ -247,14 +252,28 @@ def on_gpus(rdd: "RDD[Any]") -> "RDD[Any]":
 
     Of a session without GPUs, or one that gives each task a GPU, it is the RDD itself.
     """
-    from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
-
     context: Any = rdd.context
     conf = context.getConf()
     if not gpus_of_executor(conf) or conf.get(TASK_AMOUNT):
         return rdd
     if context not in _profiles:
-        cpus = int(conf.get("spark.task.cpus", "1") or 1)
-        needs: Any = TaskResourceRequests().cpus(cpus).resource("gpu", 1)
-        _profiles[context] = ResourceProfileBuilder().require(needs).build
+        _profiles[context] = _profile(conf)
     return rdd.withResources(_profiles[context])
+
+
+def _profile(conf: Any) -> Any:
+    """A GPU for each task; and executors that have some, if those that are there need not."""
+    from pyspark.resource import (
+        ExecutorResourceRequests,
+        ResourceProfileBuilder,
+        TaskResourceRequests,
+    )
+
+    cpus = int(conf.get("spark.task.cpus", "1") or 1)
+    builder: Any = ResourceProfileBuilder()
+    builder.require(TaskResourceRequests().cpus(cpus).resource("gpu", 1))
+    if amount := conf.get(GPUS_OF_TRAINING):
+        script, vendor = conf.get(_EXECUTOR_SCRIPT) or "", conf.get(_EXECUTOR_VENDOR) or ""
+        executors: Any = ExecutorResourceRequests()
+        builder.require(executors.resource("gpu", int(amount), script, vendor))
+    return builder.build

@@ -9,6 +9,9 @@ from sparkwright.errors import SlotsError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# With dynamic allocation only executors that are started to train have GPUs: how many each.
+GPUS_OF_TRAINING = "spark.sparkwright.gpusPerExecutor"
+
 
 def task_slots(spark: "SparkSession") -> int | None:
     """Tasks that can train at once; None where that can still change (dynamic allocation)."""
@@ -27,8 +30,9 @@ def task_slots(spark: "SparkSession") -> int | None:
 
 
 def gpus_of_executor(conf: Any) -> int:
-    """GPUs that Spark gives each executor."""
-    return int(conf.get("spark.executor.resource.gpu.amount", "0") or 0)
+    """GPUs that Spark gives each executor that trains."""
+    names = ("spark.executor.resource.gpu.amount", GPUS_OF_TRAINING)
+    return max(int(conf.get(name, "0") or 0) for name in names)
 
 
 def executor_count(spark: "SparkSession") -> int:

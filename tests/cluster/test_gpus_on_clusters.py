@@ -1,0 +1,33 @@
+"""GPUs on a standalone cluster and on YARN; the clusters are real, the GPUs are not."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.cluster
+
+
+def trial(kind: str) -> dict[str, Any]:
+    script = Path(__file__).with_name("gpu_clusters.py")
+    done = subprocess.run(
+        [sys.executable, str(script), kind], capture_output=True, text=True, timeout=270
+    )
+    assert done.returncode == 0, done.stdout[-500:] + done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_workers_of_a_standalone_cluster_find_their_gpus_and_too_few_are_an_error() -> None:
+    found = trial("standalone")
+    assert sorted(found["devices"]) == ["GPU 0 (fake)", "GPU 1 (fake)"]
+    assert "workers=4; the driver waited 3 s" in found["error"]
+    assert "1 executors with 2 GPUs each" in found["error"]
+
+
+def test_executors_on_yarn_get_the_script_and_different_gpus() -> None:
+    found = trial("yarn")
+    assert sorted(found["devices"]) == ["GPU 0 (fake)", "GPU 1 (fake)"]
+    assert "workers=4" in found["error"]

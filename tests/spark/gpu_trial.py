@@ -1,0 +1,136 @@
+"""Trains many times on fake GPUs, two runs at a time; prints who was given and who used which.
+
+    python gpu_trial.py FOLDER
+
+Run by its path, in a process of its own: Spark learns of GPUs only when it starts.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pyspark.cloudpickle
+
+import sparkwright as sw
+from sparkwright.testing import fake_gpus
+
+ROUNDS, WORKERS, GPUS = 10, 2, 4
+MASTERS = (
+    lambda **o: sw.ParameterAveragingTrainingMaster(averaging_frequency=9, **o),
+    lambda **o: sw.SharedTrainingMaster(mesh=sw.MeshConfig(mode="mesh"), **o),
+    lambda **o: sw.ParameterAveragingTrainingMaster(
+        averaging_frequency=9, communication="spark", storage_level=None, **o
+    ),
+)
+
+
+def append(path: Path, **facts: Any) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(facts) + "\n")
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def given(folder: Path, run: str) -> Any:
+    """Writes down, in the task that trains, what Spark has given it."""
+
+    def record(index: int, chunks: Any) -> Any:
+        from pyspark import TaskContext
+
+        resources = TaskContext.get().resources()
+        addresses = list(resources["gpu"].addresses) if "gpu" in resources else []
+        append(folder / f"given-{run}", worker=index, addresses=addresses, python=os.getpid())
+        return chunks
+
+    return record
+
+
+class Used:
+    """Writes down, in the trainer and beside its computing, what this process can see."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def pre_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model
+
+    def post_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model
+        visible = os.environ["CUDA_VISIBLE_DEVICES"]
+        # As the process was born: what TensorFlow has read.
+        born = Path("/proc/self/environ").read_bytes().split(b"\0")
+        assert f"CUDA_VISIBLE_DEVICES={visible}".encode() in born
+        append(self.path, pid=os.getpid(), visible=visible)
+
+
+def network(spark: Any, master: Any) -> Any:
+    import keras
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    return sw.SparkNetwork(spark, model, master)
+
+
+def start(spark: Any, folder: Path, number: int) -> Any:
+    """Begin a run whose data records what its tasks are given."""
+    labels = (np.arange(40 * WORKERS) % 3).astype(np.int32)
+    features = np.random.default_rng(number).normal(size=(len(labels), 4)).astype(np.float32)
+    plain = sw.data.from_arrays(spark, features, labels, partitions=WORKERS)
+    data = plain.derive(
+        plain.rdd.mapPartitionsWithIndex(given(folder, str(number))),
+        step=f"given {number}",
+        counts=(40,) * WORKERS,
+    )
+    master = MASTERS[number % len(MASTERS)](
+        workers=WORKERS,
+        batch_size_per_worker=10,
+        repartition="never",
+        hooks=(Used(folder / f"used-{number}"),),
+    )
+    return network(spark, master).start(data)
+
+
+def main(folder: Path) -> None:
+    """Everything; prints one line of JSON."""
+    for module in (cloudpickle, pyspark.cloudpickle):
+        module.register_pickle_by_value(sys.modules[__name__])
+    with fake_gpus(GPUS):
+        spark = sw.start_spark(
+            workers=2, cores_per_worker=2, gpus_per_executor=2, gpu_tasks="networks"
+        )
+    spark.range(64).repartition(8).rdd.mapPartitionsWithIndex(given(folder, "etl")).count()
+    runs: list[dict[str, Any]] = []
+    for number in range(0, 2 * ROUNDS, 2):
+        pair = [start(spark, folder, number), start(spark, folder, number + 1)]
+        for each, run in enumerate(pair, number):
+            run.wait(120.0)
+            tasks = lines(folder / f"given-{each}")
+            used = {line["pid"]: line["visible"] for line in lines(folder / f"used-{each}")}
+            runs.append(
+                {
+                    "run": each,
+                    "workers": [
+                        {
+                            "given": [t["addresses"] for t in tasks if t["worker"] == index],
+                            "python": [t["python"] for t in tasks if t["worker"] == index],
+                            "pid": worker.pid,
+                            "device": worker.device,
+                            "visible": used[worker.pid],
+                        }
+                        for index, worker in enumerate(run.status.workers)
+                    ],
+                    "computed": sorted(used),
+                }
+            )
+    print(json.dumps({"runs": runs, "etl": lines(folder / "given-etl")}))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,92 @@
+"""No process computes on a GPU that its task was not given; on fake GPUs."""
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.spark.helpers import dense
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.errors import WorkerError
+from sparkwright.testing import fake_gpus
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Twenty runs, two at a time, on two executors with two GPUs each."""
+    script = Path(__file__).with_name("gpu_trial.py")
+    folder = tmp_path_factory.mktemp("gpus")
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder)], capture_output=True, text=True, timeout=270
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_each_worker_computes_on_the_gpu_that_its_task_was_given(trial: dict[str, Any]) -> None:
+    assert len(trial["runs"]) == 20
+    for run in trial["runs"]:
+        for worker in run["workers"]:
+            assert worker["given"] == [[worker["visible"]]], run
+            assert worker["device"] == f"GPU {worker['visible']} (fake)", run
+        assert run["computed"] == sorted(worker["pid"] for worker in run["workers"])
+
+
+def test_a_process_serves_one_gpu_and_a_gpu_has_one_process(trial: dict[str, Any]) -> None:
+    processes, gpus = defaultdict(set), defaultdict(set)
+    for worker in (worker for run in trial["runs"] for worker in run["workers"]):
+        processes[worker["visible"]].add(worker["pid"])
+        gpus[worker["pid"]].add(worker["visible"])
+    assert set(processes) == {"0", "1", "2", "3"}
+    assert all(len(found) == 1 for found in (*processes.values(), *gpus.values()))
+
+
+def test_runs_at_the_same_time_have_different_gpus(trial: dict[str, Any]) -> None:
+    for first, second in zip(trial["runs"][::2], trial["runs"][1::2], strict=True):
+        used = [worker["visible"] for run in (first, second) for worker in run["workers"]]
+        assert len(set(used)) >= 2
+        for run in (first, second):
+            assert len({worker["visible"] for worker in run["workers"]}) == 2
+
+
+def test_tasks_that_do_not_train_need_no_gpu(trial: dict[str, Any]) -> None:
+    assert len(trial["etl"]) == 8
+    assert all(task["addresses"] == [] for task in trial["etl"])
+
+
+@pytest.fixture
+def blobs() -> DataSet:
+    labels = np.arange(40, dtype=np.int32) % 3
+    return DataSet(np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32), labels)
+
+
+def test_a_wrapper_trains_on_the_gpus_of_the_machine(blobs: DataSet) -> None:
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10)
+    with fake_gpus(2), sw.ParallelWrapper(dense(), master, devices="gpu") as wrapper:
+        run = wrapper.start(blobs)
+        run.wait(120.0)
+        assert [worker.device for worker in run.status.workers] == ["GPU 0 (fake)", "GPU 1 (fake)"]
+
+
+def test_a_gpu_that_tensorflow_does_not_see_is_an_error_unless_cpus_may_take_its_place(
+    blobs: DataSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10)
+    with (
+        sw.ParallelWrapper(dense(), master, devices=[7]) as wrapper,
+        pytest.raises(WorkerError, match=r"GPU 7, and a TensorFlow .* sees no GPU.*and-cuda"),
+    ):
+        wrapper.fit(blobs)
+    monkeypatch.setenv("SPARKWRIGHT_CPU_FALLBACK", "1")
+    with sw.ParallelWrapper(dense(), master, devices=[7]) as wrapper:
+        run = wrapper.start(blobs)
+        run.wait(120.0)
+        assert run.status.workers[0].device == "CPU (GPU 7 cannot be used)"
