@@ -16,7 +16,7 @@ from sparkwright.masters import (
     updater_bytes,
     vector_bytes,
 )
-from sparkwright.masters._prospect import LOOPBACK_BYTES_PER_S, RING_STEP_S
+from sparkwright.masters._exchange_costs import LOOPBACK_BYTES_PER_S, RING_STEP_S
 
 masters: st.SearchStrategy[TrainingMaster] = st.one_of(
     st.builds(

@@ -2,6 +2,7 @@
 
 from ._checkpointing import Checkpointing as Checkpointing
 from ._early_stopping import EarlyStopping as EarlyStopping
+from ._exchange_costs import ExchangeCosts as ExchangeCosts
 from ._mesh_config import MeshConfig as MeshConfig
 from ._nested_catalogue import nested_options as nested_options
 from ._nested_option import NestedOption as NestedOption
@@ -15,6 +16,12 @@ from ._reading import (
     training_master_from_dict as training_master_from_dict,
     training_master_from_json as training_master_from_json,
     training_master_from_yaml as training_master_from_yaml,
+)
+from ._scaling import (
+    Scaling as Scaling,
+    ScalingCosts as ScalingCosts,
+    ScalingPoint as ScalingPoint,
+    predict_scaling as predict_scaling,
 )
 from ._shared_training import SharedTrainingMaster as SharedTrainingMaster
 from ._time_source import (

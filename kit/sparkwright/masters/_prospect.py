@@ -1,7 +1,7 @@
 """What to expect of a run before it begins: rounds, bytes, times, and whether it pays; pure.
 
 The times are a model, not a measurement: one minibatch takes `step_s` on each worker, workers do
-not share cores, and an exchange costs what the constants below say.
+not share cores, and an exchange costs what `ExchangeCosts` says.
 """
 
 from collections.abc import Sequence
@@ -10,32 +10,19 @@ from typing import Any, Literal
 
 from sparkwright.errors import ConfigurationError
 
-from ._mesh_config import MeshConfig
+from ._exchange_costs import (
+    TEN_GIGABIT_BYTES_PER_S,
+    ExchangeCosts,
+    exchange,
+    gathering_step_s,
+    minibatches_per_exchange,
+)
 from ._options import check_count, check_seconds
-from ._parameter_averaging import ParameterAveragingTrainingMaster
 from ._plan import TrainingPlan
-from ._shared_training import SharedTrainingMaster
 from ._training_master import TrainingMaster
 
 Pays = Literal["well", "partly", "hardly", "unknown"]
 
-TEN_GIGABIT_BYTES_PER_S = 1.25e9
-# Measured on two shared cores over loopback, which moves 2.5 GB/s: an averaging between two workers
-# takes 1.9 ms for 1.7 MB, 6.3 ms for 5.2 MB and 109 ms for 100 MB. What the wire does not explain
-# goes in proportion to the vector: reading the variables, adding, writing them back.
-LOOPBACK_BYTES_PER_S = 2.5e9
-AVERAGING_S_PER_BYTE = 0.75e-9
-# A ring waits for a neighbour 2 (n - 1) times. Half a usual round trip between machines of one
-# room; not measured.
-RING_STEP_S = 1e-4
-# An averaging by way of a Spark job: 200 to 500 ms with a broadcast of 4 MB.
-SPARK_AVERAGING_S = 0.35
-# Encoding, sending and taking over updates of LeNet (1.7 MB) takes 3 to 4 ms a message; encoding
-# 100 MB takes 50 ms.
-MESSAGE_S = 2.5e-3
-MESSAGE_S_PER_BYTE = 0.5e-9
-# Workers of gradient sharing gather quick minibatches for so long, and at most so many.
-_GATHERED_S, _MOST_GATHERED = 0.04, 5
 # Deeplearning4j's rule of thumb for one minibatch.
 WELL_FROM_S, HARDLY_UP_TO_S = 0.1, 1e-3
 _LITTLE_GAIN, _MUCH_LOST = 1.2, 0.7
@@ -257,6 +244,7 @@ def prospect(
         ConfigurationError: if the number of workers is not known or an argument cannot be meant.
 
     Example:
+        >>> from sparkwright.masters import ParameterAveragingTrainingMaster
         >>> found = prospect(
         ...     ParameterAveragingTrainingMaster(batch_size_per_worker=32),
         ...     rows=[6400, 6400],
@@ -280,14 +268,15 @@ def prospect(
     if vector_bytes is not None and getattr(master, "save_updater", False):
         vector_bytes += updater_bytes
     count = len(rows) if rows is not None else workers or 1
-    per_exchange = _minibatches_per_exchange(master, step_s)
+    per_exchange = minibatches_per_exchange(master, step_s)
     plan = master.plan(
         rows if rows is not None else [per_exchange * master.batch_size_per_worker] * count,
         vector_bytes=vector_bytes or 0,
     )
     sent = exchange_s = None
     if vector_bytes is not None:
-        sent, exchange_s = _exchange(master, plan, vector_bytes, bandwidth_bytes_per_s)
+        costs = ExchangeCosts(bandwidth_bytes_per_s=bandwidth_bytes_per_s)
+        sent, exchange_s = exchange(master, plan, vector_bytes, costs)
     return Prospect(
         plan=plan,
         rows_known=rows is not None,
@@ -300,53 +289,16 @@ def prospect(
     )
 
 
-def _minibatches_per_exchange(master: TrainingMaster, step_s: float | None) -> int:
-    if isinstance(master, ParameterAveragingTrainingMaster):
-        return master.averaging_frequency
-    if not isinstance(master, SharedTrainingMaster) or master.minibatches_per_message is not None:
-        return getattr(master, "minibatches_per_message", None) or 1
-    if step_s is None:
-        return 1
-    most = _MOST_GATHERED
-    if master.max_staleness is not None:
-        most = max(1, min(most, master.max_staleness))
-    return max(1, min(most, int(_GATHERED_S / step_s)))
-
-
 def _worthwhile_step_s(master: TrainingMaster, exchange_s: float) -> float:
     training_s = _SHARE_TRAINING / (1 - _SHARE_TRAINING) * exchange_s
     # Quick minibatches share a message: as many as do so when they take that long.
-    counts = {_minibatches_per_exchange(master, _GATHERED_S / most) for most in range(1, 6)}
+    counts = {minibatches_per_exchange(master, gathering_step_s(most)) for most in range(1, 6)}
     fitting = (
         training_s / count
         for count in sorted(counts, reverse=True)
-        if _minibatches_per_exchange(master, training_s / count) >= count
+        if minibatches_per_exchange(master, training_s / count) >= count
     )
     return next(fitting, training_s)
-
-
-def _exchange(
-    master: TrainingMaster, plan: TrainingPlan, vector_bytes: int, bandwidth: float
-) -> tuple[int, float]:
-    """Bytes that a worker sends in an exchange, and the seconds that it takes."""
-    others = plan.workers - 1
-    if others == 0:
-        return 0, 0.0
-    if plan.kind == "sharing":
-        size = plan.bytes_per_minibatch
-        handling_s = MESSAGE_S + MESSAGE_S_PER_BYTE * vector_bytes
-        return others * size, handling_s + _relayed(master.mesh, others, size) / bandwidth
-    if getattr(master, "communication", "ring") == "spark":
-        return vector_bytes, SPARK_AVERAGING_S + 2 * vector_bytes / bandwidth
-    sent = plan.bytes_per_round
-    handling_s = AVERAGING_S_PER_BYTE * vector_bytes + 2 * others * RING_STEP_S
-    return sent, handling_s + sent / bandwidth
-
-
-def _relayed(mesh: MeshConfig, others: int, size_bytes: int) -> int:
-    """Bytes that the busiest worker passes on when each has sent one update."""
-    branches = others if mesh.mode == "plain" else min(others, mesh.max_downstreams + 1)
-    return branches * others * size_bytes
 
 
 def _minibatches_text(count: int) -> str:
