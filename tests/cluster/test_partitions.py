@@ -1,0 +1,235 @@
+"""Networks that fall apart between workers: the mesh and the ring on hosts of their own."""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cluster.helpers import needs_hosts
+
+from sparkwright.errors import NetworkError
+from sparkwright.mesh._port import PeerPort
+from sparkwright.mesh._ring import Ring, RingPort
+from sparkwright.mesh._update_mesh import MeshSeat, UpdateMesh
+from sparkwright.testing import Hosts
+
+pytestmark = [pytest.mark.cluster, needs_hosts]
+
+SECRET = bytes(range(32))
+NAMES = ("zero", "one", "two")
+TIMEOUT_S = 2.0
+ALL = {(0, 0), (1, 0), (2, 0)}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Hosts]:
+    with Hosts(NAMES) as hosts:
+        yield hosts
+
+
+@pytest.fixture
+def hosts(running: Hosts) -> Hosts:
+    running.links()
+    return running
+
+
+@pytest.fixture
+def ports(hosts: Hosts) -> Iterator[list[PeerPort]]:
+    """One on each host."""
+    with contextlib.ExitStack() as stack:
+        found: list[PeerPort] = []
+        for name in NAMES:
+            host = hosts.address(name)
+            port = hosts.call(
+                name,
+                lambda host=host: PeerPort(
+                    secret=SECRET, host=host, ports=range(1), name=f"port-{host}"
+                ),
+            )
+            stack.callback(port.close)
+            found.append(port)
+        yield found
+
+
+@pytest.fixture
+def meshes(hosts: Hosts, ports: list[PeerPort]) -> Iterator[list[UpdateMesh]]:
+    """One on each host, all behind the first."""
+    seats = [
+        MeshSeat(worker=n, incarnation=0, host=port.address[0], port=port.address[1])
+        for n, port in enumerate(ports)
+    ]
+    with contextlib.ExitStack() as stack:
+        found: list[UpdateMesh] = []
+        for number, (name, port) in enumerate(zip(NAMES, ports, strict=True)):
+
+            def start(number: int = number, port: PeerPort = port) -> UpdateMesh:
+                mesh = UpdateMesh(
+                    port,
+                    secret=SECRET,
+                    me=(number, 0),
+                    name=f"mesh-{number}",
+                    heartbeat_s=0.1,
+                    peer_timeout_s=TIMEOUT_S,
+                )
+                # Its threads are the host's, as those are that it starts later.
+                mesh.reshape(seats, mode="plain")
+                return mesh
+
+            found.append(hosts.call(name, start))
+            stack.callback(found[-1].close)
+        assert within(10, lambda: found[0].neighbours == {(1, 0), (2, 0)})
+        yield found
+
+
+def within(seconds: float, condition: Callable[[], Any]) -> bool:
+    deadline_s = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline_s:
+            return False
+        threading.Event().wait(0.02)
+    return True
+
+
+def everybody_has(meshes: list[UpdateMesh], versions: dict[tuple[int, int], int]) -> bool:
+    return all(mesh.wait_for(versions, timeout_s=30) for mesh in meshes)
+
+
+@pytest.mark.parametrize(
+    ("rule", "count"), [({"delay_s": 0.02}, 50), ({"loss": 0.02}, 50)], ids=["latency", "loss"]
+)
+def test_every_update_arrives_once_whatever_the_network_does(
+    hosts: Hosts, meshes: list[UpdateMesh], rule: dict[str, float], count: int
+) -> None:
+    hosts.links(**rule)
+    contents = {mesh.me: [os.urandom(20_000) for _ in range(count)] for mesh in meshes}
+    for mesh in meshes:
+        for content in contents[mesh.me]:
+            mesh.publish(content)
+    assert everybody_has(meshes, dict.fromkeys(contents, count))
+    for mesh in meshes:
+        taken = mesh.take()
+        for origin in set(contents) - {mesh.me}:
+            assert [bytes(u.payload) for u in taken if u.origin == origin] == contents[origin]
+
+
+@pytest.mark.parametrize("deaf", ["zero", "one"])
+def test_who_is_not_heard_is_dropped_by_both_and_misses_nothing_in_the_end(
+    hosts: Hosts, meshes: list[UpdateMesh], deaf: str
+) -> None:
+    """One direction is cut: "one" hears "zero" and is not heard, or the other way round."""
+    sender = "one" if deaf == "zero" else "zero"
+    hosts.link(sender, deaf, both_ways=False, cut=True)
+    for mesh in meshes:
+        mesh.publish(b"meanwhile")
+    assert within(10, lambda: meshes[0].neighbours == {(2, 0)})
+    assert within(10, lambda: not meshes[1].neighbours)
+    # The others go on.
+    meshes[2].publish(b"more")
+    assert meshes[0].wait_for({(2, 0): 2}, timeout_s=10)
+    hosts.links()
+    assert everybody_has(meshes, {(0, 0): 1, (1, 0): 1, (2, 0): 2})
+    assert meshes[0].neighbours == {(1, 0), (2, 0)}
+
+
+def test_a_host_that_is_cut_off_catches_up_when_it_is_back(
+    hosts: Hosts, meshes: list[UpdateMesh]
+) -> None:
+    hosts.cut_off("one")
+    assert within(10, lambda: meshes[0].neighbours == {(2, 0)})
+    for mesh in meshes:
+        mesh.publish(b"apart")
+    assert everybody_has([meshes[0], meshes[2]], {(0, 0): 1, (2, 0): 1})
+    assert (0, 0) not in meshes[1].versions
+    hosts.reconnect("one")
+    assert everybody_has(meshes, dict.fromkeys(ALL, 1))
+
+
+# -- the ring --------------------------------------------------------------------------------
+
+
+def joined(hosts: Hosts, ports: list[RingPort]) -> list[Any]:
+    """Each host's ring, or what it ended with."""
+
+    def join(rank: int) -> Any:
+        def try_it() -> Any:
+            try:
+                return ports[rank].join(
+                    generation=1,
+                    rank=rank,
+                    addresses=[port.address for port in ports],
+                    connect_timeout_s=TIMEOUT_S,
+                    peer_timeout_s=TIMEOUT_S,
+                )
+            except NetworkError as error:
+                return error
+
+        return hosts.call(NAMES[rank], try_it)
+
+    with ThreadPoolExecutor(len(ports)) as threads:
+        return list(threads.map(join, range(len(ports))))
+
+
+@pytest.fixture
+def ring_ports(ports: list[PeerPort]) -> Iterator[list[RingPort]]:
+    found = [RingPort(port, secret=SECRET) for port in ports]
+    yield found
+    for port in found:
+        port.close()
+
+
+def test_a_ring_on_a_bad_network_adds_to_the_same_bits(
+    hosts: Hosts, ring_ports: list[RingPort]
+) -> None:
+    vectors = np.random.default_rng(0).normal(size=(3, 100_003)).astype(np.float32)
+
+    def summed(rings: list[Ring]) -> list[bytes]:
+        own = vectors.copy()
+        with ThreadPoolExecutor(3) as threads:
+            list(threads.map(lambda ring, vector: ring.all_reduce(vector), rings, own))
+        return [vector.tobytes() for vector in own]
+
+    rings = joined(hosts, ring_ports)
+    calm = summed(rings)
+    hosts.links(delay_s=0.005, loss=0.01)
+    assert summed(rings) == calm == [calm[0]] * 3
+    for ring in rings:
+        ring.abort()
+
+
+def end_of_sums(ring: Ring) -> str:
+    """Add, again and again, until the ring ends; with which words."""
+    with ring:
+        while True:
+            try:
+                ring.all_reduce(np.ones(100_000, np.float32))
+            except NetworkError as error:
+                return str(error)
+
+
+def test_a_direction_cut_in_mid_sum_ends_the_ring_for_all_and_names_the_silent_one(
+    hosts: Hosts, ring_ports: list[RingPort]
+) -> None:
+    rings = joined(hosts, ring_ports)
+    hosts.link("one", "two", both_ways=False, cut=True)
+
+    with ThreadPoolExecutor(3) as threads:
+        words = list(threads.map(end_of_sums, rings))
+    assert any("waited 2 s for worker" in each for each in words), words
+
+
+def test_workers_that_cannot_reach_one_another_say_so_after_the_time_out(
+    hosts: Hosts, ring_ports: list[RingPort]
+) -> None:
+    hosts.link("one", "two", both_ways=False, cut=True)
+    found = joined(hosts, ring_ports)
+    assert isinstance(found[1], NetworkError)
+    assert f"{ring_ports[2].address[0]}:" in str(found[1])
+    assert "`MeshConfig(ports=…, network_mask=…)`" in str(found[1])
+    for ring in found:
+        if isinstance(ring, Ring):
+            ring.abort()
