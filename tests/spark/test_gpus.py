@@ -49,6 +49,15 @@ def test_a_process_serves_one_gpu_and_a_gpu_has_one_process(trial: dict[str, Any
     assert all(len(found) == 1 for found in (*processes.values(), *gpus.values()))
 
 
+def test_spark_gives_a_python_worker_different_gpus_in_the_course_of_time(
+    trial: dict[str, Any],
+) -> None:
+    given: dict[int, set[str]] = defaultdict(set)
+    for worker in (worker for run in trial["runs"] for worker in run["workers"]):
+        given[worker["python"][0]].add(worker["visible"])
+    assert max(map(len, given.values())) > 1
+
+
 def test_runs_at_the_same_time_have_different_gpus(trial: dict[str, Any]) -> None:
     for first, second in zip(trial["runs"][::2], trial["runs"][1::2], strict=True):
         used = [worker["visible"] for run in (first, second) for worker in run["workers"]]
