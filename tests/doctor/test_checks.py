@@ -20,6 +20,7 @@ from sparkwright.doctor._units import GIB, MIB
 VERSIONS = {
     "Python": "3.11.9",
     "sparkwright": "0.6.0",
+    "sparkwright's sources": "0123456789ab",
     "PySpark": "4.3.0",
     "TensorFlow": "2.21.0",
     "Keras": "3.15.0",
@@ -105,6 +106,7 @@ def test_machines_that_agree_are_one_row() -> None:
         ("Python", "3.12.1", "problem"),
         ("Python", "3.11.2", "ok"),
         ("sparkwright", "0.6.1", "problem"),
+        ("sparkwright's sources", "0123456789ac", "problem"),
         ("PySpark", "4.2.0", "problem"),
         ("PySpark", "4.3.1", "warning"),
         ("TensorFlow", "2.20.0", "problem"),

@@ -10,6 +10,7 @@ import pytest
 from sparkwright.doctor import _machine
 from sparkwright.doctor._findings import Place
 from sparkwright.doctor._units import GIB
+from sparkwright.spark._engine_archive import engine_finder, own_engine
 
 
 def write(path: Path, text: str) -> None:
@@ -23,10 +24,12 @@ def program(folder: Path, name: str, script: str) -> None:
 
 
 def test_this_process_can_be_looked_at() -> None:
-    place = Place.from_dict({**_machine.examine(), "label": "driver"})
+    found = _machine.examine(find_kit=engine_finder())
+    place = Place.from_dict({**found, "label": "driver"})
     assert place.versions["Python"] == ".".join(map(str, sys.version_info[:3]))
     assert place.versions["TensorFlow"]
     assert place.versions["sparkwright"] == __import__("sparkwright").__version__
+    assert place.versions["sparkwright's sources"] == own_engine()["fingerprint"]
     assert place.cores
     assert place.memory.total
     assert place.memory.scratch

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from sparkwright.doctor import _gathering, _probe
+from sparkwright.doctor import _gathering, _probe, _visit
 from sparkwright.doctor._lines import Lines
 from sparkwright.doctor._meeting import Meeting
 from sparkwright.doctor._probe import Orders
 from sparkwright.mesh._connection import greet_server
+from sparkwright.spark._engine_archive import engine_finder
 
 SECRET = b"s" * 32
 
@@ -40,6 +41,7 @@ def orders(driver: Any, **given: Any) -> Orders:
         "connect_s": 2.0,
         "wait_s": 20.0,
         "folders": {},
+        "find_kit": engine_finder(),
         "files_s": 5.0,
     }
     return Orders(driver=driver, **{**found, **given})
@@ -105,6 +107,14 @@ def test_an_executor_without_a_free_port_says_so(meeting: Meeting) -> None:
     answers = all_look(orders(meeting.address, ports=(taken,)), 3)
     assert all(f"{taken}" in answer["place"]["port_problem"] for answer in answers)
     assert all(answer["place"]["peers"] == {} for answer in answers)
+
+
+def test_each_machine_may_keep_its_own_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OWN_PORTS", "50000-50002")
+    assert list(_probe.ports_here("OWN_PORTS")) == [50000, 50001, 50002]
+    monkeypatch.delenv("OWN_PORTS")
+    with pytest.raises(ValueError, match="OWN_PORTS must name ports"):
+        _probe.ports_here("OWN_PORTS")
 
 
 @pytest.mark.usefixtures("_each_an_executor")
@@ -178,7 +188,7 @@ def test_tasks_need_no_kit_where_they_run(tmp_path: Path) -> None:
     """The kit may be missing on executors; the answer says so."""
     import pyspark.cloudpickle as cloudpickle
 
-    task: Any = _gathering._sent_whole(orders(None))  # pyright: ignore[reportPrivateUsage]
+    task: Any = _visit._sent_whole(orders(None))  # pyright: ignore[reportPrivateUsage]
     (tmp_path / "task").write_bytes(cloudpickle.dumps(task))
     code = (
         "import json, pickle, sys; sys.modules['sparkwright'] = None;"
@@ -194,7 +204,7 @@ def test_tasks_need_no_kit_where_they_run(tmp_path: Path) -> None:
 def test_sending_tasks_whole_leaves_no_trace_in_how_others_are_sent() -> None:
     import pyspark.cloudpickle as cloudpickle
 
-    _gathering._sent_whole(orders(None))  # pyright: ignore[reportPrivateUsage]
+    _visit._sent_whole(orders(None))  # pyright: ignore[reportPrivateUsage]
     assert len(cloudpickle.dumps(_probe.look)) < 200
     assert pickle.loads(cloudpickle.dumps(_probe.look)) is _probe.look
 

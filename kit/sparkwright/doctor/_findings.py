@@ -144,7 +144,7 @@ class SparkFacts:
         master: its URL.
         settings: all that are not Spark's defaults.
         tasks: of the doctor's job: as many as Spark can run at once.
-        came: those that ran at the same time.
+        came: those that ran at the same time; None: not known.
         executors: how many Spark says that there are; None: not known.
         cached: what is cached.
     """
@@ -152,7 +152,7 @@ class SparkFacts:
     master: str
     settings: Mapping[str, str] = field(default_factory=_texts)
     tasks: int = 1
-    came: int = 1
+    came: int | None = None
     executors: int | None = None
     cached: tuple[CachedData, ...] = ()
 
@@ -168,7 +168,6 @@ class Findings:
         spark_problem: why there is no session, where one was asked for.
         job_problem: why the job that looks at the executors failed.
         port_problem: why the driver could not open a port; "" if it could; None: not tried.
-        waited_s: how long the job was waited for at most.
     """
 
     driver: Place
@@ -177,7 +176,6 @@ class Findings:
     spark_problem: str = ""
     job_problem: str = ""
     port_problem: str | None = None
-    waited_s: float = 60.0
 
     @property
     def places(self) -> tuple[Place, ...]:

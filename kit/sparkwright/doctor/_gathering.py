@@ -1,4 +1,4 @@
-"""Looks at the driver, and by one Spark job at the executors."""
+"""Looks at the driver and at Spark, and has the executors looked at."""
 
 import contextlib
 import os
@@ -10,19 +10,19 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sparkwright import errors
-from sparkwright.errors import ConfigurationError, NetworkError, RunInterrupted
+from sparkwright.errors import ConfigurationError, NetworkError
 from sparkwright.masters import MeshConfig
-from sparkwright.mesh import _addresses, _auth, _connection
 from sparkwright.spark._addresses import advertised_address, bind_address
-from sparkwright.spark._jobs import SparkJob
+from sparkwright.spark._engine_archive import engine_finder, own_engine
+from sparkwright.spark._shipping import ship_engine
 from sparkwright.spark._slots import task_slots
 from sparkwright.timeline._clocks import OffsetEstimator
 
-from . import _lines, _machine, _probe
+from . import _machine, _probe
 from ._findings import CachedData, Clock, Findings, Place, SparkFacts
 from ._meeting import Meeting
 from ._probe import Orders
+from ._visit import Visit, visit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,13 +30,9 @@ if TYPE_CHECKING:
 _QUIET_S = 8.0
 _CONNECT_S = 5.0
 _FILES_S = 30.0
-_CANCEL_S = 10.0
 # Of Azure's addresses that part is no user but a container.
 _IN_ADDRESS = re.compile(r"(?<!abfs://)(?<!abfss://)(?<=://)[^/\s@]+(?=@)")
 _QUERY = re.compile(r"\?\S*")
-_LINES_OF_PROBLEM = 3
-# What tasks need is sent whole: executors may have no kit, or another one.
-_SENT_WHOLE = (errors, _addresses, _auth, _connection, _lines, _machine, _probe)
 
 
 def gather(
@@ -58,60 +54,91 @@ def gather(
     """
     told = {told_url(url): url for url in urls}
     unusable = "" if spark is None else _unusable(spark)
-    if spark is None or unusable:
-        with _folders(told) as (_, problems):
-            return Findings(driver=_driver(None, problems), spark_problem=unusable)
-    mesh = mesh or MeshConfig()
     with _folders(told) as (folders, problems):
-        port_problem, meeting, secret, tasks = "", None, secrets.token_bytes(32), _tasks(spark)
+        if spark is None or unusable:
+            return Findings(driver=_driver(None, problems), spark_problem=unusable)
+        secret, tasks = secrets.token_bytes(32), _tasks(spark)
+        mesh = mesh or MeshConfig()
+        opened = _open(spark, mesh, secret=secret, tasks=tasks, timeout_s=timeout_s)
+        meeting = opened if isinstance(opened, Meeting) else None
+        orders = Orders(
+            driver=None if meeting is None else _reached_at(spark, mesh, meeting),
+            secret=secret,
+            ports=(0,) if meeting is None else _executor_ports(mesh),
+            network_mask=mesh.network_mask,
+            connect_s=min(_CONNECT_S, timeout_s / 4),
+            wait_s=timeout_s,
+            folders=folders,
+            files_s=min(_FILES_S, timeout_s / 2),
+            clock=executor_clock,
+            find_kit=engine_finder(),
+        )
         try:
-            meeting = Meeting(
-                secret=secret,
-                host=bind_address(spark, mesh),
-                ports=_ports(mesh),
-                tasks=tasks,
-                quiet_s=min(_QUIET_S, timeout_s / 4),
-                timeout_s=timeout_s,
-            )
-        except (NetworkError, ConfigurationError, OSError) as error:
-            port_problem = str(error)
-        try:
-            driver_at = None
-            if meeting is not None:
-                driver_at = (advertised_address(spark, mesh), meeting.address[1])
-            orders = Orders(
-                driver=driver_at,
-                secret=secret,
-                ports=_ports(mesh),
-                network_mask=mesh.network_mask,
-                connect_s=min(_CONNECT_S, timeout_s / 4),
-                wait_s=timeout_s,
-                folders=folders,
-                files_s=min(_FILES_S, timeout_s / 2),
-                clock=executor_clock,
-            )
-            answers, job_problem = _ask_executors(spark, orders, tasks, timeout_s, meeting)
-            came = len(meeting.came) if meeting is not None else tasks
+            visited = _visit(spark, orders, tasks, timeout_s, meeting)
         finally:
             if meeting is not None:
                 meeting.close()
-        places = tuple(map(_executor, answers))
-        _read_back(folders, answers, problems)
+        _read_back(folders, visited.answers, problems)
+        executors = tuple(map(_executor, visited.answers))
         return Findings(
             driver=_driver(spark, problems),
-            executors=places,
+            executors=executors,
             spark=SparkFacts(
                 master=str(spark.sparkContext.master),
                 settings=_settings(spark),
                 tasks=tasks,
-                came=came,
-                executors=len(places) or None,
+                came=_came(meeting, executors),
+                executors=len(executors) or None,
                 cached=_cached(spark),
             ),
-            job_problem=job_problem,
-            port_problem=port_problem,
-            waited_s=timeout_s,
+            job_problem=visited.problem,
+            port_problem=opened if isinstance(opened, str) else "",
         )
+
+
+def _open(
+    spark: "SparkSession", mesh: MeshConfig, *, secret: bytes, tasks: int, timeout_s: float
+) -> Meeting | str:
+    """The driver's port, as a run would open it; or why it cannot be opened."""
+    try:
+        return Meeting(
+            secret=secret,
+            host=bind_address(spark, mesh),
+            ports=mesh.ports_from(os.environ),
+            tasks=tasks,
+            quiet_s=min(_QUIET_S, timeout_s / 4),
+            timeout_s=timeout_s,
+        )
+    except (NetworkError, ConfigurationError, OSError) as error:
+        return str(error)
+
+
+def _executor_ports(mesh: MeshConfig) -> Sequence[int] | str:
+    if isinstance(mesh.ports, str) and mesh.ports.startswith("env:"):
+        return mesh.ports.removeprefix("env:")
+    return mesh.ports_from(os.environ)
+
+
+def _reached_at(spark: "SparkSession", mesh: MeshConfig, meeting: Meeting) -> tuple[str, int]:
+    return advertised_address(spark, mesh), meeting.address[1]
+
+
+def _visit(
+    spark: "SparkSession", orders: Orders, tasks: int, timeout_s: float, meeting: Meeting | None
+) -> Visit:
+    """Send the kit as a run would, then ask the executors."""
+    try:
+        ship_engine(spark)
+    except ConfigurationError as error:
+        return Visit(problem=str(error))
+    return visit(spark, orders, tasks=tasks, timeout_s=timeout_s, meeting=meeting)
+
+
+def _came(meeting: Meeting | None, executors: Sequence[Place]) -> int | None:
+    """Tasks that were there at the same time; None where some could not say so."""
+    if meeting is None or any(place.driver_problem for place in executors):
+        return None
+    return len(meeting.came)
 
 
 def told_url(url: str) -> str:
@@ -135,10 +162,6 @@ def _unusable(spark: "SparkSession") -> str:
     return "" if context._jsc is not None else "this session has been stopped"
 
 
-def _ports(mesh: MeshConfig) -> Sequence[int]:
-    return mesh.ports_from(os.environ)
-
-
 def _tasks(spark: "SparkSession") -> int:
     """As many as can run at once."""
     return max(1, task_slots(spark) or spark.sparkContext.defaultParallelism)
@@ -155,7 +178,8 @@ def _driver(spark: "SparkSession | None", files: dict[str, str]) -> Place:
         }
     else:
         java = {"version": _machine.java_on_path()}
-    return Place.from_dict({**_machine.examine(java=java), "label": "driver", "files": files})
+    found = _machine.examine(find_kit=lambda _: own_engine(), java=java)
+    return Place.from_dict({**found, "label": "driver", "files": files})
 
 
 def _executor(answer: dict[str, Any]) -> Place:
@@ -179,82 +203,6 @@ def clock_of(samples: Iterable[Sequence[float]]) -> Clock | None:
     if offset is None:
         return None
     return Clock(offset_s=-offset.offset_s, uncertainty_s=offset.uncertainty_s)
-
-
-def _ask_executors(
-    spark: "SparkSession", orders: Orders, tasks: int, timeout_s: float, meeting: Meeting | None
-) -> tuple[list[dict[str, Any]], str]:
-    """Answers with a place, one an executor, by label; and why the job failed, if it did."""
-    over = threading.Event()
-    task = _sent_whole(orders)
-
-    def action() -> list[dict[str, Any]]:
-        try:
-            numbers = spark.sparkContext.parallelize(range(tasks), tasks)
-            return numbers.mapPartitionsWithIndex(task).collect()
-        finally:
-            over.set()
-
-    job = SparkJob(spark, action, description="sparkwright doctor")
-    answers: list[dict[str, Any]] = []
-    problem = ""
-    try:
-        if over.wait(timeout_s):
-            answers = job.wait()
-        else:
-            canceller = threading.Thread(target=job.cancel, daemon=True)
-            canceller.start()
-            over.wait(_CANCEL_S)
-            seen = len(meeting.came) if meeting is not None else 0
-            problem = (
-                f"{'no task' if not seen else f'only {seen} tasks'} of {tasks} "
-                f"{'began' if not seen else 'came'} within {timeout_s:g} s"
-            )
-    except KeyboardInterrupt:
-        threading.Thread(target=job.cancel, daemon=True).start()
-        raise RunInterrupted("interrupted: sparkwright doctor") from None
-    except Exception as error:
-        problem = _in_short(error)
-    found = {} if meeting is None else dict(meeting.answers)
-    found.update({answer["executor"]: answer for answer in answers if "place" in answer})
-    return sorted(found.values(), key=lambda answer: _by_number(answer["label"])), problem
-
-
-def _by_number(label: str) -> list[tuple[int, str]]:
-    return [(int(part or 0), text) for part, text in re.findall(r"(\d+)|(\D+)", label)]
-
-
-def _in_short(error: BaseException) -> str:
-    """The line that says it, of what may be a page of Java."""
-    from sparkwright.spark._errors import translated
-
-    text = str(translated(error)).strip()
-    wanted = ("PYTHON_VERSION_MISMATCH", "Cannot run program", "No module named")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if any(word in line for word in wanted)]
-    return " ".join((telling or lines)[:_LINES_OF_PROBLEM])[:600] or type(error).__name__
-
-
-def _sent_whole(orders: Orders) -> Callable[[int, Iterable[Any]], list[dict[str, Any]]]:
-    """A function for `mapPartitionsWithIndex` that needs no kit where it runs."""
-    from pyspark import cloudpickle
-
-    package: Any = cloudpickle
-    with contextlib.ExitStack() as stack:
-        for module in _SENT_WHOLE:
-            package.register_pickle_by_value(module)
-            stack.callback(package.unregister_pickle_by_value, module)
-        pickled: bytes = package.dumps((_probe.look, orders))
-
-    def task(index: int, _: Iterable[Any]) -> list[dict[str, Any]]:
-        import pickle
-
-        look, ordered = pickle.loads(pickled)
-        return [look(ordered, index)]
-
-    # As if it had been written in the notebook: else Spark would send no more than its name.
-    task.__module__ = "__main__"
-    return task
 
 
 def _settings(spark: "SparkSession") -> dict[str, str]:

@@ -41,7 +41,7 @@ def job_checks(findings: Findings) -> Iterator[Check]:
     if not findings.executors:
         return
     seen = len(findings.executors)
-    if spark.came < spark.tasks and not findings.job_problem:
+    if spark.came is not None and spark.came < spark.tasks and not findings.job_problem:
         yield _of_spark(
             "Executors",
             Note(

@@ -6,7 +6,6 @@ library must do. What a system does not tell is None.
 
 import contextlib
 import importlib.metadata
-import importlib.util
 import os
 import platform
 import re
@@ -16,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +57,22 @@ _KILLS_BY_DEFAULT = re.compile(r"^\s*#\s*KillUserProcesses\s*=\s*(\S+)", re.MULT
 _TRUE = ("1", "yes", "y", "true", "t", "on")
 
 
-def examine(*, root: str = "/", java: dict[str, Any] | None = None) -> dict[str, Any]:
+def no_kit(package: str) -> dict[str, Any]:
+    """Finds nothing."""
+    del package
+    return {}
+
+
+def examine(
+    *,
+    find_kit: Callable[[str], dict[str, Any]] = no_kit,
+    root: str = "/",
+    java: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """The fields of a `Place` that need nobody else, as JSON-able values.
 
     Args:
+        find_kit: looks for the kit without importing it; gives its `version` and `fingerprint`.
         root: where the files of the system lie.
         java: version and heap of the Java process, where that is known; default: it is looked for
             among the parents of this process.
@@ -70,7 +82,7 @@ def examine(*, root: str = "/", java: dict[str, Any] | None = None) -> dict[str,
     gpus, gpu_problem = _gpus()
     return {
         "host": socket.gethostname(),
-        "versions": {**versions(), "Java": java.get("version")},
+        "versions": {**versions(), **_kit(find_kit), "Java": java.get("version")},
         "cores": _cores(),
         "open_files": _limit(resource.RLIMIT_NOFILE),
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
@@ -83,11 +95,8 @@ def examine(*, root: str = "/", java: dict[str, Any] | None = None) -> dict[str,
 
 
 def versions() -> dict[str, str | None]:
-    """Of Python, the kit and the packages that it needs; None where there is none."""
-    found: dict[str, str | None] = {
-        "Python": platform.python_version(),
-        "sparkwright": _kit_version(),
-    }
+    """Of Python and the packages that the kit needs; None where there is none."""
+    found: dict[str, str | None] = {"Python": platform.python_version()}
     for name, (distributions, module) in _PACKAGES.items():
         # What is imported is what is used, whatever else is installed.
         loaded = getattr(sys.modules.get(module), "__version__", None)
@@ -102,17 +111,15 @@ def _installed(distributions: tuple[str, ...]) -> str | None:
     return None
 
 
-def _kit_version() -> str | None:
-    """Read, not imported; shipped in a ZIP archive, the kit has no metadata."""
+def _kit(find: Callable[[str], dict[str, Any]]) -> dict[str, str | None]:
     try:
-        found: Any = importlib.util.find_spec("sparkwright")
-        if found is None or found.origin is None:
-            return None
-        content = found.loader.get_data(os.path.join(os.path.dirname(found.origin), "_version.py"))
+        found = find("sparkwright")
     except (ImportError, OSError, ValueError, AttributeError):
-        return None
-    match = re.search(r'__version__\s*=\s*"([^"]+)"', content.decode())
-    return match[1] if match else None
+        found = {}
+    return {
+        "sparkwright": found.get("version") or None,
+        "sparkwright's sources": found.get("fingerprint") or None,
+    }
 
 
 def java_above(root: str = "/") -> dict[str, Any]:

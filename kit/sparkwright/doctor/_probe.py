@@ -6,6 +6,7 @@ It is sent whole to executors, where the kit may be missing: see `_gathering`.
 import contextlib
 import hashlib
 import os
+import re
 import socket
 import threading
 import time
@@ -18,7 +19,7 @@ from sparkwright.mesh._addresses import address_in
 from sparkwright.mesh._connection import close_socket, greet_client, greet_server
 
 from ._lines import Lines
-from ._machine import examine, java_above
+from ._machine import examine, java_above, no_kit
 
 _CLOCK_QUESTIONS = 8
 _MOST_PEERS = 16
@@ -34,7 +35,8 @@ class Orders:
     Attributes:
         driver: (host, port) where the driver listens; None: it has no port open.
         secret: that both ends prove.
-        ports: those that an executor may open; (0,): any.
+        ports: those that an executor may open; (0,): any; or the name of the environment variable
+            in which each machine keeps its own.
         network_mask: the network of the executors' addresses; None: the one that leads to the
             driver.
         connect_s: how long to try to connect.
@@ -42,17 +44,19 @@ class Orders:
         folders: folder to write to -> URL as it is told; see `_files`.
         files_s: how long reading and writing may take.
         clock: what time it is.
+        find_kit: looks for the kit, without importing it.
     """
 
     driver: tuple[str, int] | None
     secret: bytes
-    ports: Sequence[int]
+    ports: Sequence[int] | str
     network_mask: str | None
     connect_s: float
     wait_s: float
     folders: dict[str, str]
     files_s: float
     clock: Callable[[], float] = time.time
+    find_kit: Callable[[str], dict[str, Any]] = no_kit
 
 
 def look(orders: Orders, task: int) -> dict[str, Any]:
@@ -78,20 +82,23 @@ def _met(
     """What came of the meeting; without one, what can be told alone."""
     if orders.driver is None:
         time.sleep(_HOLD_S)  # or one slot would be given to several tasks, another to none
-        return {"place": _place(java)}
+        return {"place": _place(orders, java)}
     lines: Lines | None = None
     try:
         lines = _connect(orders)
         return _meet(lines, orders, answer, task=task, java=java)
     except (OSError, LookupError, TypeError, ValueError) as error:
-        return {"place": {**_place(java), "driver_problem": str(error) or type(error).__name__}}
+        return {
+            "place": {**_place(orders, java), "driver_problem": str(error) or type(error).__name__}
+        }
     finally:
         if lines is not None:
             close_socket(lines.socket)
 
 
-def _place(java: dict[str, Any]) -> dict[str, Any]:
-    return {**examine(java=java), "gpu_addresses": _gpu_addresses()}
+def _place(orders: Orders, java: dict[str, Any]) -> dict[str, Any]:
+    found = examine(find_kit=orders.find_kit, java=java)
+    return {**found, "gpu_addresses": _gpu_addresses()}
 
 
 def _connect(orders: Orders) -> Lines:
@@ -137,7 +144,7 @@ def _meet(
         lines.receive()
         return {}
     samples = [_ask_the_time(lines, orders.clock) for _ in range(_CLOCK_QUESTIONS)]
-    place = {**_place(java), "driver_problem": ""}
+    place = {**_place(orders, java), "driver_problem": ""}
     with _Port(orders, lines.socket) as port:
         place["port_problem"] = port.problem
         lines.send({"place": place, "samples": samples, "address": port.address})
@@ -188,7 +195,7 @@ class _Port:
             host = to_driver.getsockname()[0]
             if orders.network_mask is not None:
                 host = address_in(orders.network_mask)
-            self._socket = _bound(host, orders.ports)
+            self._socket = _bound(host, ports_here(orders.ports))
         except (OSError, ValueError, ImportError) as error:
             self.problem = str(error)
             return
@@ -215,6 +222,21 @@ class _Port:
         with contextlib.suppress(OSError, NetworkError):
             greet_client(sock, self._secret)
         sock.close()
+
+
+def ports_here(ports: Sequence[int] | str) -> Sequence[int]:
+    """The ports that may be opened on this machine.
+
+    Raises:
+        ValueError: if the variable that should say so does not.
+    """
+    if not isinstance(ports, str):
+        return ports
+    text = os.environ.get(ports, "")
+    match = re.fullmatch(r"\s*(\d{1,5})\s*(?:-\s*(\d{1,5})\s*)?", text)
+    if match is None:
+        raise ValueError(f"the environment variable {ports} must name ports. Received: {text!r}")
+    return range(int(match[1]), int(match[2] or match[1]) + 1)
 
 
 def _bound(host: str, ports: Sequence[int]) -> socket.socket:

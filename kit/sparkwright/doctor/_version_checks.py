@@ -18,6 +18,7 @@ class _Rule:
         warns: if they differ in one of so many, it may.
         least: the oldest that serves.
         needed: whether executors need it.
+        exact: whether any difference fails.
         why: what comes of a difference.
     """
 
@@ -25,6 +26,7 @@ class _Rule:
     warns: int = 3
     least: tuple[int, ...] = ()
     needed: bool = True
+    exact: bool = False
     why: str = ""
 
 
@@ -32,7 +34,12 @@ RULES = {
     "Python": _Rule(
         warns=2, least=(3, 11), why="PySpark refuses tasks of another Python than the driver's."
     ),
-    "sparkwright": _Rule(fails=3, why="Driver and workers of a run speak one protocol."),
+    "sparkwright": _Rule(exact=True, why="Driver and workers of a run speak one protocol."),
+    "sparkwright's sources": _Rule(
+        exact=True,
+        needed=False,
+        why="Code was changed on one side; `spark.stop()` and start again, or do not ship by hand.",
+    ),
     "PySpark": _Rule(least=(4, 1), why="Driver and Python workers of PySpark speak one protocol."),
     "TensorFlow": _Rule(least=(2, 18), why="Workers would compute with different code."),
     "Keras": _Rule(least=(3, 10), why="A model written by one Keras may not be read by another."),
@@ -71,7 +78,7 @@ def _note(name: str, rule: _Rule, place: Place, driver: Place) -> Note | None:
     found = f"{version}, but the driver has {wanted}"
     remedy = f"{rule.why} Install {wanted} there, or ship the driver's environment."
     theirs = _numbers(wanted)
-    if numbers[: rule.fails] != theirs[: rule.fails]:
+    if rule.exact or numbers[: rule.fails] != theirs[: rule.fails]:
         return Note("problem", found, remedy)
     if numbers[: rule.warns] != theirs[: rule.warns]:
         return Note("warning", found, remedy)

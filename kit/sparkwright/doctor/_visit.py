@@ -1,0 +1,151 @@
+"""One Spark job that visits every executor, and needs no kit there."""
+
+import contextlib
+import re
+import threading
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sparkwright import errors
+from sparkwright.errors import RunInterrupted
+from sparkwright.mesh import _addresses, _auth, _connection
+from sparkwright.spark._errors import translated
+
+from . import _lines, _machine, _probe
+from ._meeting import Meeting
+from ._probe import Orders
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CANCEL_S = 10.0
+_LINES_OF_PROBLEM = 3
+# What tasks need is sent whole: executors may have no kit, or another one.
+_SENT_WHOLE = (errors, _addresses, _auth, _connection, _lines, _machine, _probe)
+# The line of a page of Java that says it.
+_TELLING = ("PYTHON_VERSION_MISMATCH", "Cannot run program", "No module named")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visit:
+    """What came of the job.
+
+    Attributes:
+        answers: of one task an executor, those with a `place`; by label.
+        problem: why the job failed; "" if it did not.
+    """
+
+    answers: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    problem: str = ""
+
+
+def visit(
+    spark: "SparkSession",
+    orders: Orders,
+    *,
+    tasks: int,
+    timeout_s: float,
+    meeting: Meeting | None,
+) -> Visit:
+    """Run the job; after `timeout_s` it is cancelled, and those count that have come.
+
+    Raises:
+        RunInterrupted: on a KeyboardInterrupt, after the job has been cancelled.
+    """
+    job = _Job(spark, _sent_whole(orders), tasks)
+    problem = ""
+    try:
+        if not job.over.wait(timeout_s):
+            job.cancel()
+            problem = _too_long(meeting, tasks, timeout_s)
+    except KeyboardInterrupt:
+        job.cancel()
+        raise RunInterrupted("interrupted: sparkwright doctor") from None
+    if job.error is not None and not problem:
+        problem = _in_short(job.error)
+    found = {} if meeting is None else dict(meeting.answers)
+    # Those from tasks are later and tell of files too.
+    found.update({answer["executor"]: answer for answer in job.answers if "place" in answer})
+    answers = sorted(found.values(), key=lambda answer: _by_number(answer["label"]))
+    return Visit(answers=answers, problem=problem)
+
+
+class _Job:
+    """The action on a thread and in a job group of its own.
+
+    `SparkJob` would first make sure that executors have the driver's kit; whether they have is
+    what is to be found out.
+    """
+
+    def __init__(self, spark: "SparkSession", task: Callable[..., Any], tasks: int) -> None:
+        from pyspark import InheritableThread
+
+        self.over = threading.Event()
+        self.answers: list[dict[str, Any]] = []
+        self.error: BaseException | None = None
+        self._context, self._task, self._tasks = spark.sparkContext, task, tasks
+        self._group = f"sparkwright-doctor-{uuid.uuid4().hex[:8]}"
+        thread: Any = InheritableThread(target=self._main, session=spark)
+        thread.name, thread.daemon = self._group, True
+        thread.start()
+
+    def cancel(self) -> None:
+        """Cancel the job and wait a little for its end; py4j is called on another thread."""
+        action = threading.Thread(
+            target=self._context.cancelJobGroup, args=(self._group,), daemon=True
+        )
+        action.start()
+        self.over.wait(_CANCEL_S)
+
+    def _main(self) -> None:
+        try:
+            self._context.setJobGroup(self._group, "sparkwright doctor", interruptOnCancel=True)
+            numbers = self._context.parallelize(range(self._tasks), self._tasks)
+            self.answers = numbers.mapPartitionsWithIndex(self._task).collect()
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.over.set()
+
+
+def _too_long(meeting: Meeting | None, tasks: int, timeout_s: float) -> str:
+    came = len(meeting.came) if meeting is not None else 0
+    if not came:
+        return f"no task of {tasks} began within {timeout_s:g} s"
+    return f"{came} of {tasks} tasks came, and not all ended within {timeout_s:g} s"
+
+
+def _in_short(error: BaseException) -> str:
+    """What may be a page of Java, in a few lines."""
+    text = str(translated(error)).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if any(word in line for word in _TELLING)]
+    return " ".join((telling or lines)[:_LINES_OF_PROBLEM])[:600] or type(error).__name__
+
+
+def _by_number(label: str) -> list[tuple[int, str]]:
+    return [(int(number or 0), text) for number, text in re.findall(r"(\d+)|(\D+)", label)]
+
+
+def _sent_whole(orders: Orders) -> Callable[[int, Iterable[Any]], list[dict[str, Any]]]:
+    """A function for `mapPartitionsWithIndex` that needs no kit where it runs."""
+    from pyspark import cloudpickle
+
+    package: Any = cloudpickle
+    with contextlib.ExitStack() as stack:
+        for module in _SENT_WHOLE:
+            package.register_pickle_by_value(module)
+            stack.callback(package.unregister_pickle_by_value, module)
+        pickled: bytes = package.dumps((_probe.look, orders))
+
+    def task(index: int, _: Iterable[Any]) -> list[dict[str, Any]]:
+        import pickle
+
+        look, ordered = pickle.loads(pickled)
+        return [look(ordered, index)]
+
+    # As if it had been written in the notebook: else Spark would send no more than its name.
+    task.__module__ = "__main__"
+    return task
