@@ -34,8 +34,9 @@ def standalone() -> Generator[dict[str, Any]]:
             "spark.worker.resource.gpu.discoveryScript": str(script),
         }
         with StandaloneCluster(workers=("one",), cores=4, settings=settings) as cluster:
+            # A second executor would need GPUs that nobody has.
             yield {
-                "workers": 1,
+                "workers": 2,
                 "cores_per_worker": 4,
                 "gpus_per_executor": 2,
                 "master": cluster.url,

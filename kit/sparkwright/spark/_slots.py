@@ -79,7 +79,8 @@ def check_slots(workers: int, slots: int | None, master: str) -> None:
     """
     if slots is not None and workers > slots:
         raise SlotsError(
-            "all workers of a run must have a task slot at the same time. Received: "
+            "all workers of a run must have a task slot at the same time: a core, and a GPU where "
+            "executors have any. Received: "
             f"workers={workers}, slots={slots} (master {master}). Use `workers={slots}`, or start "
             f"Spark with more: `start_spark(workers={workers})`, or `spark.executor.instances` "
             "and `spark.executor.cores` on a cluster."

@@ -237,7 +237,7 @@ def _path() -> list[str]:
 def _gpu_name(device: str) -> str:
     """A file's name for a GPU's trainer: its number, or a digest of what else it is called."""
     address = device.removeprefix("gpu-")
-    plain = address.isdigit() and len(address) < 9
+    plain = address.isascii() and address.isdigit() and len(address) < 9
     return device if plain else "gpu-" + hashlib.sha256(address.encode()).hexdigest()[:12]
 
 
