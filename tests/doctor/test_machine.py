@@ -52,8 +52,8 @@ def test_the_least_limit_of_nested_control_groups_counts(tmp_path: Path) -> None
     write(tmp_path / "proc/self/cgroup", "0::/kube/pod/box\n")
     groups = tmp_path / "sys/fs/cgroup"
     write(groups / "kube/pod/box/memory.max", "max\n")
-    write(groups / "kube/pod/memory.max", f"{2 * GIB}\n")
-    write(groups / "kube/memory.max", f"{4 * GIB}\n")
+    write(groups / "kube/pod/memory.max", f"{4 * GIB}\n")
+    write(groups / "kube/memory.max", f"{2 * GIB}\n")
     assert _machine.container_limit(tmp_path) == 2 * GIB
 
 

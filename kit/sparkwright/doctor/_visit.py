@@ -146,6 +146,5 @@ def _sent_whole(orders: Orders) -> Callable[[int, Iterable[Any]], list[dict[str,
         look, ordered = pickle.loads(pickled)
         return [look(ordered, index)]
 
-    # As if it had been written in the notebook: else Spark would send no more than its name.
-    task.__module__ = "__main__"
+    # Made inside a function, so it is sent whole as well.
     return task
