@@ -1,5 +1,6 @@
 """One Java process of a cluster for tests, with its log, ended when its owner is no more."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -106,9 +107,13 @@ class ServerProcess:
         self._keeper.take(self._process.pid)
 
     def kill(self) -> None:
-        """End it at once, as if its machine had lost power; nothing if it does not run."""
+        """End it at once with its group, as if its machine had lost power.
+
+        Nothing if it does not run. What it started in groups of their own is left.
+        """
         if self._process is not None:
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._keeper.release(self._process.pid)
             self._process = None

@@ -123,7 +123,6 @@ class StandaloneCluster:
         keeper, self._keeper = self._keeper, None
         if keeper is None:
             return
-        # With SIGTERM a Worker ends its executors, which have groups of their own below them.
         for process in self._processes.values():
             process.kill()
         keeper.close()
@@ -171,7 +170,7 @@ class StandaloneCluster:
     # -- faults ---------------------------------------------------------------------------------
 
     def kill_worker(self, name: str) -> None:
-        """End a Worker at once; its executors notice and end too."""
+        """End a Worker and its executors at once, as if its machine had lost power."""
         self._processes[name].kill()
 
     def start_worker(self, name: str) -> None:
