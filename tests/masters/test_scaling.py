@@ -129,18 +129,19 @@ def test_a_thousand_quick_workers_are_held_up_by_the_driver() -> None:
     assert larger.at(1024).speed_up > 2 * held.at(1024).speed_up
 
 
-def test_shared_cores_make_exchanges_longer() -> None:
+def test_on_shared_cores_workers_wait_for_one_another() -> None:
     alone, shared = (
         predict_scaling(
-            ParameterAveragingTrainingMaster(),
+            ParameterAveragingTrainingMaster(averaging_frequency=1),
             step_s=0.1,
             vector_bytes=10**7,
-            costs=ScalingCosts(cores=cores),
+            costs=ScalingCosts(cores=cores, processor_share=0.25),
         )
         for cores in (None, 2)
     )
-    assert shared.at(2).exchange_s == alone.at(2).exchange_s
+    assert shared.at(2) == alone.at(2)
     assert shared.at(8).exchange_s == pytest.approx(4 * alone.at(8).exchange_s)
+    assert shared.at(8).waiting_s == pytest.approx(3 * 0.25 * 0.1)
 
 
 def test_the_table_names_what_bounds_and_finds_a_number_of_workers() -> None:
@@ -170,7 +171,9 @@ def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any]) -> None:
         predict_scaling(ParameterAveragingTrainingMaster(), **options)
 
 
-@pytest.mark.parametrize("wrong", [{"jitter": 1.0}, {"event_s": 0}, {"cores": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"jitter": 1.0}, {"event_s": 0}, {"cores": 0}, {"processor_share": 2}]
+)
 def test_constants_that_cannot_be_meant_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         ScalingCosts(**wrong)

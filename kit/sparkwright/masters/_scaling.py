@@ -48,8 +48,9 @@ class ScalingCosts:
             default 0.75 us.
         jitter: how much minibatches differ in time, as a share of it (standard deviation);
             default 0. Averaging waits for the slowest.
-        cores: processor cores that all workers share; default None: each has its own. What an
-            exchange takes then grows with the number of workers for each core.
+        cores: processor cores that all workers share; default None: each has its own. If there
+            are more workers, they wait for one another, training and exchanging.
+        processor_share: with `cores`, how much of a minibatch needs a core; default 1.
     """
 
     exchange: ExchangeCosts = field(default_factory=ExchangeCosts)
@@ -59,6 +60,7 @@ class ScalingCosts:
     piece_s_per_worker: float = PIECE_S_PER_WORKER
     jitter: float = 0.0
     cores: int | None = None
+    processor_share: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant.
@@ -73,6 +75,11 @@ class ScalingCosts:
             raise ConfigurationError(
                 f"`jitter` must be at least 0 and below 1. Received: jitter={self.jitter!r}."
             )
+        if not 0 <= self.processor_share <= 1:
+            raise ConfigurationError(
+                "`processor_share` must be between 0 and 1. Received: "
+                f"processor_share={self.processor_share!r}."
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,7 +90,7 @@ class ScalingPoint:
         workers: how many.
         interval_s: seconds from one exchange to the next.
         training_s: of these, training.
-        waiting_s: waiting for the slowest.
+        waiting_s: waiting for the slowest, and for a core.
         exchange_s: exchanging, and taking over what others have sent.
         driver_s: what the interval costs the driver; more than the interval if it holds all up.
         bytes_per_s: that a worker sends.
@@ -265,9 +272,11 @@ def _point(
     elif workers > 1:
         # The largest of n normal deviations is about sqrt(2 ln n) of them.
         waiting_s = costs.jitter * step_s * sqrt(minibatches) * sqrt(2 * log(workers))
-    if costs.cores is not None:
-        exchange_s *= max(1.0, workers / costs.cores)
     training_s = minibatches * step_s
+    if costs.cores is not None:
+        crowd = max(1.0, workers / costs.cores)
+        exchange_s *= crowd
+        waiting_s += (crowd - 1) * costs.processor_share * training_s
     busy_s = training_s + waiting_s + exchange_s
     driver_s = _driver_s(master, workers, busy_s, busy_s / minibatches, costs)
     interval_s = max(busy_s, driver_s)

@@ -1,0 +1,236 @@
+"""The model of scaling beside runs of 1 to 8 workers on this machine.
+
+    python -m tests.benchmarks.scaling               measure, compare, draw the picture of docs
+    python -m tests.benchmarks.scaling averaging     measure one master only
+    python -m tests.benchmarks.scaling draw          compare and draw what was measured before
+
+Minibatches sleep, so that eight workers on two cores compute side by side as eight machines would.
+What they exchange costs processor time, and that they share.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+import numpy as np
+
+import sparkwright as sw
+
+Row = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[2]
+MEASURED = ROOT / "reports" / "scaling.json"
+WORKERS = (1, 2, 4, 8)
+PAUSE_S = 0.1
+PICTURE = ROOT / "docs" / "images" / "scaling.png"
+_MINIBATCHES, _BATCH, _EPOCHS = 20, 32, 2
+# Of this machine: loopback has no wires, and two cores do all that is no sleep.
+LATENCY_S, CORES = 5e-5, 2
+LENET_BYTES = 4 * 431_080
+# As large as a residual network of 50 layers; updates of a thousandth of the parameters.
+LARGE_BYTES = 100_000_000
+LARGE: dict[str, Any] = {
+    "averaging": sw.ParameterAveragingTrainingMaster(averaging_frequency=5),
+    "sharing": sw.SharedTrainingMaster(
+        threshold=sw.TargetSparsity(target=1e-3), mesh=sw.MeshConfig(mode="mesh")
+    ),
+}
+
+
+class Paced:
+    """Makes a minibatch take some time that costs no processor."""
+
+    def pre_update(self, minibatch: Any, model: Any) -> None:
+        """Sleep."""
+        del minibatch, model
+        time.sleep(PAUSE_S)
+
+    def post_update(self, minibatch: Any, model: Any) -> None:
+        """Nothing."""
+        del minibatch, model
+
+
+def measure(kind: str) -> list[Row]:
+    """Seconds and processor seconds a minibatch, by number of workers."""
+    found: list[Row] = []
+    model = sw.networks.lenet()
+    for count in WORKERS:
+        rows = count * _MINIBATCHES * _BATCH
+        random = np.random.default_rng(0)
+        data = sw.DataSet(
+            random.random((rows, 28, 28, 1), dtype=np.float32),
+            random.integers(0, 10, rows).astype(np.int32),
+        )
+        with sw.ParallelWrapper(
+            model, master_of(kind).with_hooks(Paced()), workers=count, cores_per_worker=1
+        ) as wrapper:
+            wrapper.start(data).wait()  # starts TensorFlow, compiles
+            before_s = _trainers_s()
+            run = wrapper.start(data, epochs=_EPOCHS)
+            run.wait()
+            spent_s = _trainers_s() - before_s
+        history = run.history
+        later = history[history.epoch == _EPOCHS]
+        seconds = later.time_s.max() - history[history.epoch == _EPOCHS - 1].time_s.max()
+        minibatches = len(later) / count
+        found.append(
+            {
+                "kind": kind,
+                "workers": count,
+                "minibatch_s": float(seconds / minibatches),
+                "processor_s": spent_s / len(history),
+                "message_bytes": float(later.message_bytes.mean()) if kind == "sharing" else 0.0,
+            }
+        )
+        print(found[-1], file=sys.stderr, flush=True)
+    return found
+
+
+def master_of(kind: str) -> Any:
+    """Averaging every minibatch, which costs most, or sharing."""
+    if kind == "averaging":
+        return sw.ParameterAveragingTrainingMaster(
+            batch_size_per_worker=_BATCH, averaging_frequency=1, seed=1
+        )
+    return sw.SharedTrainingMaster(
+        batch_size_per_worker=_BATCH, threshold=sw.FixedThreshold(threshold=3e-3), seed=1
+    )
+
+
+def _trainers_s() -> float:
+    """Processor seconds of all trainers."""
+    import psutil
+
+    total = 0.0
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if "sparkwright.workers._trainer" in process.cmdline():
+                times = process.cpu_times()
+                total += times.user + times.system
+        except psutil.Error:
+            continue
+    return total
+
+
+def scaling() -> Iterator[Row]:
+    """Milliseconds a minibatch, measured, beside those predicted from one worker's."""
+    kept = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+    for kind in ("averaging", "sharing"):
+        rows = kept.get(kind) or measure(kind)
+        kept[kind] = rows
+        MEASURED.parent.mkdir(exist_ok=True)
+        MEASURED.write_text(json.dumps(kept, indent=2))
+        found = predicted(kind, rows[0])
+        for row in rows:
+            value, foretold = row["minibatch_s"], found.at(row["workers"]).interval_s
+            yield {
+                "what": f"a minibatch of {row['workers']} workers, {kind}, baseline predicted",
+                "value": 1e3 * value,
+                "unit": "ms",
+                "baseline": 1e3 * foretold,
+                "ratio": value / foretold,
+                "runs": row,
+            }
+
+
+def predicted(kind: str, alone: Row, workers: Sequence[int] = WORKERS) -> sw.Scaling:
+    """What the model says of this machine, where all is shared but the sleep."""
+    from sparkwright.masters._exchange_costs import LOOPBACK_BYTES_PER_S
+
+    costs = sw.ScalingCosts(
+        exchange=sw.ExchangeCosts(bandwidth_bytes_per_s=LOOPBACK_BYTES_PER_S, latency_s=LATENCY_S),
+        cores=CORES,
+        processor_share=alone["processor_s"] / alone["minibatch_s"],
+    )
+    return sw.predict_scaling(
+        master_of(kind),
+        step_s=alone["minibatch_s"],
+        vector_bytes=LENET_BYTES,
+        updater_bytes=2 * LENET_BYTES,
+        workers=workers,
+        costs=costs,
+    )
+
+
+def draw(kept: dict[str, list[Row]]) -> None:
+    """Up to 1,024 workers of 25 million parameters, and the check on this machine."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    colours = {0.01: "tab:red", 0.1: "tab:blue", 1.0: "tab:green"}
+    for axis, gigabits in zip(axes, (10, 100), strict=False):
+        for step_s, colour in colours.items():
+            for kind, style in (("averaging", "-"), ("sharing", "--")):
+                found = sw.predict_scaling(
+                    LARGE[kind],
+                    step_s=step_s,
+                    vector_bytes=LARGE_BYTES,
+                    bandwidth_bytes_per_s=gigabits * 1.25e8,
+                )
+                axis.loglog(
+                    [point.workers for point in found.points],
+                    [point.speed_up for point in found.points],
+                    style,
+                    color=colour,
+                    label=f"{1e3 * step_s:g} ms, {kind}",
+                )
+        axis.loglog([1, 1024], [1, 1024], ":", color="grey", label="in proportion")
+        axis.set_title(f"25 M parameters, {gigabits} Gbit/s")
+        axis.set_xlabel("workers")
+        axis.set_ylabel("times as fast as one")
+        axis.set_xscale("log", base=2)
+        axis.set_yscale("log", base=2)
+        axis.set_ylim(0.5, 1500)
+    axes[0].legend(fontsize=7)
+    axis = axes[2]
+    for kind, colour in (("averaging", "tab:blue"), ("sharing", "tab:orange")):
+        rows = kept[kind]
+        found = predicted(kind, rows[0], range(1, 9))
+        axis.plot(
+            [point.workers for point in found.points],
+            [1e3 * point.interval_s for point in found.points],
+            color=colour,
+            label=f"{kind}, predicted",
+        )
+        axis.plot(
+            [row["workers"] for row in rows],
+            [1e3 * row["minibatch_s"] for row in rows],
+            "o",
+            color=colour,
+            label=f"{kind}, measured",
+        )
+    axis.set_title("LeNet on two cores: checked")
+    axis.set_xlabel("workers")
+    axis.set_ylabel("ms a minibatch")
+    axis.set_ylim(bottom=0)
+    axis.legend(fontsize=7)
+    figure.savefig(PICTURE, dpi=100)
+
+
+def main(kinds: list[str]) -> None:
+    """Measure what is named, then compare and draw what there is."""
+    for kind in kinds:
+        kept = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+        MEASURED.parent.mkdir(exist_ok=True)
+        MEASURED.write_text(json.dumps({**kept, kind: measure(kind)}, indent=2))
+    if len(kinds) == 1:
+        return
+    for row in scaling():
+        print(
+            f"{row['what']:<58} {row['value']:>9,.1f} {row['baseline']:>9,.1f} {row['ratio']:.2f}"
+        )
+    draw(json.loads(MEASURED.read_text()))
+
+
+if __name__ == "__main__":
+    arguments = sys.argv[1:] or ["averaging", "sharing"]
+    main([] if arguments == ["draw"] else arguments)
