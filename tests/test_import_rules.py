@@ -82,6 +82,7 @@ PURE = [
     "mesh/_messages.py",
     "mesh/_peer.py",
     "mesh/_schedule.py",
+    "mesh/_sntp.py",
     "mesh/_topology.py",
     "mesh/_update_log.py",
     "runs/_coordinator.py",

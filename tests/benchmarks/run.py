@@ -36,6 +36,7 @@ from tests.benchmarks.inference import inference  # noqa: E402
 from tests.benchmarks.live import live  # noqa: E402
 from tests.benchmarks.mesh_growth import mesh_growth  # noqa: E402
 from tests.benchmarks.sharing import sharing  # noqa: E402
+from tests.benchmarks.timeline import timeline  # noqa: E402
 
 import sparkwright as sw  # noqa: E402
 
@@ -378,6 +379,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "images": images,
     "mesh": mesh_growth,
     "sharing": sharing,
+    "timeline": timeline,
     "exported": exported,
     "csv": csv_files,
     "inference": inference,

@@ -64,6 +64,19 @@ def test_the_phase_that_goes_on_ends_with_the_run() -> None:
     assert times.timeline(hosts=[], name="").elapsed_s == timeline.elapsed_s
 
 
+def test_the_phase_that_goes_on_is_shown_until_now() -> None:
+    times = record()
+    times.enter(PhaseCode.LAYOUT)
+    times.enter(PhaseCode.GATHER)
+    time.sleep(0.02)
+    for _ in range(2):  # looking changes nothing
+        timeline = times.timeline(hosts=["a", "b"], name="test")
+        found = timeline.to_dataframe()
+        assert found.phase.tolist() == ["layout", "gather"]
+        assert found.seconds.iloc[1] >= 0.02
+        assert [total.count for total in timeline.totals()] == [1, 1]
+
+
 def test_spans_are_moved_into_the_drivers_time() -> None:
     now_s = time.monotonic()
     times = record()

@@ -9,7 +9,8 @@ newest file may be damaged: then the one before it serves.
 import logging
 import re
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sparkwright.errors import ConfigurationError, DataError, SparkwrightError
@@ -168,11 +169,24 @@ class CheckpointWriter:
         problem: why the last attempt failed; None once one has succeeded again.
     """
 
-    def __init__(self, folder_url: str, *, keep: int = 3) -> None:
-        """Start the thread; nothing is written yet."""
+    def __init__(
+        self,
+        folder_url: str,
+        *,
+        keep: int = 3,
+        wrote: Callable[[float, float], None] | None = None,
+    ) -> None:
+        """Start the thread; nothing is written yet.
+
+        Args:
+            folder_url: where to.
+            keep: how many checkpoints stay there; default 3.
+            wrote: called, on that thread, with the monotonic clock before and after each attempt;
+                default None: nobody is told.
+        """
         self.last_url: str | None = None
         self.problem: Exception | None = None
-        self._folder_url, self._keep = folder_url, keep
+        self._folder_url, self._keep, self._wrote = folder_url, keep, wrote
         self._changed = threading.Condition()
         self._waiting: Checkpoint | None = None
         self._closed = False
@@ -207,12 +221,15 @@ class CheckpointWriter:
 
     def _main(self) -> None:
         while (checkpoint := self._next()) is not None:
+            began_s = time.monotonic()
             try:
                 self.last_url = write_checkpoint(self._folder_url, checkpoint, keep=self._keep)
                 self.problem = None
             except Exception as error:  # a run must not die of its checkpoints
                 self.problem = error
                 _log.warning("no checkpoint written to %s: %s", self._folder_url, error)
+            if self._wrote is not None:
+                self._wrote(began_s, time.monotonic())
 
     def _next(self) -> Checkpoint | None:
         with self._changed:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -147,7 +148,8 @@ class PeerEngine:
                 self._judged.begin(record, vector, extras)
             if self._master.checkpoint is not None:
                 plan = self._master.checkpoint
-                self._writer = CheckpointWriter(plan.url, keep=plan.keep)
+                wrote = partial(record.times.ran, PhaseCode.CHECKPOINT)
+                self._writer = CheckpointWriter(plan.url, keep=plan.keep, wrote=wrote)
             rows = prepared(launcher, record)
             record.times.enter(PhaseCode.SUBMIT)
             record.noted(launcher.facts)

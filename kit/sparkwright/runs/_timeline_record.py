@@ -5,6 +5,7 @@ import math
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sparkwright.timeline._clocks import (
     compare_clocks,
 )
 from sparkwright.timeline._span_block import SpanBlock
+from sparkwright.timeline._spans import Spans
 
 _DRIVER = -1
 _log = logging.getLogger(__name__)
@@ -200,12 +202,27 @@ class TimelineRecord:
         """
         with self._lock:
             now_s = self._ended_s or time.monotonic()
-            return self._store.timeline(
+            found = self._store.timeline(
                 elapsed_s=now_s - self._began_s,
                 hosts=hosts,
                 clocks=[self._readings[worker] for worker in sorted(self._readings)],
                 name=name,
             )
+            return found if self._open is None else self._with_phase(found, *self._open, now_s)
+
+    def _with_phase(
+        self, timeline: Timeline, code: PhaseCode, start_s: float, now_s: float
+    ) -> Timeline:
+        """With a phase of the driver that has not ended."""
+        seconds = np.array([now_s - start_s])
+        timeline.tallies.add(_DRIVER, np.array([code], np.uint8), seconds)  # not the store's
+        spans = Spans(
+            lanes=np.append(timeline.spans.lanes, np.int32(_DRIVER)),
+            codes=np.append(timeline.spans.codes, np.uint8(code)),
+            starts_s=np.append(timeline.spans.starts_s, start_s - self._began_s),
+            seconds=np.append(timeline.spans.seconds, seconds.astype(np.float32)),
+        )
+        return replace(timeline, spans=spans)
 
     def close(self) -> None:
         """The run is over."""
