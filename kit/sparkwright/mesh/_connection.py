@@ -66,7 +66,14 @@ class Connection:
         """
         # A view of no bytes cannot be cast.
         views = [v.cast("B") for v in map(memoryview, payload) if v.nbytes]
-        head = encode_head(kind, fields or {}, sum(len(view) for view in views))
+        self.send_encoded(kind, encode_head(kind, fields or {}, sum(map(len, views))), views)
+
+    def send_encoded(self, kind: str, head: bytes, views: Sequence[memoryview] = ()) -> None:
+        """Send a message whose head is encoded already, as for many peers; see `encode_head`.
+
+        Raises:
+            NetworkError: if the peer is gone.
+        """
         try:
             with self._sending:
                 self.socket.sendall(head)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._connection import Address, Connection, Listener
-from sparkwright.mesh._framing import Message
+from sparkwright.mesh._framing import Message, encode_head
 
 from ._decisions import (
     Action,
@@ -40,7 +40,7 @@ from ._decisions import (
     WorkReported,
 )
 from ._early_stopping import Verdict
-from ._protocol import Failure, Progress
+from ._protocol import Failure, Group, Progress
 from ._work import Span
 
 _TICK_S = 0.2
@@ -167,6 +167,7 @@ class CoordinatorServer:
         self._have_result = threading.Event()
         self._checkpoint: Message | None = None
         self._best: Message | None = None
+        self._told: tuple[Group, bytes] | None = None  # the last group, as it is sent
         self._ended = False
         self._name = name
         self._listener = Listener(
@@ -397,7 +398,7 @@ class CoordinatorServer:
     def _perform(self, action: Action) -> None:
         match action:
             case SendGroup(connection=number, group=group):
-                self._send(number, "group", group.to_dict())
+                self._send_group(number, group)
             case SendRegroup(connection=number, generation=generation):
                 self._send(number, "regroup", {"generation": generation})
             case SendStop(connection=number):
@@ -432,6 +433,18 @@ class CoordinatorServer:
             case EndRun():
                 self._ended = True
                 self._sink.run_ended(action)
+
+    def _send_group(self, number: int, group: Group) -> None:
+        """All hear of the same group, which names all: it is written once, not for each."""
+        if self._told is None or self._told[0] is not group:
+            self._told = group, encode_head("group", group.to_dict(), 0)
+        peer = self._peers.get(number)
+        if peer is None:
+            return
+        try:
+            peer.connection.send_encoded("group", self._told[1])
+        except NetworkError:
+            peer.connection.close()  # its reader reports it lost
 
     def _send(self, number: int, kind: str, fields: dict[str, Any]) -> None:
         peer = self._peers.get(number)
