@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 from tests.benchmarks._data import digits_arrays  # noqa: E402
 from tests.benchmarks.auc import auc  # noqa: E402
+from tests.benchmarks.coordinator import coordinator  # noqa: E402
 from tests.benchmarks.csv_files import csv_files  # noqa: E402
 from tests.benchmarks.driver_memory import driver_memory  # noqa: E402
 from tests.benchmarks.encoding import encoding  # noqa: E402
@@ -35,6 +36,7 @@ from tests.benchmarks.images import images  # noqa: E402
 from tests.benchmarks.inference import inference  # noqa: E402
 from tests.benchmarks.live import live  # noqa: E402
 from tests.benchmarks.mesh_growth import mesh_growth  # noqa: E402
+from tests.benchmarks.scaling import scaling  # noqa: E402
 from tests.benchmarks.sharing import sharing  # noqa: E402
 from tests.benchmarks.timeline import timeline  # noqa: E402
 
@@ -379,6 +381,8 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "images": images,
     "mesh": mesh_growth,
     "sharing": sharing,
+    "coordinator": coordinator,
+    "scaling": scaling,
     "timeline": timeline,
     "exported": exported,
     "csv": csv_files,
