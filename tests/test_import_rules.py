@@ -95,9 +95,13 @@ PURE = [
     "runs/_roll.py",
     "runs/_sharing_coordinator.py",
     "runs/_work.py",
+    "spark/_hadoop_conf.py",
+    "spark/_kubernetes.py",
+    "spark/_memory_kill.py",
     "spark/_memory_parts.py",
     "spark/_memory_plan.py",
     "spark/_memory_size.py",
+    "spark/_overhead.py",
     "workers/_update_ratio.py",
     *(
         f"{package}/{path.name}"

@@ -57,6 +57,7 @@ PUBLIC = {
     "data",
     "delete_model",
     "doctor",
+    "kubernetes_settings",
     "leave_gpus_to_workers",
     "list_models",
     "load_distributed_model",

@@ -71,6 +71,7 @@ from .spark import (
     MemoryPlan as MemoryPlan,
     SparkNetwork as SparkNetwork,
     SparkSettings as SparkSettings,
+    kubernetes_settings as kubernetes_settings,
     load_distributed_model as load_distributed_model,
     plan_memory as plan_memory,
     send_by_value as send_by_value,

@@ -1,6 +1,7 @@
 """Everything that talks to Spark."""
 
 from ._distributed_model import load_distributed_model as load_distributed_model
+from ._kubernetes import kubernetes_settings as kubernetes_settings
 from ._memory_parts import MemoryPart as MemoryPart
 from ._memory_plan import MemoryPlan as MemoryPlan, plan_memory as plan_memory
 from ._network import SparkNetwork as SparkNetwork

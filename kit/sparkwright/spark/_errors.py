@@ -7,16 +7,25 @@ from sparkwright import errors
 from sparkwright.errors import ConfigurationError, SparkwrightError, WorkerError
 from sparkwright.workers._failure import advised
 
+from ._memory_kill import memory_kill
+
 _TRACE = re.compile(r"Traceback \(most recent call last\):\n.*?(?=\n\s*\tat |\n\n|\Z)", re.DOTALL)
 _HOST = re.compile(r"\(TID \d+\) \(([^ )]+) executor (\S+?)\)")
 
 
-def translated(error: BaseException) -> BaseException:
-    """A failed task's own exception instead of py4j's; anything else unchanged."""
+def translated(error: BaseException, *, because: str | None = None) -> BaseException:
+    """A failed task's own exception instead of py4j's; anything else unchanged.
+
+    Args:
+        error: what was raised.
+        because: why executors were ended, if the caller knows; told if no task had its say.
+    """
     if isinstance(error, SparkwrightError) or not _is_java(error):
         return error
     text = str(error)
     traces = _TRACE.findall(text)
+    if (told := memory_kill(text, {})) or (because and not traces):
+        return WorkerError(worker=-1, host=_host(text), reason=because or told or "")
     if not traces:
         return error
     trace = traces[-1].strip()
@@ -28,8 +37,7 @@ def translated(error: BaseException) -> BaseException:
             return known(message)
         except TypeError:
             pass
-    found = _HOST.search(text)
-    host = found[1] if found else "an executor"
+    host = _host(text)
     # Most are met when the engines are compared; an executor may join later, though.
     if last.startswith("ModuleNotFoundError: No module named 'sparkwright"):
         return ConfigurationError(
@@ -37,6 +45,11 @@ def translated(error: BaseException) -> BaseException:
             "session without `spark.sparkwright.ship=never`, so that the driver sends its own."
         )
     return WorkerError(worker=-1, host=host, reason=advised(last), worker_traceback=trace)
+
+
+def _host(text: str) -> str:
+    found = _HOST.search(text)
+    return found[1] if found else "an executor"
 
 
 def _is_java(error: BaseException) -> bool:

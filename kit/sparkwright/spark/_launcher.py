@@ -14,6 +14,7 @@ from ._errors import translated
 from ._gpus import check_gpus, on_gpus, wait_for_gpus
 from ._jobs import SparkJob
 from ._layout import DataLayout
+from ._lost_executors import LostExecutors
 from ._slots import check_slots, executor_resources, task_slots
 from ._tasks import training_task
 
@@ -81,10 +82,11 @@ class SparkLauncher:
             return
         tasks = on_gpus(self.layout.elements.mapPartitionsWithIndex(training_task(template)))
         self._job = SparkJob(self._spark, tasks.collect, description=f"train {self._run}")
-        try:
-            failures = self._job.wait()
-        except Exception as error:
-            raise translated(error) from None
+        with LostExecutors(self._spark) as lost:
+            try:
+                failures = self._job.wait()
+            except Exception as error:
+                raise translated(error, because=lost.reason()) from None
         for failure in failures:
             raise error_of(Failure(**failure))
 

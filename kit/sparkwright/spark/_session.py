@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from sparkwright.errors import ConfigurationError
 
+from ._cluster_settings import cluster_settings
 from ._gpus import GpuTasks, gpu_settings
 from ._secrets import LEFT_OUT, left_out, without_secrets
 from ._shipping import ship_engine
-from ._submitted import over, submitted_settings
 from ._slots import gpus_of_executor
+from ._submitted import over, submitted_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +52,8 @@ def start_spark(
         workers: executors; default 2.
         cores_per_worker: cores of each executor; default 1.
         memory_per_worker_mb: heap of each executor, MiB; default 1024. TensorFlow's memory comes
-            on top of it.
+            on top of it: on YARN and Kubernetes `spark.executor.memoryOverhead`, which by default
+            has room for a network of 5 million parameters in each task slot.
         gpus_per_executor: GPUs that Spark gives each executor, one to a task; default 0. On this
             machine and on YARN a script of the kit's finds them, with nvidia-smi; a standalone
             cluster's workers, and images for Kubernetes, bring their own.
@@ -72,7 +74,9 @@ def start_spark(
 
     Raises:
         ConfigurationError: if Java or PySpark cannot be found (says what to install), there are
-            too few GPUs, or the value of a setting was left out of a file.
+            too few GPUs, the value of a setting was left out of a file, YARN's configuration is
+            missing, or Kubernetes is given no image.
+        NetworkError: if YARN's ResourceManager does not answer.
     """
     _find_pyspark()
     from pyspark.sql import SparkSession
@@ -110,6 +114,7 @@ def start_spark(
             cpu_fallback=cpu_fallback,
         )
     )
+    chosen.update(cluster_settings(chosen, submitted=bool(submitted)))
     # PySpark takes the executors' Python from the environment alone. On this machine it is this
     # very interpreter; a cluster whose Python lies elsewhere says so itself.
     python = chosen.get("spark.pyspark.python")
@@ -165,6 +170,12 @@ def _settings(
         chosen["spark.executor.instances"] = str(workers)
         chosen["spark.executor.cores"] = str(cores)
         chosen["spark.executor.memory"] = f"{memory_mb}m"
+        # Slots are counted by the executors that have come: a session is there when all have, or
+        # after half a minute.
+        chosen["spark.scheduler.minRegisteredResourcesRatio"] = "1.0"
+        if url.startswith("spark://"):
+            # Without it a standalone cluster gives an application all of its cores.
+            chosen["spark.cores.max"] = str(workers * cores)
     if match := re.fullmatch(r"local\[(\d+|\*)\]", url):
         # Retries as on a cluster; plain local[n] gives up at the first failure.
         chosen["spark.master"] = f"local[{match[1]},4]"

@@ -1,0 +1,143 @@
+"""Kubernetes: Spark's settings for executors in pods, and for a driver in a pod; pure."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from sparkwright.errors import ConfigurationError
+
+_IMAGE = "spark.kubernetes.container.image"
+_EXECUTOR_IMAGE = "spark.kubernetes.executor.container.image"
+_NAMESPACE = "spark.kubernetes.namespace"
+_SHARED = "spark.kubernetes.executor.volumes.emptyDir.shm"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PodFacts:
+    """The pod that this process runs in.
+
+    Attributes:
+        name: of the pod.
+        address: of the pod, which other pods reach.
+        namespace: that of its service account; "" if it has none.
+    """
+
+    name: str
+    address: str
+    namespace: str
+
+
+def kubernetes_settings(
+    image: str,
+    *,
+    namespace: str | None = None,
+    service_account: str | None = None,
+    driver_host: str | None = None,
+    driver_port: int | None = None,
+    block_manager_port: int | None = None,
+    shared_memory_mb: int | None = None,
+    pull_secret: str | None = None,
+    node_selector: Mapping[str, str] | None = None,
+    python: str | None = None,
+) -> dict[str, str]:
+    """Settings for `start_spark(master="k8s://…")` with the driver in a notebook.
+
+    Args:
+        image: of executors; with Spark, this Python, TensorFlow and the packages of the network.
+        namespace: of the pods; default None: that of the notebook's own pod, or "default".
+        service_account: which the driver acts as; it may make, list, watch and delete pods and
+            config maps. Default None: that of the notebook's pod, or of the kubeconfig.
+        driver_host: the name or address by which executors reach the driver, such as that of a
+            headless service; default None: the address of the notebook's pod.
+        driver_port: where the driver listens; default None: any free port. A service needs it.
+        block_manager_port: likewise, for Spark's data; default None: any free port.
+        shared_memory_mb: size of /dev/shm in executors, MiB; part of their memory. Default None:
+            the container runtime's, often 64 MiB, which is too little for NCCL with several GPUs.
+        pull_secret: name of the secret that the image's registry asks for; default None.
+        node_selector: labels that executors' machines must have; default None: any.
+        python: the executors' Python; default None: "python3" of the image.
+
+    Raises:
+        ConfigurationError: if the image has no name, or a port or size is none.
+
+    Example:
+        >>> kubernetes_settings("registry/train:1", namespace="ml")
+        {'spark.kubernetes.container.image': 'registry/train:1', 'spark.kubernetes.namespace': 'ml'}
+    """
+    if not image.strip():
+        raise ConfigurationError(
+            f"`image` must name an image for executors. Received: image={image!r}. Name one with "
+            "Spark, Python and TensorFlow."
+        )
+    for name, number in (("driver_port", driver_port), ("block_manager_port", block_manager_port)):
+        if number is not None and not 1 <= number <= 65_535:
+            raise ConfigurationError(
+                f"`{name}` must be a port from 1 to 65535. Received: {name}={number}."
+            )
+    if shared_memory_mb is not None and shared_memory_mb < 1:
+        raise ConfigurationError(
+            "`shared_memory_mb` must be at least 1. Received: "
+            f"shared_memory_mb={shared_memory_mb}. Leave it out for the container runtime's."
+        )
+    account = "spark.kubernetes.authenticate"
+    optional = {
+        _NAMESPACE: namespace,
+        f"{account}.serviceAccountName": service_account,
+        f"{account}.driver.serviceAccountName": service_account,
+        "spark.driver.host": driver_host,
+        "spark.driver.port": driver_port,
+        "spark.driver.blockManager.port": block_manager_port,
+        "spark.kubernetes.container.image.pullSecrets": pull_secret,
+        "spark.pyspark.python": python,
+    }
+    settings = {_IMAGE: image} | {
+        name: str(value) for name, value in optional.items() if value is not None
+    }
+    if driver_host is not None:
+        # A service's name is no address of this machine.
+        settings["spark.driver.bindAddress"] = "0.0.0.0"
+    if shared_memory_mb is not None:
+        settings[f"{_SHARED}.mount.path"] = "/dev/shm"
+        settings[f"{_SHARED}.options.medium"] = "Memory"
+        settings[f"{_SHARED}.options.sizeLimit"] = f"{shared_memory_mb}Mi"
+    for label, value in (node_selector or {}).items():
+        settings[f"spark.kubernetes.executor.node.selector.{label}"] = value
+    return settings
+
+
+def pod_settings(
+    chosen: Mapping[str, str], pod: PodFacts | None, *, elsewhere: Collection[str] = ()
+) -> dict[str, str]:
+    """What a session on Kubernetes takes from the driver's own pod; none for another master.
+
+    Args:
+        chosen: all other settings, the master among them.
+        pod: that the driver runs in, or None.
+        elsewhere: names of settings that Spark finds by itself.
+
+    Raises:
+        ConfigurationError: if no image is named.
+
+    Example:
+        >>> chosen = {"spark.master": "k8s://https://api", "spark.kubernetes.container.image": "a"}
+        >>> pod = PodFacts(name="lab-0", address="10.1.2.3", namespace="ml")
+        >>> pod_settings(chosen, pod)["spark.driver.host"]
+        '10.1.2.3'
+    """
+    if not chosen.get("spark.master", "").startswith("k8s:"):
+        return {}
+    known = set(chosen) | set(elsewhere)
+    if not {_IMAGE, _EXECUTOR_IMAGE} & known:
+        raise ConfigurationError(
+            "on Kubernetes executors are made of an image. Received: no "
+            f'{_IMAGE}. Name one: `settings=sw.kubernetes_settings("registry/image:tag")`.'
+        )
+    if pod is None:
+        return {}
+    found = {
+        # Executors go with the pod that they belong to, whatever becomes of the driver.
+        "spark.kubernetes.driver.pod.name": pod.name,
+        "spark.driver.host": pod.address,
+        "spark.driver.bindAddress": "0.0.0.0",
+        _NAMESPACE: pod.namespace,
+    }
+    return {name: value for name, value in found.items() if value and name not in known}

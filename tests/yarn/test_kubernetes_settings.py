@@ -1,0 +1,84 @@
+"""Settings for executors in pods."""
+
+import pytest
+
+import sparkwright as sw
+from sparkwright.errors import ConfigurationError
+from sparkwright.spark._kubernetes import PodFacts, pod_settings
+from sparkwright.spark._pod import pod_facts
+
+IMAGE = {"spark.kubernetes.container.image": "registry/train:1"}
+MASTER = {"spark.master": "k8s://https://api:6443"}
+POD = PodFacts(name="lab-0", address="10.1.2.3", namespace="ml")
+
+
+def test_everything_that_is_named_becomes_a_setting() -> None:
+    found = sw.kubernetes_settings(
+        "registry/train:1",
+        namespace="ml",
+        service_account="spark",
+        driver_host="lab.ml.svc",
+        driver_port=2222,
+        block_manager_port=7777,
+        shared_memory_mb=512,
+        pull_secret="key",
+        node_selector={"pool": "gpu"},
+        python="/opt/venv/bin/python",
+    )
+    account = "spark.kubernetes.authenticate"
+    shared = "spark.kubernetes.executor.volumes.emptyDir.shm"
+    assert found == {
+        **IMAGE,
+        "spark.kubernetes.namespace": "ml",
+        f"{account}.serviceAccountName": "spark",
+        f"{account}.driver.serviceAccountName": "spark",
+        "spark.driver.host": "lab.ml.svc",
+        "spark.driver.bindAddress": "0.0.0.0",
+        "spark.driver.port": "2222",
+        "spark.driver.blockManager.port": "7777",
+        "spark.kubernetes.container.image.pullSecrets": "key",
+        "spark.pyspark.python": "/opt/venv/bin/python",
+        f"{shared}.mount.path": "/dev/shm",
+        f"{shared}.options.medium": "Memory",
+        f"{shared}.options.sizeLimit": "512Mi",
+        "spark.kubernetes.executor.node.selector.pool": "gpu",
+    }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"image": " "}, {"driver_port": 0}, {"block_manager_port": 65_536}, {"shared_memory_mb": 0}],
+)
+def test_what_cannot_be_meant_is_named(wrong: dict[str, int]) -> None:
+    (name,) = wrong
+    with pytest.raises(ConfigurationError, match=f"`{name}` must .* Received: {name}="):
+        sw.kubernetes_settings(**{"image": "a", **wrong})  # pyright: ignore[reportArgumentType]
+
+
+def test_without_an_image_the_error_says_how_to_name_one() -> None:
+    with pytest.raises(ConfigurationError, match=r"sw\.kubernetes_settings\("):
+        pod_settings(MASTER, None)
+    assert pod_settings(MASTER, None, elsewhere=IMAGE) == {}
+
+
+def test_a_driver_in_a_pod_is_found_by_its_address_and_owns_its_executors() -> None:
+    assert pod_settings({**MASTER, **IMAGE}, POD) == {
+        "spark.kubernetes.driver.pod.name": "lab-0",
+        "spark.driver.host": "10.1.2.3",
+        "spark.driver.bindAddress": "0.0.0.0",
+        "spark.kubernetes.namespace": "ml",
+    }
+
+
+def test_what_the_user_says_of_the_driver_stays() -> None:
+    said = {"spark.driver.host": "lab.ml.svc", "spark.kubernetes.namespace": "other"}
+    found = pod_settings({**MASTER, **IMAGE, **said}, POD)
+    assert not set(said) & set(found)
+
+
+def test_outside_kubernetes_there_is_no_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    assert pod_facts() is None
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("HOSTNAME", "localhost")
+    assert pod_facts() == PodFacts(name="localhost", address="127.0.0.1", namespace="")

@@ -1,0 +1,219 @@
+"""What a session on YARN is given, and how a cluster that is not there is told."""
+
+import socket
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from sparkwright.errors import ConfigurationError, NetworkError, WorkerError
+from sparkwright.spark import _yarn_jars
+from sparkwright.spark._errors import translated
+from sparkwright.spark._hadoop_conf import manager_addresses, parse_hadoop_settings, setting
+from sparkwright.spark._memory_kill import memory_kill
+from sparkwright.spark._overhead import overhead_settings
+from sparkwright.spark._spark_defaults import default_names
+from sparkwright.spark._yarn import yarn_settings
+from sparkwright.spark._yarn_jars import jars_key, jars_settings, write_jars
+from sparkwright.testing._hdfs_settings import as_xml
+
+TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1)
+
+
+@pytest.fixture
+def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which HADOOP_CONF_DIR names."""
+    folder = tmp_path / "conf"
+    folder.mkdir()
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(folder))
+    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    return folder
+
+
+@given(st.dictionaries(TEXTS, TEXTS))
+def test_settings_are_read_as_they_were_written(settings: dict[str, str]) -> None:
+    assert parse_hadoop_settings(as_xml(settings), name="x") == settings
+
+
+def test_a_setting_that_names_itself_has_no_value() -> None:
+    assert setting({"a": "${b}", "b": "${a}"}, "a") is None
+
+
+def test_each_of_several_resource_managers_has_an_address() -> None:
+    settings = {
+        "yarn.resourcemanager.ha.enabled": "true",
+        "yarn.resourcemanager.ha.rm-ids": "rm1, rm2",
+        "yarn.resourcemanager.hostname.rm1": "one",
+        "yarn.resourcemanager.address.rm2": "two:99",
+    }
+    assert manager_addresses(settings) == [("one", 8032), ("two", 99)]
+
+
+def test_without_a_folder_of_configuration_the_error_says_what_to_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    with pytest.raises(ConfigurationError, match=r"neither HADOOP_CONF_DIR .*os\.environ\["):
+        yarn_settings({"spark.master": "yarn"})
+
+
+def test_a_folder_without_yarns_file_is_named(conf: Path) -> None:
+    (conf / "core-site.xml").write_text(as_xml({}))
+    with pytest.raises(ConfigurationError, match=r"HADOOP_CONF_DIR='.*', with core-site\.xml"):
+        yarn_settings({"spark.master": "yarn"})
+
+
+def test_a_file_that_is_no_xml_is_named(conf: Path) -> None:
+    (conf / "yarn-site.xml").write_text("<configuration>")
+    with pytest.raises(ConfigurationError, match=r"Received: .*yarn-site\.xml: no element"):
+        yarn_settings({"spark.master": "yarn"})
+
+
+def test_a_resource_manager_that_is_not_there_is_told_at_once(conf: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+        (conf / "yarn-site.xml").write_text(as_xml({"yarn.resourcemanager.address": address}))
+        with pytest.raises(NetworkError, match=rf"{address} \(.*refused\)"):
+            yarn_settings({"spark.master": "yarn"})
+
+
+def test_a_resource_manager_that_listens_is_accepted_and_a_setting_of_spark_goes_first(
+    conf: Path,
+) -> None:
+    (conf / "yarn-site.xml").write_text(as_xml({"yarn.resourcemanager.address": "127.0.0.1:1"}))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        own = {"spark.hadoop.yarn.resourcemanager.address": address}
+        assert yarn_settings({"spark.master": "yarn", **own}) == {}
+
+
+def test_other_masters_need_no_configuration() -> None:
+    assert yarn_settings({"spark.master": "local[2]"}) == {}
+
+
+# -- jars ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Spark with two jars."""
+    (tmp_path / "spark" / "jars").mkdir(parents=True)
+    for name in ("a.jar", "b.jar"):
+        (tmp_path / "spark" / "jars" / name).write_bytes(name.encode() * 1000)
+    monkeypatch.setattr(_yarn_jars, "spark_home", lambda: tmp_path / "spark")
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    return tmp_path / "spark"
+
+
+def test_an_archive_has_every_jar_and_says_where_each_ends(home: Path, tmp_path: Path) -> None:
+    jars = sorted((home / "jars").iterdir())
+    write_jars(jars, str(tmp_path / "jars.zip"))
+    with zipfile.ZipFile(tmp_path / "jars.zip") as archive:
+        assert archive.namelist() == ["a.jar", "b.jar"]
+        assert archive.read("b.jar") == jars[1].read_bytes()
+        # YARN's machines unpack it as a stream, which they cannot with stored entries.
+        assert {one.compress_type for one in archive.infolist()} == {zipfile.ZIP_DEFLATED}
+
+
+def test_another_jar_makes_another_archive(home: Path) -> None:
+    jars = sorted((home / "jars").iterdir())
+    before = jars_key(jars)
+    assert before == jars_key(jars)
+    jars[0].write_bytes(b"newer")
+    assert jars_key(jars) != before
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("chosen", "system"),
+    [({"spark.yarn.jars": "local:/x/*"}, "hdfs://a:1"), ({}, "file:///"), ({}, "")],
+)
+def test_jars_are_left_to_spark_where_they_are_settled_or_hdfs_is_missing(
+    chosen: dict[str, str], system: str
+) -> None:
+    assert jars_settings(chosen, {"fs.defaultFS": system}) == {}
+
+
+def test_jars_that_sparks_own_file_settles_are_left_to_it(home: Path) -> None:
+    (home / "conf").mkdir()
+    (home / "conf" / "spark-defaults.conf").write_text(
+        "# mine\nspark.yarn.archive hdfs:///a.zip\nspark.eventLog.enabled=true\n"
+    )
+    assert default_names(home) == {"spark.yarn.archive", "spark.eventLog.enabled"}
+    assert jars_settings({}, {"fs.defaultFS": "hdfs://a:1"}) == {}
+
+
+@pytest.mark.usefixtures("home")
+def test_a_file_system_that_refuses_the_archive_ends_in_a_warning_not_an_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(url: str) -> bool:
+        raise PermissionError(f"no entry to {url}")
+
+    monkeypatch.setattr(_yarn_jars, "exists", refuse)
+    assert jars_settings({}, {"fs.defaultFS": "hdfs://a:1"}) == {}
+    assert "no entry to hdfs://a:1/user/" in caplog.text
+    assert "spark.yarn.archive" in caplog.text
+
+
+# -- memory -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("master", ["yarn", "k8s://https://api"])
+def test_containers_have_room_for_tensorflow_unless_a_setting_says_how_much(master: str) -> None:
+    chosen = {"spark.master": master, "spark.executor.memory": "1024m"}
+    one = int(overhead_settings(chosen)["spark.executor.memoryOverhead"].removesuffix("m"))
+    assert one > 1024
+    four = overhead_settings({**chosen, "spark.executor.cores": "4"})
+    assert int(four["spark.executor.memoryOverhead"].removesuffix("m")) > 3 * one
+    wide = overhead_settings({**chosen, "spark.executor.cores": "4", "spark.task.cpus": "4"})
+    assert wide == {"spark.executor.memoryOverhead": f"{one}m"}
+    for name in ("spark.executor.memoryOverhead", "spark.executor.memoryOverheadFactor"):
+        assert overhead_settings({**chosen, name: "1"}) == {}
+        assert overhead_settings(chosen, elsewhere={name}) == {}
+
+
+PHYSICAL = (
+    "Container killed by YARN for exceeding physical memory limits. 1.4 GB of 1.2 GB physical "
+    "memory used. Consider boosting spark.executor.memoryOverhead."
+)
+
+
+def test_a_container_killed_for_memory_is_one_sentence_with_amounts_and_remedy() -> None:
+    settings = {"spark.executor.memory": "512m", "spark.executor.memoryOverhead": "640m"}
+    told = memory_kill(PHYSICAL, settings, who="executor 3 on node7")
+    assert told is not None
+    assert "executor 3 on node7 took 1.4 GB of 1.2 GB" in told
+    assert "spark.executor.memoryOverhead=640m" in told
+    assert "Raise spark.executor.memoryOverhead" in told
+    assert "\n" not in told
+
+
+def test_reserved_addresses_are_another_matter_than_memory() -> None:
+    told = memory_kill(PHYSICAL.replace("physical", "virtual"), {})
+    assert told is not None
+    assert "yarn.nodemanager.vmem-check-enabled" in told
+
+
+def test_a_pod_killed_for_memory_is_told_likewise() -> None:
+    told = memory_kill("The executor with id 1 exited with exit code 137(SIGKILL, OOMKilled)", {})
+    assert told is not None
+    assert "spark.executor.memoryOverhead" in told
+
+
+@pytest.mark.parametrize("reason", ["", "Executor heartbeat timed out", "Exit code is 1"])
+def test_other_ends_of_executors_are_not_explained_by_memory(reason: str) -> None:
+    assert memory_kill(reason, {}) is None
+
+
+def test_a_failed_job_tells_memory_instead_of_javas_words() -> None:
+    kind = type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})
+    error = kind(f"Lost task 0.3 in stage 1 (TID 7) (node7 executor 3): Reason: {PHYSICAL}")
+    found = translated(error)
+    assert isinstance(found, WorkerError)
+    assert found.host == "node7"
+    assert "took 1.4 GB of 1.2 GB" in found.reason
+    assert "because" in str(translated(kind("stopped"), because="because")).partition(":")[2]
