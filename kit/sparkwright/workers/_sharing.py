@@ -557,9 +557,10 @@ class SharingWorker:
             iterations=replica.iterations,
         )
         contents = ring.all_gather(_MEETING.pack(*mine))
+        self._phases.since(PhaseCode.WAIT, began_s)
         metas = [_Meeting(*_MEETING.unpack(content)) for content in contents]
         self._catch_up(ring, group, [meta.sequence for meta in metas])
-        met_s = self._phases.since(PhaseCode.WAIT, began_s)
+        met_s = time.monotonic()
         weights = [meta.minibatches for meta in metas]
         if not sum(weights):
             weights = [1] * ring.size
@@ -593,7 +594,8 @@ class SharingWorker:
             for seat, sequence in zip(group.seats, sequences, strict=True)
             if sequence and seat.worker != self._settings.worker
         }
-        deadline = time.monotonic() + self._settings.peer_timeout_s
+        began_s = time.monotonic()
+        deadline = began_s + self._settings.peer_timeout_s
         while not self._mesh.wait_for(versions, timeout_s=_LOOK_S):
             self._control.check()
             if self._behind or time.monotonic() > deadline:
@@ -602,6 +604,7 @@ class SharingWorker:
                     "for updates that others had sent before they met."
                 )
         ring.all_gather(b"")  # wait for those who had more to catch up with
+        self._phases.since(PhaseCode.WAIT, began_s, joins=True)
         self._absorb()
 
 

@@ -1,0 +1,133 @@
+"""Timelines of real runs: who did what, by clocks that do not agree."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.spark.helpers import dense
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.testing._ntp_server import ntp_server
+
+pytestmark = pytest.mark.spark
+EVERYBODY = {"queued", "shard", "build", "state", "assemble", "first_data", "wait", "work"}
+
+
+def two_workers(kind: type[Any], **options: Any) -> Any:
+    return kind(workers=2, batch_size_per_worker=16, seed=1, collect_training_stats=True, **options)
+
+
+def phases(frame: Any, worker: int) -> set[str]:
+    return set(frame[frame.worker == worker].phase)
+
+
+def assert_is_consistent(run: Any) -> Any:
+    """Nothing overlaps, nothing lies outside of the run or its task; returns the DataFrame."""
+    frame = run.timeline.to_dataframe()
+    slack_s = 0.01 + sum(clock.uncertainty_s for clock in run.timeline.clocks)
+    for worker in (0, 1):
+        mine = frame[(frame.worker == worker) & (frame.phase != "work")].sort_values("start_s")
+        ends_s = (mine.start_s + mine.seconds).to_numpy()
+        gaps_s = mine.start_s.to_numpy()[1:] - ends_s[:-1]
+        assert gaps_s.min() >= -slack_s, mine.iloc[max(0, gaps_s.argmin() - 2) :].head(6)
+        task = frame[(frame.worker == worker) & (frame.phase == "work")]
+        inside = mine[mine.phase != "queued"]
+        assert inside.start_s.min() >= task.start_s.min() - slack_s
+        assert ends_s.max() <= (task.start_s + task.seconds).max() + slack_s
+    assert (frame.start_s + frame.seconds).max() <= run.timeline.elapsed_s + slack_s
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [
+        (sw.ParameterAveragingTrainingMaster, {"average", "apply", "validate"}),
+        (sw.SharedTrainingMaster, {"encode", "send", "average", "apply", "validate"}),
+    ],
+)
+def test_every_phase_of_a_run_is_there_in_its_order(
+    spark: Any, blobs: DataSet, kind: type[Any], own: set[str]
+) -> None:
+    network = sw.SparkNetwork(spark, dense(), two_workers(kind))
+    run = network.start(blobs, epochs=2, validation=blobs)
+    run.wait(60)
+    frame = assert_is_consistent(run)
+    for worker in (0, 1):
+        assert phases(frame, worker) >= EVERYBODY | own
+        assert phases(frame, worker) & {"compute", "trace"}
+    assert phases(frame, 0) | phases(frame, 1) >= {"deliver"}
+    driver = frame[frame.worker == -1].sort_values("start_s")
+    assert [name for name in driver.phase if name != "count"] == [
+        *("layout", "submit", "gather", "train", "finish"),
+    ]
+    assert [clock.worker for clock in run.timeline.clocks] == [0, 1]
+    for clock in run.timeline.clocks:
+        assert abs(clock.offset_s) < 0.01  # it is the same machine's clock
+    assert "compute" in run.timeline.summary()
+
+
+def test_without_being_asked_for_only_the_drivers_phases_are_there(
+    spark: Any, blobs: DataSet
+) -> None:
+    master = sw.ParameterAveragingTrainingMaster(workers=2, seed=1)
+    run = sw.SparkNetwork(spark, dense(), master).start(blobs)
+    run.wait(60)
+    assert set(run.timeline.to_dataframe().worker) == {-1}
+    assert run.timeline.clocks == ()
+
+
+def test_averaging_by_spark_has_the_phases_of_its_jobs(spark: Any, blobs: DataSet) -> None:
+    master = two_workers(
+        sw.ParameterAveragingTrainingMaster, communication="spark", averaging_frequency=5
+    )
+    run = sw.SparkNetwork(spark, dense(), master).start(blobs)
+    run.wait(60)
+    frame = run.timeline.to_dataframe()
+    counts = frame[frame.worker == -1].phase.value_counts()
+    for name in ("split", "broadcast", "map_partitions", "aggregate", "process_params"):
+        assert counts[name] == run.status.averagings
+    for worker in (0, 1):
+        mine = frame[frame.worker == worker].phase.value_counts()
+        assert mine["work"] == mine["queued"] == mine["shard"] == run.status.averagings
+        assert mine["compute"] + mine["trace"] >= run.status.averagings
+    jobs = frame[frame.phase == "map_partitions"]
+    tasks = frame[frame.phase == "work"]
+    assert tasks.start_s.min() >= jobs.start_s.min()
+    np.testing.assert_array_less(
+        [clock.uncertainty_s for clock in run.timeline.clocks], jobs.seconds.max()
+    )
+
+
+def test_an_ntp_server_is_asked_by_driver_and_workers(spark: Any, blobs: DataSet) -> None:
+    with ntp_server(ahead_s=-30.0) as server:
+        clock = sw.NtpClock(server=server.address)
+        master = two_workers(sw.ParameterAveragingTrainingMaster, time_source=clock)
+        run = sw.SparkNetwork(spark, dense(), master).start(blobs)
+        run.wait(60)
+    assert server.asked >= 3
+    frame = assert_is_consistent(run)
+    assert phases(frame, 0) & phases(frame, 1) >= EVERYBODY
+    assert [each.source for each in run.timeline.clocks] == [server.address] * 2
+    for each in run.timeline.clocks:
+        assert abs(each.offset_s) <= each.uncertainty_s + 2e-3  # all are wrong alike
+
+
+def test_processes_of_one_machine_with_clocks_of_their_own_agree(
+    blobs: DataSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shifts_s = (5.0, -5.0)
+    monkeypatch.setenv("SPARKWRIGHT_CLOCK_SHIFT_S", ",".join(map(str, shifts_s)))
+    master = two_workers(sw.SharedTrainingMaster)
+    with sw.ParallelWrapper(dense(), master) as wrapper:
+        run = wrapper.start(blobs, epochs=2)
+        run.wait(60)
+    frame = assert_is_consistent(run)
+    assert "tensorflow" in phases(frame, 0)
+    assert "shard" not in phases(frame, 0)  # the driver writes the files
+    for clock, shift_s in zip(run.timeline.clocks, shifts_s, strict=True):
+        assert abs(clock.offset_s - shift_s) <= 2e-3
+    training = frame[(frame.worker == -1) & (frame.phase == "train")]
+    computing = frame[frame.phase.isin(["compute", "trace"])]
+    assert computing.start_s.min() >= training.start_s.item() - 2e-3
+    assert computing.start_s.max() <= (training.start_s + training.seconds).item()
