@@ -215,15 +215,17 @@ def check_gpus(spark: "SparkSession") -> None:
         )
 
 
-def wait_for_gpus(spark: "SparkSession", workers: int, *, cancelled: Callable[[], bool]) -> None:
+def wait_for_gpus(
+    spark: "SparkSession", workers: int, *, cancelled: Callable[[], bool] = lambda: False
+) -> None:
     """Wait until the executors that are there have a GPU for each worker.
 
     Spark itself would wait for ever for executors that no machine can give it.
 
     Args:
         spark: the session.
-        workers: of the run.
-        cancelled: whether the run has been.
+        workers: tasks that need a GPU at the same time.
+        cancelled: whether nobody waits any more; default: somebody does.
 
     Raises:
         SlotsError: after the seconds of `spark.sparkwright.gpuTimeout`, default 120; with what was

@@ -19,6 +19,7 @@ from sparkwright.workers._batch_layout import output_types
 from sparkwright.workers._pool import BorrowedTrainer, TrainerPool
 from sparkwright.workers._requests import Answer, Evaluating, InferRequest, Predicting, Scoring
 
+from ._gpus import wait_for_gpus
 from ._shipping import ship_engine
 from ._tasks import device_of
 
@@ -60,6 +61,7 @@ class Inference:
 
         Raises:
             ConfigurationError: if a number is below 1, or the model cannot be described.
+            SlotsError: if tasks need GPUs, and no executor comes that has any.
         """
         for name, value in (("batch_size", batch_size), ("eval_workers", workers)):
             is_number = isinstance(value, int) and not isinstance(value, bool)
@@ -67,6 +69,7 @@ class Inference:
                 raise ConfigurationError(
                     f"`{name}` must be an integer of at least 1. Received: {name}={value!r}."
                 )
+        wait_for_gpus(spark, 1)
         ship_engine(spark)  # a lazy result is computed by an action of the user's own
         state = ModelState.of(model, training=False)
         content = state.read(updater=False).tobytes() + pack_arrays(state.read_extras())
