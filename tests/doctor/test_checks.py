@@ -216,6 +216,16 @@ def test_a_clock_that_is_wrong_is_told(offset_s: float, status: str) -> None:
     assert told(findings, "Clock")[1] == ("executor 0 (a)", "ok", "within 1.5 ms of the driver's")
 
 
+def test_clocks_of_one_machine_are_one_row() -> None:
+    clocks = (
+        Clock(offset_s=5.0001, uncertainty_s=2e-4),
+        Clock(offset_s=4.9998, uncertainty_s=4e-4),
+    )
+    both = tuple(replace(p, clock=c) for p, c in zip((FIRST, SECOND), clocks, strict=True))
+    check = the_trouble(replace(FINE, executors=both), "Clock")
+    assert check.found == "5.0 s ahead of the driver's, give or take 10.0 ms"
+
+
 def test_a_clock_that_cannot_be_told_from_a_right_one_is_right() -> None:
     findings = with_executor(clock=Clock(offset_s=0.5, uncertainty_s=0.45))
     assert diagnose(findings).ok

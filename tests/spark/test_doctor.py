@@ -175,6 +175,7 @@ def _active_tasks(tracker: Any) -> list[int]:
     return [info.numActiveTasks for info in infos if info is not None]
 
 
+@pytest.mark.cluster
 def test_slots_that_another_job_holds_are_told(spark: Any) -> None:
     with busy(spark, 2, 60):
         diagnosis = sw.doctor(spark, timeout_s=12)
@@ -184,6 +185,7 @@ def test_slots_that_another_job_holds_are_told(spark: Any) -> None:
     assert diagnosis.ok
 
 
+@pytest.mark.cluster
 def test_a_cluster_without_a_free_slot_ends_in_a_problem_not_in_waiting(spark: Any) -> None:
     with busy(spark, 4, 60):
         diagnosis = sw.doctor(spark, timeout_s=2)
@@ -224,6 +226,7 @@ def test_the_command_ends_with_1_if_there_is_one(tmp_path: Path) -> None:
     assert (code, found["ok"]) == (1, False)
 
 
+@pytest.mark.cluster
 def test_a_spark_that_does_not_start_is_a_problem_with_its_reason(tmp_path: Path) -> None:
     code, found = command(JAVA_HOME=str(tmp_path), SPARK_LOCAL_HOSTNAME="localhost")
     assert code == 1
