@@ -48,6 +48,7 @@ def test_deeplearning4js_example_of_yarn_gives_its_settings() -> None:
     assert settings["spark.driver.memory"] == "4096m"
     assert settings["spark.executor.instances"] == "4"
     assert settings["spark.executor.cores"] == "8"
+    assert settings["spark.cores.max"] == "32"
     assert settings["spark.task.cpus"] == "8"
     assert "10,240 MiB  asked for of 11,264 MiB: 1,024 MiB are free" in plan.describe()
 

@@ -93,6 +93,8 @@ class MemoryPlan:
         return {
             "spark.executor.instances": str(self.workers),
             "spark.executor.cores": str(self.cores),
+            # A standalone cluster counts cores instead of executors; others do not look at it.
+            "spark.cores.max": str(self.workers * self.cores),
             "spark.task.cpus": str(self.cores // self.trainers),
             "spark.executor.memory": f"{self.heap_mib}m",
             "spark.executor.memoryOverhead": f"{self.overhead_mib}m",
