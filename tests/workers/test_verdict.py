@@ -10,6 +10,7 @@ from sparkwright.errors import NetworkError
 from sparkwright.mesh._framing import Message
 from sparkwright.runs._protocol import Progress
 from sparkwright.workers._member import RunMember
+from sparkwright.workers._phases import NO_PHASES
 
 
 class Line:
@@ -44,6 +45,7 @@ def member(line: Line) -> Any:
     found: Any = object.__new__(RunMember)
     found.settings = SimpleNamespace(worker=0, peer_timeout_s=5.0)
     found.control, found.progress = line, Progress(epoch=3, opened=3, validated=3)
+    found.phases = NO_PHASES
     counters = [np.zeros(1)]
     found.replica = SimpleNamespace(state=SimpleNamespace(counters=counters), uses_xla=False)
     found.average, found.extras = np.zeros(4), lambda: counters
