@@ -1,0 +1,34 @@
+"""The notebook about clusters and GPUs, executed from top to bottom."""
+
+from pathlib import Path
+
+import pytest
+
+import sparkwright as sw
+from sparkwright_widgets._offline_html import outside_resources
+
+pytestmark = [pytest.mark.notebook, pytest.mark.spark]
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "10_clusters_and_gpus.ipynb"
+
+
+def test_the_doctor_finds_nothing_wrong_here(results):
+    assert results["checks"] > 10
+    assert results["healthy"]
+
+
+def test_the_network_that_was_measured_is_trained(results):
+    assert results["accuracy"] > 0.9
+    assert results["step_ms"] > 0
+
+
+def test_the_plan_is_that_of_the_engine(results):
+    assert results["plan_mib"] == sw.plan_memory(25_000_000, container="11g", cores=8).total_mib
+
+
+def test_what_does_not_fit_is_told_with_its_sum(html):
+    assert "the memory of an executor must fit" in html or "Received:" in html
+
+
+def test_the_report_shows_the_prediction_and_needs_no_network(html):
+    assert "Predicted, not measured" in html
+    assert outside_resources(html) == []
