@@ -269,6 +269,18 @@ def test_a_score_is_answered_by_a_verdict_and_the_best_state_is_kept_first(
     assert told == [("judged", 1), ("best", (1, b"state")), ("judged", 1), ("judged", 2)]
 
 
+def test_what_took_how_long_is_heard_even_after_the_result(site: Callable[..., Site]) -> None:
+    here = site(2)
+    workers = here.training()
+    finish(here, workers)
+    for worker in workers:
+        worker.connection.send("rows", {})  # all rows have been counted
+        worker.connection.send("phases", {})
+        worker.close()
+    here.server.hear_out(5.0)
+    assert sorted(here.sink.told[-2:]) == [("heard", (w, "phases")) for w in range(2)]
+
+
 def test_what_the_driver_finds_wrong_ends_the_run(site: Callable[..., Site]) -> None:
     here = site(1)
     (worker,) = here.training()
