@@ -47,8 +47,9 @@ class OffsetEstimator:
 
     Example:
         >>> estimator = OffsetEstimator().with_exchange(10.0, 15.1, 15.2, 10.4)
-        >>> estimator.estimate(10.4)
-        Offset(offset_s=4.95, uncertainty_s=0.15)
+        >>> found = estimator.estimate(10.4)
+        >>> round(found.offset_s, 2), round(found.uncertainty_s, 2)
+        (4.95, 0.15)
     """
 
     _samples: tuple[_Sample, ...] = field(default=())
