@@ -7,6 +7,7 @@ from ._overhead import overhead_settings
 from ._pod import pod_facts
 from ._spark_defaults import default_names, spark_home
 from ._yarn import yarn_settings
+from ._yarn_waiting import tag_settings
 
 
 def cluster_settings(chosen: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
@@ -17,7 +18,7 @@ def cluster_settings(chosen: Mapping[str, str], *, submitted: bool) -> dict[str,
         submitted: whether `spark-submit` has found the cluster and sent Spark's jars already.
 
     Raises:
-        ConfigurationError: if a cluster's configuration or image is missing.
+        ConfigurationError: if a cluster's configuration or image is missing, or a value wrong.
         NetworkError: if it does not answer.
     """
     if not chosen["spark.master"].startswith(("yarn", "k8s:")):
@@ -26,5 +27,6 @@ def cluster_settings(chosen: Mapping[str, str], *, submitted: bool) -> dict[str,
     return {
         **overhead_settings(chosen, elsewhere=elsewhere),
         **({} if submitted else yarn_settings(chosen)),
+        **(tag_settings(chosen) if chosen["spark.master"] == "yarn" else {}),
         **pod_settings(chosen, pod_facts(), elsewhere=elsewhere),
     }

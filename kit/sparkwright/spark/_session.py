@@ -20,6 +20,7 @@ from ._secrets import LEFT_OUT, left_out, without_secrets
 from ._shipping import ship_engine
 from ._slots import gpus_of_executor
 from ._submitted import over, submitted_settings
+from ._yarn_waiting import waiting_for_yarn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,6 +78,8 @@ def start_spark(
             too few GPUs, the value of a setting was left out of a file, YARN's configuration is
             missing, or Kubernetes is given no image.
         NetworkError: if YARN's ResourceManager does not answer.
+        RunTimeoutError: if YARN has no room within the seconds of `spark.sparkwright.yarnTimeout`,
+            default 300.
     """
     _find_pyspark()
     from pyspark.sql import SparkSession
@@ -123,7 +126,8 @@ def start_spark(
     builder: Any = SparkSession.builder
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with waiting_for_yarn(chosen):
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     ship_engine(session)
     if chosen["spark.master"].startswith("local-cluster"):

@@ -4,6 +4,7 @@ import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from sparkwright.errors import ConfigurationError, NetworkError
 
@@ -29,6 +30,7 @@ def yarn_settings(chosen: Mapping[str, str]) -> dict[str, str]:
     if chosen.get("spark.master") != "yarn":
         return {}
     hadoop = _hadoop_settings(chosen)
+    _check_java()
     _check_manager(hadoop)
     return jars_settings(chosen, hadoop)
 
@@ -58,6 +60,27 @@ def _hadoop_settings(chosen: Mapping[str, str]) -> dict[str, str]:
         settings |= parse_hadoop_settings(text, name=str(file))
     own = {name: value for name, value in chosen.items() if name.startswith(_HADOOP)}
     return settings | {name.removeprefix(_HADOOP): value for name, value in own.items()}
+
+
+def _check_java() -> None:
+    """Refuse a Java that an earlier session has started, if it does not know this cluster.
+
+    Raises:
+        ConfigurationError: if it was started without the configuration, or with another.
+    """
+    from pyspark import SparkContext
+
+    jvm: Any = SparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+    if jvm is None:
+        return
+    known = {name: jvm.java.lang.System.getenv(name) for name in _FOLDERS}
+    if any(os.environ.get(name) != known[name] for name in _FOLDERS):
+        raise ConfigurationError(
+            "Java learns of a cluster when it starts, and runs already for an earlier session. "
+            f"Received: HADOOP_CONF_DIR={os.environ.get('HADOOP_CONF_DIR')!r} here, "
+            f"{known['HADOOP_CONF_DIR']!r} there. Restart the kernel, and set it before the first "
+            "session."
+        )
 
 
 def _check_manager(hadoop: Mapping[str, str]) -> None:

@@ -7,3 +7,4 @@ from ._in_memory_mesh import InMemoryMesh as InMemoryMesh
 from ._link import LinkRule as LinkRule
 from ._socket_pair import socket_pair as socket_pair
 from ._standalone import StandaloneCluster as StandaloneCluster
+from ._yarn import YarnCluster as YarnCluster

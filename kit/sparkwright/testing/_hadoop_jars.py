@@ -13,6 +13,8 @@ _FOLDER_VARIABLE = "SPARKWRIGHT_HADOOP_JARS"
 _CLIENT = re.compile(r"hadoop-client-api-([0-9][\w.-]*)\.jar")
 # The goal of this version fetches one artifact without a project, which later ones do as well.
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy"
+# Of the version that Hadoop 3.5 was built with; its own packaging leaves out what is signed.
+_CIPHERS = tuple(f"org.bouncycastle:{name}-jdk18on:1.82" for name in ("bcprov", "bcpkix", "bcutil"))
 _LOGGING = ("log4j-", "slf4j-", "jcl-over-slf4j-", "commons-logging-")
 
 
@@ -38,20 +40,31 @@ def hadoop_jars(*, timeout_s: float = 600.0) -> list[Path]:
     return [server_jar(version, timeout_s=timeout_s), *jars, *loggers]
 
 
+def yarn_jars(*, timeout_s: float = 600.0) -> list[Path]:
+    """The jars of a Hadoop with ResourceManager and NodeManager: those of `hadoop_jars`, and more.
+
+    What is more are ciphers (10 MB), which are fetched and kept in the same way.
+
+    Args:
+        timeout_s: how long fetching each jar may take, in seconds; default 600.
+
+    Raises:
+        ConfigurationError, NetworkError, RunTimeoutError: as `hadoop_jars`.
+    """
+    _, version = _clients()
+    folder = _folder(version)
+    ciphers = [_kept(folder, artifact, timeout_s=timeout_s) for artifact in _CIPHERS]
+    return [*hadoop_jars(timeout_s=timeout_s), *ciphers]
+
+
 def server_jar(version: str, *, timeout_s: float) -> Path:
     """The jar with the servers of Hadoop `version`, fetched if it is not in its folder.
 
     Raises:
         ConfigurationError, NetworkError, RunTimeoutError: as `hadoop_jars`.
     """
-    jar = _place(version)
-    if not jar.exists():
-        jar.parent.mkdir(parents=True, exist_ok=True)
-        # Beside its place and then renamed: whoever asks meanwhile sees no half of it.
-        with tempfile.TemporaryDirectory(dir=jar.parent, prefix=".fetching-") as new:
-            _fetch(f"org.apache.hadoop:hadoop-client-minicluster:{version}", new, timeout_s)
-            (Path(new) / jar.name).replace(jar)
-    return jar
+    artifact = f"org.apache.hadoop:hadoop-client-minicluster:{version}"
+    return _kept(_folder(version), artifact, timeout_s=timeout_s)
 
 
 def java() -> str:
@@ -70,10 +83,22 @@ def java() -> str:
     return found
 
 
-def _place(version: str) -> Path:
+def _folder(version: str) -> Path:
     default = Path.home() / ".cache" / "sparkwright" / f"hadoop-{version}"
-    folder = Path(os.environ.get(_FOLDER_VARIABLE) or default)
-    return folder / f"hadoop-client-minicluster-{version}.jar"
+    return Path(os.environ.get(_FOLDER_VARIABLE) or default)
+
+
+def _kept(folder: Path, artifact: str, *, timeout_s: float) -> Path:
+    """The jar of an artifact, "group:name:version", in `folder`; fetched if it is not there."""
+    _, name, version = artifact.split(":")
+    jar = folder / f"{name}-{version}.jar"
+    if not jar.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        # Beside its place and then renamed: whoever asks meanwhile sees no half of it.
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".fetching-") as new:
+            _fetch(artifact, new, timeout_s)
+            (Path(new) / jar.name).replace(jar)
+    return jar
 
 
 def _clients() -> tuple[Path, str]:

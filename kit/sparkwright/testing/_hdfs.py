@@ -4,9 +4,7 @@ import contextlib
 import getpass
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import tempfile
 import urllib.request
@@ -19,6 +17,7 @@ from sparkwright.errors import ConfigurationError, RunTimeoutError, SparkwrightE
 
 from ._hadoop_jars import hadoop_jars, java
 from ._hdfs_settings import CLIENT_LOG_SETTINGS, LOG_SETTINGS, as_xml, server_settings
+from ._ports import free_port
 from ._server_process import Keeper, ServerProcess
 
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
@@ -283,7 +282,7 @@ class HdfsCluster:
             for number in range(self._datanode_count)
         ]
         for attempt in range(_PORT_ATTEMPTS):
-            port = _free_port()
+            port = free_port()
             self.url = f"hdfs://127.0.0.1:{port}"
             self._write_settings(port)
             if attempt == 0:
@@ -388,12 +387,3 @@ class HdfsCluster:
                 "with `with`, or call start()."
             )
         return self._namenode
-
-
-def _free_port() -> int:
-    """A port below those that systems give away by themselves, so that a restart finds it free."""
-    for port in random.sample(range(20_000, 32_000), 100):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise RunTimeoutError("Found no free port between 20000 and 32000 for the NameNode.")

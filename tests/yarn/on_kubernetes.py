@@ -1,0 +1,56 @@
+"""Starts a session on a Kubernetes that runs no pods; prints what Spark asked it for, as JSON.
+
+Run by its path, in a process of its own: a session may be active where the tests run.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.yarn.fake_kubernetes import FakeKubernetes
+
+import sparkwright as sw
+
+SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "1s",
+    "spark.kubernetes.authenticate.oauthToken": "none",
+    "spark.executorEnv.TF_NUM_INTRAOP_THREADS": "2",
+    "spark.executor.resource.gpu.discoveryScript": "/opt/spark/getGpusResources.sh",
+}
+
+
+def main() -> None:
+    os.environ.pop("KUBERNETES_SERVICE_HOST", None)
+    with FakeKubernetes() as cluster:
+        pods = sw.kubernetes_settings(
+            "registry/train:1",
+            namespace="ml",
+            shared_memory_mb=512,
+            node_selector={"pool": "gpu"},
+            python="/opt/venv/bin/python",
+        )
+        spark = sw.start_spark(
+            master=cluster.master,
+            workers=2,
+            cores_per_worker=2,
+            memory_per_worker_mb=1024,
+            gpus_per_executor=2,
+            settings={**pods, **SETTINGS},
+        )
+        deadline_s = time.monotonic() + 60
+        while len(cluster.pods) < 2 and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+        spark.stop()
+        posted = cluster.posted
+        deleted = cluster.deleted
+    print(json.dumps({"posted": posted, "deleted": deleted}))
+
+
+if __name__ == "__main__":
+    main()

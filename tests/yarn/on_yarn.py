@@ -1,0 +1,158 @@
+"""Trains on a YARN of its own, and has a container killed for its memory; prints what was seen.
+
+Run by its path, in a process of its own: Java learns of a cluster only when it starts.
+"""
+
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.spark.helpers import dense, weights
+
+import sparkwright as sw
+from sparkwright.errors import SparkwrightError
+from sparkwright.storage._listing import list_entries
+from sparkwright.testing import YarnCluster
+
+LABEL = "gpu"
+
+
+def data_on(spark: Any) -> Any:
+    """120 examples of 3 classes."""
+    random = np.random.default_rng(0)
+    labels = np.arange(120, dtype=np.int32) % 3
+    features = random.normal(size=(3, 4))[labels] * 2 + random.normal(size=(120, 4))
+    return sw.data.from_arrays(spark, features.astype(np.float32), labels, partitions=2)
+
+
+def train(spark: Any, master: Any) -> Any:
+    """Two epochs; the network."""
+    network = sw.SparkNetwork(spark, dense(), master)
+    network.start(data_on(spark), epochs=2).wait(120)
+    return network
+
+
+def containers(yarn: YarnCluster) -> dict[str, int]:
+    """Containers by label of their machine; "" is none."""
+    return {",".join(node.get("nodeLabels") or [""]): node["numContainers"] for node in yarn.nodes}
+
+
+def left_over(yarn: YarnCluster) -> dict[str, Any]:
+    """Containers, and processes that work in the cluster's folder, once these have had time."""
+    deadline_s = time.monotonic() + 20
+    while True:
+        processes = [
+            (Path("/proc") / name / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:200]
+            for name in os.listdir("/proc")
+            if name.isdigit() and works_in(name, yarn.folder)
+        ]
+        found = {"containers": sum(containers(yarn).values()), "processes": processes}
+        if not any(found.values()) or time.monotonic() > deadline_s:
+            return found
+        time.sleep(0.2)
+
+
+def works_in(pid: str, folder: Path) -> bool:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd").startswith(str(folder))
+    except OSError:
+        return False
+
+
+def training(yarn: YarnCluster) -> dict[str, Any]:
+    """Both masters, and a model on HDFS, in a session that sends Spark's jars once."""
+    settings = dict(yarn.driver_settings)
+    del settings["spark.yarn.jars"]
+    spark = sw.start_spark(
+        master="yarn", workers=2, memory_per_worker_mb=512, app_name="train", settings=settings
+    )
+    conf = spark.sparkContext.getConf()
+    home = f"{yarn.hdfs.url}/user"
+    (user,) = list_entries(home)
+    found: dict[str, Any] = {
+        "archive": conf.get("spark.yarn.archive"),
+        "archives": list_entries(f"{home}/{user}.sparkwright"),
+        "overhead": conf.get("spark.executor.memoryOverhead"),
+        "containers": containers(yarn),
+    }
+    folders = spark.sparkContext.parallelize(range(2), 2).map(lambda _: os.getcwd()).collect()
+    found["working_folders"] = [str(folder).startswith(str(yarn.folder)) for folder in folders]
+    options: dict[str, Any] = {"workers": 2, "batch_size_per_worker": 8, "seed": 1}
+    averaged = train(spark, sw.ParameterAveragingTrainingMaster(averaging_frequency=2, **options))
+    shared = train(spark, sw.SharedTrainingMaster(**options))
+    found["finite"] = [bool(np.isfinite(weights(one.model)).all()) for one in (averaged, shared)]
+    url = f"{yarn.hdfs.url}/models/dense.keras"
+    sw.save_model(averaged.model, url)
+    loaded = sw.load_model(url)
+    found["loaded_equals_saved"] = bool(np.array_equal(weights(loaded), weights(averaged.model)))
+    spark.stop()
+    found["left"] = left_over(yarn)
+    return found
+
+
+def too_small(yarn: YarnCluster) -> dict[str, Any]:
+    """On the labelled machine, with less room than TensorFlow takes."""
+    small = {"spark.executor.memoryOverhead": "384m", "spark.task.maxFailures": "1"}
+    spark = sw.start_spark(
+        master="yarn",
+        workers=1,
+        memory_per_worker_mb=512,
+        node_label=LABEL,
+        app_name="too small",
+        settings={**yarn.driver_settings, **small},
+    )
+    found: dict[str, Any] = {"containers": containers(yarn)}
+    try:
+        train(spark, sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=8))
+    except SparkwrightError as error:
+        found["error"] = f"{type(error).__name__}: {error}"
+    spark.stop()
+    found["left"] = left_over(yarn)
+    return found
+
+
+def no_room(yarn: YarnCluster) -> dict[str, Any]:
+    """Its application master is to run on a machine with a label, and asks for all and more."""
+    settings = {
+        "spark.yarn.am.memory": "5g",
+        "spark.yarn.am.nodeLabelExpression": LABEL,
+        "spark.sparkwright.yarnTimeout": "3",
+    }
+    found: dict[str, Any] = {}
+    try:
+        sw.start_spark(
+            master="yarn", app_name="no room", settings={**yarn.driver_settings, **settings}
+        )
+    except SparkwrightError as error:
+        found["error"] = f"{type(error).__name__}: {error}"
+    found["left"] = left_over(yarn)
+    return found
+
+
+def main() -> None:
+    warnings: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: warnings.append(record.getMessage())
+    logging.getLogger("sparkwright").addHandler(handler)
+    with YarnCluster(memory_mb=(6144, 3072), labels={1: LABEL}) as yarn:
+        os.environ["HADOOP_CONF_DIR"] = str(yarn.configuration_folder)
+        found: dict[str, Any] = {
+            "training": training(yarn),
+            "too_small": too_small(yarn),
+            "no_room": no_room(yarn),
+        }
+        found["warnings"] = warnings
+        found["applications"] = [[one["name"], one["finalStatus"]] for one in yarn.applications]
+    found["folder_is_gone"] = not yarn.folder.exists()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

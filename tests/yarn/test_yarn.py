@@ -1,0 +1,71 @@
+"""Sessions on a real YARN on top of a real HDFS, on this machine."""
+
+from typing import Any
+
+import pytest
+from tests.yarn.helpers import outcome
+
+from sparkwright.errors import ConfigurationError, NetworkError
+from sparkwright.testing import YarnCluster
+from sparkwright.testing._hadoop_jars import yarn_jars
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def seen() -> Any:
+    """What all sessions on one cluster came to."""
+    try:
+        yarn_jars()
+    except (ConfigurationError, NetworkError) as error:
+        pytest.skip(str(error))
+    return outcome("on_yarn.py", timeout_s=270)
+
+
+def test_both_masters_train_in_containers(seen: Any) -> None:
+    found = seen["training"]
+    assert found["working_folders"] == [True, True]
+    assert found["finite"] == [True, True]
+    # Two executors and Spark's application master, all on the machine without a label.
+    assert found["containers"] == {"": 3, "gpu": 0}
+    assert int(found["overhead"].removesuffix("m")) > 1024
+
+
+def test_sparks_jars_are_sent_once(seen: Any) -> None:
+    found = seen["training"]
+    (name,) = found["archives"]
+    assert found["archive"].endswith(f"/.sparkwright/{name}")
+    assert sum("are being sent" in one for one in seen["warnings"]) == 1
+
+
+def test_a_model_on_the_clusters_hdfs_is_the_one_that_was_saved(seen: Any) -> None:
+    assert seen["training"]["loaded_equals_saved"] is True
+
+
+def test_a_label_says_where_executors_run(seen: Any) -> None:
+    assert seen["too_small"]["containers"] == {"": 1, "gpu": 1}
+
+
+def test_a_container_that_is_ended_for_its_memory_is_explained_in_one_sentence(seen: Any) -> None:
+    error = seen["too_small"]["error"]
+    assert "and YARN ended it" in error
+    assert "spark.executor.memory=512m, spark.executor.memoryOverhead=384m" in error
+    assert "Raise spark.executor.memoryOverhead" in error
+    assert any(one in error for one in seen["warnings"] if "YARN ended it" in one)
+
+
+def test_a_session_that_finds_no_room_is_given_up_with_yarns_words(seen: Any) -> None:
+    assert "the driver waited 3 s for YARN, which says: " in seen["no_room"]["error"]
+    assert seen["no_room"]["left"] == {"containers": 0, "processes": []}
+
+
+def test_a_session_leaves_nothing_on_the_cluster(seen: Any) -> None:
+    for session in ("training", "too_small"):
+        assert seen[session]["left"] == {"containers": 0, "processes": []}
+    assert seen["folder_is_gone"] is True
+
+
+@pytest.mark.parametrize("wrong", [{"memory_mb": ()}, {"memory_mb": (512,), "labels": {1: "a"}}])
+def test_a_cluster_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="a cluster needs NodeManagers"):
+        YarnCluster(**wrong)
