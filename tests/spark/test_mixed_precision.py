@@ -14,7 +14,7 @@ AVERAGING = sw.ParameterAveragingTrainingMaster(
     workers=2, batch_size_per_worker=10, averaging_frequency=2, seed=3
 )
 SHARING = sw.SharedTrainingMaster(
-    workers=2, batch_size_per_worker=10, threshold=sw.FixedThreshold(0.01), seed=3
+    workers=2, batch_size_per_worker=10, threshold=sw.FixedThreshold(threshold=0.01), seed=3
 )
 
 
