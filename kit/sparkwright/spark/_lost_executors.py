@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import threading
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _LOOK_AGAIN_S = 2.0
 _END_TIMEOUT_S = 5.0
+_NEWS_TIMEOUT_S = 1.0
 
 
 class LostExecutors:
@@ -61,10 +63,15 @@ class LostExecutors:
     def reason(self) -> str | None:
         """Why the last of them was ended, as one sentence; None if none was.
 
-        Looks once more: what ends a run is news of the last moment.
+        What ends a run is news of the last moment, which Spark writes down a little later: looks
+        on for a second.
         """
-        if self._watched:
+        deadline_s = time.monotonic() + _NEWS_TIMEOUT_S
+        while self._watched:
             self._look(news=True)
+            if self._reasons or time.monotonic() > deadline_s:
+                break
+            time.sleep(0.1)
         return self._reasons[-1] if self._reasons else None
 
     def _watch(self) -> None:
