@@ -3,6 +3,7 @@
 import socket
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, strategies as st
@@ -16,6 +17,7 @@ from sparkwright.spark._overhead import overhead_settings
 from sparkwright.spark._spark_defaults import default_names
 from sparkwright.spark._yarn import yarn_settings
 from sparkwright.spark._yarn_jars import jars_key, jars_settings, write_jars
+from sparkwright.spark._yarn_waiting import tag_settings
 from sparkwright.testing._hdfs_settings import as_xml
 
 TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1)
@@ -28,6 +30,8 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("HADOOP_CONF_DIR", str(folder))
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    # Another test's session may have started Java.
+    monkeypatch.setattr("pyspark.SparkContext._jvm", None)
     return folder
 
 
@@ -88,6 +92,29 @@ def test_a_resource_manager_that_listens_is_accepted_and_a_setting_of_spark_goes
         address = f"127.0.0.1:{server.getsockname()[1]}"
         own = {"spark.hadoop.yarn.resourcemanager.address": address}
         assert yarn_settings({"spark.master": "yarn", **own}) == {}
+
+
+def test_a_java_that_was_started_without_the_cluster_is_refused(
+    conf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (conf / "yarn-site.xml").write_text(as_xml({"yarn.resourcemanager.address": "127.0.0.1:1"}))
+    system = SimpleNamespace(getenv=lambda name: None)  # pyright: ignore[reportUnknownLambdaType]
+    java = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system)))
+    monkeypatch.setattr("pyspark.SparkContext._jvm", java)
+    with pytest.raises(ConfigurationError, match=r"conf' here, None there\. Restart the kernel"):
+        yarn_settings({"spark.master": "yarn"})
+
+
+def test_each_session_has_a_tag_of_its_own_after_those_that_it_was_given() -> None:
+    one, other = (tag_settings({"spark.yarn.tags": "nightly"})["spark.yarn.tags"] for _ in "ab")
+    assert one.startswith("nightly,sparkwright-")
+    assert one != other
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "soon", "inf", "nan"])
+def test_a_time_to_wait_that_is_none_is_named(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"yarnTimeout.*Received: '{text}'"):
+        tag_settings({"spark.sparkwright.yarnTimeout": text})
 
 
 def test_other_masters_need_no_configuration() -> None:
