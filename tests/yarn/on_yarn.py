@@ -3,11 +3,13 @@
 Run by its path, in a process of its own: Java learns of a cluster only when it starts.
 """
 
+import contextlib
 import json
 import logging
 import os
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,17 @@ def works_in(pid: str, folder: Path) -> bool:
         return False
 
 
+def resident_mib(yarn: YarnCluster) -> list[int]:
+    """What each container takes, as YARN counts: pages that processes share count for each."""
+    pages: Counter[str] = Counter()
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if name.isdigit() and works_in(name, yarn.folder):
+                place = Path(os.readlink(f"/proc/{name}/cwd")).name
+                pages[place] += int(Path(f"/proc/{name}/statm").read_text().split()[1])
+    return sorted(count * os.sysconf("SC_PAGESIZE") >> 20 for count in pages.values())
+
+
 def training(yarn: YarnCluster) -> dict[str, Any]:
     """Both masters, and a model on HDFS, in a session that sends Spark's jars once."""
     settings = dict(yarn.driver_settings)
@@ -88,6 +101,7 @@ def training(yarn: YarnCluster) -> dict[str, Any]:
     averaged = train(spark, sw.ParameterAveragingTrainingMaster(averaging_frequency=2, **options))
     shared = train(spark, sw.SharedTrainingMaster(**options))
     found["finite"] = [bool(np.isfinite(weights(one.model)).all()) for one in (averaged, shared)]
+    found["resident_mib"] = resident_mib(yarn)
     url = f"{yarn.hdfs.url}/models/dense.keras"
     sw.save_model(averaged.model, url)
     loaded = sw.load_model(url)

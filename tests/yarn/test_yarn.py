@@ -28,7 +28,13 @@ def test_both_masters_train_in_containers(seen: Any) -> None:
     assert found["finite"] == [True, True]
     # Two executors and Spark's application master, all on the machine without a label.
     assert found["containers"] == {"": 3, "gpu": 0}
-    assert int(found["overhead"].removesuffix("m")) > 1024
+
+
+def test_the_default_overhead_has_room_for_a_small_network(seen: Any) -> None:
+    found = seen["training"]
+    given = 512 + int(found["overhead"].removesuffix("m"))
+    # The smallest is Spark's application master; executors have a JVM, Python and a trainer.
+    assert all(1024 < size < given for size in found["resident_mib"][1:])
 
 
 def test_sparks_jars_are_sent_once(seen: Any) -> None:
