@@ -230,3 +230,27 @@ def test_each_executor_tries_a_few_others_and_each_is_tried(executors: int) -> N
 )
 def test_secrets_in_urls_are_not_told(url: str, told: str) -> None:
     assert _gathering.told_url(url) == told
+
+
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [
+        (
+            ": org.apache.spark.SparkException: Job aborted: Lost task 1.3 (127.0.0.1 executor 0): "
+            'java.io.IOException: Cannot run program "/no/python": error=2, No such file\n'
+            "\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)\n",
+            'Cannot run program "/no/python": error=2, No such file',
+        ),
+        (
+            "Traceback (most recent call last):\n  File x\npyspark.errors.PySparkRuntimeError: "
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in "
+            "driver: 3.11.\n\tat org.apache.spark",
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in "
+            "driver: 3.11.",
+        ),
+        ("something\n\nelse", "something else"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_of_a_page_of_java_the_line_is_told_that_says_it(page: str, told: str) -> None:
+    assert _visit.in_short(RuntimeError(page)) == told

@@ -24,8 +24,12 @@ _CANCEL_S = 10.0
 _LINES_OF_PROBLEM = 3
 # What tasks need is sent whole: executors may have no kit, or another one.
 _SENT_WHOLE = (errors, _addresses, _auth, _connection, _lines, _machine, _probe)
-# The line of a page of Java that says it.
-_TELLING = ("PYTHON_VERSION_MISMATCH", "Cannot run program", "No module named")
+# What says it in a page of Java.
+_TELLING = re.compile(
+    r"\[PYTHON_VERSION_MISMATCH\][^\n]*|Cannot run program [^\n]*?(?= Caused by|$)|"
+    r"No module named \S+",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +68,7 @@ def visit(
         job.cancel()
         raise RunInterrupted("interrupted: sparkwright doctor") from None
     if job.error is not None and not problem:
-        problem = _in_short(job.error)
+        problem = in_short(job.error)
     found = {} if meeting is None else dict(meeting.answers)
     # Those from tasks are later and tell of files too.
     found.update({answer["executor"]: answer for answer in job.answers if "place" in answer})
@@ -117,12 +121,13 @@ def _too_long(meeting: Meeting | None, tasks: int, timeout_s: float) -> str:
     return f"{came} of {tasks} tasks came, and not all ended within {timeout_s:g} s"
 
 
-def _in_short(error: BaseException) -> str:
+def in_short(error: BaseException) -> str:
     """What may be a page of Java, in a few lines."""
     text = str(translated(error)).strip()
+    if match := _TELLING.search(text):
+        return match[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if any(word in line for word in _TELLING)]
-    return " ".join((telling or lines)[:_LINES_OF_PROBLEM])[:600] or type(error).__name__
+    return " ".join(lines[:_LINES_OF_PROBLEM])[:600] or type(error).__name__
 
 
 def _by_number(label: str) -> list[tuple[int, str]]:
