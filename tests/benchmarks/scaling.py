@@ -190,10 +190,11 @@ def draw(kept: dict[str, list[Row]]) -> None:
         axis.set_xscale("log", base=2)
         axis.set_yscale("log", base=2)
         axis.set_ylim(0.5, 1500)
+        for scale in (axis.xaxis, axis.yaxis):
+            scale.set_major_formatter(lambda value, _: f"{value:,g}")
     axes[0].legend(fontsize=7)
     axis = axes[2]
-    for kind, colour in (("averaging", "tab:blue"), ("sharing", "tab:orange")):
-        rows = kept[kind]
+    for (kind, rows), colour in zip(kept.items(), ("tab:blue", "tab:orange"), strict=False):
         found = predicted(kind, rows[0], range(1, 9))
         axis.plot(
             [point.workers for point in found.points],
