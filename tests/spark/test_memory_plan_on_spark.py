@@ -1,0 +1,71 @@
+"""A plan's settings, on executors of their own: heaps, slots, and what trainers take."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from sparkwright.spark import MemoryPlan
+
+pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+
+PROGRAM = """
+import json, os, time
+began_s = time.time()
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+import keras, numpy as np, psutil
+import sparkwright as sw
+
+def processes():
+    for process in psutil.process_iter():
+        try:
+            if process.create_time() > began_s:
+                yield process.cmdline(), open(f"/proc/{process.pid}/status").read()
+        except (psutil.Error, OSError):
+            continue
+
+model = keras.Sequential([keras.Input((2000,)), keras.layers.Dense(2000), keras.layers.Dense(1)])
+model.compile("adam", "mse")
+master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32, seed=1)
+plan = sw.plan_memory(model, master=master, workers=1, cores=2, trainers=2, driver_memory="700m")
+spark = sw.start_spark(**plan.arguments)
+run = sw.SparkNetwork(spark, model, master).start(
+    sw.DataSet(np.zeros((256, 2000), np.float32), np.zeros((256, 1), np.float32))
+)
+run.wait()
+peaks, heaps = [], []
+for line, status in processes():
+    if "sparkwright.workers._trainer" in line:
+        peak = next(row for row in status.splitlines() if row.startswith("VmHWM"))
+        peaks.append(int(peak.split()[1]) / 1024)
+    if any("CoarseGrainedExecutorBackend" in word for word in line):
+        heaps += [word for word in line if word.startswith("-Xmx")]
+driver_heap = spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory() / 2**20
+spark.stop()
+print(json.dumps({"plan": plan.to_dict(), "peaks": peaks, "heaps": heaps, "driver": driver_heap}))
+"""
+
+
+@pytest.fixture(scope="module")
+def seen() -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def test_trainers_take_no_more_than_was_planned_and_most_of_it(seen: dict[str, Any]) -> None:
+    plan = MemoryPlan.from_dict(seen["plan"])
+    planned = next(part.each_mib for part in plan.parts if part.name == "trainers")
+    assert len(seen["peaks"]) == plan.trainers  # one for each task slot
+    assert max(seen["peaks"]) <= 1.1 * planned
+    assert max(seen["peaks"]) >= 0.7 * planned
+
+
+def test_heaps_are_those_of_the_plan(seen: dict[str, Any]) -> None:
+    plan = MemoryPlan.from_dict(seen["plan"])
+    assert seen["heaps"] == [f"-Xmx{plan.heap_mib}M"]
+    assert 0.9 * plan.driver_heap_mib <= seen["driver"] <= plan.driver_heap_mib
