@@ -77,13 +77,16 @@ def measure(kind: str) -> list[Row]:
             spent_s = _trainers_s() - before_s
         history = run.history
         later = history[history.epoch == _EPOCHS]
-        seconds = later.time_s.max() - history[history.epoch == _EPOCHS - 1].time_s.max()
-        minibatches = len(later) / count
+        # Within an epoch: sharing's meeting at its end is told by itself.
+        times = later.groupby("worker").time_s.agg(["min", "max", "size"])
+        minibatch_s = float(((times["max"] - times["min"]) / (times["size"] - 1)).mean())
+        epoch_s = later.time_s.max() - history[history.epoch == _EPOCHS - 1].time_s.max()
         found.append(
             {
                 "kind": kind,
                 "workers": count,
-                "minibatch_s": float(seconds / minibatches),
+                "minibatch_s": minibatch_s,
+                "epoch_end_s": float(epoch_s - minibatch_s * len(later) / count),
                 "processor_s": spent_s / len(history),
                 "message_bytes": float(later.message_bytes.mean()) if kind == "sharing" else 0.0,
             }
