@@ -169,12 +169,15 @@ class TimelineRecord:
             worker=worker, offset_s=clocks.ahead_s, uncertainty_s=uncertainty_s, source=source
         )
         expected_s = self._expected_s.pop(worker, None)
-        if expected_s is not None:
-            waited_s = max(0.0, float(starts_s.min()) - (expected_s - self._began_s))
+        if expected_s is None:
+            return
+        since_s = expected_s - self._began_s
+        waited_s = float(starts_s.min()) - since_s
+        if waited_s > 0:  # a process of this machine may have begun before it was expected
             self._store.append(
                 worker,
                 np.array([PhaseCode.QUEUED], np.uint8),
-                np.array([expected_s - self._began_s]),
+                np.array([since_s]),
                 np.array([waited_s], np.float32),
             )
 
