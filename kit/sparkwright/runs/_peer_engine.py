@@ -43,7 +43,7 @@ from ._sharing_coordinator import SharingCoordinator
 _TASKS_END_S = 10.0
 # How long a hard stop waits for the last average before it ends the tasks.
 _SNAPSHOT_S = 1.0
-# What workers said of their phases before they hung up should be heard by then.
+# What workers said before they hung up should be heard by then.
 _LAST_WORDS_S = 1.0
 # A checkpoint that is being written when the run ends may take so long.
 _LAST_CHECKPOINT_S = 60.0
@@ -321,8 +321,10 @@ class PeerEngine:
             self._launcher.run(template)
         except BaseException as error:
             self._job_error = error
-        if not self._ended.is_set():
-            self._ended.set()  # the tasks are over, so there is nothing to wait for
+        else:
+            # Workers are let go a moment before the run's end is known here.
+            self._ended.wait(_LAST_WORDS_S)
+        self._ended.set()  # the tasks are over, so there is nothing to wait for
 
     def _plan(self, rows: tuple[int, ...]) -> None:
         assert self._record is not None
