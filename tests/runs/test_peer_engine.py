@@ -1,0 +1,48 @@
+"""How a run ends: the tasks on one side, the coordinator on the other."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+from sparkwright.errors import WorkerError
+from sparkwright.runs._decisions import EndRun
+from sparkwright.runs._peer_engine import PeerEngine
+
+
+def engine(run: Any) -> Any:
+    """One whose tasks do as `run` does, and nothing else."""
+    found: Any = object.__new__(PeerEngine)
+    found._launcher = SimpleNamespace(run=run)
+    found._ended, found._end, found._job_error = threading.Event(), None, None
+    return found
+
+
+def test_an_end_that_is_told_just_after_the_tasks_are_over_counts() -> None:
+    """Workers are let go before the coordinator's thread has said why."""
+    one = engine(lambda template: None)
+    job = threading.Thread(target=one._work, args=(None,))
+    job.start()
+    assert not one._ended.wait(0.2)
+    one._run_ended(EndRun())
+    job.join(5.0)
+    assert one._ended.is_set()
+    assert one._end == EndRun()
+
+
+def test_tasks_that_end_without_a_word_do_not_keep_the_run_waiting() -> None:
+    one = engine(lambda template: None)
+    one._work(None)
+    assert one._ended.is_set()
+    assert one._end is None
+
+
+def test_a_task_that_failed_ends_the_run_at_once() -> None:
+    error = WorkerError(worker=0, host="", reason="no memory")
+
+    def fail(template: Any) -> None:
+        raise error
+
+    one = engine(fail)
+    one._work(None)
+    assert one._ended.is_set()
+    assert one._job_error is error
