@@ -22,8 +22,9 @@ def test_the_servers_time_lies_within_the_uncertainty(
     packet = answer(question(sent), came=timestamp(came_s), answered=timestamp(came_s + 0.25))
     heard = timestamp(came_s + 0.25 - ahead_s + back_s)
     found = read_answer(packet, sent=sent, heard=heard)
-    assert abs(found.offset_s - ahead_s) <= found.uncertainty_s + 1e-6
-    assert found.uncertainty_s == pytest.approx((there_s + back_s) / 2, abs=1e-6)
+    # Seconds since 1900 as 64-bit numbers are to within half a microsecond, and there are four.
+    assert abs(found.offset_s - ahead_s) <= found.uncertainty_s + 5e-6
+    assert found.uncertainty_s == pytest.approx((there_s + back_s) / 2, abs=5e-6)
 
 
 def test_a_question_is_a_clients_of_version_four() -> None:

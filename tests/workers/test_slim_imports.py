@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -7,8 +8,9 @@ from sparkwright.workers._slim_imports import hidden
 
 TRAINER = """
 import sys
-from sparkwright.workers._trainer import _set_up_device
-_set_up_device("cpu", 1)
+from pathlib import Path
+from sparkwright.workers._trainer import Trainer
+Trainer(Path(sys.argv[1]), device="cpu").set_up(1)
 looked_for = {"IPython", "matplotlib", "pandas", "sklearn", "keras", "tensorflow"}
 print(sorted(looked_for & set(sys.modules)))
 import keras, numpy, pandas, tensorflow as tf
@@ -45,9 +47,14 @@ def test_an_error_meanwhile_hides_nothing_for_good():
 
 @pytest.mark.slow
 def test_a_trainer_starts_without_what_it_does_not_need_and_the_user_still_finds_it():
-    completed = subprocess.run(
-        [sys.executable, "-c", TRAINER], capture_output=True, text=True, timeout=120, check=False
-    )
+    with TemporaryDirectory(prefix="sw-") as folder:  # a socket's path must be short
+        completed = subprocess.run(
+            [sys.executable, "-c", TRAINER, f"{folder}/socket"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
     assert completed.stdout.splitlines() == ["['keras', 'tensorflow']", "1 1", "(3, 1)"], (
         completed.stdout + completed.stderr
     )
