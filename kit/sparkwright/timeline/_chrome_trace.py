@@ -5,6 +5,7 @@ a complete event, with start and duration in microseconds; "M" names processes a
 """
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,7 +19,14 @@ from ._spans import Spans
 _MOST_SUMS = 300_000  # events made of sums; more would be too much for a browser
 _DRIVER_PROCESS, _FIRST_WORKER_PROCESS = 1, 2
 # Phases that enclose others have a thread of their own: some viewers lay out what overlaps badly.
-_THREAD, _ENCLOSING_THREAD = 1, 2
+_THREAD, _ENCLOSING_THREAD, _SECOND_THREAD = 1, 2, 3
+_THREADS = {
+    _THREAD: "phases",
+    _ENCLOSING_THREAD: "as a whole",
+    _SECOND_THREAD: "at the same time",
+}
+# By so much a span may seem to reach into the next one: durations are float32.
+_ROUNDING_S, _ROUNDING = 1e-6, 2.0**-22
 
 
 def trace_lines(
@@ -33,18 +41,10 @@ def trace_lines(
     yield ",\n".join(json.dumps(event) for event in _names(hosts, name))
     labels = {code: json.dumps(phase_of(code).label) for code in np.unique(spans.codes).tolist()}
     groups = {code: json.dumps(phase_of(code).group) for code in labels}
-    threads = {code: _thread_of(code) for code in labels}
-    columns = zip(
-        spans.lanes.tolist(),
-        spans.codes.tolist(),
-        spans.starts_s.tolist(),
-        spans.seconds.tolist(),
-        strict=True,
-    )
-    for lane, code, start_s, seconds in columns:
+    for lane, code, thread, start_ns, end_ns in _placed(spans):
         yield (
             f',\n{{"ph":"X","name":{labels[code]},"cat":{groups[code]},"pid":{_process_of(lane)},'
-            f'"tid":{threads[code]},"ts":{start_s * 1e6:.3f},"dur":{seconds * 1e6:.3f}}}'
+            f'"tid":{thread},"ts":{_us(start_ns)},"dur":{_us(end_ns - start_ns)}}}'
         )
     if rest is not None:
         for event in _summed_events(rest, spans):
@@ -60,8 +60,38 @@ def _names(hosts: Sequence[str], name: str) -> Iterator[dict[str, Any]]:
         base = {"ph": "M", "pid": process, "tid": 0, "ts": 0}
         yield {**base, "name": "process_name", "args": {"name": label}}
         yield {**base, "name": "process_sort_index", "args": {"sort_index": process}}
-        for thread, word in ((_THREAD, "phases"), (_ENCLOSING_THREAD, "as a whole")):
+        for thread, word in _THREADS.items():
             yield {**base, "tid": thread, "name": "thread_name", "args": {"name": word}}
+
+
+def _placed(spans: Spans) -> Iterator[tuple[int, int, int, int, int]]:
+    """Lane, code, thread, start and end of each span, the last two in nanoseconds.
+
+    Perfetto drops an event that begins within another one and ends after it. What only seems to,
+    by rounding, ends where the next begins; what does goes to a thread of its own.
+    """
+    order = np.lexsort((spans.starts_s, _encloses(spans.codes), spans.lanes))
+    lanes, codes = spans.lanes[order], spans.codes[order]
+    starts_s, lengths_s = spans.starts_s[order], spans.seconds[order].astype(np.float64)
+    ends_s = starts_s + lengths_s
+    follows = (lanes[1:] == lanes[:-1]) & (_encloses(codes)[1:] == _encloses(codes)[:-1])
+    allowed_s = _ROUNDING_S + _ROUNDING * lengths_s[:-1]
+    touches = follows & (ends_s[:-1] - starts_s[1:] <= allowed_s)
+    ends_s[:-1] = np.where(touches, np.minimum(ends_s[:-1], starts_s[1:]), ends_s[:-1])
+    # Rounded down both, so that what does not overlap in seconds does not in nanoseconds.
+    starts_ns, ends_ns = (np.floor(each * 1e9).astype(np.int64) for each in (starts_s, ends_s))
+    until: dict[tuple[int, int], int] = {}
+    rows = (lanes, codes, starts_ns, ends_ns)
+    for lane, code, start_ns, end_ns in zip(*(row.tolist() for row in rows), strict=True):
+        thread = _thread_of(code)
+        if start_ns < until.get((lane, thread), 0):
+            thread = _SECOND_THREAD
+        until[lane, thread] = max(end_ns, until.get((lane, thread), 0))
+        yield lane, code, thread, start_ns, max(start_ns, end_ns)
+
+
+def _us(nanoseconds: int) -> str:
+    return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
 
 
 def _summed_events(rest: BucketSums, spans: Spans) -> Iterator[dict[str, Any]]:
@@ -79,15 +109,18 @@ def _summed_events(rest: BucketSums, spans: Spans) -> Iterator[dict[str, Any]]:
         for row in mine.tolist():
             phase = phase_of(int(rest.codes[row]))
             for bucket in np.flatnonzero(sums[row] > 0).tolist():
-                seconds = float(sums[row, bucket])
+                start_s = bucket * width_s if phase.encloses else float(at_s[bucket])
+                # Rounded as the next one's start is.
+                start_ns = math.floor(start_s * 1e9)
+                end_ns = math.floor((start_s + float(sums[row, bucket])) * 1e9)
                 yield {
                     "ph": "X",
                     "name": phase.label,
                     "cat": phase.group,
                     "pid": _process_of(lane),
                     "tid": _thread_of(phase.code),
-                    "ts": round((bucket * width_s if phase.encloses else at_s[bucket]) * 1e6, 3),
-                    "dur": round(seconds * 1e6, 3),
+                    "ts": start_ns / 1000,
+                    "dur": (end_ns - start_ns) / 1000,
                     "args": {"aggregated": True, "bucket_s": width_s},
                 }
             if not phase.encloses:
