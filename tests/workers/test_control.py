@@ -196,3 +196,22 @@ def test_closing_leaves_no_thread(line: tuple[ControlLine, Connection]) -> None:
     control, _ = line
     control.close()
     assert not [t.name for t in threading.enumerate() if t.name.startswith("test-worker")]
+
+
+def test_a_line_that_breaks_without_a_word_is_lost(line: tuple[ControlLine, Connection]) -> None:
+    control, driver = line
+    assert not control.lost
+    driver.close()
+    with pytest.raises(Dismissed):
+        control.next_order()
+    assert control.lost
+
+
+def test_who_was_dismissed_has_lost_nothing(line: tuple[ControlLine, Connection]) -> None:
+    control, driver = line
+    driver.send("dismiss", {"reason": "done"})
+    driver.close()
+    with pytest.raises(Dismissed, match="done"):
+        control.next_order()
+    assert control.gone.wait(5)
+    assert not control.lost

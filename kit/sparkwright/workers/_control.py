@@ -35,6 +35,7 @@ class ControlLine:
         """
         self.stopping = threading.Event()
         self.gone = threading.Event()
+        self._dismissed = False
         self._orders: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._ring: Ring | None = None
@@ -124,6 +125,11 @@ class ControlLine:
         if self.gone.is_set():
             raise Dismissed("nobody waits for this any more")
 
+    @property
+    def lost(self) -> bool:
+        """Whether the line broke without a word: the coordinator may still be there."""
+        return self.gone.is_set() and not self._dismissed
+
     def when_asked_for_a_snapshot(self, send: Callable[[], None]) -> None:
         """Call `send`, on the reader's thread, when the driver cannot wait for this step's end."""
         self._snapshot = send
@@ -177,6 +183,7 @@ class ControlLine:
                     self._answers.put(message)
                 else:
                     if message.kind == "dismiss":
+                        self._dismissed = True
                         self._break_ring(_EVERY_GENERATION)
                         self._answers.put(message)
                     self._orders.put(message)

@@ -163,7 +163,8 @@ class Answer:
     Attributes:
         fields: JSON-able results.
         payload: bytes that belong to them.
-        kind: "data", "network" or "error" of a failure; "weights": the trainer needs these first.
+        kind: "data", "network" or "error" of a failure; "weights": the trainer needs these first;
+            "lost": the driver is gone, or another attempt would be welcome.
         result: what inference led to.
         error: one sentence.
         traceback: the trainer's.

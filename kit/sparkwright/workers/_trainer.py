@@ -194,6 +194,12 @@ class Trainer:
                 phases.since(PhaseCode.BUILD, began_s)
                 _abort_when_gone(gone, control)
                 worker.run()
+                if control.lost and not gone.is_set():
+                    return Answer(
+                        kind="lost",
+                        error=f"worker {request.settings.worker} lost its connection to the "
+                        "driver. If the driver is there, another attempt joins its run again.",
+                    )
             except Exception as error:
                 # Nobody should wait for a worker that will not come.
                 failure = failure_of(error, worker=request.settings.worker, host=control.local_host)

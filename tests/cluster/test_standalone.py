@@ -1,0 +1,271 @@
+"""Training on a Spark standalone cluster whose Master and Workers are hosts of their own."""
+
+import ipaddress
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cluster.helpers import needs_hosts
+from tests.spark import helpers
+from tests.spark.helpers import Paced, dense, wait_until, weights
+
+import sparkwright as sw
+from sparkwright.errors import ConfigurationError, RunTimeoutError
+from sparkwright.spark._slots import task_slots
+from sparkwright.testing import Hosts, StandaloneCluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, needs_hosts]
+
+WORKERS = ("worker-1", "worker-2", "worker-3")
+BOTH = (0, 1)
+CLOCKS_AHEAD_S = (5.0, -5.0, 0.25)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _send_by_value() -> None:
+    """Executors cannot import test modules: send their classes whole, as a notebook's are."""
+    import cloudpickle
+    import pyspark.cloudpickle
+
+    for module in (cloudpickle, pyspark.cloudpickle):
+        module.register_pickle_by_value(helpers)
+
+
+@pytest.fixture(scope="module")
+def machines() -> Iterator[Hosts]:
+    """A driver's host, a Master's and three Workers'; all but the Master's are in two networks."""
+    networks = dict.fromkeys(("outside", *WORKERS), BOTH)
+    with Hosts(["master", *WORKERS], networks=networks) as hosts:
+        yield hosts
+
+
+@pytest.fixture(scope="module")
+def cluster(machines: Hosts) -> Iterator[StandaloneCluster]:
+    with StandaloneCluster(hosts=machines, workers=WORKERS, worker_timeout_s=4) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def spark_there(cluster: StandaloneCluster) -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    assert SparkSession.getActiveSession() is None, "another session would be used instead"
+    ahead = ",".join(map(str, CLOCKS_AHEAD_S))
+    session = sw.start_spark(
+        workers=len(WORKERS),
+        master=cluster.url,
+        app_name="sparkwright-hosts",
+        settings={
+            **cluster.driver_settings,
+            "spark.task.maxFailures": "8",
+            "spark.executorEnv.SPARKWRIGHT_CLOCK_SHIFT_S": ahead,
+        },
+    )
+    yield session
+    session.stop()
+
+
+def executors(spark: Any) -> set[str]:
+    """Where they are."""
+    status = spark.sparkContext._jsc.sc().getExecutorMemoryStatus()
+    found = {str(address).rpartition(":")[0] for address in _keys(status)}
+    return found - {spark.sparkContext.getConf().get("spark.driver.host")}
+
+
+def _keys(scala_map: Any) -> list[Any]:
+    keys, found = scala_map.keys().iterator(), []
+    while keys.hasNext():
+        found.append(keys.next())
+    return found
+
+
+@pytest.fixture
+def hosts(machines: Hosts, cluster: StandaloneCluster, spark_there: Any) -> Iterator[Hosts]:
+    """All links in order, before and after; every executor there before."""
+    machines.links()
+    cluster.wait_for_workers(len(WORKERS))
+    wait_until(lambda: len(executors(spark_there)) == len(WORKERS), 120)
+    yield machines
+    machines.links()
+
+
+@pytest.fixture(scope="module")
+def blobs(spark_there: Any) -> Any:
+    """960 examples of 3 classes that can be told apart."""
+    random = np.random.default_rng(0)
+    labels = np.arange(960, dtype=np.int32) % 3
+    features = random.normal(size=(3, 4))[labels] * 2 + random.normal(size=(960, 4))
+    return sw.data.from_arrays(spark_there, features.astype(np.float32), labels)
+
+
+def averaging(**mesh: Any) -> Any:
+    return sw.ParameterAveragingTrainingMaster(
+        workers=len(WORKERS),
+        batch_size_per_worker=32,
+        averaging_frequency=2,
+        seed=1,
+        mesh=sw.MeshConfig(**mesh),
+    )
+
+
+def sharing(**mesh: Any) -> Any:
+    return sw.SharedTrainingMaster(
+        workers=len(WORKERS), batch_size_per_worker=32, seed=1, mesh=sw.MeshConfig(**mesh)
+    )
+
+
+MASTERS = pytest.mark.parametrize("make", [averaging, sharing], ids=["averaging", "sharing"])
+
+
+# -- addresses -------------------------------------------------------------------------------
+
+
+def test_a_session_has_the_executors_that_were_asked_for_on_all_hosts(
+    hosts: Hosts, spark_there: Any
+) -> None:
+    assert task_slots(spark_there) == len(WORKERS)
+    assert executors(spark_there) == {hosts.address(name) for name in WORKERS}
+
+
+@MASTERS
+def test_a_network_mask_says_where_training_travels(
+    hosts: Hosts, spark_there: Any, blobs: Any, make: Callable[..., Any]
+) -> None:
+    def carried(network: int) -> int:
+        pairs = [(one, other) for one in WORKERS for other in WORKERS if one != other]
+        return sum(hosts.traffic(*pair, network=network).carried_bytes for pair in pairs)
+
+    before = [carried(network) for network in BOTH]
+    network = sw.SparkNetwork(spark_there, dense(), make(network_mask=hosts.mask(1)))
+    run = network.start(blobs, epochs=4)
+    run.wait(120)
+    assert run.history["examples"].sum() == 4 * 960
+    inside = ipaddress.ip_network(hosts.mask(1))
+    assert all(ipaddress.ip_address(worker.host) in inside for worker in run.status.workers)
+    spark_bytes, training_bytes = (carried(n) - b for n, b in zip(BOTH, before, strict=True))
+    assert training_bytes > spark_bytes
+
+
+def test_a_mask_of_another_network_is_refused_before_anything_starts(
+    hosts: Hosts, spark_there: Any, blobs: Any
+) -> None:
+    network = sw.SparkNetwork(spark_there, dense(), averaging(network_mask="203.0.113.0/24"))
+    with pytest.raises(ConfigurationError, match=hosts.address("outside", network=1)):
+        network.start(blobs)
+
+
+# -- clocks ----------------------------------------------------------------------------------
+
+
+def test_clocks_that_are_apart_are_known_to_two_milliseconds(
+    hosts: Hosts, spark_there: Any, blobs: Any
+) -> None:
+    master = replace(averaging(), collect_training_stats=True)
+    run = sw.SparkNetwork(spark_there, dense(), master).start(blobs, epochs=8)
+    run.wait(120)
+    clocks = run.timeline.clocks
+    assert len(clocks) == len(WORKERS)
+    for clock, ahead_s in zip(clocks, CLOCKS_AHEAD_S, strict=True):
+        assert abs(clock.offset_s - ahead_s) <= 2e-3
+
+
+# -- hosts that fall away --------------------------------------------------------------------
+
+
+class Trained:
+    """A run that goes on until the test has seen enough."""
+
+    def __init__(self, spark: Any, master: Any, data: Any) -> None:
+        # 3 s instead of 15 and 30 s, so that the test is over sooner.
+        mesh = replace(master.mesh, peer_timeout_s=3, connect_timeout_s=3)
+        master = replace(master, mesh=mesh).with_hooks(Paced(0.05))
+        self.run = sw.SparkNetwork(spark, dense(), master).start(data, epochs=1000)
+
+    def goes_on(self, seconds: float = 90) -> bool:
+        """Wait until many more minibatches are done, by whoever does them."""
+        before = self._steps
+        wait_until(lambda: self._steps >= before + 30, seconds)
+        return True
+
+    @property
+    def lost(self) -> set[int]:
+        return {each.worker for each in self.run.status.workers if each.state == "lost"}
+
+    @property
+    def _steps(self) -> int:
+        return sum(worker.steps for worker in self.run.status.workers)
+
+    def end(self) -> Any:
+        self.run.stop()
+        return self.run.wait(60)
+
+
+@MASTERS
+def test_a_worker_that_the_driver_no_longer_hears_is_given_up_and_joins_again(
+    hosts: Hosts, spark_there: Any, blobs: Any, make: Callable[..., Any]
+) -> None:
+    """It still hears the driver, and Spark, on another network, sees nothing of it."""
+    trained = Trained(spark_there, make(network_mask=hosts.mask(1)), blobs)
+    assert trained.goes_on()
+    hosts.link("worker-2", "outside", both_ways=False, network=1, cut=True)
+    wait_until(lambda: trained.lost, 30)
+    (lost,) = trained.lost
+    assert trained.run.status.workers[lost].host == hosts.address("worker-2", network=1)
+    assert trained.goes_on()
+    hosts.links()
+    wait_until(lambda: not trained.lost, 120)
+    assert trained.run.status.workers[lost].restarts >= 1
+    assert trained.goes_on()
+    trained.end()
+
+
+@MASTERS
+def test_workers_that_do_not_hear_one_another_end_a_run_that_needs_them_with_a_reason(
+    hosts: Hosts, spark_there: Any, blobs: Any, make: Callable[..., Any]
+) -> None:
+    trained = Trained(spark_there, make(network_mask=hosts.mask(1)), blobs)
+    assert trained.goes_on()
+    for name in WORKERS[1:]:
+        hosts.link(WORKERS[0], name, both_ways=False, network=1, cut=True)
+    with pytest.raises(RunTimeoutError, match="open the ports between them"):
+        trained.run.wait(150)
+
+
+@MASTERS
+def test_others_go_on_without_a_host_that_is_cut_off_and_it_comes_back(
+    hosts: Hosts, cluster: Any, spark_there: Any, blobs: Any, make: Callable[..., Any]
+) -> None:
+    trained = Trained(spark_there, make(), blobs)
+    assert trained.goes_on()
+    hosts.cut_off("worker-2")
+    wait_until(lambda: trained.lost, 30)
+    (lost,) = trained.lost
+    assert trained.run.status.workers[lost].host == hosts.address("worker-2")
+    assert trained.goes_on()
+    cluster.wait_for_workers(2)
+    assert trained.lost == {lost}
+    hosts.reconnect("worker-2")
+    wait_until(lambda: not trained.lost, 120)
+    assert trained.run.status.workers[lost].restarts >= 1
+    assert trained.goes_on()
+    assert np.isfinite(weights(trained.end())).all()
+
+
+# -- a bad network ---------------------------------------------------------------------------
+
+
+def test_latency_and_loss_change_nothing_but_the_time(
+    hosts: Hosts, spark_there: Any, blobs: Any
+) -> None:
+    calm = sw.SparkNetwork(spark_there, dense(), averaging()).fit(blobs, epochs=2)
+    hosts.links(delay_s=0.01, loss=0.01)
+    rough = sw.SparkNetwork(spark_there, dense(), averaging()).fit(blobs, epochs=2)
+    np.testing.assert_array_equal(weights(calm), weights(rough))
+    assert hosts.traffic("worker-1", "worker-2").lost_frames > 0
+    shared = sw.SparkNetwork(spark_there, dense(), sharing()).start(blobs, epochs=4)
+    shared.wait(120)
+    assert shared.history["examples"].sum() == 4 * 960
+    # A bad network is no reason to give anybody up.
+    assert not any(worker.restarts for worker in shared.status.workers)
