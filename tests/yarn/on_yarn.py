@@ -34,10 +34,21 @@ def data_on(spark: Any) -> Any:
     return sw.data.from_arrays(spark, features.astype(np.float32), labels, partitions=2)
 
 
-def train(spark: Any, master: Any) -> Any:
-    """Two epochs; the network."""
+class Slow:
+    """YARN looks at a container every half second, and at what has come since twice."""
+
+    def pre_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model
+        time.sleep(0.05)
+
+    def post_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model
+
+
+def train(spark: Any, master: Any, *, epochs: int = 2) -> Any:
+    """The network."""
     network = sw.SparkNetwork(spark, dense(), master)
-    network.start(data_on(spark), epochs=2).wait(120)
+    network.start(data_on(spark), epochs=epochs).wait(120)
     return network
 
 
@@ -124,7 +135,8 @@ def too_small(yarn: YarnCluster) -> dict[str, Any]:
     )
     found: dict[str, Any] = {"containers": containers(yarn)}
     try:
-        train(spark, sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=8))
+        master = sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=8)
+        train(spark, master.with_hooks(Slow()), epochs=50)
     except SparkwrightError as error:
         found["error"] = f"{type(error).__name__}: {error}"
     spark.stop()
