@@ -77,9 +77,11 @@ def main(environment, folder):
         sw.SharedTrainingMaster(batch_size_per_worker=20),
     ):
         network = sw.SparkNetwork(spark, build("own", Centred()), master)
+        before = network.score(data)
         network.fit(data, epochs=10)
         network.fit(files, epochs=5)
-        seen[type(master).__name__] = network.evaluate(files).accuracy
+        accuracy = network.evaluate(files).accuracy
+        seen[type(master).__name__] = [before, network.score(files), accuracy]
     seen["predicted"] = network.predict(data).count()
 
     # A module that Spark is given when trainers are at work already.
