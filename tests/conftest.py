@@ -59,7 +59,8 @@ def _footprint(spark: Any) -> dict[str, set[str]]:
     files = {
         *own.glob("sparkwright-export-*"),
         *own.glob("sparkwright-*/shard-*"),
-        *javas.glob("spark*/**/sparkwright-*"),
+        # Of a shard: the name says what it holds. Spark keeps the engine's archive there, too.
+        *javas.glob("spark*/**/sparkwright-*-*"),
     }
     cached = {str(i) for i in spark.sparkContext._jsc.getPersistentRDDs().keySet()}
     return {
