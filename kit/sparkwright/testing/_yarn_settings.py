@@ -60,6 +60,8 @@ def node_settings(*, folder: str, memory_mb: int, cores: int, label: str | None)
         # TensorFlow reserves addresses that it never uses.
         "yarn.nodemanager.vmem-check-enabled": "false",
         "yarn.nodemanager.pmem-check-enabled": "true",
+        # Else the NodeManager leaves it to cgroups, which are not used here.
+        "yarn.nodemanager.resource.memory.enforced": "false",
         "yarn.nodemanager.container-monitor.interval-ms": "500",
         "yarn.nodemanager.container-monitor.procfs-tree.smaps-based-rss.enabled": "false",
         "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "100",
