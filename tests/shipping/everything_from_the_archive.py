@@ -74,7 +74,11 @@ def main(environment, folder):
     files = sw.data.from_minibatches(spark, str(folder / "part-*.npy"), loader=load_numbers)
     for master in (
         sw.ParameterAveragingTrainingMaster(batch_size_per_worker=20, averaging_frequency=2),
-        sw.SharedTrainingMaster(batch_size_per_worker=20),
+        # As large as a step of this optimizer: with the usual first threshold, which is a fiftieth,
+        # little would be learnt in so few minibatches.
+        sw.SharedTrainingMaster(
+            batch_size_per_worker=20, threshold=sw.FixedThreshold(threshold=0.02)
+        ),
     ):
         network = sw.SparkNetwork(spark, build("own", Centred()), master)
         before = network.score(data)

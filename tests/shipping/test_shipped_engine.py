@@ -83,11 +83,10 @@ def test_everything_works_on_executors_that_are_sent_engine_and_environment(
     data.mkdir()
     out = output_of([sys.executable, HERE / "everything_from_the_archive.py", archive, data])
     seen = json.loads(out.splitlines()[-1])
-    # What sharing learns in so few steps is little; that it learns is what counts here.
     for master in ("ParameterAveragingTrainingMaster", "SharedTrainingMaster"):
         before, after, accuracy = seen[master]
         assert after < before
-        assert accuracy > 0.4  # chance is a third
+        assert accuracy > 0.6  # chance is a third
     assert seen["predicted"] == 240
     assert seen["later"] > 0
     for engine, python in seen["where"]:
