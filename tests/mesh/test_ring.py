@@ -285,18 +285,41 @@ def test_metadata_of_absurd_size_is_refused(ring_of: Callable[..., list[Ring]]) 
 # -- meeting --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("met", ["before the ring has met", "after it"])
 def test_a_latecomer_of_an_older_generation_is_sent_away(
-    ports: Callable[[int], list[RingPort]],
+    ports: Callable[[int], list[RingPort]], met: str
 ) -> None:
     both = ports(2)
     latecomer = connect(both[0].address, secret=SECRET, timeout_s=5)
-    latecomer.send("join", {"generation": 1, "rank": 1})
-    rings = joined(both, generation=2)
+    if met == "before the ring has met":
+        latecomer.send("join", {"generation": 1, "rank": 1})
+        while not both[0]._arrivals:
+            time.sleep(0.01)
+        rings = joined(both, generation=2)
+    else:
+        rings = joined(both, generation=2)
+        latecomer.send("join", {"generation": 1, "rank": 1})
     assert latecomer.receive() is None
     latecomer.close()
     assert each(rings, lambda rank, ring: ring.all_gather(bytes([rank]))) == [[b"\0", b"\1"]] * 2
     for ring in rings:
         ring.abort()
+
+
+def test_a_worker_that_comes_before_its_ring_is_kept_for_it(
+    ports: Callable[[int], list[RingPort]],
+) -> None:
+    both = ports(2)
+    early = connect(both[0].address, secret=SECRET, timeout_s=5)
+    early.send("join", {"generation": 9, "rank": 1})
+    while not both[0]._arrivals:
+        time.sleep(0.01)
+    for ring in joined(both, generation=2):
+        ring.abort()
+    assert list(both[0]._arrivals) == [(9, 1)]
+    both[0].abandon(9)
+    assert early.receive() is None
+    early.close()
 
 
 @pytest.mark.parametrize(
@@ -408,7 +431,7 @@ def test_a_closed_ring_port_drops_joiners_that_nobody_took_and_those_to_come(
     (port,) = ports(1)
     joiners = [connect(port.address, secret=SECRET, timeout_s=5) for _ in range(2)]
     joiners[0].send("join", {"generation": 1, "rank": 0})
-    while port._arrived.empty():
+    while not port._arrivals:
         time.sleep(0.01)
     port.close()
     joiners[1].send("join", {"generation": 1, "rank": 0})

@@ -1,9 +1,10 @@
 """All-reduce, all-gather and broadcast around a ring of workers, over TCP."""
 
 import math
-import queue
 import select
 import struct
+import sys
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any, Self
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from sparkwright.errors import NetworkError
 
 from ._connection import Address, Connection, close_socket, connect
+from ._framing import Message
 from ._port import PeerPort
 from ._schedule import all_gather_steps, reduce_scatter_steps, segment_bounds
 
@@ -200,12 +202,11 @@ class RingPort:
 
     def __init__(self, port: PeerPort, *, secret: bytes) -> None:
         """Take the connections of `port` that come to join a ring."""
-        self._arrived: queue.SimpleQueue[tuple[Connection, dict[str, Any]] | None] = (
-            queue.SimpleQueue()
-        )
-        self._abandoned = -1
+        self._arrivals: dict[tuple[int, int], Connection] = {}
+        self._changed = threading.Condition()
+        self._over = -1  # the latest ring that nobody joins any more
         self._port, self._secret = port, secret
-        port.on(_INTRODUCTION, lambda inward, hello: self._arrived.put((inward, hello.fields)))
+        port.on(_INTRODUCTION, self._take)
 
     @property
     def address(self) -> Address:
@@ -241,7 +242,7 @@ class RingPort:
             addresses[(rank + 1) % size],
             secret=self._secret,
             timeout_s=connect_timeout_s,
-            give_up=lambda: generation <= self._abandoned,
+            give_up=lambda: generation <= self._over,
         )
         try:
             onward.send(_INTRODUCTION, {"generation": generation, "rank": rank})
@@ -259,28 +260,49 @@ class RingPort:
 
     def abandon(self, generation: int) -> None:
         """End a `join` of `generation` or an earlier one at once; from another thread."""
-        self._abandoned = max(generation, self._abandoned)
-        self._arrived.put(None)
-
-    def _arrival(self, generation: int, *, rank: int, deadline: float) -> Connection | None:
-        """The connection of worker `rank` of this ring; None if it does not come in time."""
-        expected = {"generation": generation, "rank": rank}
-        while generation > self._abandoned:
-            try:
-                arrived = self._arrived.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                return None
-            if arrived is None:
-                continue  # `abandon` has something to say
-            inward, introduction = arrived
-            if introduction == expected:
-                return inward
-            inward.close()  # a latecomer of an earlier generation, or gone again
-        raise NetworkError(f"ring {generation} was given up before all had joined it.")
+        with self._changed:
+            self._end(generation)
 
     def close(self) -> None:
         """Send joiners away from now on, and drop connections that nobody took."""
         self._port.off(_INTRODUCTION)
-        while not self._arrived.empty():
-            if (arrived := self._arrived.get()) is not None:
-                arrived[0].close()
+        self.abandon(sys.maxsize)
+
+    def _take(self, inward: Connection, introduction: Message) -> None:
+        """Keep a connection for the `join` that it came for; send it away if that is over."""
+        match introduction.fields:
+            case {"generation": int(generation), "rank": int(rank)}:
+                pass
+            case _:
+                inward.close()
+                return
+        with self._changed:
+            if generation <= self._over:
+                inward.close()
+                return
+            earlier = self._arrivals.get((generation, rank))
+            if earlier is not None:
+                earlier.close()
+            self._arrivals[generation, rank] = inward
+            self._changed.notify_all()
+
+    def _arrival(self, generation: int, *, rank: int, deadline: float) -> Connection | None:
+        """The connection of worker `rank` of this ring; None if it does not come in time."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (generation, rank) in self._arrivals or generation <= self._over,
+                timeout=max(0.0, deadline - time.monotonic()),
+            )
+            if generation <= self._over:
+                raise NetworkError(f"ring {generation} was given up before all had joined it.")
+            inward = self._arrivals.pop((generation, rank), None)
+            if inward is not None:
+                self._end(generation)
+            return inward
+
+    def _end(self, generation: int) -> None:
+        """Send away whoever has come, or still comes, for this ring or an earlier one."""
+        self._over = max(generation, self._over)
+        for key in [key for key in self._arrivals if key[0] <= generation]:
+            self._arrivals.pop(key).close()
+        self._changed.notify_all()
