@@ -88,6 +88,25 @@ class NetworkMemory:
     driver_mib: int
 
 
+def parameters_memory(parameters: int, *, kind: Updates, save_updater: bool) -> NetworkMemory:
+    """What training a network of so many parameters takes in one process, minibatch left out.
+
+    Args:
+        parameters: how many, all trainable.
+        kind: of the master.
+        save_updater: whether averaging averages the optimizer's state as well.
+    """
+    size = NUMBER_BYTES * parameters
+    return _network(
+        parameters=size,
+        trainable=size,
+        updater=_SLOTS * size,
+        minibatch=0,
+        kind=kind,
+        save_updater=save_updater,
+    )
+
+
 def network_memory(
     model: Any,
     *,
@@ -109,15 +128,7 @@ def network_memory(
         ConfigurationError: if `model` is none of these.
     """
     if isinstance(model, int) and not isinstance(model, bool) and model > 0:
-        size = NUMBER_BYTES * model
-        return _network(
-            parameters=size,
-            trainable=size,
-            updater=_SLOTS * size,
-            minibatch=0,
-            kind=kind,
-            save_updater=save_updater,
-        )
+        return parameters_memory(model, kind=kind, save_updater=save_updater)
     if isinstance(model, NetworkSpec):
         return _estimated(model, batch_size, kind=kind, save_updater=save_updater)
     if not hasattr(model, "count_params") or not getattr(model, "built", False):

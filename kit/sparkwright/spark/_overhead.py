@@ -1,11 +1,8 @@
 """Memory of executors outside the heap, where a cluster manager holds them to it; pure."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
-from sparkwright.networks._spec._network_spec import NetworkSpec
-
-from ._memory_parts import executor_parts, network_memory
+from ._memory_parts import executor_parts, parameters_memory
 from ._memory_size import parse_mib
 
 OVERHEAD = "spark.executor.memoryOverhead"
@@ -42,13 +39,7 @@ def overhead_settings(
     if not contained or any(name in chosen or name in elsewhere for name in _DECIDING):
         return {}
     cores = int(chosen.get("spark.executor.cores", "1"))
-    network = network_memory(
-        ROOM_FOR_PARAMETERS,
-        batch_size=1,
-        kind="averaging",
-        save_updater=True,
-        describe=_never,
-    )
+    network = parameters_memory(ROOM_FOR_PARAMETERS, kind="averaging", save_updater=True)
     parts = executor_parts(
         network,
         heap_mib=parse_mib("spark.executor.memory", chosen.get("spark.executor.memory", "1g")),
@@ -57,7 +48,3 @@ def overhead_settings(
     )
     needed = sum(part.size_mib for part in parts if part.place != "heap")
     return {OVERHEAD: f"{needed}m"}
-
-
-def _never(model: Any) -> NetworkSpec:
-    raise AssertionError(f"a number needs no description: {model!r}")

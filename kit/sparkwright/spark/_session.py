@@ -19,6 +19,7 @@ from ._gpus import GpuTasks, gpu_settings
 from ._secrets import LEFT_OUT, left_out, without_secrets
 from ._shipping import ship_engine
 from ._slots import gpus_of_executor
+from ._spark_defaults import spark_home
 from ._submitted import over, submitted_settings
 from ._yarn_waiting import waiting_for_yarn
 
@@ -267,12 +268,7 @@ def _warn_about_differences(
 
 def _clear_at_exit(session: "SparkSession") -> None:
     """Remove what local-cluster leaves in SPARK_HOME/work, which nothing else does."""
-    # PySpark has no public function for it, and SPARK_HOME is not set by every way to start.
-    from pyspark.find_spark_home import (
-        _find_spark_home,  # pyright: ignore[reportPrivateUsage]
-    )
-
-    folder = Path(_find_spark_home()) / "work" / session.sparkContext.applicationId
+    folder = spark_home() / "work" / session.sparkContext.applicationId
 
     def clear() -> None:
         with contextlib.suppress(Exception):

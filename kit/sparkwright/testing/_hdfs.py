@@ -6,11 +6,8 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from sparkwright.errors import ConfigurationError, RunTimeoutError, SparkwrightError
@@ -18,7 +15,9 @@ from sparkwright.errors import ConfigurationError, RunTimeoutError, SparkwrightE
 from ._hadoop_jars import hadoop_jars, java
 from ._hdfs_settings import CLIENT_LOG_SETTINGS, LOG_SETTINGS, as_xml, server_settings
 from ._ports import free_port
-from ._server_process import Keeper, ServerProcess
+from ._sandbox import Sandbox
+from ._server_process import SHORT_LIVED, Keeper, ServerProcess
+from ._web import fetched
 
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
@@ -27,8 +26,6 @@ _COMMANDS = {
     "dfsadmin": "org.apache.hadoop.hdfs.tools.DFSAdmin",
     "fsck": "org.apache.hadoop.hdfs.tools.DFSck",
 }
-# One collector thread, and no second compiler: such a process lives for minutes, not for months.
-_SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _MEMORY = "-Xmx512m"
 _PORT_ATTEMPTS = 5
 # Once for each DataNode, which has one folder; files without blocks reported cannot be read yet.
@@ -36,7 +33,7 @@ _FIRST_REPORT = "Processing first storage report for "
 _WEB = "Jetty bound to port "
 
 
-class HdfsCluster:
+class HdfsCluster(Sandbox):
     """A NameNode and DataNodes of their own, for tests and for trying things.
 
     They listen on loopback, keep everything in one temporary folder, and end with this process,
@@ -77,62 +74,16 @@ class HdfsCluster:
                 "each copy of a block needs a DataNode of its own. Received: "
                 f"datanodes={datanodes}, replication={replication}. Use more DataNodes."
             )
-        self.folder = Path()
+        super().__init__("hdfs")
         self.url = ""
         self._replication, self._block_size_bytes = replication, block_size_bytes
         self._settings, self._timeout_s = dict(settings or {}), timeout_s
         self._datanode_count = datanodes
         self._datanodes: list[ServerProcess] = []
         self._namenode: ServerProcess | None = None
-        self._keeper: Keeper | None = None
         self._classpath = ""
         # An own user name and configuration in the environment are for clients.
         self._environment = {n: v for n, v in os.environ.items() if not n.startswith("HADOOP_")}
-
-    def __enter__(self) -> "HdfsCluster":
-        """Start it."""
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End it."""
-        self.close()
-
-    def start(self) -> "HdfsCluster":
-        """Start it and wait until all DataNodes have registered; returns the cluster.
-
-        Raises:
-            ConfigurationError: if Java, PySpark's Hadoop or Maven is missing.
-            NetworkError: if the jars cannot be fetched, or a process ends; with its log's end.
-            RunTimeoutError: if a process is not ready in time; with its log's end.
-        """
-        if self._keeper is not None:
-            return self
-        jars = hadoop_jars()
-        self.folder = Path(tempfile.mkdtemp(prefix="sparkwright-hdfs-"))
-        self._keeper = Keeper(self.folder)
-        self._classpath = os.pathsep.join(str(jar) for jar in jars)
-        try:
-            self._start(self._keeper)
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def close(self) -> None:
-        """End all processes and remove the folder; nothing if it does not run."""
-        keeper, self._keeper = self._keeper, None
-        if keeper is None:
-            return
-        for server in (self._namenode, *self._datanodes):
-            if server is not None:
-                server.kill()
-        keeper.close()
-        self._namenode, self._datanodes = None, []
 
     # -- what is where --------------------------------------------------------------------------
 
@@ -274,11 +225,14 @@ class HdfsCluster:
 
     # -- starting -------------------------------------------------------------------------------
 
+    def _prepare(self) -> None:
+        self._classpath = os.pathsep.join(str(jar) for jar in hadoop_jars())
+
     def _start(self, keeper: Keeper) -> None:
         self.logs.mkdir()
-        self._namenode = ServerProcess("NameNode", self.logs, keeper)
+        self._namenode = self._add_server("NameNode", keeper, logs=self.logs)
         self._datanodes = [
-            ServerProcess(f"DataNode {number}", self.logs, keeper)
+            self._add_server(f"DataNode {number}", keeper, logs=self.logs)
             for number in range(self._datanode_count)
         ]
         for attempt in range(_PORT_ATTEMPTS):
@@ -300,6 +254,9 @@ class HdfsCluster:
                     server.kill()
             else:
                 return
+
+    def _end(self, keeper: Keeper) -> None:
+        self._namenode, self._datanodes = None, []
 
     def _write_settings(self, port: int) -> None:
         settings = server_settings(
@@ -348,7 +305,7 @@ class HdfsCluster:
     def _java(self, settings: str, *arguments: str) -> list[str]:
         path = self._classpath_with(self.folder / settings)
         user = f"-DHADOOP_USER_NAME={getpass.getuser()}"
-        return [java(), *_SHORT_LIVED, _MEMORY, user, "-cp", path, *arguments]
+        return [java(), *SHORT_LIVED, _MEMORY, user, "-cp", path, *arguments]
 
     def _classpath_with(self, settings: Path) -> str:
         return f"{settings}{os.pathsep}{self._classpath}"
@@ -371,19 +328,12 @@ class HdfsCluster:
         """Whether the NameNode knows the blocks of so many DataNodes and is out of safe mode."""
         if self._the_namenode().written().count(_FIRST_REPORT) < datanodes:
             return False
-        # Loopback: no proxy of the environment has a part in it.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         query = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
         with contextlib.suppress(OSError, ValueError, LookupError):
-            with opener.open(f"{self.web_url}{query}", timeout=self._timeout_s) as answer:
-                state: dict[str, Any] = json.load(answer)["beans"][0]
+            page = fetched(f"{self.web_url}{query}", timeout_s=self._timeout_s)
+            state: dict[str, Any] = json.loads(page)["beans"][0]
             return state["NumLiveDataNodes"] >= datanodes and state["FSState"] == "Operational"
         return False
 
     def _the_namenode(self) -> ServerProcess:
-        if self._namenode is None:
-            raise ConfigurationError(
-                "the cluster must have been started. Received: one that does not run. Use it "
-                "with `with`, or call start()."
-            )
-        return self._namenode
+        return self._started(self._namenode)

@@ -10,19 +10,18 @@ import select
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
 
 from ._interfaces import enter
 from ._link import LinkRule
+from ._sandbox import Sandbox
 from ._server_process import Keeper, ServerProcess
 
 _ANSWER_TIMEOUT_S = 20.0
@@ -67,7 +66,7 @@ class Traffic:
     lost_frames: int
 
 
-class Hosts:
+class Hosts(Sandbox):
     """Hosts of one machine, each with addresses and a name of its own, on common networks.
 
     A host is a network namespace of Linux: processes in it share this machine's files, cores and
@@ -105,6 +104,7 @@ class Hosts:
         Raises:
             ConfigurationError: if names or networks cannot be meant.
         """
+        super().__init__("hosts")
         self.names = [OUTSIDE, *names]
         self._networks = {name: [0] for name in self.names} | {
             name: sorted(set(chosen)) for name, chosen in (networks or {}).items()
@@ -122,64 +122,10 @@ class Hosts:
                 "`networks` must give hosts that there are 0, 1 or both. Received: "
                 f"networks={dict(networks or {})!r}, names={self.names!r}."
             )
-        self.folder = Path()
         self._mtu, self._seed = mtu, seed
         self._subnets: list[ipaddress.IPv4Network] = []
-        self._keeper: Keeper | None = None
         self._switch: subprocess.Popen[bytes] | None = None
         self._namespaces: dict[str, Any] = {}
-
-    def __enter__(self) -> "Hosts":
-        """Make them."""
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End them."""
-        self.close()
-
-    def start(self) -> "Hosts":
-        """Make the hosts; returns them.
-
-        Raises:
-            ConfigurationError: if this machine cannot; see `why_no_hosts`.
-        """
-        if self._switch is not None:
-            return self
-        if problem := why_no_hosts():
-            raise ConfigurationError(f"{problem}. Received: hosts {self.names[1:]}.")
-        self._subnets = _free_subnets()
-        self.folder = Path(tempfile.mkdtemp(prefix="sparkwright-hosts-"))
-        self._keeper = Keeper(self.folder)
-        with (self.folder / "switch.log").open("wb") as log:
-            self._switch = subprocess.Popen(
-                [sys.executable, "-m", "sparkwright.testing._switch"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-            )
-        self._keeper.take(self._switch.pid)
-        try:
-            self._namespaces = self._ask(self._description())["namespaces"]
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def close(self) -> None:
-        """End the hosts with all processes that `server` started there; remove the folder."""
-        keeper, self._keeper = self._keeper, None
-        switch, self._switch = self._switch, None
-        if keeper is not None:
-            keeper.close()
-        if switch is not None:
-            switch.kill()
-            switch.communicate()
 
     # -- what is where --------------------------------------------------------------------------
 
@@ -206,9 +152,9 @@ class Hosts:
         """The command that runs `arguments` in a host."""
         if name == OUTSIDE:
             return list(arguments)
-        assert self._switch is not None
+        switch = self._started(self._switch)
         descriptors = zip(_NAMESPACES, self._namespaces[name], strict=True)
-        folder = f"/proc/{self._switch.pid}/fd"
+        folder = f"/proc/{switch.pid}/fd"
         spaces = [f"--{kind}={folder}/{number}" for kind, number in descriptors]
         return ["nsenter", *spaces, "--", *arguments]
 
@@ -237,8 +183,7 @@ class Hosts:
         Args:
             name: for messages and the log's name, unlike those of others.
         """
-        assert self._keeper is not None
-        return ServerProcess(name, self.folder, self._keeper)
+        return self._add_server(name, self._started(self._keeper))
 
     # -- faults ---------------------------------------------------------------------------------
 
@@ -287,8 +232,7 @@ class Hosts:
         return Traffic(carried_bytes=counts[0], lost_frames=counts[1])
 
     def _enter(self, name: str) -> None:
-        assert self._switch is not None
-        folder = f"/proc/{self._switch.pid}/fd"
+        folder = f"/proc/{self._started(self._switch).pid}/fd"
         handles = [os.open(f"{folder}/{n}", os.O_RDONLY) for n in self._namespaces[name]]
         try:
             enter((handles[0], handles[1]))
@@ -314,6 +258,30 @@ class Hosts:
         self._ask({"what": "rule", "links": links, "rule": rule.to_dict()})
 
     # -- the switch -----------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        if problem := why_no_hosts():
+            raise ConfigurationError(f"{problem}. Received: hosts {self.names[1:]}.")
+        self._subnets = _free_subnets()
+
+    def _start(self, keeper: Keeper) -> None:
+        with (self.folder / "switch.log").open("wb") as log:
+            self._switch = subprocess.Popen(
+                [sys.executable, "-m", "sparkwright.testing._switch"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
+        keeper.take(self._switch.pid)
+        self._namespaces = self._ask(self._description())["namespaces"]
+
+    def _end(self, keeper: Keeper) -> None:
+        switch, self._switch = self._switch, None
+        if switch is not None:
+            switch.kill()
+            switch.communicate()
+            keeper.release(switch.pid)
 
     def _description(self) -> dict[str, Any]:
         return {
@@ -344,12 +312,7 @@ class Hosts:
         }
 
     def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
-        switch = self._switch
-        if switch is None:
-            raise ConfigurationError(
-                "the hosts must have been made. Received: hosts that do not run. Use them with "
-                "`with`, or call start()."
-            )
+        switch = self._started(self._switch)
         assert switch.stdin is not None
         assert switch.stdout is not None
         with contextlib.suppress(BrokenPipeError):

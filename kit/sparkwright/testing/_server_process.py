@@ -11,6 +11,8 @@ from pathlib import Path
 
 from sparkwright.errors import NetworkError, RunTimeoutError
 
+# Of Java processes that live for minutes, not for months: one collector thread, one compiler.
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _LOG_END_BYTES = 4000
 _END_TIMEOUT_S = 30.0
 

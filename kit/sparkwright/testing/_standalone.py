@@ -5,29 +5,29 @@ import json
 import os
 import re
 import sys
-import tempfile
 import time
-import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from sparkwright.errors import ConfigurationError, RunTimeoutError
+from sparkwright.spark._spark_defaults import spark_home
 
 from ._hadoop_jars import java
 from ._hosts import OUTSIDE, Hosts
-from ._server_process import Keeper, ServerProcess
+from ._sandbox import Sandbox
+from ._server_process import SHORT_LIVED, Keeper, ServerProcess
+from ._web import fetched
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
-_SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m")
+_MEMORY = "-Xmx256m"
 _SERVICE = "Successfully started service '{}' on port ([0-9]+)"
 _LOOPBACK = "127.0.0.1"
 _LOOK_AGAIN_S = 0.2
 
 
-class StandaloneCluster:
+class StandaloneCluster(Sandbox):
     """Spark's own cluster manager with Workers, each of which starts executors.
 
     Everything is in one temporary folder and ends with this process, however it ends.
@@ -73,60 +73,13 @@ class StandaloneCluster:
             raise ConfigurationError(
                 f"a cluster needs Workers of different names. Received: workers={list(workers)!r}."
             )
-        self.url, self.folder = "", Path()
+        super().__init__("spark")
+        self.url = ""
         self._hosts, self._master_name, self.workers = hosts, master, tuple(workers)
         self._cores, self._memory_mb, self._timeout_s = cores, memory_mb, timeout_s
         self._settings = {"spark.worker.timeout": f"{max(1, round(worker_timeout_s))}"}
         self._settings |= settings or {}
         self._processes: dict[str, ServerProcess] = {}
-        self._keeper: Keeper | None = None
-
-    def __enter__(self) -> "StandaloneCluster":
-        """Start it."""
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End it."""
-        self.close()
-
-    def start(self) -> "StandaloneCluster":
-        """Start it and wait until all Workers have registered; returns the cluster.
-
-        Raises:
-            ConfigurationError: if Java or PySpark is missing.
-            NetworkError: if a process ends; with its log's end.
-            RunTimeoutError: if a process is not ready in time; with its log's end.
-        """
-        if self._keeper is not None:
-            return self
-        self.folder = Path(tempfile.mkdtemp(prefix="sparkwright-spark-"))
-        self._keeper = Keeper(self.folder)
-        try:
-            for name in (self._master_name, *self.workers):
-                self._processes[name] = ServerProcess(name, self.folder, self._keeper)
-            self._start_master()
-            for name in self.workers:
-                self.start_worker(name)
-            self.wait_for_workers(len(self.workers))
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def close(self) -> None:
-        """End all processes and remove the folder; nothing if it does not run."""
-        keeper, self._keeper = self._keeper, None
-        if keeper is None:
-            return
-        for process in self._processes.values():
-            process.kill()
-        keeper.close()
-        self._processes = {}
 
     # -- what is where --------------------------------------------------------------------------
 
@@ -187,6 +140,14 @@ class StandaloneCluster:
 
     # -- starting -------------------------------------------------------------------------------
 
+    def _start(self, keeper: Keeper) -> None:
+        for name in (self._master_name, *self.workers):
+            self._processes[name] = self._add_server(name, keeper)
+        self._start_master()
+        for name in self.workers:
+            self.start_worker(name)
+        self.wait_for_workers(len(self.workers))
+
     def _start_master(self) -> None:
         address = self._address(self._master_name)
         arguments = ["--host", address, "--port", "0", "--webui-port", "0"]
@@ -207,9 +168,9 @@ class StandaloneCluster:
         arguments: Sequence[str],
         environment: Mapping[str, str],
     ) -> None:
-        home = _spark_home()
+        home = spark_home()
         options = [f"-D{key}={value}" for key, value in self._settings.items()]
-        command = [java(), *_SHORT_LIVED, *options, "-cp", str(home / "jars" / "*"), kind]
+        command = [java(), *SHORT_LIVED, _MEMORY, *options, "-cp", str(home / "jars" / "*"), kind]
         command += arguments
         if self._hosts is not None:
             command = self._hosts.command(name, command)
@@ -230,19 +191,9 @@ class StandaloneCluster:
     def _state(self) -> dict[str, Any]:
         """What the Master's web page knows; no Workers while it does not answer."""
         url = f"http://{self._address(self._master_name)}:{self._port('MasterUI')}/json/"
-        # No proxy of the environment has a part in it.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with contextlib.suppress(OSError, ValueError):
-            with opener.open(url, timeout=5.0) as answer:
-                state: dict[str, Any] = json.load(answer)
-            return state
+            return json.loads(fetched(url, timeout_s=5.0))
         return {"workers": []}
-
-
-def _spark_home() -> Path:
-    import pyspark
-
-    return Path(pyspark.__file__).parent
 
 
 def _scala_version(home: Path) -> str:

@@ -5,12 +5,9 @@ import getpass
 import json
 import os
 import sys
-import tempfile
 import time
-import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from sparkwright.errors import ConfigurationError, RunTimeoutError, SparkwrightError
@@ -19,19 +16,21 @@ from ._hadoop_jars import java, yarn_jars
 from ._hdfs import HdfsCluster
 from ._hdfs_settings import LOG_SETTINGS, as_xml
 from ._ports import free_port
-from ._server_process import Keeper, ServerProcess
+from ._sandbox import Sandbox
+from ._server_process import SHORT_LIVED, Keeper, ServerProcess
+from ._web import fetched
 from ._yarn_settings import manager_settings, node_settings, scheduler_settings
 
 _RESOURCEMANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
 _NODEMANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
-_SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx384m")
+_MEMORY = "-Xmx384m"
 _SERVICES = ("", "scheduler", "resource-tracker", "admin", "webapp")
 _PORT_ATTEMPTS = 5
 _LOOK_AGAIN_S = 0.2
 _LISTENS = "IPC Server listener on {port}: starting"
 
 
-class YarnCluster:
+class YarnCluster(Sandbox):
     """A ResourceManager and NodeManagers of their own, for tests and for trying things.
 
     They listen on loopback, keep everything in one temporary folder, and end with this process,
@@ -79,7 +78,7 @@ class YarnCluster:
                 "a cluster needs NodeManagers, and labels are for these. Received: "
                 f"memory_mb={list(memory_mb)!r}, labels={self._labels!r}."
             )
-        self.folder = Path()
+        super().__init__("yarn")
         self._own_hdfs = hdfs is None
         self.hdfs = HdfsCluster(datanodes=1, replication=1) if hdfs is None else hdfs
         self._memory_mb, self._cores = tuple(memory_mb), cores
@@ -87,55 +86,11 @@ class YarnCluster:
         self._ports: dict[str, int] = {}
         self._nodemanagers: list[ServerProcess] = []
         self._resourcemanager: ServerProcess | None = None
-        self._keeper: Keeper | None = None
         self._classpath = ""
-
-    def __enter__(self) -> "YarnCluster":
-        """Start it."""
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End it."""
-        self.close()
-
-    def start(self) -> "YarnCluster":
-        """Start it and wait until all NodeManagers have registered; returns the cluster.
-
-        Raises:
-            ConfigurationError: if Java, PySpark's Hadoop or Maven is missing.
-            NetworkError: if the jars cannot be fetched, or a process ends; with its log's end.
-            RunTimeoutError: if a process is not ready in time; with its log's end.
-        """
-        if self._keeper is not None:
-            return self
-        self._classpath = os.pathsep.join(str(jar) for jar in yarn_jars())
-        self.folder = Path(tempfile.mkdtemp(prefix="sparkwright-yarn-"))
-        self._keeper = Keeper(self.folder)
-        try:
-            if self._own_hdfs:
-                self.hdfs.start()
-            self._start(self._keeper)
-        except BaseException:
-            self.close()
-            raise
-        return self
 
     def close(self) -> None:
         """End all processes, containers included, and remove the folder; nothing if none run."""
-        keeper, self._keeper = self._keeper, None
-        if keeper is None:
-            return
-        for server in (*self._nodemanagers, self._resourcemanager):
-            if server is not None:
-                server.kill()
-        # It ends what still runs in the folder as well, which containers do.
-        keeper.close()
-        self._resourcemanager, self._nodemanagers = None, []
+        super().close()
         if self._own_hdfs:
             self.hdfs.close()
 
@@ -199,11 +154,16 @@ class YarnCluster:
 
     # -- starting -------------------------------------------------------------------------------
 
+    def _prepare(self) -> None:
+        self._classpath = os.pathsep.join(str(jar) for jar in yarn_jars())
+
     def _start(self, keeper: Keeper) -> None:
+        if self._own_hdfs:
+            self.hdfs.start()
         self.logs.mkdir()
-        self._resourcemanager = ServerProcess("ResourceManager", self.logs, keeper)
+        self._resourcemanager = self._add_server("ResourceManager", keeper, logs=self.logs)
         self._nodemanagers = [
-            ServerProcess(f"NodeManager {number}", self.logs, keeper)
+            self._add_server(f"NodeManager {number}", keeper, logs=self.logs)
             for number in range(len(self._memory_mb))
         ]
         for attempt in range(_PORT_ATTEMPTS):
@@ -229,6 +189,9 @@ class YarnCluster:
         for number, server in enumerate(self._nodemanagers):
             self._run(server, f"node-{number}-settings", _NODEMANAGER)
         self._wait_for_nodes(len(self._nodemanagers))
+
+    def _end(self, keeper: Keeper) -> None:
+        self._resourcemanager, self._nodemanagers = None, []
 
     def _write_settings(self) -> None:
         shared = _settings_of(self.hdfs.configuration_folder / "core-site.xml")
@@ -265,7 +228,7 @@ class YarnCluster:
         }
         # Containers start Java as $JAVA_HOME/bin/java.
         inherited["JAVA_HOME"] = str(Path(os.path.realpath(java())).parents[1])
-        server.start([java(), *_SHORT_LIVED, user, "-cp", path, kind], inherited)
+        server.start([java(), *SHORT_LIVED, _MEMORY, user, "-cp", path, kind], inherited)
 
     def _wait_for_manager(self) -> None:
         manager = self._the_resourcemanager()
@@ -300,16 +263,10 @@ class YarnCluster:
         Raises:
             RunTimeoutError: if they do not.
         """
-        # Loopback: no proxy of the environment has a part in it.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self._ports['webapp']}/ws/v1/{path}",
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json", "Accept": "application/json"},
-        )
+        url = f"http://127.0.0.1:{self._ports['webapp']}/ws/v1/{path}"
+        json_body = None if body is None else json.dumps(body).encode()
         try:
-            with opener.open(request, timeout=self._timeout_s) as answer:
-                text = answer.read()
+            text = fetched(url, timeout_s=self._timeout_s, json_body=json_body)
         except OSError as error:
             raise RunTimeoutError(
                 f"The cluster for tests asked its ResourceManager for {path}, in vain: {error}. "
@@ -318,12 +275,7 @@ class YarnCluster:
         return json.loads(text) if text.startswith(b"{") else {}
 
     def _the_resourcemanager(self) -> ServerProcess:
-        if self._resourcemanager is None:
-            raise ConfigurationError(
-                "the cluster must have been started. Received: one that does not run. Use it "
-                "with `with`, or call start()."
-            )
-        return self._resourcemanager
+        return self._started(self._resourcemanager)
 
 
 def _settings_of(file: Path) -> dict[str, str]:
