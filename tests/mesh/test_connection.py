@@ -171,7 +171,9 @@ def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.Monkey
     monkeypatch.setattr(_connection, "HANDSHAKE_TIMEOUT_S", 0.3)
     with socket.create_server((HOST, 0)) as silent:
         address = silent.getsockname()
-        with pytest.raises(NetworkError, match="did not prove this run's secret: the peer fell"):
+        with pytest.raises(
+            NetworkError, match="did not prove this run's secret: the peer said nothing"
+        ):
             connect(address, secret=SECRET, timeout_s=5)
 
 
@@ -181,6 +183,27 @@ def test_too_many_handshakes_at_once_are_turned_away(listening: Listening) -> No
         time.sleep(0.1)
         with raw_client(listener) as third:
             assert third.recv(1) == b""
+
+
+def test_who_is_turned_away_comes_again(listening: Listening) -> None:
+    listener, arrived = listening(max_handshakes=1)
+    with raw_client(listener) as busy:
+        time.sleep(0.1)
+        timer = threading.Timer(0.4, busy.close)
+        timer.start()
+        with contextlib.closing(connect(listener.address, secret=SECRET, timeout_s=10)):
+            arrived.get(timeout=5)
+        timer.join()
+
+
+def test_a_door_that_stays_crowded_is_named_in_the_end(listening: Listening) -> None:
+    listener, arrived = listening(max_handshakes=1)
+    text = f"{HOST}:{listener.address[1]} could not be reached within 0.3 s: it hung up before it"
+    with raw_client(listener):
+        time.sleep(0.1)
+        with pytest.raises(NetworkError, match=text):
+            connect(listener.address, secret=SECRET, timeout_s=0.3)
+    assert arrived.empty()
 
 
 def test_an_error_while_accepting_is_not_the_end(

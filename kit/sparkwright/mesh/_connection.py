@@ -191,8 +191,7 @@ def connect(
     while True:
         remaining_s = deadline - time.monotonic()
         try:
-            sock = socket.create_connection(address, timeout=max(0.1, min(remaining_s, 5.0)))
-            break
+            return _connect_once(address, secret, timeout_s=max(0.1, min(remaining_s, 5.0)))
         except OSError as error:
             remaining_s = deadline - time.monotonic()
             if remaining_s <= 0 or give_up():
@@ -203,23 +202,49 @@ def connect(
                 ) from None
             time.sleep(min(pause_s, remaining_s))
             pause_s = min(2 * pause_s, 1.0)
+
+
+def _connect_once(address: Address, secret: bytes, *, timeout_s: float) -> Connection:
+    """Connect and greet.
+
+    Raises:
+        OSError: if nobody answers, or who does hangs up: a listener with many guests at its door
+            sends others away, and they may come again.
+        NetworkError: if who answers does not know the secret.
+    """
+    sock = socket.create_connection(address, timeout=timeout_s)
     try:
         greet_server(sock, secret)
-    except (OSError, NetworkError) as error:
+    except NetworkError as error:
         sock.close()
         raise NetworkError(
             f"whoever listens at {address[0]}:{address[1]} did not prove this run's secret: {error}"
         ) from None
+    except OSError:
+        sock.close()
+        raise
     return Connection(sock)
 
 
 def greet_server(sock: socket.socket, secret: bytes) -> None:
-    """The client's half of the handshake; see `_auth`."""
+    """The client's half of the handshake; see `_auth`.
+
+    Raises:
+        NetworkError: if the server says something else than it should, or nothing in time.
+        ConnectionError: if it hangs up without a word.
+    """
     deadline = time.monotonic() + HANDSHAKE_TIMEOUT_S
     sock.settimeout(HANDSHAKE_TIMEOUT_S)
     nonce = os.urandom(NONCE_BYTES)
     sock.sendall(HELLO + nonce)
-    answer = _receive_exactly(sock, NONCE_BYTES + PROOF_BYTES, deadline=deadline) or b""
+    try:
+        answer = _receive_exactly(
+            sock, NONCE_BYTES + PROOF_BYTES, at_boundary=True, deadline=deadline
+        )
+    except TimeoutError:
+        raise NetworkError("the peer said nothing.") from None
+    if answer is None:
+        raise ConnectionResetError("it hung up before it had said anything")
     server_nonce, received = answer[:NONCE_BYTES], answer[NONCE_BYTES:]
     if not is_proof(bytes(received), secret, "server", nonce, bytes(server_nonce)):
         raise NetworkError("the server's proof is wrong.")
