@@ -1,13 +1,13 @@
 """By which clock the workers' phases are put beside one another."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
 from ._options import check_count, check_seconds
-from ._serialisation import options_of
+from ._serialisation import options_of, refuse_unknown
 
 # A public server is asked to be left alone for longer than this.
 _MOST_OFTEN_S = 30.0
@@ -109,10 +109,5 @@ def time_source_from_dict(saved: Mapping[str, Any]) -> TimeSource:
             f"`time_source` must be named one of {', '.join(map(repr, _CLASSES))}, with its "
             f"configuration. Received: {dict(saved)!r}."
         )
-    unknown = sorted(map(str, configuration.keys() - {field.name for field in fields(found)}))
-    if unknown:
-        raise ConfigurationError(
-            f"the time source {name!r} has no option {unknown[0]!r}. Received: "
-            f"configuration={dict(configuration)!r}."
-        )
+    refuse_unknown(found, configuration)
     return found(**configuration)
