@@ -15,6 +15,7 @@ from sparkwright.timeline import PhaseCode
 from sparkwright.timeline._clocks import ClockState
 from sparkwright.timeline._span_block import SpanBlock
 
+PLACE = ("alpha", 4711)
 UNREACHABLE = NtpClock(server="127.0.0.1:9", retries=1, timeout_s=0.1)
 
 
@@ -127,12 +128,35 @@ def test_a_spark_job_is_the_question_and_its_answer() -> None:
     task_s = asked_s + 100.0 + 0.4
     state = ClockState(wall_s=time.time() - time.monotonic(), source="driver")
     spans = block((PhaseCode.COMPUTE, task_s + 0.5, 1.5), (PhaseCode.WORK, task_s, 2.0))
-    end_s = times.returned(0, spans, state, asked_s=asked_s, heard_s=asked_s + 3.0)
+    end_s = times.returned(0, PLACE, spans, state, asked_s=asked_s, heard_s=asked_s + 3.0)
     assert end_s == pytest.approx(asked_s + 2.5)  # half of what is unknown went before
     (clock,) = times.timeline(hosts=[], name="").clocks
     assert clock.offset_s == pytest.approx(99.9, abs=0.01)
     assert clock.uncertainty_s == pytest.approx(0.5)
     assert abs(clock.offset_s - 100.0) <= clock.uncertainty_s
+
+
+def test_a_worker_whose_next_round_runs_elsewhere_goes_by_the_clock_there() -> None:
+    times = record()
+    asked_s = time.monotonic()
+    state = ClockState(wall_s=time.time() - time.monotonic(), source="driver")
+    # The first job says most of its clock: the second one's must not be taken for the same.
+    rounds = (("alpha", 100.0, 0.2), ("beta", 5000.0, 1.0))
+    for host, ahead_s, around_s in rounds:
+        spans = block((PhaseCode.WORK, asked_s + ahead_s + around_s / 2, 2.0))
+        heard_s = asked_s + 2.0 + around_s
+        end_s = times.returned(0, (host, 7), spans, state, asked_s=asked_s, heard_s=heard_s)
+        assert end_s == pytest.approx(heard_s - around_s / 2, abs=1e-3)
+        (clock,) = times.timeline(hosts=[], name="").clocks
+        assert clock.offset_s == pytest.approx(ahead_s, abs=0.01)
+        assert clock.uncertainty_s == pytest.approx(around_s / 2)
+        asked_s = heard_s
+    # Back on the first machine, what its first job said is known still.
+    spans = block((PhaseCode.WORK, asked_s + 100.0 + 3.0, 2.0))
+    times.returned(0, ("alpha", 7), spans, state, asked_s=asked_s, heard_s=asked_s + 8.0)
+    (clock,) = times.timeline(hosts=[], name="").clocks
+    assert clock.offset_s == pytest.approx(100.0, abs=0.01)
+    assert clock.uncertainty_s == pytest.approx(0.1, abs=0.01)
 
 
 def test_with_the_system_clock_all_clocks_are_believed() -> None:

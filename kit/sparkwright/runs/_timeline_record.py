@@ -17,11 +17,15 @@ from sparkwright.timeline import ClockReading, PhaseCode, SpanStore, Timeline
 from sparkwright.timeline._clocks import (
     ClockComparison,
     ClockState,
+    Offset,
     OffsetEstimator,
     compare_clocks,
 )
 from sparkwright.timeline._span_block import SpanBlock
 from sparkwright.timeline._spans import Spans
+
+# Host and process id: another process may be on another machine, with another clock.
+Process = tuple[str, int]
 
 _DRIVER = -1
 _log = logging.getLogger(__name__)
@@ -53,7 +57,8 @@ class TimelineRecord:
         self._has_warned = False
         self._missed = 0
         self._readings: dict[int, ClockReading] = {}
-        self._estimators: dict[int, OffsetEstimator] = {}  # of workers without a connection
+        # Of workers without a connection; a later round of one may run in another process.
+        self._estimators: dict[tuple[int, Process], OffsetEstimator] = {}
         self._expected_s: dict[int, float] = {}  # since when a worker has been waited for
         self._open: tuple[PhaseCode, float] | None = None
         self._lock = threading.RLock()
@@ -120,12 +125,20 @@ class TimelineRecord:
             self._take(worker, block, comparison)
 
     def returned(
-        self, worker: int, block: SpanBlock, state: ClockState, *, asked_s: float, heard_s: float
+        self,
+        worker: int,
+        process: Process,
+        block: SpanBlock,
+        state: ClockState,
+        *,
+        asked_s: float,
+        heard_s: float,
     ) -> float:
         """Spans that came with the answer of a Spark task, which was asked for in between.
 
         Args:
             worker: whose.
+            process: where it ran.
             block: its spans.
             state: its clocks.
             asked_s: the driver's monotonic clock when the job began.
@@ -140,23 +153,26 @@ class TimelineRecord:
                 # The job was the question and the answer; by the worker's clock it was this long.
                 came_s = float(block.starts_s.min())
                 answered_s = float((block.starts_s + block.seconds).max())
-                known = self._estimators.get(worker, OffsetEstimator())
-                known = known.with_exchange(asked_s, came_s, answered_s, heard_s)
-                self._estimators[worker] = known
-                offset = known.estimate(heard_s)
+                times_s = asked_s, came_s, answered_s, heard_s
+                offset = self._offset_of((worker, process), times_s)
                 if offset is None:
                     return heard_s
-                comparison = ClockComparison(
-                    -offset.offset_s,
-                    state.wall_s - self._clock.state().wall_s + offset.offset_s,
-                    offset.uncertainty_s,
-                    "driver",
+                # It was the driver that asked, so the offset is the other way round.
+                state = replace(
+                    state, offset_s=-offset.offset_s, uncertainty_s=offset.uncertainty_s
                 )
-            else:
-                comparison = compare_clocks(state, self._clock.state())
+            comparison = compare_clocks(state, self._clock.state())
             self._take(worker, block, comparison)
             ends_s = block.starts_s + block.seconds + comparison.to_driver_s
             return float(ends_s.max(initial=0.0))
+
+    def _offset_of(
+        self, whose: tuple[int, Process], times_s: tuple[float, float, float, float]
+    ) -> Offset | None:
+        """How far a process' clock is from the driver's, after one more exchange."""
+        known = self._estimators.get(whose, OffsetEstimator()).with_exchange(*times_s)
+        self._estimators[whose] = known
+        return known.estimate(times_s[-1])
 
     def _take(self, worker: int, block: SpanBlock, clocks: ClockComparison) -> None:
         if not len(block.codes):

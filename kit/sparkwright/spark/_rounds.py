@@ -27,6 +27,7 @@ from ._tasks import round_task
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sparkwright.runs._timeline_record import Process
     from sparkwright.timeline._clocks import ClockState
     from sparkwright.timeline._span_block import SpanBlock
 
@@ -226,7 +227,7 @@ class _Sum:
         self.fields: list[dict[str, Any]] = []
         self.failures: list[Failure] = []
         self.counters = b""
-        self.spans: list[tuple[int, SpanBlock, ClockState]] = []
+        self.spans: list[tuple[int, Process, SpanBlock, ClockState]] = []
 
     @staticmethod
     def add(dtype: Any) -> Any:
@@ -246,7 +247,9 @@ class _Sum:
                 count = len(answer.fields["losses"])
                 found.fields = [answer.fields]
                 if answer.result is not None:
-                    found.spans = [(answer.fields["worker"], *answer.result)]
+                    place = answer.fields["place"]
+                    process = place["host"], place["pid"]
+                    found.spans = [(answer.fields["worker"], process, *answer.result)]
                 if count:
                     found.vector = np.frombuffer(raw, dtype) * dtype.type(count)
             return found if total is None else total.plus(found)
