@@ -77,6 +77,19 @@ def test_pictures_have_a_text_and_tables_a_name():
     assert [region["aria-label"] for region in regions] == ["Time by phase", "Workers"]
 
 
+def test_where_workers_are_left_out_those_stay_that_computed_longest(monkeypatch):
+    monkeypatch.setattr("sparkwright.timeline._html._MOST_WORKERS", 1)
+    store = SpanStore(workers=2)
+    append(store, 0, (PhaseCode.COMPUTE, 0.0, 90.0), (PhaseCode.WORK, 0.0, 100.0))
+    # Its task took longer, for it waited.
+    append(store, 1, (PhaseCode.COMPUTE, 0.0, 80.0), (PhaseCode.WORK, 0.0, 115.0))
+    text = store.timeline(hosts=["alpha", "beta"]).html()
+    workers = text[text.index("<h2>Workers</h2>") :]
+    assert "The 1 workers that computed longest." in workers
+    assert ">alpha</td>" in workers
+    assert ">beta</td>" not in workers
+
+
 def spans_in(payload):
     spans = payload["spans"]
     first, start, length = (

@@ -170,7 +170,9 @@ def _worker_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
 
 
 def _computing(seconds: NDArray[np.float64]) -> NDArray[np.float64]:
-    return seconds[:, [phase.code for phase in PHASES if phase.group == "compute"]].sum(axis=1)
+    # What encloses others, the whole task, is as long for who waits as for who computes.
+    codes = [p.code for p in PHASES if p.group == "compute" and not p.encloses]
+    return seconds[:, codes].sum(axis=1)
 
 
 def _bars(counts: NDArray[np.int64], total: PhaseTotal) -> str:
