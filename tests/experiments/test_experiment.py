@@ -1,5 +1,6 @@
 import ast
 import json
+import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -170,9 +171,15 @@ def test_an_experiment_that_cannot_be_carried_out_says_why_before_anything_start
         Experiment(data=DataSource(format="csv")).prepare()
 
 
+class Run:
+    """Of nothing."""
+
+    code = None
+
+
 def prepared(experiment):
     """An experiment whose network begins runs of nothing."""
-    network = SimpleNamespace(start=lambda data, **options: SimpleNamespace(code=None))
+    network = SimpleNamespace(start=lambda data, **options: Run())
     data = dict.fromkeys(experiment.data.split.shares)
     return PreparedExperiment(experiment=experiment, spark=None, data=data, network=network)
 
@@ -182,6 +189,18 @@ def test_a_run_that_resumed_says_that_its_code_trains_from_the_beginning():
     note, _, code = prepared(experiment).start(resume="ch\nk").code.partition("\n")
     assert note == "# The run went on from 'ch\\nk'; this trains from the very beginning."
     assert code == experiment.to_code()
+
+
+def test_a_run_that_goes_on_with_what_was_learnt_has_no_code_to_show():
+    made = prepared(Experiment())
+    assert made.start().code == made.experiment.to_code()
+    assert made.start().code is None
+
+
+def test_runs_that_nobody_uses_any_more_are_let_go():
+    made = prepared(Experiment())
+    run = weakref.ref(made.start())
+    assert run() is None
 
 
 @pytest.mark.parametrize("url", ["s3://ann:abc@host/x.csv", "https://host/x.csv?token=abc"])

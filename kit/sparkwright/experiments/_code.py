@@ -113,10 +113,9 @@ def _loading(source: DataSource, parameters: Parameters) -> str:
 
 
 def _network(experiment: "Experiment", parameters: Parameters) -> str:
-    code = experiment.network.to_code("model", reserved=_names_around(experiment)).rstrip()
-    if (name := parameters.named("network_seed")) is not None:
-        code = code.replace(f"\nseed = {experiment.network.seed}\n", f"\nseed = {name}\n", 1)
-    return code
+    return experiment.network.to_code(
+        "model", reserved=_names_around(experiment), seed=parameters.named("network_seed")
+    ).rstrip()
 
 
 def _training(experiment: "Experiment", parameters: Parameters, *, in_notebook: bool) -> str:

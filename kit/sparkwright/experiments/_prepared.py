@@ -1,6 +1,6 @@
 """An experiment whose data is loaded and whose network is built."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ._experiment import Experiment
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class PreparedExperiment:
     """What an experiment needs, made: ready to begin.
 
@@ -28,9 +28,8 @@ class PreparedExperiment:
         data: the parts of the split by name: "train", and "validation" or "test" as split.
         network: the network on Spark; it evaluates and saves also after a run of
             `ParallelWrapper`.
-        has_older_weights: whether the network was given, with what it had learnt; default False:
-            it was built as the experiment says.
-        runs: those begun so far, the latest last.
+        has_older_weights: whether the network has learnt before the next run; default False: it
+            was built as the experiment says. A run sets it.
     """
 
     experiment: "Experiment"
@@ -38,7 +37,6 @@ class PreparedExperiment:
     data: dict[str, DistributedDataSet]
     network: SparkNetwork
     has_older_weights: bool = False
-    runs: list[TrainingRun] = field(default_factory=list[TrainingRun])
 
     @property
     def validation(self) -> DistributedDataSet | None:
@@ -62,11 +60,10 @@ class PreparedExperiment:
             SlotsError: if there are fewer task slots than workers.
         """
         run = self._started(resume, display)
-        goes_on = self.has_older_weights or bool(self.runs)
-        if not (goes_on or looks_secret("url", self.experiment.data.url)):
+        if not (self.has_older_weights or looks_secret("url", self.experiment.data.url)):
             afresh = f"# The run went on from {resume!r}; this trains from the very beginning.\n"
             run.code = ("" if resume is None else afresh) + self.experiment.to_code()
-        self.runs.append(run)
+        self.has_older_weights = True
         return run
 
     def _started(self, resume: str | None, display: bool | None) -> TrainingRun:

@@ -24,13 +24,20 @@ _IMPORTED = {"constraints", "initializers", "layers", "regularizers"}
 _RESERVED = {"keras", "seed", *_IMPORTED}
 
 
-def to_code(spec: NetworkSpec, variable: str = "model", *, reserved: Collection[str] = ()) -> str:
+def to_code(
+    spec: NetworkSpec,
+    variable: str = "model",
+    *,
+    reserved: Collection[str] = (),
+    seed: str | None = None,
+) -> str:
     """Python code that makes the compiled model.
 
     Args:
         spec: the network, without problems.
         variable: the name that the code gives to the model.
         reserved: names that the code around it uses; no layer's variable takes one of these.
+        seed: the name that holds the seed in the code before; None: the seed itself is written.
 
     Raises:
         ConfigurationError: if the network has a problem, or `variable` is no name.
@@ -49,7 +56,7 @@ def to_code(spec: NetworkSpec, variable: str = "model", *, reserved: Collection[
         _chain(spec, calls, variable) if is_chain(spec) else _graph(spec, calls, variable, reserved)
     )
     compiled = _broken_up(f"{variable}.compile", list(compile_arguments(spec).items()), "")
-    lines = [*_head(spec, calls), *body, *compiled]
+    lines = [*_head(spec, calls, seed), *body, *compiled]
     return "\n".join(lines) + "\n"
 
 
@@ -66,7 +73,7 @@ def _check_switched_off(layer: LayerSpec) -> None:
         ) from misfit
 
 
-def _head(spec: NetworkSpec, calls: Sequence[Call]) -> Iterator[str]:
+def _head(spec: NetworkSpec, calls: Sequence[Call], seed: str | None) -> Iterator[str]:
     places = {name.partition(".")[0] for call in calls for name in _functions(call)}
     parts = sorted(places & _IMPORTED)
     yield "import keras"
@@ -75,7 +82,7 @@ def _head(spec: NetworkSpec, calls: Sequence[Call]) -> Iterator[str]:
     yield ""
     yield TASK + spec.task
     if spec.seed is not None:
-        yield f"seed = {spec.seed}"
+        yield f"seed = {spec.seed if seed is None else seed}"
     yield ""
 
 

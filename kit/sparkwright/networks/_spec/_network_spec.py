@@ -316,19 +316,23 @@ class NetworkSpec:
         """
         return cls.from_dict(read_yaml(text))
 
-    def to_code(self, variable: str = "model", *, reserved: Collection[str] = ()) -> str:
+    def to_code(
+        self, variable: str = "model", *, reserved: Collection[str] = (), seed: str | None = None
+    ) -> str:
         """Python code with Keras alone that makes the compiled model.
 
         Args:
             variable: the name that the code gives to the model; default "model".
             reserved: names that the code around it uses; no layer's variable takes one of these.
+            seed: the name that holds the seed in the code before; default None: the network's own
+                seed is written.
 
         Raises:
             ConfigurationError: if the network has a problem, or `variable` is no name.
         """
         from ._code_writing import to_code
 
-        return to_code(self, variable, reserved=reserved)
+        return to_code(self, variable, reserved=reserved, seed=seed)
 
     @classmethod
     def from_code(cls, text: str) -> "NetworkSpec":
