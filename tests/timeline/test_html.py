@@ -113,6 +113,13 @@ def test_few_spans_are_in_the_page_one_by_one():
     assert seconds.sum() == pytest.approx(timeline.tallies.seconds.sum(), rel=1e-6)
 
 
+def test_a_span_as_long_as_the_run_is_in_the_page_with_all_its_length():
+    store = SpanStore(workers=1)
+    append(store, 0, (PhaseCode.WORK, 0.0, 115.0))
+    _, _, _, seconds = spans_in(payload_of(store.timeline()))
+    assert seconds.tolist() == pytest.approx([115.0])
+
+
 def test_many_spans_are_shares_of_each_phase():
     timeline = small_timeline(exact_limit=10)
     payload = payload_of(timeline)

@@ -93,7 +93,8 @@ def _spans_of(timeline: "Timeline", phases: list[Phase]) -> dict[str, Any]:
     first = np.searchsorted(spans.lanes[order], np.arange(-1, timeline.workers + 1))
     tick_s = max(timeline.elapsed_s, 1e-6) / _TICKS
     starts = np.minimum(spans.starts_s[order] / tick_s, _TICKS)
-    lengths = np.minimum(spans.seconds[order] / tick_s, _TICKS)
+    # As float32, _TICKS would be rounded up to what no longer fits: a span as long as the run.
+    lengths = np.minimum(spans.seconds[order].astype(np.float64) / tick_s, _TICKS)
     return {
         "tick_s": tick_s,
         "first": _text(first.astype("<u4")),
