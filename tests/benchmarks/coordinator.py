@@ -131,14 +131,14 @@ class Driver:
 
     def worker_heard(self, worker: int, message: Message) -> None:
         """As the engine does, and count."""
-        self.heard += 1
-        if message.kind != "rows":
+        if message.kind == "rows":
+            count = sum(int(block["count"]) for block in message.fields["blocks"])
+            losses = np.frombuffer(message.payload, np.float32, count)
+            examples = np.frombuffer(message.payload, np.int32, count, 4 * count)
+            self.record.rows_trained(worker, message.fields["blocks"], losses, examples, {})
+        else:
             self.record.worker_alive(worker)
-            return
-        count = sum(int(block["count"]) for block in message.fields["blocks"])
-        losses = np.frombuffer(message.payload, np.float32, count)
-        examples = np.frombuffer(message.payload, np.int32, count, 4 * count)
-        self.record.rows_trained(worker, message.fields["blocks"], losses, examples, {})
+        self.heard += 1  # last: whoever waits for it looks at the record then
 
     def history_forgotten(self) -> None:
         """As the engine does."""
