@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,8 @@ def left_over(yarn: YarnCluster) -> dict[str, Any]:
     deadline_s = time.monotonic() + 20
     while True:
         processes = [
-            (Path("/proc") / name / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:200]
-            for name in os.listdir("/proc")
-            if name.isdigit() and works_in(name, yarn.folder)
+            line.replace(b"\0", b" ").decode()[:200]
+            for _, line in read_of_processes(yarn.folder, "cmdline")
         ]
         found = {"containers": sum(containers(yarn).values()), "processes": processes}
         if not any(found.values()) or time.monotonic() > deadline_s:
@@ -72,21 +72,20 @@ def left_over(yarn: YarnCluster) -> dict[str, Any]:
         time.sleep(0.2)
 
 
-def works_in(pid: str, folder: Path) -> bool:
-    try:
-        return os.readlink(f"/proc/{pid}/cwd").startswith(str(folder))
-    except OSError:
-        return False
+def read_of_processes(folder: Path, file: str) -> Iterator[tuple[Path, bytes]]:
+    """(where it works, that file of /proc) for each process that works in `folder`."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it may end at any time
+            place = (process / "cwd").readlink()
+            if place.is_relative_to(folder):
+                yield place, (process / file).read_bytes()
 
 
 def resident_mib(yarn: YarnCluster) -> list[int]:
     """What each container takes, as YARN counts: pages that processes share count for each."""
     pages: Counter[str] = Counter()
-    for name in os.listdir("/proc"):
-        with contextlib.suppress(OSError):
-            if name.isdigit() and works_in(name, yarn.folder):
-                place = Path(os.readlink(f"/proc/{name}/cwd")).name
-                pages[place] += int(Path(f"/proc/{name}/statm").read_text().split()[1])
+    for place, sizes in read_of_processes(yarn.folder, "statm"):
+        pages[place.name] += int(sizes.split()[1])
     return sorted(count * os.sysconf("SC_PAGESIZE") >> 20 for count in pages.values())
 
 
