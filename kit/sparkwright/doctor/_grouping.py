@@ -17,6 +17,12 @@ class Note:
     found: str
     remedy: str = ""
 
+    def check(self, name: str, where: str) -> Check:
+        """The same as a row of a diagnosis."""
+        return Check(
+            name=name, where=where, status=self.status, found=self.found, remedy=self.remedy
+        )
+
 
 def grouped(name: str, notes: Iterable[tuple[Place, Note]], findings: Findings) -> list[Check]:
     """A check for each different note, in the order in which they came.
@@ -30,16 +36,7 @@ def grouped(name: str, notes: Iterable[tuple[Place, Note]], findings: Findings) 
     places: dict[Note, list[Place]] = {}
     for place, note in notes:
         places.setdefault(note, []).append(place)
-    return [
-        Check(
-            name=name,
-            where=where_of(found, findings),
-            status=note.status,
-            found=note.found,
-            remedy=note.remedy,
-        )
-        for note, found in places.items()
-    ]
+    return [note.check(name, where_of(found, findings)) for note, found in places.items()]
 
 
 def where_of(places: Sequence[Place], findings: Findings) -> str:

@@ -29,34 +29,28 @@ def job_checks(findings: Findings) -> Iterator[Check]:
     """Whether the executors could be looked at."""
     if findings.spark_problem:
         remedy = "See what it says; `sparkwright.start_spark` gives the same."
-        yield _of_spark("Spark", Note("problem", findings.spark_problem, remedy))
+        yield Note("problem", findings.spark_problem, remedy).check("Spark", "Spark")
     spark = findings.spark
     if spark is None:
         if not findings.spark_problem:
             note = Note("not checked", "no Spark session", "Call `sw.doctor(spark)`.")
-            yield _of_spark("Executors", note)
+            yield note.check("Executors", "Spark")
         return
     if findings.job_problem:
-        yield _of_spark("Executors", _job(findings.job_problem))
+        yield _job(findings.job_problem).check("Executors", "Spark")
     if not findings.executors:
         return
     seen = len(findings.executors)
     if spark.came is not None and spark.came < spark.tasks and not findings.job_problem:
-        yield _of_spark(
-            "Executors",
-            Note(
-                "warning",
-                f"{spark.came} of {spark.tasks} tasks ran at the same time, on {seen} executors",
-                "A run needs all its workers at once. Other jobs may hold the slots, GPUs may be "
-                "fewer than cores, or executors were still starting: look again.",
-            ),
-        )
+        yield Note(
+            "warning",
+            f"{spark.came} of {spark.tasks} tasks ran at the same time, on {seen} executors",
+            "A run needs all its workers at once. Other jobs may hold the slots, GPUs may be fewer "
+            "than cores, or executors were still starting: look again.",
+        ).check("Executors", "Spark")
     elif not findings.job_problem:
-        yield _of_spark("Executors", Note("ok", f"{seen} looked at, {spark.tasks} task slots"))
-
-
-def _of_spark(name: str, note: Note) -> Check:
-    return Check(name=name, where="Spark", status=note.status, found=note.found, remedy=note.remedy)
+        note = Note("ok", f"{seen} looked at, {spark.tasks} task slots")
+        yield note.check("Executors", "Spark")
 
 
 def _job(problem: str) -> Note:

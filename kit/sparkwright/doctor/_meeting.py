@@ -50,8 +50,6 @@ class Meeting:
         self.answers: dict[str, dict[str, Any]] = {}
         self._tasks, self._quiet_s, self._timeout_s = tasks, quiet_s, timeout_s
         self._clock = clock
-        self._first: set[str] = set()
-        self._present: set[str] = set()
         self._addresses: dict[str, list[Any]] = {}
         self._labels: dict[str, str] = {}
         self._tried = 0
@@ -96,8 +94,7 @@ class Meeting:
         hello = lines.receive()
         executor, label = str(hello["executor"]), str(hello["label"])
         with self._changed:
-            is_first = executor not in self._first
-            self._first.add(executor)
+            is_first = executor not in self._labels
             self._labels[executor] = label
         lines.send({"first": is_first})
         message = lines.receive()
@@ -116,7 +113,6 @@ class Meeting:
 
     def _arrive(self, executor: str, label: str, message: dict[str, Any]) -> None:
         with self._changed:
-            self._present.add(executor)
             if message["address"] is not None:
                 host, port = message["address"]
                 self._addresses[executor] = [str(host), int(port)]
@@ -156,7 +152,7 @@ class Meeting:
             self.answers[executor]["place"]["peers"] = told
             self._tried += 1
             self._changed.notify_all()
-            while self._tried < len(self._present) and not self._closed:
+            while self._tried < len(self.answers) and not self._closed:
                 rest_s = deadline - time.monotonic()
                 if rest_s <= 0:
                     return

@@ -20,14 +20,7 @@ def settings_checks(findings: Findings) -> Iterator[Check]:
     if findings.spark is None:
         return
     for name, rule in RULES.items():
-        note = rule(findings.spark)
-        yield Check(
-            name=name,
-            where="Spark",
-            status=note.status,
-            found=note.found,
-            remedy=note.remedy,
-        )
+        yield rule(findings.spark).check(name, "Spark")
 
 
 def _locality(spark: SparkFacts) -> Note:

@@ -18,14 +18,7 @@ def file_checks(findings: Findings) -> Iterator[Check]:
 def cache_checks(findings: Findings) -> Iterator[Check]:
     """Storage levels of what is cached."""
     for data in findings.spark.cached if findings.spark else ():
-        note = _cached(data)
-        yield Check(
-            name="Cached data",
-            where=data.name,
-            status=note.status,
-            found=note.found,
-            remedy=note.remedy,
-        )
+        yield _cached(data).check("Cached data", data.name)
 
 
 def _file(problem: str) -> Note:
