@@ -129,6 +129,27 @@ def test_a_thousand_quick_workers_are_held_up_by_the_driver() -> None:
     assert larger.at(1024).speed_up > 2 * held.at(1024).speed_up
 
 
+def test_pieces_of_a_given_size_are_asked_for_again_and_again_however_small() -> None:
+    """Only those of no given size are made larger for who is quick."""
+    known = ScalingCosts(event_s=1e-9, piece_s_per_worker=1e-6)
+    options: dict[str, Any] = {"step_s": 0.01, "vector_bytes": 1000, "costs": known}
+    for minibatches in (1, 2, 50):
+        master = SharedTrainingMaster(minibatches_per_message=1, piece_minibatches=minibatches)
+        point = predict_scaling(master, workers=[100], **options).points[0]
+        assert point.driver_s == pytest.approx(100 * 100 * 1e-6 / minibatches, rel=1e-3)
+    quick = SharedTrainingMaster(minibatches_per_message=1)
+    point = predict_scaling(quick, workers=[100], **options).points[0]
+    busy_s = point.training_s + point.exchange_s
+    assert point.driver_s == pytest.approx(100 * 100 * 1e-6 * busy_s / 0.1, rel=1e-3)
+
+
+def test_a_message_is_at_most_a_piece() -> None:
+    for minibatches, expected in ((1, 1), (3, 3), (9, 5)):
+        master = SharedTrainingMaster(piece_minibatches=minibatches)
+        found = prospect(master, workers=2, vector_bytes=1000, step_s=0.001)
+        assert found.minibatches_per_exchange == expected
+
+
 def test_on_shared_cores_workers_wait_for_one_another() -> None:
     alone, shared = (
         predict_scaling(

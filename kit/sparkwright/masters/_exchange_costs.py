@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 
+from ._gathered import gathered
 from ._mesh_config import MeshConfig
 from ._options import check_seconds
 from ._parameter_averaging import ParameterAveragingTrainingMaster
@@ -24,8 +25,6 @@ SPARK_AVERAGING_S = 0.35
 # 100 MB takes 50 ms.
 MESSAGE_S = 2.5e-3
 MESSAGE_S_PER_BYTE = 0.5e-9
-# Workers of gradient sharing gather quick minibatches for so long, and at most so many.
-_GATHERED_S, _MOST_GATHERED = 0.04, 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,19 +64,14 @@ def minibatches_per_exchange(master: TrainingMaster, step_s: float | None) -> in
     """
     if isinstance(master, ParameterAveragingTrainingMaster):
         return master.averaging_frequency
-    if not isinstance(master, SharedTrainingMaster) or master.minibatches_per_message is not None:
-        return getattr(master, "minibatches_per_message", None) or 1
-    if step_s is None:
+    if not isinstance(master, SharedTrainingMaster):
         return 1
-    most = _MOST_GATHERED
-    if master.max_staleness is not None:
-        most = max(1, min(most, master.max_staleness))
-    return max(1, min(most, int(_GATHERED_S / step_s)))
-
-
-def gathering_step_s(minibatches: int) -> float:
-    """Seconds of a minibatch of which so many share a message."""
-    return _GATHERED_S / minibatches
+    if master.minibatches_per_message is not None:
+        found = master.minibatches_per_message
+    else:
+        found = 1 if step_s is None else gathered(step_s, master.max_staleness)
+    # A message never holds minibatches of two pieces.
+    return found if master.piece_minibatches is None else min(found, master.piece_minibatches)
 
 
 def exchange(

@@ -14,9 +14,9 @@ from ._exchange_costs import (
     TEN_GIGABIT_BYTES_PER_S,
     ExchangeCosts,
     exchange,
-    gathering_step_s,
     minibatches_per_exchange,
 )
+from ._gathered import MOST_GATHERED, gathering_step_s
 from ._options import check_count, check_seconds
 from ._plan import TrainingPlan
 from ._training_master import TrainingMaster
@@ -292,7 +292,10 @@ def prospect(
 def _worthwhile_step_s(master: TrainingMaster, exchange_s: float) -> float:
     training_s = _SHARE_TRAINING / (1 - _SHARE_TRAINING) * exchange_s
     # Quick minibatches share a message: as many as do so when they take that long.
-    counts = {minibatches_per_exchange(master, gathering_step_s(most)) for most in range(1, 6)}
+    counts = {
+        minibatches_per_exchange(master, gathering_step_s(most))
+        for most in range(1, MOST_GATHERED + 1)
+    }
     fitting = (
         training_s / count
         for count in sorted(counts, reverse=True)

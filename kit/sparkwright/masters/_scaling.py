@@ -16,6 +16,7 @@ from typing import Any, Self
 from sparkwright.errors import ConfigurationError
 
 from ._exchange_costs import ExchangeCosts, exchange, minibatches_per_exchange
+from ._gathered import PIECE_S
 from ._options import check_count, check_seconds
 from ._serialisation import refuse_unknown
 from ._shared_training import SharedTrainingMaster
@@ -31,8 +32,6 @@ EVENT_S, PIECE_S_PER_WORKER = 1.6e-4, 7.5e-7
 # Rows of the log travel ten times a second at most, signs of life once a second.
 _ROWS_S, _SIGN_S = 0.1, 1.0
 _MOST_SIGNS = 0.99  # of the driver's time
-# A piece of work takes about so long, unless a minibatch takes longer.
-_PIECE_S = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -298,7 +297,8 @@ def _driver_s(
     """Seconds that an interval of all workers takes of the driver, which has one core for them."""
     event_s = costs.event_s * busy_s / max(busy_s, _ROWS_S)
     if isinstance(master, SharedTrainingMaster):
-        piece_s = max(_PIECE_S, busy_s, (master.piece_minibatches or 1) * step_s)
+        fixed = master.piece_minibatches
+        piece_s = max(PIECE_S, busy_s) if fixed is None else fixed * step_s
         event_s += (costs.event_s + costs.piece_s_per_worker * workers) * busy_s / piece_s
     # Signs of life come whether the workers get on or not.
     signs = min(_MOST_SIGNS, workers * costs.event_s / _SIGN_S)

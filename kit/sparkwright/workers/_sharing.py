@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError, NonFiniteLossError
+from sparkwright.masters._gathered import PIECE_S, gathered
 from sparkwright.mesh._framing import Message
 from sparkwright.mesh._port import PeerPort
 from sparkwright.mesh._ring import Ring
@@ -44,11 +45,6 @@ _IDLE_S = 0.01
 _LOOK_S = 0.2
 # How often the residual is measured when nobody debugs the encoding.
 _STATISTICS_S = 1.0
-# Minibatches that are quick share a message, unless an option says how many: what a message costs
-# does not depend on them, and nobody is out of date after so short a time.
-_MESSAGE_S, _MOST_PER_MESSAGE = 0.04, 5
-# A piece of work should take about so long: asking for the next one takes a millisecond.
-_PIECE_S = 0.1
 # What precedes an update's words: minibatches that its sender has trained.
 _CLOCK = struct.Struct("<q")
 # The clock of a worker that has nothing to train: nobody needs to wait for it.
@@ -402,12 +398,9 @@ class SharingWorker:
         """Minibatches to a message and to a piece, now that one is known to take so long."""
         settings = self._settings
         if settings.minibatches_per_message is None:
-            most = _MOST_PER_MESSAGE
-            if settings.max_staleness is not None:
-                most = max(1, min(most, settings.max_staleness))
-            self._per_message = max(1, min(most, int(_MESSAGE_S / step_s)))
+            self._per_message = gathered(step_s, settings.max_staleness)
         if settings.adaptive_pieces:
-            self._wanted = max(self._per_message, int(_PIECE_S / step_s))
+            self._wanted = max(self._per_message, int(PIECE_S / step_s))
 
     def _check(self, losses: NDArray[np.float32], piece: "_Piece", *, done: int) -> None:
         if self._settings.stop_at_non_finite and not np.isfinite(losses).all():
