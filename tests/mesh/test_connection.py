@@ -35,6 +35,7 @@ def listening() -> Iterator[Listening]:
 
             def take(connection: Connection) -> None:
                 stack.callback(connection.close)
+                connection.socket.settimeout(10)
                 arrived.put(connection)
 
             settings = {"host": HOST, "ports": range(1), "name": "test-port", **options}
@@ -48,6 +49,8 @@ def listening() -> Iterator[Listening]:
 @pytest.fixture
 def pair() -> Iterator[tuple[Connection, Connection]]:
     left, right = socket_pair()
+    for end in (left, right):
+        end.socket.settimeout(10)
     yield left, right
     left.close()
     right.close()
@@ -310,6 +313,7 @@ def test_a_closed_listener_leaves_neither_port_nor_thread(listening: Listening) 
     before = threading.active_count()
     listener, arrived = listening()
     client = connect(listener.address, secret=SECRET, timeout_s=5)
+    client.socket.settimeout(10)
     server = arrived.get(timeout=5)
     listener.close()
     assert threading.active_count() == before
@@ -330,10 +334,12 @@ def test_a_big_payload_arrives_whole(listening: Listening) -> None:
     vector = np.random.default_rng(0).random(5_000_000)
     with contextlib.closing(connect(listener.address, secret=SECRET, timeout_s=5)) as client:
         server = arrived.get(timeout=5)
-        sender = threading.Thread(target=client.send, args=("start", {}, (vector, b"end")))
+        sender = threading.Thread(
+            target=client.send, args=("start", {}, (vector, b"end")), daemon=True
+        )
         sender.start()
         message = server.receive()
-        sender.join()
+        sender.join(10)
     assert message is not None
     np.testing.assert_array_equal(np.frombuffer(message.payload, np.float64, vector.size), vector)
     assert bytes(memoryview(message.payload)[vector.nbytes :]) == b"end"
@@ -355,12 +361,9 @@ def test_messages_of_several_threads_do_not_mix(pair: tuple[Connection, Connecti
         for _ in range(20):
             left.send("row", {"from": number}, (payload[:100_000], payload[100_000:]))
 
-    threads = [threading.Thread(target=send, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
+    for number in range(4):
+        threading.Thread(target=send, args=(number,), daemon=True).start()
     messages = [right.receive() for _ in range(80)]
-    for thread in threads:
-        thread.join()
     assert sorted(m.fields["from"] for m in messages if m) == sorted([0, 1, 2, 3] * 20)
     assert all(m is not None and m.payload == payload for m in messages)
 

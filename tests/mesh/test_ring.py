@@ -1,5 +1,4 @@
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -8,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._connection import connect
+from sparkwright.mesh._connection import Connection, connect
 from sparkwright.mesh._port import PeerPort
 from sparkwright.mesh._ring import Ring, RingPort
 from sparkwright.testing import socket_pair
@@ -49,6 +49,19 @@ def ring_of(ports: Callable[[int], list[RingPort]]) -> Iterator[Callable[..., li
             return rings
 
         yield build
+
+
+@pytest.fixture
+def dial() -> Iterator[Callable[[RingPort], Connection]]:
+    with contextlib.ExitStack() as stack:
+
+        def connected(port: RingPort) -> Connection:
+            connection = connect(port.address, secret=SECRET, timeout_s=5)
+            stack.callback(connection.close)
+            connection.socket.settimeout(10)
+            return connection
+
+        yield connected
 
 
 def joined(ports: list[RingPort], *, generation: int = 1, **timeouts: float) -> list[Ring]:
@@ -161,16 +174,19 @@ def test_a_ring_serves_many_rounds_of_different_kinds(ring_of: Callable[..., lis
 def test_numbers_that_arrive_in_pieces_are_added_whole() -> None:
     onward, its_inward = socket_pair()
     inward, its_onward = socket_pair()
+    for end in (its_inward, its_onward):
+        end.socket.settimeout(10)
+    arriving = its_inward.socket.makefile("rb")
     mine, its = np.random.default_rng(3).normal(size=(2, 100_001))
     half = 50_001  # the first segment is the longer one
 
     def play_worker_1() -> bytes:
-        its_inward.socket.recv(8 * half, socket.MSG_WAITALL)
+        arriving.read(8 * half)
         content = its[half:].tobytes()
         for start in range(0, len(content), 99_997):
             its_onward.socket.sendall(content[start : start + 99_997])
             time.sleep(0.01)
-        found = its_inward.socket.recv(8 * (mine.size - half), socket.MSG_WAITALL)
+        found = arriving.read(8 * (mine.size - half))
         its_onward.socket.sendall(its[:half].tobytes())
         return found
 
@@ -181,6 +197,7 @@ def test_numbers_that_arrive_in_pieces_are_added_whole() -> None:
             ring.all_reduce(mine)
         np.testing.assert_array_equal(mine, expected)
         assert other.result() == expected[half:].tobytes()
+    arriving.close()
     its_inward.close()
     its_onward.close()
 
@@ -287,39 +304,35 @@ def test_metadata_of_absurd_size_is_refused(ring_of: Callable[..., list[Ring]]) 
 
 @pytest.mark.parametrize("met", ["before the ring has met", "after it"])
 def test_a_latecomer_of_an_older_generation_is_sent_away(
-    ports: Callable[[int], list[RingPort]], met: str
+    ports: Callable[[int], list[RingPort]], dial: Callable[[RingPort], Connection], met: str
 ) -> None:
     both = ports(2)
-    latecomer = connect(both[0].address, secret=SECRET, timeout_s=5)
+    latecomer = dial(both[0])
     if met == "before the ring has met":
         latecomer.send("join", {"generation": 1, "rank": 1})
-        while not both[0]._arrivals:
-            time.sleep(0.01)
+        wait_until(lambda: both[0]._arrivals)
         rings = joined(both, generation=2)
     else:
         rings = joined(both, generation=2)
         latecomer.send("join", {"generation": 1, "rank": 1})
     assert latecomer.receive() is None
-    latecomer.close()
     assert each(rings, lambda rank, ring: ring.all_gather(bytes([rank]))) == [[b"\0", b"\1"]] * 2
     for ring in rings:
         ring.abort()
 
 
 def test_a_worker_that_comes_before_its_ring_is_kept_for_it(
-    ports: Callable[[int], list[RingPort]],
+    ports: Callable[[int], list[RingPort]], dial: Callable[[RingPort], Connection]
 ) -> None:
     both = ports(2)
-    early = connect(both[0].address, secret=SECRET, timeout_s=5)
+    early = dial(both[0])
     early.send("join", {"generation": 9, "rank": 1})
-    while not both[0]._arrivals:
-        time.sleep(0.01)
+    wait_until(lambda: both[0]._arrivals)
     for ring in joined(both, generation=2):
         ring.abort()
     assert list(both[0]._arrivals) == [(9, 1)]
     both[0].abandon(9)
     assert early.receive() is None
-    early.close()
 
 
 @pytest.mark.parametrize(
@@ -328,28 +341,26 @@ def test_a_worker_that_comes_before_its_ring_is_kept_for_it(
     ids=str,
 )
 def test_who_introduces_himself_wrongly_is_sent_away(
-    ports: Callable[[int], list[RingPort]], fields: dict[str, Any]
+    ports: Callable[[int], list[RingPort]],
+    dial: Callable[[RingPort], Connection],
+    fields: dict[str, Any],
 ) -> None:
     both = ports(2)
-    wrong = connect(both[0].address, secret=SECRET, timeout_s=5)
+    wrong = dial(both[0])
     wrong.send("join", fields)
     rings = joined(both, generation=2)
     assert wrong.receive() is None
-    wrong.close()
     for ring in rings:
         ring.abort()
 
 
 def test_a_peer_that_breaks_off_or_babbles_does_not_spoil_the_meeting(
-    ports: Callable[[int], list[RingPort]],
+    ports: Callable[[int], list[RingPort]], dial: Callable[[RingPort], Connection]
 ) -> None:
     both = ports(2)
-    connect(both[0].address, secret=SECRET, timeout_s=5).close()
-    babbler = connect(both[0].address, secret=SECRET, timeout_s=5)
-    babbler.socket.sendall(b"\0" * 100)
-    rings = joined(both)
-    babbler.close()
-    for ring in rings:
+    dial(both[0]).close()
+    dial(both[0]).socket.sendall(b"\0" * 100)
+    for ring in joined(both):
         ring.abort()
 
 
@@ -426,15 +437,13 @@ def test_a_ring_of_one_needs_nobody(ports: Callable[[int], list[RingPort]]) -> N
 
 
 def test_a_closed_ring_port_drops_joiners_that_nobody_took_and_those_to_come(
-    ports: Callable[[int], list[RingPort]],
+    ports: Callable[[int], list[RingPort]], dial: Callable[[RingPort], Connection]
 ) -> None:
     (port,) = ports(1)
-    joiners = [connect(port.address, secret=SECRET, timeout_s=5) for _ in range(2)]
+    joiners = [dial(port) for _ in range(2)]
     joiners[0].send("join", {"generation": 1, "rank": 0})
-    while not port._arrivals:
-        time.sleep(0.01)
+    wait_until(lambda: port._arrivals)
     port.close()
     joiners[1].send("join", {"generation": 1, "rank": 0})
     for joiner in joiners:
         assert joiner.receive() is None
-        joiner.close()
