@@ -7,6 +7,7 @@ from sparkwright.data import DistributedDataSet
 from sparkwright.masters import SharedTrainingMaster, TrainingMaster
 from sparkwright.runs._peer_engine import error_of
 from sparkwright.runs._protocol import Failure
+from sparkwright.timeline import PhaseCode
 
 from ._addresses import advertised_address, bind_address, worker_address
 from ._data_facts import data_facts
@@ -52,14 +53,13 @@ class SparkLauncher:
         self.consume = True
         self.layout: DataLayout | None = None
         self.facts: dict[str, Any] = {}
-        self.counted_s: float | None = None
         self._spark, self._run, self._master = spark, run, master
         self._data, self._validation, self._export = data, validation, export
         self._job: SparkJob | None = None
         self._cancelled = False
 
-    def prepare(self) -> tuple[int, ...]:
-        """Count and lay out the data; returns examples of each worker."""
+    def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...]:
+        """Count and lay out the data; returns examples of each worker; see `Launcher.prepare`."""
         wait_for_gpus(self._spark, self.workers, cancelled=lambda: self._cancelled)
         try:
             self.layout = DataLayout(
@@ -68,10 +68,10 @@ class SparkLauncher:
                 master=self._master,
                 workers=self.workers,
                 export=self._export,
+                enter=enter,
             )
         except Exception as error:
             raise translated(error) from None
-        self.counted_s = self.layout.counted_s
         self.facts = data_facts(self.layout.plan, self._data, self._validation)
         return tuple(self.layout.plan.target_counts)
 
