@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Self
@@ -23,6 +23,7 @@ from sparkwright.runs._begin import RunBeginning
 from sparkwright.runs._peer_engine import error_of, fill_in, saves_updater
 from sparkwright.runs._protocol import Failure
 from sparkwright.storage import save_model
+from sparkwright.timeline import PhaseCode
 from sparkwright.workers._gpus import find_gpus, leave_gpus_to_workers
 from sparkwright.workers._pool import TrainerPool
 from sparkwright.workers._shard import ShardWriter
@@ -242,7 +243,6 @@ class LocalLauncher:
         self.bind_host = self.advertised_host = self.worker_host = _LOOPBACK
         self.consume = False
         self.facts = _facts(data, validation, workers)
-        self.counted_s: float | None = None
         self._pool, self._cores, self._devices = pool, cores, tuple(devices)
         self._data, self._validation = data, validation
         self._folder = pool.scratch()
@@ -250,8 +250,9 @@ class LocalLauncher:
         self._borrowed: set[Any] = set()
         self._lock = threading.Lock()
 
-    def prepare(self) -> tuple[int, ...]:
+    def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...]:
         """Write each worker's examples to files; returns how many each has."""
+        enter(PhaseCode.EXPORT)
         self._folder.mkdir(mode=0o700)
         for kind, dataset in (("train", self._data), ("validation", self._validation)):
             for worker, part in enumerate(_blocks(dataset, self.workers)):

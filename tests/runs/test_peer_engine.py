@@ -4,9 +4,15 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-from sparkwright.errors import WorkerError
+import numpy as np
+import pytest
+
+from sparkwright.errors import DataError, WorkerError
+from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.runs._decisions import EndRun
 from sparkwright.runs._peer_engine import PeerEngine
+from sparkwright.runs._record import RunRecord
+from sparkwright.timeline import PhaseCode
 
 
 def engine(run: Any) -> Any:
@@ -46,3 +52,27 @@ def test_a_task_that_failed_ends_the_run_at_once() -> None:
     one._work(None)
     assert one._ended.is_set()
     assert one._job_error is error
+
+
+def test_what_went_before_a_failure_of_preparing_is_in_the_timeline() -> None:
+    def fail(enter: Any) -> Any:
+        enter(PhaseCode.COUNT)
+        raise DataError("there are no examples")
+
+    launcher: Any = SimpleNamespace(workers=1, slots=1, prepare=fail, clean_up=lambda: None)
+    start: Any = SimpleNamespace(
+        iterations=0, vector=lambda *, updater: np.zeros(1), extras=lambda: []
+    )
+    one = PeerEngine(
+        run="run-1",
+        launcher=launcher,
+        master=ParameterAveragingTrainingMaster(seed=1),
+        definition=SimpleNamespace(),  # pyright: ignore[reportArgumentType]
+        start=start,
+        epochs=1,
+    )
+    record = RunRecord(workers=1, epochs=1, name="test")
+    with pytest.raises(DataError):
+        one.run(record)
+    found = record.times.timeline(hosts=[], name="").to_dataframe()
+    assert found.phase.tolist() == ["count", "finish"]

@@ -54,6 +54,14 @@ def test_the_drivers_phases_follow_one_another_and_are_kept_without_being_asked(
     np.testing.assert_allclose(found.start_s[1:], ends_s[:-1], atol=1e-6)
 
 
+def test_a_phase_that_is_entered_again_goes_on() -> None:
+    times = record()
+    for code in (PhaseCode.COUNT, PhaseCode.LAYOUT, PhaseCode.LAYOUT, PhaseCode.COUNT):
+        times.enter(code)
+    times.close()
+    assert rows(times).phase.tolist() == ["count", "layout", "count"]
+
+
 def test_the_phase_that_goes_on_ends_with_the_run() -> None:
     times = record()
     times.enter(PhaseCode.GATHER)

@@ -1,5 +1,6 @@
 """Timelines of real runs: who did what, by clocks that do not agree."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def test_every_phase_of_a_run_is_there_in_its_order(
         assert phases(frame, worker) & {"compute", "trace"}
     assert phases(frame, 0) | phases(frame, 1) >= {"deliver"}
     driver = frame[frame.worker == -1].sort_values("start_s")
-    assert [name for name in driver.phase if name != "count"] == [
+    assert driver.phase.tolist() == [
         *("layout", "submit", "gather", "train", "finish"),
     ]
     assert [clock.worker for clock in run.timeline.clocks] == [0, 1]
@@ -68,12 +69,21 @@ def test_every_phase_of_a_run_is_there_in_its_order(
 
 
 def test_without_being_asked_for_only_the_drivers_phases_are_there(
-    spark: Any, blobs: DataSet
+    spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:
-    master = sw.ParameterAveragingTrainingMaster(workers=2, seed=1)
-    run = sw.SparkNetwork(spark, dense(), master).start(blobs)
+    master = sw.ParameterAveragingTrainingMaster(
+        workers=2, seed=1, training_approach="export", export_directory=str(tmp_path)
+    )
+    data = sw.data.from_arrays(spark, blobs.features, blobs.labels)
+    uncounted = data.map_chunks(lambda chunk: chunk, step="same", keeps_counts=False)
+    run = sw.SparkNetwork(spark, dense(), master).start(data, validation=uncounted)
     run.wait(60)
-    assert set(run.timeline.to_dataframe().worker) == {-1}
+    frame = run.timeline.to_dataframe()
+    assert set(frame.worker) == {-1}
+    assert frame.sort_values("start_s").phase.tolist() == [
+        *("layout", "export", "layout", "count", "layout"),  # the validation data is counted
+        *("submit", "gather", "train", "finish"),
+    ]
     assert run.timeline.clocks == ()
 
 
@@ -125,6 +135,9 @@ def test_processes_of_one_machine_with_clocks_of_their_own_agree(
     frame = assert_is_consistent(run)
     assert "tensorflow" in phases(frame, 0)
     assert "shard" not in phases(frame, 0)  # the driver writes the files
+    assert frame[frame.worker == -1].sort_values("start_s").phase.tolist() == [
+        *("export", "submit", "gather", "train", "finish"),
+    ]
     for clock, shift_s in zip(run.timeline.clocks, shifts_s, strict=True):
         assert abs(clock.offset_s - shift_s) <= 2e-3
     training = frame[(frame.worker == -1) & (frame.phase == "train")]

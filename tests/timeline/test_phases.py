@@ -1,8 +1,12 @@
 import itertools
+import re
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import sparkwright
 from sparkwright.errors import ConfigurationError
 from sparkwright.timeline import (
     DRIVER_PHASES,
@@ -83,6 +87,22 @@ def test_every_phase_says_what_it_is(phase):
     assert phase.group in GROUPS
     assert phase_of(phase.code) is phase_named(phase.name) is phase
     assert set(phase.dl4j) <= set(DL4J_NAMES)
+
+
+@pytest.mark.parametrize("code", PhaseCode, ids=lambda code: code.name)
+def test_every_phase_is_recorded_somewhere(code):
+    assert re.search(rf"\bPhaseCode\.{code.name}\b", sources_that_record())
+
+
+@cache
+def sources_that_record():
+    root = Path(sparkwright.__file__).parent
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in sorted(root.rglob("*.py"))
+        if path.relative_to(root).parts[0] != "timeline"
+    ]
+    return "\n".join(texts)
 
 
 def test_labels_are_told_apart():

@@ -61,7 +61,6 @@ class Launcher(Protocol):
         worker_host: address on which workers listen; empty: the one that leads to the coordinator.
         consume: whether a worker's files serve one attempt only.
         facts: JSON-able: what `prepare` has found out about the data.
-        counted_s: the monotonic clock when it had counted the data; None: it did not.
     """
 
     workers: int
@@ -71,10 +70,13 @@ class Launcher(Protocol):
     worker_host: str
     consume: bool
     facts: dict[str, Any]
-    counted_s: float | None
 
-    def prepare(self) -> tuple[int, ...] | None:
-        """Lay the data out; returns examples of each worker, or None if not yet counted."""
+    def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
+        """Lay the data out; returns examples of each worker, or None if not yet counted.
+
+        Args:
+            enter: told of each phase of the timeline as it begins; the caller ends the last one.
+        """
         ...
 
     def run(self, template: Any) -> None:
@@ -150,7 +152,7 @@ class PeerEngine:
                 plan = self._master.checkpoint
                 wrote = partial(record.times.ran, PhaseCode.CHECKPOINT)
                 self._writer = CheckpointWriter(plan.url, keep=plan.keep, wrote=wrote)
-            rows = prepared(launcher, record)
+            rows = launcher.prepare(record.times.enter)
             record.times.enter(PhaseCode.SUBMIT)
             record.noted(launcher.facts)
             if rows is not None:
@@ -200,6 +202,7 @@ class PeerEngine:
             nothing = Outcome(vector=None, counters=None, progress=Progress(), error=error)
             return self._judged.settle(nothing)
         finally:
+            record.times.enter(PhaseCode.FINISH)
             if self._writer is not None:
                 self._writer.close(_LAST_CHECKPOINT_S)
             if self._server is not None:
@@ -467,17 +470,6 @@ class _Sink:
 
     def run_ended(self, end: EndRun) -> None:
         self._ended(end)
-
-
-def prepared(launcher: Launcher, record: RunRecord) -> tuple[int, ...] | None:
-    """What the launcher's `prepare` says, with its part in the timeline."""
-    began_s = time.monotonic()
-    rows = launcher.prepare()
-    counted_s = began_s if launcher.counted_s is None else launcher.counted_s
-    if counted_s > began_s:
-        record.times.ran(PhaseCode.COUNT, began_s, counted_s)
-    record.times.ran(PhaseCode.LAYOUT, counted_s, time.monotonic())
-    return rows
 
 
 def saves_updater(master: TrainingMaster) -> bool:

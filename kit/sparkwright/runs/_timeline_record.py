@@ -73,8 +73,10 @@ class TimelineRecord:
     # -- the driver's phases ----------------------------------------------------------------
 
     def enter(self, code: PhaseCode) -> None:
-        """The driver's phase is `code` from now on; the one before ends."""
+        """The driver's phase is `code` from now on; another one before ends."""
         with self._lock:
+            if self._open is not None and self._open[0] == code:
+                return
             now_s = self._end_phase()
             self._open = (code, now_s)
 

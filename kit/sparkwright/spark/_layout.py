@@ -1,7 +1,6 @@
 """Lays training data out over the workers: counts, repartitions, exports, joins validation."""
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from sparkwright.errors import DataError
 from sparkwright.masters import TrainingMaster
 from sparkwright.partitions import RepartitionPlan, plan_repartition
 from sparkwright.storage._files import read_bytes
+from sparkwright.timeline import PhaseCode
 
 from ._tasks import Element
 
@@ -27,7 +27,6 @@ class DataLayout:
     Attributes:
         plan: what each partition holds before and after.
         elements: RDD of `Element`s with one partition a worker.
-        counted_s: the monotonic clock when the data had been counted.
     """
 
     def __init__(
@@ -38,6 +37,7 @@ class DataLayout:
         master: TrainingMaster,
         workers: int,
         export: Callable[["RDD[bytes]"], "RDD[str]"] | None,
+        enter: Callable[[PhaseCode], None],
     ) -> None:
         """Count (a Spark job unless the counts are known) and describe the rest lazily.
 
@@ -47,6 +47,7 @@ class DataLayout:
             master: repartition mode, strategy, storage level.
             workers: partitions to make.
             export: writes minibatches and returns their paths; None to train directly.
+            enter: told of each phase as it begins.
 
         Raises:
             DataError: if there are no examples.
@@ -57,8 +58,7 @@ class DataLayout:
         # Kept only if it is read twice: to be counted, then to be trained on.
         level = None if data.is_counted else master.storage_level
         source = self._persist(data.rdd, level)
-        counts = data.partition_counts()
-        self.counted_s = time.monotonic()
+        counts = _counted(data, enter)
         _check_examples(data, counts)
         self.plan: RepartitionPlan = plan_repartition(
             list(counts),
@@ -69,12 +69,14 @@ class DataLayout:
         )
         placed = repartition(source, self.plan)
         if export is not None:
+            enter(PhaseCode.EXPORT)
             paths = self._persist(export(placed), master.storage_level_paths)
             placed = paths.map(read_bytes)
+            enter(PhaseCode.LAYOUT)
         self.elements: RDD[Element] = (
             placed.mapPartitionsWithIndex(_tagged("train"))
             if validation is None
-            else _joined(placed, self._spread(validation, workers), workers)
+            else _joined(placed, _spread(validation, workers, enter), workers)
         )
 
     def release(self) -> None:
@@ -89,12 +91,23 @@ class DataLayout:
         self._persisted.append(rdd)
         return rdd
 
-    @staticmethod
-    def _spread(validation: DistributedDataSet, workers: int) -> "RDD[bytes]":
-        from sparkwright.partitions._execute import repartition
 
-        counts = list(validation.partition_counts())
-        return repartition(validation.rdd, plan_repartition(counts, workers=workers))
+def _counted(data: DistributedDataSet, enter: Callable[[PhaseCode], None]) -> tuple[int, ...]:
+    """Examples in each partition; the phase is the layout afterwards."""
+    if not data.is_counted:
+        enter(PhaseCode.COUNT)
+    counts = data.partition_counts()
+    enter(PhaseCode.LAYOUT)
+    return counts
+
+
+def _spread(
+    validation: DistributedDataSet, workers: int, enter: Callable[[PhaseCode], None]
+) -> "RDD[bytes]":
+    from sparkwright.partitions._execute import repartition
+
+    counts = list(_counted(validation, enter))
+    return repartition(validation.rdd, plan_repartition(counts, workers=workers))
 
 
 def _check_examples(data: DistributedDataSet, counts: Sequence[int]) -> None:

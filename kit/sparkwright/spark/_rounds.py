@@ -11,7 +11,7 @@ from sparkwright.masters._plan import minibatch_count
 from sparkwright.networks import ModelDefinition, pack_arrays
 from sparkwright.runs._engine import Outcome, StartState
 from sparkwright.runs._judged_run import JudgedRun
-from sparkwright.runs._peer_engine import error_of, prepared, settings_of
+from sparkwright.runs._peer_engine import error_of, settings_of
 from sparkwright.runs._protocol import Failure, Progress
 from sparkwright.runs._record import RunRecord
 from sparkwright.runs._work import share_out
@@ -80,8 +80,7 @@ class SparkRoundsEngine:
         error: BaseException | None = None
         elements: Any = None
         try:
-            rows = prepared(launcher, record)
-            assert rows is not None  # Spark counts before it trains
+            rows = launcher.prepare(record.times.enter)
             record.noted(launcher.facts)
             record.plan_made(master.plan(rows, epochs=self._epochs))
             record.state_changed("starting", f"waiting for {launcher.workers} workers")
