@@ -181,7 +181,6 @@ def test_statistics_count_what_was_carried(workers: Workers) -> None:
     assert 100_000 < sent.bytes_sent < 200_000
     assert 100_000 < received.bytes_received <= first.statistics.bytes_sent + 1000
     assert sent.messages_sent >= 2
-    assert sent.pending_bytes == 0
 
 
 # -- what goes wrong ------------------------------------------------------------------------
@@ -289,13 +288,14 @@ def with_an_impostor(workers: Workers, **options: Any) -> tuple[list[UpdateMesh]
     workers._stack.callback(quiet.close)
     workers.ports[2], workers.incarnations[2] = quiet, 0
     workers.reshape([0, 1, 2])
+    # Before the impostor comes, whose time runs from then on.
+    until(lambda: meshes[0].neighbours == {(1, 0)})
+    until(lambda: meshes[1].neighbours == {(0, 0)})
     impostor = introduced(workers, {"worker": 2, "incarnation": 0, "to": (0, 0)})
     workers._stack.callback(impostor.close)
     welcome = impostor.receive()
     assert welcome is not None
     assert welcome.kind == "welcome"
-    until(lambda: meshes[0].neighbours == {(1, 0), (2, 0)})
-    until(lambda: meshes[1].neighbours == {(0, 0)})
     return meshes, impostor
 
 
@@ -312,15 +312,14 @@ def test_a_neighbour_that_takes_nothing_holds_up_for_a_while_and_is_dropped(
 
     thread = threading.Thread(target=stay_alive)
     thread.start()
-    longest_s = 0.0
+    most_bytes = 0
     for _ in range(100):
-        began_s = time.monotonic()
         meshes[0].publish(bytes(200_000))
-        longest_s = max(longest_s, time.monotonic() - began_s)
+        most_bytes = max(most_bytes, meshes[0].statistics.pending_bytes)
+    assert most_bytes < 1_000_000
+    until(lambda: meshes[0].neighbours == {(1, 0)})
     stopped.set()
-    thread.join()
-    assert 0.5 < longest_s < 4.0
-    assert meshes[0].neighbours == {(1, 0)}
+    thread.join(WAIT_S)
     assert meshes[1].wait_for({(0, 0): 100}, timeout_s=WAIT_S)
     assert numbers(meshes[1]) == {(0, 0): list(range(1, 101))}
 
@@ -345,13 +344,13 @@ def test_who_sends_faster_than_a_relay_can_pass_on_waits_too(workers: Workers) -
 
 
 def test_a_silent_neighbour_is_dropped(workers: Workers) -> None:
-    meshes, _ = with_an_impostor(workers, peer_timeout_s=0.5)
+    meshes, _ = with_an_impostor(workers, peer_timeout_s=1.5)
     until(lambda: meshes[0].neighbours == {(1, 0)})
 
 
 def test_a_neighbour_in_the_middle_of_a_long_message_is_not_silent(workers: Workers) -> None:
-    meshes, impostor = with_an_impostor(workers, peer_timeout_s=0.6)
-    payload = bytes(40)
+    meshes, impostor = with_an_impostor(workers, peer_timeout_s=1.5)
+    payload = bytes(60)
     head = encode_head("update", {"origin": (2, 0), "sequence": 1}, len(payload))
     impostor.socket.sendall(head)
     for number in range(len(payload)):
@@ -415,8 +414,8 @@ def test_an_upstream_that_cannot_be_reached_is_named_until_it_is(workers: Worker
     )
     workers.start(0)
     workers.reshape()
-    assert mesh.problem is None
     until(lambda: bool(mesh.neighbours))
+    assert mesh.problem is None
 
 
 def test_a_worker_must_be_part_of_its_tree(workers: Workers) -> None:
