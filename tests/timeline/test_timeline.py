@@ -1,3 +1,4 @@
+import base64
 import json
 
 import numpy as np
@@ -110,6 +111,10 @@ def damaged(change):
     return values
 
 
+def of_a_later_version(codes):
+    codes["data"] = base64.b64encode(bytes([99] * codes["shape"][0])).decode()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -120,7 +125,10 @@ def damaged(change):
         (lambda v: v["spans"]["codes"].update(shape=[10**9]), "must be"),
         (lambda v: v["spans"]["codes"].update(data="@@"), "damaged"),
         (lambda v: v["spans"]["starts_s"].update(dtype="|O8"), "must be <f8"),
-        (lambda v: v["rest"]["codes"].update(data="Y2Nj", shape=[3]), "must be|code=99"),
+        (lambda v: v["rest"]["codes"].update(shape=[3]), "must be"),
+        (lambda v: of_a_later_version(v["rest"]["codes"]), r"\[99\]. A later version"),
+        (lambda v: of_a_later_version(v["spans"]["codes"]), r"\[99\]. A later version"),
+        (lambda v: v.update(elapsed_s=10**400), "OverflowError"),
         (lambda v: v["clocks"].append({"worker": 1}), "A clock's reading"),
         (lambda v: v["tallies"].update(durations=[0, 99, 0]), "outside of all bins"),
     ],

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sparkwright.errors import ConfigurationError
 
 Group = Literal["start-up", "data", "compute", "communication", "waiting", "saving"]
@@ -429,6 +432,7 @@ DRIVER_PHASES: tuple[Phase, ...] = _driver_phases()
 PHASES: tuple[Phase, ...] = WORKER_PHASES + DRIVER_PHASES
 _BY_CODE = {phase.code: phase for phase in PHASES}
 _BY_NAME = {phase.name: phase for phase in PHASES}
+_IS_CODE = np.isin(np.arange(256), list(_BY_CODE))
 
 
 def phase_of(code: int) -> Phase:
@@ -439,10 +443,19 @@ def phase_of(code: int) -> Phase:
     """
     if (found := _BY_CODE.get(int(code))) is None:
         raise ConfigurationError(
-            f"`code` must be that of a phase, one of {sorted(_BY_CODE)}. Received: code={code}. "
-            "A later version of sparkwright may know it."
+            f"`code` must be that of a phase, one of {sorted(map(int, _BY_CODE))}. "
+            f"Received: code={code}. A later version of sparkwright may know it."
         )
     return found
+
+
+def unknown_codes(codes: NDArray[np.uint8]) -> list[int]:
+    """Those of no phase, each once, in order.
+
+    Args:
+        codes: (n,) uint8.
+    """
+    return np.unique(codes[~_IS_CODE[codes]]).tolist()
 
 
 def phase_named(name: str) -> Phase:

@@ -9,15 +9,13 @@ from sparkwright.errors import DataError
 
 from ._buckets import Buckets
 from ._clock_reading import ClockReading
-from ._phases import PHASES
+from ._phases import unknown_codes
 from ._spans import SpanColumns
 from ._tallies import Tallies
 from ._timeline import Timeline
 
 _EXACT_SPANS = 500_000
 _LONGEST_S = 1e9  # thirty years; more is a mistake, or malice
-_KNOWN = np.zeros(256, bool)
-_KNOWN[[phase.code for phase in PHASES]] = True
 
 
 class SpanStore:
@@ -127,8 +125,7 @@ class SpanStore:
                 "Spans have one code, start and duration each. Received: shapes "
                 f"{codes.shape}, {starts_s.shape} and {seconds.shape}."
             )
-        if len(codes) and not _KNOWN[codes].all():
-            unknown = sorted(set(codes[~_KNOWN[codes]].tolist()))
+        if unknown := unknown_codes(codes):
             raise DataError(f"Spans have codes of phases. Received: {unknown[:5]}.")
         # NaN fails each comparison, so it is refused with the rest.
         fits = (np.abs(starts_s) <= _LONGEST_S) & (seconds >= 0) & (seconds <= _LONGEST_S)

@@ -15,7 +15,7 @@ from ._chrome_trace import trace_lines
 from ._clock_reading import ClockReading
 from ._durations import DURATION_BINS
 from ._html import page_of
-from ._phases import DL4J_NAMES, PHASES, phase_of
+from ._phases import DL4J_NAMES, PHASES, unknown_codes
 from ._spans import Spans
 from ._state import array_from_dict, array_to_dict
 from ._summary import summary_text, what_dominated
@@ -265,7 +265,7 @@ class Timeline:
                 rest=None if values["rest"] is None else _sums_from(values["rest"]),
                 tallies=_tallies_from(values["tallies"], workers=len(hosts)),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             if isinstance(error, DataError):
                 raise
             raise DataError(f"A timeline is damaged. Received: {error!r:.200}.") from error
@@ -313,8 +313,11 @@ def _check_lanes_and_codes(timeline: Timeline) -> None:
     for part in (timeline.spans, timeline.rest):
         if part is None or not len(part.lanes):
             continue
-        for code in np.unique(part.codes).tolist():
-            phase_of(code)
+        if unknown := unknown_codes(part.codes):
+            raise DataError(
+                f"Spans have codes of phases. Received: {unknown[:5]}. A later version of "
+                "sparkwright may know them."
+            )
         if part.lanes.min() < -1 or part.lanes.max() >= timeline.workers:
             raise DataError(
                 f"Spans belong to the driver or one of {timeline.workers} workers. Received: lanes "
