@@ -373,7 +373,8 @@ def test_a_neighbour_in_the_middle_of_a_long_message_is_not_silent(workers: Work
     ],
 )
 def test_garbage_drops_that_connection_only(workers: Workers, content: bytes) -> None:
-    meshes, impostor = with_an_impostor(workers)
+    # Mere silence would be borne for longer than this test waits.
+    meshes, impostor = with_an_impostor(workers, peer_timeout_s=60.0)
     impostor.socket.sendall(content)
     until(lambda: meshes[0].neighbours == {(1, 0)})
     meshes[0].publish(b"x")
@@ -426,7 +427,6 @@ def test_a_worker_must_be_part_of_its_tree(workers: Workers) -> None:
 
 def test_closing_ends_a_publisher_and_those_who_wait(workers: Workers) -> None:
     meshes, _ = with_an_impostor(workers, max_pending_bytes=1000, peer_timeout_s=60.0)
-    held_up = threading.Event()
 
     def publish() -> None:
         while not meshes[0]._closed.is_set():
@@ -434,20 +434,19 @@ def test_closing_ends_a_publisher_and_those_who_wait(workers: Workers) -> None:
 
     found: list[bool] = []
     threads = [
-        threading.Thread(target=publish),
-        threading.Thread(
-            target=lambda: found.append(meshes[0].wait_for({(9, 0): 1}, timeout_s=60))
-        ),
-        threading.Thread(target=lambda: found.append(meshes[0].wait(60))),
+        threading.Thread(target=work, daemon=True)
+        for work in (
+            publish,
+            lambda: found.append(meshes[0].wait_for({(9, 0): 1}, timeout_s=60)),
+            lambda: found.append(meshes[0].wait(60)),
+        )
     ]
     for thread in threads:
         thread.start()
     until(lambda: meshes[0].statistics.pending_bytes > 1000)
-    assert not held_up.wait(0.1)
-    began_s = time.monotonic()
+    time.sleep(0.1)  # all three wait by now
     meshes[0].close()
     for thread in threads:
         thread.join(10)
         assert not thread.is_alive()
-    assert time.monotonic() - began_s < 5.0
     assert found == [False, False]
