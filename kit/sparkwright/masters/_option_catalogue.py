@@ -27,7 +27,7 @@ _WORKERS = Option(
     optional=True,
     minimum=1,
     none_text="all task slots",
-    advice="Each worker takes one task slot and about 600 MB of memory for TensorFlow. With more "
+    advice="Each worker takes one task slot, and 650 MiB or more for TensorFlow. With more "
     "workers than slots a run does not start.",
 )
 _BATCH_SIZE = Option(

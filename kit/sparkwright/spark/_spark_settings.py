@@ -39,7 +39,7 @@ SPARK_OPTIONS = (
         minimum=512,
         label="Memory per worker",
         unit="MiB of JVM heap",
-        advice="Holds the data. TensorFlow's memory, about 600 MB a worker, comes on top of it.",
+        advice="Holds the data. TensorFlow's memory, 650 MiB or more a worker, comes on top.",
     ),
     Option(
         name="gpus_per_executor",
