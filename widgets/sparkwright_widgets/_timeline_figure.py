@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.timeline import Phase, Timeline
-from sparkwright.timeline._payload import rows_of_lanes, shown_phases
-from sparkwright.timeline._shares import shares
+from sparkwright.timeline._payload import rows_of_lanes, shares_of, shown_phases
 from sparkwright.timeline._summary import HEADS, clock_sentence, row_of
 
 from ._assets import asset
@@ -51,17 +50,9 @@ def timeline_svg(timeline: Timeline) -> str:
         return ""
     row_of_lane, labels, _ = rows_of_lanes(timeline, most=MOST_ROWS)
     columns = min(_MOST_COLUMNS, _MOST_CELLS // len(labels))
-    elapsed_s = max(timeline.elapsed_s, 1e-6)
-    found = shares(
-        timeline.spans,
-        timeline.rest,
-        row_of_lane=row_of_lane,
-        codes=[phase.code for phase in phases],
-        columns=columns,
-        column_s=elapsed_s / columns,
-        elapsed_s=elapsed_s,
-    )
+    found = shares_of(timeline, phases, row_of_lane=row_of_lane, columns=columns)
     height = _AXIS + _ROW * len(labels)
+    axis = _axis(max(timeline.elapsed_s, 1e-6), height)
     alternative = (
         f"Lanes of the driver and {count_text(timeline.workers)} workers over "
         f"{duration_text(timeline.elapsed_s)}, coloured by phase. {timeline.what_dominated()}"
@@ -69,7 +60,7 @@ def timeline_svg(timeline: Timeline) -> str:
     return (
         f'<svg class="sparkwright-lanes" role="img" aria-label="{escaped(alternative)}" '
         f'viewBox="0 0 {_WIDTH} {height}" xmlns="http://www.w3.org/2000/svg">'
-        f"{_axis(elapsed_s, height)}{_strips(labels)}{_paths(found, phases)}</svg>"
+        f"{axis}{_strips(labels)}{_paths(found, phases)}</svg>"
     )
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def payload_of(timeline: "Timeline") -> dict[str, Any]:
     """JSON values: `labels` of rows, `phases`, and `spans` or a `grid`, each as text of bytes."""
     phases = shown_phases(timeline)
     common = {
-        "elapsed": max(timeline.elapsed_s, 1e-6),
+        "elapsed": _length_s(timeline),
         "phases": [
             {
                 "label": phase.label,
@@ -49,6 +50,32 @@ def shown_phases(timeline: "Timeline") -> list[Phase]:
     """The phases that were measured, in their order."""
     counts = timeline.tallies.count.sum(axis=0)
     return [phase for phase in PHASES if counts[phase.code]]
+
+
+def shares_of(
+    timeline: "Timeline", phases: Sequence[Phase], *, row_of_lane: NDArray[np.int64], columns: int
+) -> NDArray[np.float32]:
+    """The whole run on a grid of so many columns; see `shares`.
+
+    Args:
+        timeline: what is spread over the grid.
+        phases: a layer each.
+        row_of_lane: see `rows_of_lanes`.
+        columns: how many.
+
+    Returns:
+        (rows, phases, columns) float32, shares of a column's time, from 0 to 1.
+    """
+    elapsed_s = _length_s(timeline)
+    return shares(
+        timeline.spans,
+        timeline.rest,
+        row_of_lane=row_of_lane,
+        codes=[phase.code for phase in phases],
+        columns=columns,
+        column_s=elapsed_s / columns,
+        elapsed_s=elapsed_s,
+    )
 
 
 def rows_of_lanes(
@@ -76,6 +103,11 @@ def rows_of_lanes(
     return row_of_lane, ["driver", *names], [(-1, -1), *ranges]
 
 
+def _length_s(timeline: "Timeline") -> float:
+    """Never 0: it is divided by."""
+    return max(timeline.elapsed_s, 1e-6)
+
+
 def _worker_labels(timeline: "Timeline") -> list[str]:
     # The host helps where there are few; among hundreds nobody reads it.
     named = timeline.workers <= 64 and len(set(timeline.hosts)) > 1
@@ -91,7 +123,7 @@ def _spans_of(timeline: "Timeline", phases: list[Phase]) -> dict[str, Any]:
     place_of = np.zeros(256, np.uint8)
     place_of[[phase.code for phase in phases]] = np.arange(len(phases))
     first = np.searchsorted(spans.lanes[order], np.arange(-1, timeline.workers + 1))
-    tick_s = max(timeline.elapsed_s, 1e-6) / _TICKS
+    tick_s = _length_s(timeline) / _TICKS
     starts = np.minimum(spans.starts_s[order] / tick_s, _TICKS)
     # As float32, _TICKS would be rounded up to what no longer fits: a span as long as the run.
     lengths = np.minimum(spans.seconds[order].astype(np.float64) / tick_s, _TICKS)
@@ -108,18 +140,9 @@ def _grid_of(
     timeline: "Timeline", phases: list[Phase], row_of_lane: NDArray[np.int64]
 ) -> dict[str, Any]:
     rows = int(row_of_lane.max()) + 1
-    elapsed_s = max(timeline.elapsed_s, 1e-6)
     columns = max(1, min(_MOST_COLUMNS, _MOST_CELLS // (rows * max(1, len(phases)))))
-    column_s = elapsed_s / columns
-    found = shares(
-        timeline.spans,
-        timeline.rest,
-        row_of_lane=row_of_lane,
-        codes=[phase.code for phase in phases],
-        columns=columns,
-        column_s=column_s,
-        elapsed_s=elapsed_s,
-    )
+    column_s = _length_s(timeline) / columns
+    found = shares_of(timeline, phases, row_of_lane=row_of_lane, columns=columns)
     # What is there at all is seen.
     cells = np.where(found > 0, np.maximum(1, np.rint(255 * found)), 0).astype(np.uint8)
     return {"columns": columns, "column_s": column_s, "cells": _text(cells)}
