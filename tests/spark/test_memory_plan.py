@@ -207,6 +207,8 @@ def test_a_plan_that_does_not_fit_cannot_be_made_by_hand_either() -> None:
         ("1.5 GiB", 1536),
         ("1k", 1),
         ("11GB", 11264),
+        ("1073741824b", 1024),
+        ("1 p", 1024**3),
     ],
 )
 def test_amounts_are_read_as_spark_counts_them(text: str, mib: int) -> None:

@@ -21,7 +21,7 @@ TRAINER_MIB = 650
 PYTHON_WORKER_MIB = 160
 PYTHON_DAEMON_MIB = 50
 # What Spark itself sets aside for a JVM outside its heap, if nothing is said.
-_JVM_SHARE, _JVM_LEAST_MIB = 0.1, 384
+JVM_SHARE, JVM_LEAST_MIB = 0.1, 384
 # TensorFlow's allocator, the buffers of sockets, and what an estimate leaves out.
 _RESERVE_SHARE = 0.1
 # Vectors of the exchanged state that a trainer holds at its peak, when it takes over the start or
@@ -223,8 +223,8 @@ def jvm_part(heap_mib: int) -> MemoryPart:
     return MemoryPart(
         name="JVM outside its heap",
         place="JVM",
-        each_mib=max(_JVM_LEAST_MIB, -int(-_JVM_SHARE * heap_mib // 1)),
-        sentence=f"{_JVM_SHARE:.0%} of the heap, at least {mib_text(_JVM_LEAST_MIB)}: threads, "
+        each_mib=max(JVM_LEAST_MIB, -int(-JVM_SHARE * heap_mib // 1)),
+        sentence=f"{JVM_SHARE:.0%} of the heap, at least {mib_text(JVM_LEAST_MIB)}: threads, "
         "code, buffers of the network.",
     )
 

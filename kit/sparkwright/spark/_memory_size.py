@@ -1,11 +1,26 @@
-"""Amounts of memory as Spark writes them, in whole MiB; pure."""
+"""Amounts of memory as Spark writes them, in MiB; pure."""
 
 import re
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
-_UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(b|[kmgtp]i?b?)?\s*", re.IGNORECASE)
+_MIB = {"b": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20, "p": 2**30}
+
+
+def mib_in(text: str) -> float | None:
+    """MiB that a text such as "2g" says; without a unit it says MiB. None if it is no size.
+
+    Units are those that Spark reads, from "b" to "p", also as "gb" and "gib", all of them powers of
+    1,024. Parts of one, as in "1.5g", Spark does not read.
+
+    Example:
+        >>> mib_in("2g"), mib_in("512"), mib_in("1048576b"), mib_in("much")
+        (2048.0, 512.0, 1.0, None)
+    """
+    found = _SIZE.fullmatch(text)
+    return None if found is None else float(found[1]) * _MIB[(found[2] or "m")[0].lower()]
 
 
 def parse_mib(name: str, value: Any) -> int:
@@ -26,8 +41,7 @@ def parse_mib(name: str, value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         mib = value
     elif isinstance(value, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", value.lower())
-        mib = float(found[1]) * _UNITS[found[2] or "m"] if found else 0
+        mib = mib_in(value) or 0
     if mib <= 0:
         raise ConfigurationError(
             f"`{name}` must be an amount of memory greater than 0. Received: {name}={value!r}. "

@@ -2,17 +2,16 @@
 
 from collections.abc import Collection, Mapping
 
-from ._memory_parts import executor_parts, parameters_memory
-from ._memory_size import parse_mib
+from ._memory_parts import JVM_LEAST_MIB, JVM_SHARE, executor_parts, parameters_memory
+from ._memory_size import mib_in, parse_mib
 
 OVERHEAD = "spark.executor.memoryOverhead"
+_FACTOR = "spark.executor.memoryOverheadFactor"
+_LEAST = "spark.executor.minMemoryOverhead"
+# Counts on Kubernetes where the other is not set.
+_KUBERNETES_FACTOR = "spark.kubernetes.memoryOverheadFactor"
 # What decides it in place of the default below, in one way or another.
-_DECIDING = (
-    OVERHEAD,
-    "spark.executor.memoryOverheadFactor",
-    "spark.executor.minMemoryOverhead",
-    "spark.kubernetes.memoryOverheadFactor",
-)
+_DECIDING = (OVERHEAD, _FACTOR, _LEAST, _KUBERNETES_FACTOR)
 # Networks of so many parameters have room, trained with Adam and averaged with its state.
 ROOM_FOR_PARAMETERS = 5_000_000
 
@@ -48,3 +47,33 @@ def overhead_settings(
     )
     needed = sum(part.size_mib for part in parts if part.place != "heap")
     return {OVERHEAD: f"{needed}m"}
+
+
+def overhead_in_container(master: str, settings: Mapping[str, str], *, heap_mib: int) -> int | None:
+    """MiB that Spark asks YARN or Kubernetes for beside an executor's heap; None elsewhere.
+
+    Args:
+        master: its URL.
+        settings: all that are set.
+        heap_mib: of the executor.
+
+    Example:
+        >>> overhead_in_container("yarn", {}, heap_mib=8192)
+        819
+    """
+    factor = settings.get(_FACTOR)
+    if master.startswith("yarn"):
+        is_python = settings.get("spark.yarn.isPython") == "true"
+    elif master.startswith("k8s:"):
+        factor = factor or settings.get(_KUBERNETES_FACTOR)
+        # Spark says so only where it starts the driver in a pod, too.
+        is_python = settings.get("spark.kubernetes.resource.type") == "python"
+    else:
+        return None
+    found = mib_in(settings.get(OVERHEAD, ""))
+    if found is None:
+        least = mib_in(settings.get(_LEAST, "")) or JVM_LEAST_MIB
+        found = max(least, int(float(factor or JVM_SHARE) * heap_mib))
+    if is_python:
+        found += mib_in(settings.get("spark.executor.pyspark.memory", "")) or 0
+    return int(found)

@@ -1,0 +1,62 @@
+"""What executors' containers have beside the heap, by Spark's own arithmetic."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from sparkwright.spark._memory_size import mib_in
+from sparkwright.spark._overhead import overhead_in_container
+
+EXECUTOR, POD = "spark.executor.", "spark.kubernetes."
+
+
+@pytest.mark.parametrize(
+    ("master", "settings", "expected"),
+    [
+        ("spark://a:7077", {}, None),
+        ("local-cluster[2,1,1024]", {}, None),
+        ("yarn", {}, 819),
+        ("k8s://https://a:443", {}, 819),
+        (
+            "yarn",
+            {EXECUTOR + "memoryOverhead": "2g", EXECUTOR + "memoryOverheadFactor": "0.5"},
+            2048,
+        ),
+        ("yarn", {EXECUTOR + "memoryOverheadFactor": "0.5"}, 4096),
+        ("yarn", {EXECUTOR + "minMemoryOverhead": "1g"}, 1024),
+        ("yarn", {POD + "memoryOverheadFactor": "0.5"}, 819),
+        ("k8s://a", {POD + "memoryOverheadFactor": "0.5"}, 4096),
+        (
+            "k8s://a",
+            {POD + "memoryOverheadFactor": "0.5", EXECUTOR + "memoryOverheadFactor": "0.25"},
+            2048,
+        ),
+        ("yarn", {EXECUTOR + "pyspark.memory": "2g"}, 819),
+        ("yarn", {EXECUTOR + "pyspark.memory": "2g", "spark.yarn.isPython": "true"}, 819 + 2048),
+        (
+            "k8s://a",
+            {EXECUTOR + "pyspark.memory": "2g", POD + "resource.type": "python"},
+            819 + 2048,
+        ),
+    ],
+)
+def test_spark_adds_to_the_heap_what_its_settings_say(
+    master: str, settings: dict[str, str], expected: int | None
+) -> None:
+    assert overhead_in_container(master, settings, heap_mib=8192) == expected
+
+
+def test_a_small_heap_has_384_mib_beside_it() -> None:
+    assert overhead_in_container("yarn", {}, heap_mib=1024) == 384
+
+
+@given(st.integers(0, 1 << 20), st.sampled_from("kmgtp"), st.sampled_from(["", "b", "i", "ib"]))
+def test_sizes_are_read_as_spark_writes_them(number: int, unit: str, rest: str) -> None:
+    mib = number * 1024.0 ** "kmgtp".index(unit) / 1024
+    assert mib_in(f"{number}{unit}{rest}") == mib
+    assert mib_in(f" {number} {unit.upper()}{rest} ") == mib
+    assert mib_in(f"{number << 20}b") == mib_in(str(number)) == number
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1g", "1bb", "1x", "g"])
+def test_what_is_no_size_is_none(text: str) -> None:
+    assert mib_in(text) is None
