@@ -16,6 +16,7 @@ from sparkwright.doctor._findings import (
     SparkFacts,
 )
 from sparkwright.doctor._units import GIB, MIB
+from sparkwright.spark import plan_memory
 
 VERSIONS = {
     "Python": "3.11.9",
@@ -223,7 +224,7 @@ def test_clocks_of_one_machine_are_one_row() -> None:
     )
     both = tuple(replace(p, clock=c) for p, c in zip((FIRST, SECOND), clocks, strict=True))
     check = the_trouble(replace(FINE, executors=both), "Clock")
-    assert check.found == "5.0 s ahead of the driver's, give or take 10.0 ms"
+    assert check.found == "5 s ahead of the driver's, give or take 10 ms"
 
 
 def test_a_clock_that_cannot_be_told_from_a_right_one_is_right() -> None:
@@ -239,12 +240,18 @@ def test_a_container_without_room_for_tensorflow_is_a_problem(master: str) -> No
     check = diagnose(findings).problems[0]
     assert check.name == "Memory"
     assert check.found == (
-        "2 workers with TensorFlow and a small network need about 2.0 GiB outside Java's heap; "
+        "2 workers with TensorFlow and a small network need about 2.1 GiB outside Java's heap; "
         "the container has 384 MiB for that"
     )
-    assert "`spark.executor.memoryOverhead` to 2054m" in check.remedy
-    roomy = {"spark__executor__memoryOverhead": "2054m", "spark__executor__cores": "2"}
+    assert "`spark.executor.memoryOverhead` to 2184m" in check.remedy
+    roomy = {"spark__executor__memoryOverhead": "2184m", "spark__executor__cores": "2"}
     assert diagnose(with_settings(master, **roomy)).ok
+
+
+def test_a_memory_plans_smallest_network_has_room_by_the_doctors_reckoning() -> None:
+    plan = plan_memory(1, executor_memory="1g", workers=1)
+    roomy = {"spark__executor__memoryOverhead": f"{plan.overhead_mib}m"}
+    assert diagnose(with_settings("yarn", **roomy)).ok
 
 
 def test_executors_that_need_more_than_their_machine_has_are_a_warning() -> None:
@@ -253,8 +260,8 @@ def test_executors_that_need_more_than_their_machine_has_are_a_warning() -> None
     check = the_trouble(replace(FINE, executors=both), "Memory")
     assert check.status == "warning"
     assert check.found == (
-        "3.0 GiB in this machine; Java's heap 1.0 GiB, beside it about 1.2 GiB with 1 worker with "
-        "TensorFlow, times 2 executors on this machine: 4.4 GiB in all"
+        "3.0 GiB in this machine; Java's heap 1.0 GiB, beside it about 1.3 GiB with 1 worker with "
+        "TensorFlow, times 2 executors on this machine: 4.6 GiB in all"
     )
     apart = tuple(replace(p, memory=small) for p in (FIRST, SECOND))
     assert not diagnose(replace(FINE, executors=apart)).warnings

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from sparkwright.doctor import Check, Diagnosis
 from sparkwright.doctor._findings import Findings, Place
 from sparkwright.doctor._grouping import Note, grouped
-from sparkwright.doctor._units import bytes_of, seconds_of
+from sparkwright.doctor._units import seconds_of
 
 OK = Check(name="Python", where="driver", status="ok", found="3.11.9")
 WARNING = Check(
@@ -79,15 +79,5 @@ def test_each_place_is_in_one_row_and_rows_differ(versions: list[str]) -> None:
             assert (f"and {count - 4} more" in check.where) == (count > 4)
 
 
-@given(st.integers(0, 1 << 20), st.sampled_from("kmg"))
-def test_sizes_are_read_as_spark_writes_them(number: int, unit: str) -> None:
-    factor = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[unit]
-    assert bytes_of(f"{number}{unit}") == number * factor
-    assert bytes_of(f"{number}{unit.upper()}iB") == number * factor
-    assert bytes_of(str(number)) == number << 20
-
-
-def test_what_is_no_size_or_time_is_none() -> None:
-    assert bytes_of("") is None
-    assert bytes_of("much") is None
+def test_what_is_no_time_is_none() -> None:
     assert seconds_of("soon") is None

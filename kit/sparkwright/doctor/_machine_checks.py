@@ -1,17 +1,18 @@
 """Memory, disk, threads, GPUs, and what the system does to processes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from sparkwright.spark._memory_parts import PYTHON_DAEMON_MIB, PYTHON_WORKER_MIB, TRAINER_MIB
+from sparkwright.spark._memory_parts import TRAINER_MIB, NetworkMemory, executor_parts
+from sparkwright.spark._memory_size import mib_of_bytes
+from sparkwright.spark._overhead import overhead_in_container
 
 from ._check import Check
 from ._findings import Findings, Place, SparkFacts
 from ._grouping import Note, grouped
-from ._units import GIB, MIB, bytes_of, size_text
+from ._units import GIB, MIB, size_text
 
-# What Spark sets aside for Java outside its heap, if nothing is said.
-_JAVA_SHARE, _JAVA_LEAST = 0.1, 384 * MIB
+_SMALL_NETWORK = NetworkMemory(trainer={}, driver_mib=0)
 _LEAST_SHARED = 32 * MIB
 _LEAST_SCRATCH = GIB
 # TensorFlow reserves 2.2 GiB of addresses before it has any data.
@@ -92,22 +93,22 @@ def _executor_memory(place: Place, together: Sequence[Place], spark: SparkFacts)
     room, heap = _room(place), place.memory.heap
     if room is None or heap is None:
         return Note("not checked", "this system does not tell its memory")
-    slots = _slots(spark)
-    outside = _java_outside(heap) + MIB * (
-        PYTHON_DAEMON_MIB + slots * (PYTHON_WORKER_MIB + TRAINER_MIB)
-    )
-    overhead = _overhead(spark.settings, heap) if _in_containers(spark) else None
+    slots, heap_mib = _slots(spark), mib_of_bytes(heap)
+    parts = executor_parts(_SMALL_NETWORK, heap_mib=heap_mib, trainers=slots, data_mib=0)
+    outside_mib = sum(part.size_mib for part in parts if part.place != "heap")
+    outside = MIB * outside_mib
+    overhead_mib = overhead_in_container(spark.master, spark.settings, heap_mib=heap_mib)
     needs = f"{slots} worker{'s' * (slots > 1)} with TensorFlow"
-    if overhead is not None and overhead < outside:
+    if overhead_mib is not None and overhead_mib < outside_mib:
         return Note(
             "problem",
             f"{needs} and a small network need about {size_text(outside)} outside Java's heap; the "
-            f"container has {size_text(overhead)} for that",
-            f"Set `spark.executor.memoryOverhead` to {outside // MIB}m or more (`sw.plan_memory` "
+            f"container has {size_text(MIB * overhead_mib)} for that",
+            f"Set `spark.executor.memoryOverhead` to {outside_mib}m or more (`sw.plan_memory` "
             "computes it for your network): a container that takes more than it has is killed.",
         )
     # Those of one machine share it, unless each has a container of its own.
-    shares = 1 if place.memory.limit is not None and overhead is not None else len(together)
+    shares = 1 if place.memory.limit is not None and overhead_mib is not None else len(together)
     total = shares * (heap + outside)
     text = f"{_room_text(place)}; Java's heap {_heap(place)}, beside it about {size_text(outside)}"
     text += f" with {needs}"
@@ -130,24 +131,6 @@ def _slots(spark: SparkFacts) -> int:
     if cores is None:
         return max(1, spark.tasks // max(1, spark.executors or 1))
     return max(1, int(cores) // cpus)
-
-
-def _in_containers(spark: SparkFacts) -> bool:
-    return spark.master.startswith(("yarn", "k8s"))
-
-
-def _overhead(settings: Mapping[str, str], heap: int) -> int:
-    """What YARN and Kubernetes add to the heap, as Spark computes it."""
-    given = bytes_of(settings.get("spark.executor.memoryOverhead", ""))
-    if given is not None:
-        return given
-    factor = float(settings.get("spark.executor.memoryOverheadFactor", "") or _JAVA_SHARE)
-    least = bytes_of(settings.get("spark.executor.minMemoryOverhead", "")) or _JAVA_LEAST
-    return max(int(factor * heap), least)
-
-
-def _java_outside(heap: int) -> int:
-    return max(int(_JAVA_SHARE * heap), _JAVA_LEAST)
 
 
 def _room(place: Place) -> int | None:

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterator, Mapping
 
+from sparkwright.timeline._wording import seconds_text
+
 from ._check import Check
 from ._findings import Findings, Place
 from ._grouping import Note, grouped
-from ._units import time_text
 
 # Hosts whose clocks are kept by NTP differ by a few milliseconds.
 _CLOCK_WARNS_S = 0.1
@@ -44,7 +45,7 @@ def clock_checks(findings: Findings) -> Iterator[Check]:
     if good:
         # Any further away than what is wrong by at most so much.
         most = max(abs(p.clock.offset_s) + p.clock.uncertainty_s for p in good if p.clock)
-        note = Note("ok", f"within {time_text(most)} of the driver's")
+        note = Note("ok", f"within {seconds_text(most)} of the driver's")
         yield from grouped("Clock", [(place, note) for place in good], findings)
 
 
@@ -92,8 +93,8 @@ def _clock(place: Place) -> Note | None:
     # In steps of 10 ms: executors of one machine are then one row.
     steps = math.ceil(clock.uncertainty_s / _CLOCK_STEP_S)
     found = (
-        f"{time_text(round(abs(clock.offset_s), 2))} {side} the driver's, give or take "
-        f"{time_text(max(1, steps) * _CLOCK_STEP_S)}"
+        f"{seconds_text(round(abs(clock.offset_s), 2))} {side} the driver's, give or take "
+        f"{seconds_text(max(1, steps) * _CLOCK_STEP_S)}"
     )
     remedy = (
         "Have both machines keep time by NTP (`timedatectl set-ntp true`, or chrony). Timelines "

@@ -3,7 +3,6 @@
 import re
 
 MIB, GIB = 1 << 20, 1 << 30
-_SIZE = re.compile(r"\s*(\d+)\s*([kmgtp]?)i?b?\s*", re.IGNORECASE)
 _TIME = re.compile(r"\s*(\d+)\s*(us|ms|s|m|min|h|d)?\s*", re.IGNORECASE)
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -18,26 +17,6 @@ def size_text(size_bytes: float) -> str:
     if size_bytes >= GIB:
         return f"{size_bytes / GIB:.1f} GiB"
     return f"{size_bytes / MIB:.0f} MiB"
-
-
-def bytes_of(text: str, *, unit: str = "m") -> int | None:
-    """Bytes that a setting such as "2g" means; None if it is no size.
-
-    Args:
-        text: the setting.
-        unit: what a number without a unit counts: "b", "k", "m" …; default "m".
-
-    Example:
-        >>> bytes_of("2g") == 2 << 30
-        True
-        >>> bytes_of("512") == 512 << 20
-        True
-    """
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        return None
-    power = "bkmgtp".index(match[2].lower() or unit)
-    return int(match[1]) << (10 * power)
 
 
 def seconds_of(text: str, *, unit: str = "s") -> float | None:
@@ -55,15 +34,3 @@ def seconds_of(text: str, *, unit: str = "s") -> float | None:
     if match is None:
         return None
     return int(match[1]) * _SECONDS[(match[2] or unit).lower()]
-
-
-def time_text(seconds: float) -> str:
-    """Such as "1.3 ms" or "5.0 s".
-
-    Example:
-        >>> time_text(0.0004), time_text(2), time_text(1e-5)
-        ('0.4 ms', '2.0 s', '0.01 ms')
-    """
-    if abs(seconds) < 1e-4:
-        return f"{seconds * 1e3:.2f} ms"
-    return f"{seconds:.1f} s" if abs(seconds) >= 1 else f"{seconds * 1e3:.1f} ms"
