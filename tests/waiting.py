@@ -1,5 +1,6 @@
 """Waiting with an end, for tests."""
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -10,3 +11,16 @@ def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"it did not come true within {seconds:g} s"
         time.sleep(0.01)
+
+
+def names_of_threads(start: str) -> list[str]:
+    """Threads that run now and whose names begin so."""
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(start)]
+
+
+def join_threads(start: str) -> None:
+    """Give threads whose names begin so five seconds each to end."""
+    for thread in threading.enumerate():
+        if thread.name.startswith(start):
+            thread.join(5)
+            assert not thread.is_alive(), thread.name

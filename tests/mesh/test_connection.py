@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.waiting import join_threads, names_of_threads
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh import _connection
@@ -310,13 +311,13 @@ def test_a_handshake_that_ends_after_the_listener_was_closed_leads_nowhere(
 
 
 def test_a_closed_listener_leaves_neither_port_nor_thread(listening: Listening) -> None:
-    before = threading.active_count()
-    listener, arrived = listening()
+    listener, arrived = listening(name="closed-port")
     client = connect(listener.address, secret=SECRET, timeout_s=5)
     client.socket.settimeout(10)
     server = arrived.get(timeout=5)
+    assert names_of_threads("closed-port")
     listener.close()
-    assert threading.active_count() == before
+    join_threads("closed-port")
     with pytest.raises(NetworkError):
         connect(listener.address, secret=SECRET, timeout_s=0.1)
     server.send("still", {})  # connections already made stay open

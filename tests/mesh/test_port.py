@@ -1,10 +1,10 @@
 import queue
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
+from tests.waiting import join_threads
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh import _port
@@ -115,7 +115,4 @@ def test_closing_drops_who_has_not_introduced_himself_and_leaves_no_thread(
     client = dial()
     port.close()
     assert client.receive() is None
-    for thread in threading.enumerate():
-        if thread.name.startswith("test-port"):
-            thread.join(5)
-            assert not thread.is_alive()
+    join_threads("test-port")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.waiting import join_threads, names_of_threads
 
 from sparkwright.masters import EarlyStopping, TrainingPlan
 from sparkwright.runs import RunStatus, ValidationPoint, WorkerStatus
@@ -442,11 +443,10 @@ def test_a_listener_may_close_the_record() -> None:
 
 
 def test_closing_ends_the_thread() -> None:
-    before = threading.active_count()
-    record = RunRecord(workers=1, epochs=1, name="test")
-    assert threading.active_count() == before + 1
+    record = RunRecord(workers=1, epochs=1, name="closing")
+    assert names_of_threads("closing") == ["closing-listeners"]
     record.close()
-    assert threading.active_count() == before
+    join_threads("closing")
 
 
 def test_snapshots_do_not_change(record: RunRecord) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from tests.waiting import join_threads, names_of_threads, wait_until
 
 from sparkwright.masters import EarlyStopping
 from sparkwright.mesh._connection import Connection, connect
@@ -147,7 +148,7 @@ class Site:
     ) -> None:
         self.sink = Sink()
         self.coordinator = Coordinator(workers=workers, judge=judge, now_s=time.monotonic())
-        settings = {"start": lambda: ({"size": 1}, (np.zeros(1),)), **options}
+        settings = {"start": lambda: ({"size": 1}, (np.zeros(1),)), "name": NAME, **options}
         self.server = CoordinatorServer(
             self.coordinator,
             self.sink,
@@ -155,7 +156,6 @@ class Site:
             host="127.0.0.1",
             ports=range(1),
             peer_timeout_s=peer_timeout_s,
-            name=NAME,
             **settings,
         )
         self.workers: list[Worker] = []
@@ -525,25 +525,23 @@ def test_it_is_known_when_each_worker_was_last_heard(site: Callable[..., Site]) 
 # -- the end --------------------------------------------------------------------------------
 
 
-def footprint() -> tuple[set[str], set[Any]]:
-    threads = {t.name for t in threading.enumerate() if t.name.startswith(NAME)}
-    sockets = {c.laddr for c in psutil.Process().net_connections("tcp") if c.status != "TIME_WAIT"}
-    return threads, sockets
+def sockets() -> set[Any]:
+    return {c.laddr for c in psutil.Process().net_connections("tcp") if c.status != "TIME_WAIT"}
 
 
 def test_a_closed_server_leaves_no_thread_and_no_socket() -> None:
-    before = footprint()
-    here = Site(workers=2)
+    before = sockets()
+    here = Site(workers=2, name="closing")
     workers = here.training()
     here.worker(0)
     here.registered(1, attempt=1)
     workers[0].take("regroup")
-    began_s = time.monotonic()
+    assert names_of_threads("closing")
     here.server.close()
-    assert time.monotonic() - began_s < 3.0
+    join_threads("closing")
     assert all(worker.is_hung_up() for worker in here.workers)
     here.close()
-    assert footprint() == before
+    wait_until(lambda: sockets() <= before, 5.0)
 
 
 def test_who_connects_while_it_closes_is_turned_away(site: Callable[..., Site]) -> None:
