@@ -28,3 +28,9 @@ def test_what_arrives_is_what_was_sent(spans: list[tuple[int, float, float]]) ->
 def test_a_message_of_another_length_is_refused(content: bytes, count: int) -> None:
     with pytest.raises(NetworkError, match="a message of spans must hold at most"):
         SpanBlock.from_payload(content, count)
+
+
+def test_a_single_span_has_the_types_of_many() -> None:
+    found = SpanBlock.of_one(7, 1.5, -1e-9)
+    assert [each.dtype.str for each in found] == ["|u1", "<f8", "<f4"]
+    assert [each.tolist() for each in found] == [[7], [1.5], [0.0]]

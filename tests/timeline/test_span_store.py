@@ -6,6 +6,7 @@ from tests.timeline.spans import append, append_rounds
 from sparkwright.errors import DataError
 from sparkwright.timeline import PHASES, PhaseCode, SpanStore
 from sparkwright.timeline._buckets import Buckets
+from sparkwright.timeline._span_block import SpanBlock
 
 CODES = [phase.code for phase in PHASES]
 spans = st.tuples(
@@ -152,3 +153,18 @@ def test_half_a_million_exact_spans_take_less_than_ten_megabytes():
     assert len(spans) == 500_000
     columns = (spans.lanes, spans.codes, spans.starts_s, spans.seconds)
     assert sum(column.nbytes for column in columns) < 10e6
+
+
+@pytest.mark.parametrize("exact_limit", [0, 10])
+def test_what_has_not_ended_is_shown_and_not_kept(exact_limit):
+    store = SpanStore(workers=1, exact_limit=exact_limit)
+    append(store, -1, (PhaseCode.LAYOUT, 0.0, 1.0))
+    timeline = store.timeline(ongoing=SpanBlock.of_one(PhaseCode.GATHER, 1.0, 2.5))
+    assert {(t.phase.name, t.seconds) for t in timeline.totals()} == {
+        *(("layout", 1.0), ("gather", 2.5)),
+    }
+    assert timeline.elapsed_s == 3.5
+    gather = timeline.to_dataframe().query("phase == 'gather'")
+    assert gather[["worker", "start_s", "seconds", "count"]].values.tolist() == [[-1, 1.0, 2.5, 1]]
+    assert [total.phase.name for total in store.timeline().totals()] == ["layout"]
+    assert store.timeline().elapsed_s == 1.0

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from sparkwright.masters import NtpClock, TimeSource
 from sparkwright.mesh._framing import Message
 from sparkwright.mesh._machine_clock import MachineClock
@@ -22,7 +20,6 @@ from sparkwright.timeline._clocks import (
     compare_clocks,
 )
 from sparkwright.timeline._span_block import SpanBlock
-from sparkwright.timeline._spans import Spans
 
 # Host and process id: another process may be on another machine, with another clock.
 Process = tuple[str, int]
@@ -87,14 +84,8 @@ class TimelineRecord:
 
     def ran(self, code: PhaseCode, start_s: float, end_s: float) -> None:
         """A phase of the driver that is over, by its monotonic clock."""
-        starts_s, seconds = np.array([start_s - self._began_s]), np.array([end_s - start_s])
         with self._lock:
-            self._store.append(
-                _DRIVER,
-                np.array([code], np.uint8),
-                starts_s,
-                np.maximum(seconds, 0).astype(np.float32),
-            )
+            self._store.append(_DRIVER, *self._span(code, start_s, end_s))
 
     def _end_phase(self) -> float:
         now_s = time.monotonic()
@@ -189,15 +180,9 @@ class TimelineRecord:
         expected_s = self._expected_s.pop(worker, None)
         if expected_s is None:
             return
-        since_s = expected_s - self._began_s
-        waited_s = float(starts_s.min()) - since_s
-        if waited_s > 0:  # a process of this machine may have begun before it was expected
-            self._store.append(
-                worker,
-                np.array([PhaseCode.QUEUED], np.uint8),
-                np.array([since_s]),
-                np.array([waited_s], np.float32),
-            )
+        came_s = float(starts_s.min()) + self._began_s
+        if came_s > expected_s:  # a process of this machine may have begun before it was expected
+            self._store.append(worker, *self._span(PhaseCode.QUEUED, expected_s, came_s))
 
     def _warn(self, state: ClockState) -> None:
         """Say once that somebody got no answer of the NTP server."""
@@ -223,27 +208,17 @@ class TimelineRecord:
         """
         with self._lock:
             now_s = self._ended_s or time.monotonic()
-            found = self._store.timeline(
+            return self._store.timeline(
                 elapsed_s=now_s - self._began_s,
                 hosts=hosts,
                 clocks=[self._readings[worker] for worker in sorted(self._readings)],
                 name=name,
+                ongoing=None if self._open is None else self._span(*self._open, now_s),
             )
-            return found if self._open is None else self._with_phase(found, *self._open, now_s)
 
-    def _with_phase(
-        self, timeline: Timeline, code: PhaseCode, start_s: float, now_s: float
-    ) -> Timeline:
-        """With a phase of the driver that has not ended."""
-        seconds = np.array([now_s - start_s])
-        timeline.tallies.add(_DRIVER, np.array([code], np.uint8), seconds)  # not the store's
-        spans = Spans(
-            lanes=np.append(timeline.spans.lanes, np.int32(_DRIVER)),
-            codes=np.append(timeline.spans.codes, np.uint8(code)),
-            starts_s=np.append(timeline.spans.starts_s, start_s - self._began_s),
-            seconds=np.append(timeline.spans.seconds, seconds.astype(np.float32)),
-        )
-        return replace(timeline, spans=spans)
+    def _span(self, code: PhaseCode, start_s: float, end_s: float) -> SpanBlock:
+        """By the driver's monotonic clock, as a span by the time since the run began."""
+        return SpanBlock.of_one(code, start_s - self._began_s, end_s - start_s)
 
     def close(self) -> None:
         """The run is over."""

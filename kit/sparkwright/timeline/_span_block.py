@@ -25,6 +25,15 @@ class SpanBlock(NamedTuple):
     starts_s: NDArray[np.float64]
     seconds: NDArray[np.float32]
 
+    @classmethod
+    def of_one(cls, code: int, start_s: float, seconds: float) -> "SpanBlock":
+        """A single span; one that seems to end before it begins has no length."""
+        return cls(
+            codes=np.array([code], np.uint8),
+            starts_s=np.array([start_s]),
+            seconds=np.array([max(0.0, seconds)], np.float32),
+        )
+
     def to_payload(self) -> tuple[bytes, ...]:
         """The arrays, little-endian: starts, seconds, codes."""
         return (

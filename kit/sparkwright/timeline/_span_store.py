@@ -10,10 +10,12 @@ from sparkwright.errors import DataError
 from ._buckets import Buckets
 from ._clock_reading import ClockReading
 from ._phases import unknown_codes
+from ._span_block import SpanBlock
 from ._spans import SpanColumns
 from ._tallies import Tallies
 from ._timeline import Timeline
 
+_DRIVER = -1
 _EXACT_SPANS = 500_000
 _LONGEST_S = 1e9  # thirty years; more is a mistake, or malice
 
@@ -87,6 +89,7 @@ class SpanStore:
         hosts: Sequence[str] = (),
         clocks: Sequence[ClockReading] = (),
         name: str = "",
+        ongoing: SpanBlock | None = None,
     ) -> Timeline:
         """What has been heard so far, as a value that does not change any more.
 
@@ -95,17 +98,24 @@ class SpanStore:
             hosts: of each worker; default none: not known.
             clocks: readings of workers' clocks.
             name: of the run.
+            ongoing: spans of the driver that have not ended, which are shown but not kept, as
+                `append` takes them; default None: none.
         """
-        elapsed_s = self._end_s if elapsed_s is None else max(elapsed_s, self._end_s)
+        spans, tallies, end_s = self._exact.spans(), self._tallies.copy(), self._end_s
+        if ongoing is not None:
+            seconds = ongoing.seconds.astype(np.float64)
+            end_s = max(end_s, float((ongoing.starts_s + seconds).max(initial=0.0)))
+            spans = spans.followed_by(_DRIVER, ongoing)
+            tallies.add(_DRIVER, ongoing.codes, seconds)
         known = [*hosts, *[""] * self._workers][: self._workers]
         return Timeline(
             name=name,
-            elapsed_s=float(elapsed_s),
+            elapsed_s=end_s if elapsed_s is None else max(float(elapsed_s), end_s),
             hosts=tuple(known),
             clocks=tuple(clocks),
-            spans=self._exact.spans(),
+            spans=spans,
             rest=self._rest.sums(),
-            tallies=self._tallies.copy(),
+            tallies=tallies,
         )
 
     def _check(

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._span_block import SpanBlock
+
 _FIRST_CAPACITY = 4096
 
 
@@ -27,6 +29,16 @@ class Spans:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def followed_by(self, lane: int, block: SpanBlock) -> "Spans":
+        """With some more of one lane."""
+        lanes = np.full(len(block.codes), lane, np.int32)
+        return Spans(
+            lanes=np.append(self.lanes, lanes),
+            codes=np.append(self.codes, block.codes),
+            starts_s=np.append(self.starts_s, block.starts_s),
+            seconds=np.append(self.seconds, block.seconds),
+        )
 
 
 class SpanColumns:
