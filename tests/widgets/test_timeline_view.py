@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.timeline import PhaseCode, SpanStore
+from sparkwright.timeline import PhaseCode, SpanStore, Timeline
 from sparkwright_widgets import TimelineView
 from sparkwright_widgets._timeline_figure import MOST_ROWS, timeline_svg
 
@@ -88,8 +88,17 @@ def test_what_has_no_timeline_is_refused(source):
         TimelineView(source)
 
 
+def test_a_picture_is_made_once_for_screen_and_file(run, monkeypatch):
+    figures = []
+    totals = Timeline.totals
+    monkeypatch.setattr(Timeline, "totals", lambda self: figures.append(self) or totals(self))
+    view = TimelineView(run)
+    view._repr_mimebundle_()
+    assert len(figures) == 1
+
+
 def test_a_thousand_workers_share_rows_and_the_picture_stays_small():
-    svg = timeline_svg(store_of(workers=1000).timeline())
+    svg = timeline_svg(store_of(workers=1000).timeline(), "")
     assert svg.count("sparkwright-strip") == MOST_ROWS
     assert len(svg) < 300_000
     assert "workers 0–43" in svg  # noqa: RUF001
@@ -109,7 +118,7 @@ def areas(svg, code):
 
 
 def test_areas_are_to_one_another_as_the_times_are():
-    svg = timeline_svg(store_of(workers=3, seconds=20.0).timeline())
+    svg = timeline_svg(store_of(workers=3, seconds=20.0).timeline(), "")
     share = areas(svg, PhaseCode.COMPUTE) / areas(svg, PhaseCode.TENSORFLOW)
     # Columns are cut at a tenth of a unit, heights at a half.
     assert share == pytest.approx(3.0, rel=0.05)

@@ -4,16 +4,27 @@ Each lane is a strip of columns; in a column each phase takes the height of its 
 not stand alone: phases lie in the legend's order from the bottom up, and a table tells the same.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.timeline import Phase, Timeline
+from sparkwright.timeline import Phase, PhaseTotal, Timeline
 from sparkwright.timeline._payload import rows_of_lanes, shares_of, shown_phases
-from sparkwright.timeline._summary import HEADS, clock_sentence, row_of
+from sparkwright.timeline._summary import (
+    HEADS,
+    TEXT_COLUMNS,
+    clock_sentence,
+    facts_text,
+    lanes_text,
+    row_of,
+    summary_text,
+    what_dominated,
+)
 
 from ._assets import asset
 from ._block import Block
-from ._format import count_text, duration_text, escaped
+from ._format import duration_text, escaped
 from ._table import Markup, html_table
 
 MOST_ROWS = 24
@@ -30,33 +41,33 @@ _TICKS = (
 
 def timeline_block(timeline: Timeline) -> Block:
     """Lanes, legend and the table of phases; the text is the timeline's summary."""
-    facts = (
-        f"{count_text(timeline.workers)} worker{'s' if timeline.workers != 1 else ''}, "
-        f"{duration_text(timeline.elapsed_s)}, {count_text(len(timeline))} spans"
-    )
+    totals = timeline.totals()
+    dominated = what_dominated(totals, timeline.tallies)
     clocks = f"<p>{escaped(clock_sentence(timeline.clocks))}</p>" if timeline.clocks else ""
     html = (
         f"<style>{asset('timeline.css')}{_colours()}</style>"
-        f"<p>{escaped(facts)}. {escaped(timeline.what_dominated())}</p>"
-        f"{timeline_svg(timeline)}{_legend(timeline)}{_table(timeline)}{clocks}"
+        f"<p>{escaped(facts_text(timeline))}. {escaped(dominated)}</p>"
+        f"{timeline_svg(timeline, dominated)}{_legend(timeline)}{_table(totals)}{clocks}"
     )
-    return Block(html=html, text=timeline.summary(), kind="timeline")
+    return Block(html=html, text=summary_text(timeline, totals), kind="timeline")
 
 
-def timeline_svg(timeline: Timeline) -> str:
-    """The lanes as an `<svg>` that is as wide as its place; nothing where nothing was measured."""
+def timeline_svg(timeline: Timeline, dominated: str) -> str:
+    """The lanes as an `<svg>` that is as wide as its place; nothing where nothing was measured.
+
+    Args:
+        timeline: whose lanes.
+        dominated: said to who does not see them; see `Timeline.what_dominated`.
+    """
     phases = shown_phases(timeline)
     if not phases:
         return ""
     row_of_lane, labels, _ = rows_of_lanes(timeline, most=MOST_ROWS)
     columns = min(_MOST_COLUMNS, _MOST_CELLS // len(labels))
     found = shares_of(timeline, phases, row_of_lane=row_of_lane, columns=columns)
+    alternative = lanes_text(timeline, dominated)
     height = _AXIS + _ROW * len(labels)
     axis = _axis(max(timeline.elapsed_s, 1e-6), height)
-    alternative = (
-        f"Lanes of the driver and {count_text(timeline.workers)} workers over "
-        f"{duration_text(timeline.elapsed_s)}, coloured by phase. {timeline.what_dominated()}"
-    )
     return (
         f'<svg class="sparkwright-lanes" role="img" aria-label="{escaped(alternative)}" '
         f'viewBox="0 0 {_WIDTH} {height}" xmlns="http://www.w3.org/2000/svg">'
@@ -171,12 +182,12 @@ def _legend(timeline: Timeline) -> str:
     return f'<div class="sparkwright-phases">{items}</div>'
 
 
-def _table(timeline: Timeline) -> str:
+def _table(totals: Sequence[PhaseTotal]) -> str:
     rows: list[list[object]] = []
-    for total in timeline.totals():
+    for total in totals:
         texts = row_of(total)
         named = Markup(f"{_swatch(total.phase)}{escaped(texts[1])}")
         rows.append([texts[0], named, *texts[2:]])
     if not rows:
         return ""
-    return html_table(list(HEADS), rows, label="Time by phase", text_columns=(1, len(HEADS) - 1))
+    return html_table(list(HEADS), rows, label="Time by phase", text_columns=TEXT_COLUMNS)

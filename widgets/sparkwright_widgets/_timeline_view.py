@@ -72,8 +72,8 @@ class TimelineView(Part):
         self.update()
 
     def _draw(self) -> None:
-        html = timeline_block(self._timeline).html
-        self.picture.value = f'<div class="sparkwright-timeline">{html}</div>'
+        self._block = timeline_block(self._timeline)
+        self.picture.value = f'<div class="sparkwright-timeline">{self._block.html}</div>'
 
     def _still(self) -> Block | None:
-        return timeline_block(self._timeline)
+        return self._block

@@ -19,7 +19,17 @@ from numpy.typing import NDArray
 from ._durations import coarse_histogram
 from ._payload import payload_of, shown_phases
 from ._phases import PHASES, Phase
-from ._summary import HEADS, clock_sentence, clock_text, row_of, what_dominated
+from ._summary import (
+    HEADS,
+    TEXT_COLUMNS,
+    clock_sentence,
+    clock_text,
+    facts_text,
+    lanes_text,
+    row_of,
+    title_text,
+    what_dominated,
+)
 from ._totals import PhaseTotal
 from ._wording import seconds_text
 
@@ -49,12 +59,7 @@ def page_of(timeline: "Timeline") -> str:
     """The page's text."""
     totals = timeline.totals()
     dominated = what_dominated(totals, timeline.tallies)
-    title = f"Timeline of {timeline.name}" if timeline.name else "Timeline"
-    several = "s" if timeline.workers != 1 else ""
-    facts = (
-        f"{timeline.workers:,} worker{several}, {seconds_text(timeline.elapsed_s)}, "
-        f"{len(timeline):,} spans"
-    )
+    title = title_text(timeline)
     script = _asset("timeline.js")
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
@@ -69,7 +74,7 @@ def page_of(timeline: "Timeline") -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{_escaped(title)}</title>\n<style>\n{_asset('timeline.css')}</style>\n</head>\n"
         f"<body>\n<main>\n<h1>{_escaped(title)}</h1>\n"
-        f'<p class="facts">{_escaped(facts)}</p>\n<p>{_escaped(dominated)}</p>\n'
+        f'<p class="facts">{_escaped(facts_text(timeline))}</p>\n<p>{_escaped(dominated)}</p>\n'
         f"{_lanes(timeline, dominated)}\n"
         f"<h2>Time by phase</h2>\n{_phase_table(timeline, totals)}\n"
         f"{_meanings(timeline)}\n"
@@ -81,11 +86,7 @@ def page_of(timeline: "Timeline") -> str:
 
 
 def _lanes(timeline: "Timeline", dominated: str) -> str:
-    alternative = (
-        f"Lanes of the driver and {timeline.workers} workers over "
-        f"{seconds_text(timeline.elapsed_s)}, coloured by phase. {dominated} The tables below hold "
-        "the figures."
-    )
+    alternative = f"{lanes_text(timeline, dominated)} The tables below hold the figures."
     buttons = "".join(
         f'<button type="button" data-action="{action}">{label}</button>'
         for action, label in _BUTTONS
@@ -112,7 +113,7 @@ def _lanes(timeline: "Timeline", dominated: str) -> str:
 
 def _phase_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
     heads = [*HEADS, "durations"]
-    text = {0, 1, 9, 10}
+    text = {*TEXT_COLUMNS, len(HEADS)}
     rows: list[str] = []
     for total in totals:
         durations = timeline.tallies.durations[0 if total.place == "driver" else 1]

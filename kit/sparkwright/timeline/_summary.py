@@ -1,6 +1,7 @@
 """A timeline in words: what dominated, who was slow, how far clocks can be trusted."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,6 +10,9 @@ from ._phases import PhaseCode
 from ._tallies import Tallies
 from ._totals import PhaseTotal
 from ._wording import percent_text, seconds_text
+
+if TYPE_CHECKING:
+    from ._timeline import Timeline
 
 _MENTIONED = 0.05  # of the workers' time
 _SLOWER = 1.15  # than the median: worth a sentence
@@ -25,22 +29,36 @@ def what_dominated(totals: Sequence[PhaseTotal], tallies: Tallies) -> str:
     return f"Of the workers' measured time: {', '.join(parts)}.{_slow_worker(tallies)}"
 
 
-def summary_text(
-    *,
-    name: str,
-    elapsed_s: float,
-    totals: Sequence[PhaseTotal],
-    tallies: Tallies,
-    clocks: Sequence[ClockReading],
-) -> str:
+def title_text(timeline: "Timeline") -> str:
+    """What it is a timeline of."""
+    return f"Timeline of {timeline.name}" if timeline.name else "Timeline"
+
+
+def facts_text(timeline: "Timeline") -> str:
+    """How large the run was, such as `3 workers, 12.1 s, 611 spans`."""
+    length = seconds_text(timeline.elapsed_s)
+    return f"{_workers_text(timeline)}, {length}, {len(timeline):,} spans"
+
+
+def lanes_text(timeline: "Timeline", dominated: str) -> str:
+    """What a picture of the lanes shows, for who does not see it.
+
+    Args:
+        timeline: what is shown.
+        dominated: see `what_dominated`.
+    """
+    return (
+        f"Lanes of the driver and {_workers_text(timeline)} over "
+        f"{seconds_text(timeline.elapsed_s)}, coloured by phase. {dominated}"
+    )
+
+
+def summary_text(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
     """The whole report for a terminal."""
-    workers = tallies.count.shape[0] - 1
-    several = "s" if workers != 1 else ""
-    title = f"Timeline of {name}" if name else "Timeline"
+    clocks = timeline.clocks
     lines = [
-        f"{title}: {workers} worker{several}, {seconds_text(elapsed_s)}, "
-        f"{int(tallies.count.sum()):,} spans.",
-        what_dominated(totals, tallies),
+        f"{title_text(timeline)}: {facts_text(timeline)}.",
+        what_dominated(totals, timeline.tallies),
         "",
         *_table([HEADS, *(row_of(total) for total in totals)]),
     ]
@@ -56,6 +74,7 @@ HEADS = (
     *("lane", "phase", "count", "total", "share", "median", "95%", "longest"),
     *("slowest worker", "Deeplearning4j"),
 )
+TEXT_COLUMNS = (0, 1, 9)  # the others are numbers
 
 
 def row_of(total: PhaseTotal) -> tuple[str, ...]:
@@ -97,6 +116,10 @@ def clock_text(reading: ClockReading) -> str:
     return f"{sign}{seconds_text(abs(reading.offset_s))} ± {within} ({reading.source})"
 
 
+def _workers_text(timeline: "Timeline") -> str:
+    return f"{timeline.workers:,} worker{'s' if timeline.workers != 1 else ''}"
+
+
 def _slow_worker(tallies: Tallies) -> str:
     """Who computes more slowly than the others, if anybody does; by the mean of a span."""
     counts = tallies.count[1:, PhaseCode.COMPUTE]
@@ -115,10 +138,9 @@ def _slow_worker(tallies: Tallies) -> str:
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
-    left = {0, 1, 9}
     return [
         "  ".join(
-            text.ljust(width) if column in left else text.rjust(width)
+            text.ljust(width) if column in TEXT_COLUMNS else text.rjust(width)
             for column, (text, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows

@@ -77,13 +77,7 @@ class Timeline:
 
     def summary(self) -> str:
         """A report for a terminal: what dominated, each phase's figures, the clocks."""
-        return summary_text(
-            name=self.name,
-            elapsed_s=self.elapsed_s,
-            totals=self.totals(),
-            tallies=self.tallies,
-            clocks=self.clocks,
-        )
+        return summary_text(self, self.totals())
 
     def what_dominated(self) -> str:
         """Where the workers' time went, in a sentence or two."""
