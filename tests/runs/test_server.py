@@ -320,7 +320,7 @@ def test_who_registers_after_the_end_is_let_go(site: Callable[..., Site]) -> Non
     late = here.worker(0).register()
     assert late.take("dismiss").fields == {"reason": "the run has ended"}
     late.close()
-    time.sleep(0.1)
+    here.server.hear_out(5.0)
     assert here.sink.told == [("ended", EndRun(stopped=True))]
 
 
@@ -362,6 +362,9 @@ def test_rows_that_come_after_everything_was_counted_are_not_logged(
     other.connection.send("validated", {})
     one.connection.send("result", {}, (b"late",))
     here.sink.end()
+    for worker in (one, other):
+        worker.close()
+    here.server.hear_out(5.0)
     assert not any(kind == "heard" for kind, _ in here.sink.told)
 
 
