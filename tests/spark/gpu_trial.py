@@ -8,6 +8,7 @@ Run by its path, in a process of its own: Spark learns of GPUs only when it star
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ MASTERS = (
 
 def append(path: Path, **facts: Any) -> None:
     with path.open("a") as file:
-        file.write(json.dumps(facts) + "\n")
+        file.write(json.dumps({**facts, "at_s": time.time()}) + "\n")
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -111,7 +112,7 @@ def main(folder: Path) -> None:
         for each, run in enumerate(pair, number):
             run.wait(120.0)
             tasks = lines(folder / f"given-{each}")
-            used = {line["pid"]: line["visible"] for line in lines(folder / f"used-{each}")}
+            used = {line["pid"]: line for line in lines(folder / f"used-{each}")}  # the last one
             runs.append(
                 {
                     "run": each,
@@ -121,7 +122,10 @@ def main(folder: Path) -> None:
                             "python": [t["python"] for t in tasks if t["worker"] == index],
                             "pid": worker.pid,
                             "device": worker.device,
-                            "visible": used[worker.pid],
+                            "visible": used[worker.pid]["visible"],
+                            # Between the two it was at work for certain.
+                            "began_s": max(t["at_s"] for t in tasks if t["worker"] == index),
+                            "ended_s": used[worker.pid]["at_s"],
                         }
                         for index, worker in enumerate(run.status.workers)
                     ],

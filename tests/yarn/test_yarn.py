@@ -33,6 +33,7 @@ def test_both_masters_train_in_containers(seen: Any) -> None:
 def test_the_default_overhead_has_room_for_a_small_network(seen: Any) -> None:
     found = seen["training"]
     given = 512 + int(found["overhead"].removesuffix("m"))
+    assert len(found["resident_mib"]) == 3
     # The smallest is Spark's application master; executors have a JVM, Python and a trainer.
     assert all(1024 < size < given for size in found["resident_mib"][1:])
 
