@@ -133,7 +133,7 @@ class Listener:
         self._secret, self._on_connection = secret, on_connection
         self._slots = threading.BoundedSemaphore(max_handshakes)
         self._closed = threading.Event()
-        self._socket = _bind(host, ports)
+        self._socket = bind(host, ports)
         self.address: Address = self._socket.getsockname()[:2]
         self._thread = threading.Thread(target=self._accept, name=name, daemon=True)
         self._thread.start()
@@ -186,25 +186,50 @@ def connect(
     Raises:
         NetworkError: if nobody answers there in time, or who answers does not know the secret.
     """
+    try:
+        return Connection(dial(address, secret=secret, timeout_s=timeout_s, give_up=give_up))
+    except NetworkError:
+        raise
+    except OSError as error:
+        raise NetworkError(
+            f"{error}. Check that this port is open between the two machines, or choose another "
+            "with `MeshConfig(ports=…, network_mask=…)`."
+        ) from None
+
+
+def dial(
+    address: Address,
+    *,
+    secret: bytes,
+    timeout_s: float,
+    give_up: Callable[[], bool] = lambda: False,
+) -> socket.socket:
+    """The socket to a `Listener` that has proved the secret; see `connect`.
+
+    Raises:
+        OSError: if nobody answers there in time.
+        NetworkError: if who answers does not know the secret; that is not tried again.
+    """
     deadline = time.monotonic() + timeout_s
     pause_s = 0.02
     while True:
         remaining_s = deadline - time.monotonic()
         try:
-            return _connect_once(address, secret, timeout_s=max(0.1, min(remaining_s, 5.0)))
+            return _dial_once(address, secret, timeout_s=max(0.1, min(remaining_s, 5.0)))
+        except NetworkError:
+            raise
         except OSError as error:
             remaining_s = deadline - time.monotonic()
             if remaining_s <= 0 or give_up():
-                raise NetworkError(
+                raise ConnectionError(
                     f"{address[0]}:{address[1]} could not be reached within {timeout_s:g} s: "
-                    f"{error}. Check that this port is open between the two machines, or choose "
-                    "another with `MeshConfig(ports=…, network_mask=…)`."
+                    f"{error}"
                 ) from None
             time.sleep(min(pause_s, remaining_s))
             pause_s = min(2 * pause_s, 1.0)
 
 
-def _connect_once(address: Address, secret: bytes, *, timeout_s: float) -> Connection:
+def _dial_once(address: Address, secret: bytes, *, timeout_s: float) -> socket.socket:
     """Connect and greet.
 
     Raises:
@@ -223,7 +248,7 @@ def _connect_once(address: Address, secret: bytes, *, timeout_s: float) -> Conne
     except OSError:
         sock.close()
         raise
-    return Connection(sock)
+    return sock
 
 
 def greet_server(sock: socket.socket, secret: bytes) -> None:
@@ -285,7 +310,12 @@ def _tune(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _bind(host: str, ports: Sequence[int]) -> socket.socket:
+def bind(host: str, ports: Sequence[int]) -> socket.socket:
+    """A socket that listens on the first free one of `ports` (0: any).
+
+    Raises:
+        NetworkError: if none of them can be bound.
+    """
     problem: OSError | None = None
     for port in ports:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
