@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 
 from sparkwright.doctor import _gathering, _probe, _visit
+from sparkwright.doctor._at_once import all_within
 from sparkwright.doctor._lines import Lines
 from sparkwright.doctor._meeting import Meeting
 from sparkwright.doctor._probe import Orders
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import MeshConfig
 from sparkwright.mesh._connection import greet_server
 from sparkwright.spark._engine_archive import engine_finder
 
@@ -109,12 +112,34 @@ def test_an_executor_without_a_free_port_says_so(meeting: Meeting) -> None:
     assert all(answer["place"]["peers"] == {} for answer in answers)
 
 
-def test_each_machine_may_keep_its_own_ports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OWN_PORTS", "50000-50002")
-    assert list(_probe.ports_here("OWN_PORTS")) == [50000, 50001, 50002]
-    monkeypatch.delenv("OWN_PORTS")
-    with pytest.raises(ValueError, match="OWN_PORTS must name ports"):
-        _probe.ports_here("OWN_PORTS")
+@pytest.mark.usefixtures("_each_an_executor")
+def test_each_machine_may_keep_its_own_ports(
+    meeting: Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    monkeypatch.setenv("OWN_PORTS", f" {port} - {min(65535, port + 20)} ")
+    answers = all_look(orders(meeting.address, ports="OWN_PORTS"), 3)
+    assert {answer["place"]["port_problem"] for answer in answers} == {""}
+    assert all(set(answer["place"]["peers"].values()) == {""} for answer in answers)
+
+
+@pytest.mark.parametrize(
+    "text", ["60000-50000", "70000", "60000-70000", "0", "many", pytest.param(None, id="unset")]
+)
+@pytest.mark.usefixtures("_each_an_executor")
+def test_a_variable_that_names_no_ports_is_told_as_a_run_would(
+    meeting: Meeting, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    if text is not None:
+        monkeypatch.setenv("OWN_PORTS", text)
+    mesh = MeshConfig(ports="env:OWN_PORTS")
+    with pytest.raises(ConfigurationError) as refused:
+        mesh.ports_from({} if text is None else {"OWN_PORTS": text})
+    answers = all_look(orders(meeting.address, ports="OWN_PORTS"), 3)
+    assert {answer["place"]["port_problem"] for answer in answers} == {str(refused.value)}
+    assert {answer["place"]["driver_problem"] for answer in answers} == {""}
 
 
 @pytest.mark.usefixtures("_each_an_executor")
@@ -128,14 +153,14 @@ def test_a_driver_that_cannot_be_reached_is_named() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         (answer,) = all_look(orders(closed.getsockname(), connect_s=0.3), 1)
-    assert "was not reached within 0.3 s" in answer["place"]["driver_problem"]
+    assert "could not be reached within 0.3 s" in answer["place"]["driver_problem"]
     assert answer["place"]["versions"]["Python"]
 
 
 @pytest.mark.usefixtures("_each_an_executor")
 def test_who_does_not_know_the_secret_is_not_the_driver(meeting: Meeting) -> None:
     (answer,) = all_look(orders(meeting.address, secret=b"x" * 32), 1)
-    assert "is not the driver" in answer["place"]["driver_problem"]
+    assert "did not prove this run's secret" in answer["place"]["driver_problem"]
     assert not meeting.came
 
 
@@ -161,6 +186,30 @@ def test_a_clock_that_is_ahead_is_measured(meeting: Meeting) -> None:
         clock = _gathering.clock_of(answer["samples"])
         assert clock is not None
         assert abs(clock.offset_s - 5.0) <= clock.uncertainty_s + 1e-3
+
+
+def test_actions_that_hang_or_fail_hold_up_no_others() -> None:
+    hold = threading.Event()
+
+    def hang() -> str:
+        hold.wait(20)
+        return "late"
+
+    try:
+        found = all_within(
+            {
+                "hangs": hang,
+                "fails": lambda: str(int("x")),
+                **{str(n): lambda: "" for n in range(99)},
+            },
+            1.0,
+            "too slow",
+        )
+    finally:
+        hold.set()
+    assert found.pop("hangs") == "too slow"
+    assert found.pop("fails").startswith("ValueError: invalid literal")
+    assert found == {str(n): "" for n in range(99)}
 
 
 def test_garbage_ends_that_connection_alone(meeting: Meeting) -> None:

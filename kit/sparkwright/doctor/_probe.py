@@ -6,24 +6,25 @@ It is sent whole to executors, where the kit may be missing: see `_gathering`.
 import contextlib
 import hashlib
 import os
-import re
 import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sparkwright.errors import NetworkError
+from sparkwright.masters._port_span import ports_in_variable
 from sparkwright.mesh._addresses import address_in
-from sparkwright.mesh._connection import close_socket, greet_client, greet_server
+from sparkwright.mesh._connection import bind, close_socket, dial, greet_client
 
+from ._at_once import all_within
 from ._lines import Lines
 from ._machine import examine, java_above, no_kit
 
 _CLOCK_QUESTIONS = 8
 _MOST_PEERS = 16
-_BACKLOG = 128
 _ACCEPT_S = 0.5
 _HOLD_S = 1.0
 
@@ -108,25 +109,7 @@ def _connect(orders: Orders) -> Lines:
         OSError: if it cannot be reached, or is somebody else.
     """
     assert orders.driver is not None
-    deadline = time.monotonic() + orders.connect_s
-    while True:
-        try:
-            sock = socket.create_connection(orders.driver, timeout=orders.connect_s)
-            break
-        except OSError as error:
-            if time.monotonic() >= deadline:
-                host, port = orders.driver
-                raise ConnectionError(
-                    f"{host}:{port} was not reached within {orders.connect_s:g} s ({error})"
-                ) from None
-            time.sleep(0.1)
-    try:
-        greet_server(sock, orders.secret)
-    except (OSError, NetworkError) as error:
-        sock.close()
-        raise ConnectionError(
-            f"who listens at {orders.driver[0]}:{orders.driver[1]} is not the driver ({error})"
-        ) from None
+    sock = dial(orders.driver, secret=orders.secret, timeout_s=orders.connect_s)
     return Lines(sock, timeout_s=orders.wait_s)
 
 
@@ -195,7 +178,11 @@ class _Port:
             host = to_driver.getsockname()[0]
             if orders.network_mask is not None:
                 host = address_in(orders.network_mask)
-            self._socket = _bound(host, ports_here(orders.ports))
+            ports = orders.ports
+            if isinstance(ports, str):
+                ports = ports_in_variable(ports, os.environ)
+            self._socket = bind(host, ports)
+            self._socket.settimeout(_ACCEPT_S)
         except (OSError, ValueError, ImportError) as error:
             self.problem = str(error)
             return
@@ -224,40 +211,6 @@ class _Port:
         sock.close()
 
 
-def ports_here(ports: Sequence[int] | str) -> Sequence[int]:
-    """The ports that may be opened on this machine.
-
-    Raises:
-        ValueError: if the variable that should say so does not.
-    """
-    if not isinstance(ports, str):
-        return ports
-    text = os.environ.get(ports, "")
-    match = re.fullmatch(r"\s*(\d{1,5})\s*(?:-\s*(\d{1,5})\s*)?", text)
-    if match is None:
-        raise ValueError(f"the environment variable {ports} must name ports. Received: {text!r}")
-    return range(int(match[1]), int(match[2] or match[1]) + 1)
-
-
-def _bound(host: str, ports: Sequence[int]) -> socket.socket:
-    problem: OSError | None = None
-    for port in ports:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind((host, port))
-            sock.listen(_BACKLOG)
-            sock.settimeout(_ACCEPT_S)
-        except OSError as error:
-            sock.close()
-            problem = error
-        else:
-            return sock
-    raise OSError(
-        f"no port could be opened on {host}. Received: ports={ports[0]} to {ports[-1]} ({problem})"
-    )
-
-
 def partners(me: str, all_of_them: Sequence[str], *, most: int = _MOST_PEERS) -> list[str]:
     """Whom one executor tries: all others, or so many spread evenly, different ones for each.
 
@@ -273,52 +226,28 @@ def partners(me: str, all_of_them: Sequence[str], *, most: int = _MOST_PEERS) ->
 
 
 def _try_all(others: dict[str, list[Any]], orders: Orders) -> dict[str, str]:
-    """Label -> why its port was not reached; "" if it was. All at the same time."""
-    found = {label: f"no answer within {2 * orders.connect_s:g} s" for label in others}
+    """Label -> why its port was not reached; "" if it was."""
 
-    def attempt(label: str, host: str, port: int) -> None:
-        found[label] = _try(host, port, orders)
+    def attempt(host: str, port: int) -> str:
+        try:
+            dial((host, port), secret=orders.secret, timeout_s=orders.connect_s).close()
+        except OSError as error:
+            return str(error)
+        return ""
 
-    threads = [
-        threading.Thread(target=attempt, args=(label, *address), daemon=True)
-        for label, address in others.items()
-    ]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + 2 * orders.connect_s
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    return dict(found)
-
-
-def _try(host: str, port: int, orders: Orders) -> str:
-    try:
-        with socket.create_connection((host, port), timeout=orders.connect_s) as sock:
-            greet_server(sock, orders.secret)
-    except (OSError, NetworkError) as error:
-        return f"{host}:{port} ({error})"
-    return ""
+    actions = {label: partial(attempt, *address) for label, address in others.items()}
+    seconds = 2 * orders.connect_s
+    return all_within(actions, seconds, f"no answer within {seconds:g} s")
 
 
 def _files(orders: Orders, executor: str) -> dict[str, str]:
     """URL as it is told -> why the driver's file there cannot be read or one be written."""
-    found = {
-        url: f"reading and writing took more than {orders.files_s:g} s"
-        for url in orders.folders.values()
+    name = file_of(executor)
+    actions = {
+        url: partial(_read_and_write, folder, name) for folder, url in orders.folders.items()
     }
-
-    def attempt(folder: str, url: str) -> None:
-        found[url] = _read_and_write(folder, file_of(executor))
-
-    threads = [
-        threading.Thread(target=attempt, args=item, daemon=True) for item in orders.folders.items()
-    ]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + orders.files_s
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    return dict(found)
+    otherwise = f"reading and writing took more than {orders.files_s:g} s"
+    return all_within(actions, orders.files_s, otherwise)
 
 
 def file_of(executor: str) -> str:
@@ -327,13 +256,8 @@ def file_of(executor: str) -> str:
 
 
 def _read_and_write(folder: str, name: str) -> str:
-    try:
-        # Here, and not above: the kit may be missing, which is told elsewhere.
-        from sparkwright.storage._files import join, read_bytes, write_bytes
+    # Here, and not above: the kit may be missing, which is told elsewhere.
+    from sparkwright.storage._files import join, read_bytes, write_bytes
 
-        content = read_bytes(join(folder, "driver"))
-        write_bytes(join(folder, name), content)
-    except Exception as error:
-        # Whatever a store's client raises: it is told, and the other checks go on.
-        return f"{type(error).__name__}: {error}"
+    write_bytes(join(folder, name), read_bytes(join(folder, "driver")))
     return ""

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from sparkwright import errors
 from sparkwright.errors import RunInterrupted
+from sparkwright.masters import _port_span
 from sparkwright.mesh import _addresses, _auth, _connection
 from sparkwright.spark._errors import translated
 
-from . import _lines, _machine, _probe
+from . import _at_once, _lines, _machine, _probe
 from ._meeting import Meeting
 from ._probe import Orders
 
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 _CANCEL_S = 10.0
 _LINES_OF_PROBLEM = 3
 # What tasks need is sent whole: executors may have no kit, or another one.
-_SENT_WHOLE = (errors, _addresses, _auth, _connection, _lines, _machine, _probe)
+_SENT_WHOLE = (
+    *(errors, _port_span, _addresses, _auth, _connection),
+    *(_at_once, _lines, _machine, _probe),
+)
 # What says it in a page of Java.
 _TELLING = re.compile(
     r"\[PYTHON_VERSION_MISMATCH\][^\n]*|Cannot run program [^\n]*?(?= Caused by|$)|"

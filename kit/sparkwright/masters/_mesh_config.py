@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from sparkwright.errors import ConfigurationError
 
 from ._options import check_choice, check_count, check_seconds, check_text
+from ._port_span import port_span, ports_in_variable
 from ._serialisation import checked_dict, options_of, refuse_unknown
 
 MeshMode = Literal["plain", "mesh"]
@@ -16,7 +17,6 @@ MeshMode = Literal["plain", "mesh"]
 # Workers send a sign of life every second.
 _SHORTEST_PEER_TIMEOUT_S = 2.0
 _MOST_DOWNSTREAMS = 64
-_SPAN = re.compile(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?")
 _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -133,7 +133,7 @@ class MeshConfig:
                 f"the environment of each machine decides. Received: ports={self.ports!r}. "
                 "Ask `ports_from(os.environ)` on the machine that listens."
             )
-        found = _span(str(self.ports))
+        found = port_span(str(self.ports))
         if found is None:
             raise ConfigurationError(
                 '`ports` must be a number from 1 to 65535, a span such as "50000-50100" or '
@@ -149,22 +149,7 @@ class MeshConfig:
                 ports.
         """
         variable = self._ports_variable
-        if variable is None:
-            return self.port_numbers
-        text = environ.get(variable)
-        if text is None:
-            raise ConfigurationError(
-                f"`ports` names an environment variable that is not set on this machine. "
-                f"Received: ports={self.ports!r}. Set {variable} where driver and workers start, "
-                f"on Spark also with `spark.executorEnv.{variable}`."
-            )
-        found = _span(text)
-        if found is None:
-            raise ConfigurationError(
-                f"the environment variable {variable} must hold a number from 1 to 65535 or a span "
-                f'such as "50000-50100". Received: {variable}={text!r}, from ports={self.ports!r}.'
-            )
-        return found
+        return self.port_numbers if variable is None else ports_in_variable(variable, environ)
 
     @property
     def _ports_variable(self) -> str | None:
@@ -185,12 +170,3 @@ class MeshConfig:
         given = checked_dict(settings)
         refuse_unknown(cls, given)
         return cls(**given)
-
-
-def _span(text: str) -> range | None:
-    """The ports that `text` names; None if it names none."""
-    match = _SPAN.fullmatch(text)
-    if match is None:
-        return None
-    span = range(int(match[1]), int(match[2] or match[1]) + 1)
-    return span if span and span[0] >= 1 and span[-1] <= 65535 else None
