@@ -22,7 +22,7 @@ def all_within(
         {'a': '', 'b': 'ZeroDivisionError: division by zero'}
     """
     found = dict.fromkeys(actions, otherwise)
-    left = list(reversed(actions.items()))
+    left = list(actions.items())
 
     def work() -> None:
         while True:
