@@ -54,16 +54,32 @@ def test_a_task_that_failed_ends_the_run_at_once() -> None:
     assert one._job_error is error
 
 
-def test_what_went_before_a_failure_of_preparing_is_in_the_timeline() -> None:
-    def fail(enter: Any) -> Any:
-        enter(PhaseCode.COUNT)
-        raise DataError("there are no examples")
+class AtOnce:
+    """A thread that has done all it does when it has been started."""
 
-    launcher: Any = SimpleNamespace(workers=1, slots=1, prepare=fail, clean_up=lambda: None)
+    def __init__(self, target: Any, args: Any = (), **_: Any) -> None:
+        self._target, self._args = target, args
+
+    def start(self) -> None:
+        self._target(*self._args)
+
+    def join(self, _seconds: float) -> None:
+        pass
+
+    def is_alive(self) -> bool:
+        return False
+
+
+def engine_with(**of_launcher: Any) -> PeerEngine:
+    """One of a single worker, whose launcher does what is given."""
+    host = "127.0.0.1"
+    common = {"workers": 1, "slots": 1, "facts": {}, "consume": True, "clean_up": lambda: None}
+    hosts = {"bind_host": host, "advertised_host": host, "worker_host": host}
+    launcher: Any = SimpleNamespace(**common, **hosts, **of_launcher)
     start: Any = SimpleNamespace(
         iterations=0, vector=lambda *, updater: np.zeros(1), extras=lambda: []
     )
-    one = PeerEngine(
+    return PeerEngine(
         run="run-1",
         launcher=launcher,
         master=ParameterAveragingTrainingMaster(seed=1),
@@ -71,8 +87,32 @@ def test_what_went_before_a_failure_of_preparing_is_in_the_timeline() -> None:
         start=start,
         epochs=1,
     )
+
+
+def phases_of(record: RunRecord) -> list[str]:
+    return record.times.timeline(hosts=[], name="").to_dataframe().phase.tolist()
+
+
+def test_what_went_before_a_failure_of_preparing_is_in_the_timeline() -> None:
+    def fail(enter: Any) -> Any:
+        enter(PhaseCode.COUNT)
+        raise DataError("there are no examples")
+
     record = RunRecord(workers=1, epochs=1, name="test")
     with pytest.raises(DataError):
-        one.run(record)
-    found = record.times.timeline(hosts=[], name="").to_dataframe()
-    assert found.phase.tolist() == ["count", "finish"]
+        engine_with(prepare=fail).run(record)
+    assert phases_of(record) == ["count", "finish"]
+
+
+def test_workers_are_waited_for_before_the_first_can_come(monkeypatch: Any) -> None:
+    threads = SimpleNamespace(Thread=AtOnce, Event=threading.Event)
+    monkeypatch.setattr("sparkwright.runs._peer_engine.threading", threads)
+    record = RunRecord(workers=1, epochs=1, name="test")
+
+    def come(_template: Any) -> None:
+        record.times.enter(PhaseCode.TRAIN)
+        raise WorkerError(worker=0, host="", reason="no memory")
+
+    outcome = engine_with(prepare=lambda enter: None, run=come).run(record)
+    assert isinstance(outcome.error, WorkerError)
+    assert phases_of(record) == ["submit", "gather", "train", "finish"]

@@ -185,10 +185,11 @@ class PeerEngine:
                 name=f"sparkwright-{self._run}-job",
                 daemon=True,
             )
-            job.start()
+            # Before the first worker can have come, with whom the next phase begins.
             record.times.enter(PhaseCode.GATHER)
             for worker in range(launcher.workers):
                 record.times.expected(worker)
+            job.start()
             self._ended.wait()
             record.times.enter(PhaseCode.FINISH)
             job.join(_TASKS_END_S)
