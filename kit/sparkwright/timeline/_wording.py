@@ -9,12 +9,14 @@ def seconds_text(seconds: float) -> str:
     Example:
         >>> [seconds_text(value) for value in (0.0, 2.5e-6, 0.0421, 7.04, 83.0, 36000.0)]
         ['0', '2.5 µs', '42.1 ms', '7.04 s', '1 min 23 s', '10 h 00 min']
+        >>> [seconds_text(value) for value in (9.994e-4, 9.996e-4, 0.9996, 59.96)]
+        ['999 µs', '1 ms', '1 s', '1 min 00 s']
     """
     if not math.isfinite(seconds):
         return "—"
     if seconds == 0:
         return "0"
-    if abs(seconds) < 1e-3:
+    if abs(seconds) < 0.9995e-3:
         return f"{seconds * 1e6:.3g} µs"
     if abs(seconds) < 0.9995:
         return f"{seconds * 1e3:.3g} ms"
