@@ -5,10 +5,12 @@ import threading
 import time
 
 import pytest
+from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.masters import NtpClock
 from sparkwright.mesh._machine_clock import MachineClock, ask_ntp, shift_from
+from sparkwright.mesh._sntp import NtpAnswer
 from sparkwright.testing._ntp_server import NtpServer, ntp_server
 from sparkwright.timeline._clocks import Offset
 
@@ -19,32 +21,34 @@ def clock_of(server: NtpServer, *, retries: int = 1, timeout_s: float = 5.0) -> 
 
 @pytest.mark.parametrize("ahead_s", [0.0, 5.0, -3600.0])
 def test_the_servers_time_is_found_to_within_two_milliseconds(ahead_s: float) -> None:
+    found: list[NtpAnswer] = []
+
+    def is_certain() -> bool:
+        found.append(ask_ntp(clock_of(server).address, timeout_s=5.0))
+        return found[-1].uncertainty_s <= 2e-3
+
     with ntp_server(ahead_s=ahead_s) as server:
-        found = min(
-            (ask_ntp(clock_of(server).address, timeout_s=5.0) for _ in range(8)),
-            key=lambda each: each.uncertainty_s,
-        )
-    assert found.offset_s == pytest.approx(ahead_s, abs=2e-3)
-    assert abs(found.offset_s - ahead_s) <= found.uncertainty_s + 1e-4
+        wait_until(is_certain)  # at the first or second question, but on a machine that is busy
+    assert all(abs(one.offset_s - ahead_s) <= one.uncertainty_s + 1e-4 for one in found)
 
 
 def test_a_clock_with_ntp_says_how_wrong_this_machine_is() -> None:
     with ntp_server(ahead_s=5.0) as server:
         clock = MachineClock(clock_of(server))
-        assert clock.settled.wait(5.0)
+        assert clock.settled.wait(10.0)
         state = clock.state()
         clock.close()
     assert (state.source, clock.problem) == ("ntp", "")
-    assert state.offset_s == pytest.approx(5.0, abs=0.05)
     assert state.uncertainty_s is not None
+    assert abs(state.offset_s - 5.0) <= state.uncertainty_s + 2e-3
 
 
 def test_a_question_without_an_answer_is_asked_again() -> None:
     with ntp_server(silent=2) as server:
-        clock = MachineClock(clock_of(server, retries=3, timeout_s=0.1))
-        assert clock.settled.wait(5.0)
+        clock = MachineClock(clock_of(server, retries=9, timeout_s=0.5))
+        assert clock.settled.wait(10.0)
         clock.close()
-    assert server.asked == 3
+    assert server.asked >= 3
     assert clock.state().source == "ntp"
 
 
@@ -53,9 +57,9 @@ def test_without_an_answer_the_machines_own_clock_serves() -> None:
         clock = MachineClock(clock_of(server, retries=2, timeout_s=0.1))
         assert clock.settled.wait(5.0)
         clock.close()
+        wait_until(lambda: server.asked == 2, 5.0)
     assert clock.state().source == "system"
     assert clock.problem
-    assert server.asked == 2
 
 
 def test_a_measured_offset_comes_before_all_else() -> None:
@@ -64,11 +68,11 @@ def test_a_measured_offset_comes_before_all_else() -> None:
 
 
 def test_a_clock_that_tests_have_shifted_is_ahead_in_both_ways() -> None:
-    clock = MachineClock(shift_s=5.0)
-    assert clock.now_s() - time.monotonic() == pytest.approx(5.0, abs=0.5)
+    before_s, now_s = time.monotonic(), MachineClock(shift_s=5.0).now_s()
+    assert before_s + 5.0 <= now_s <= time.monotonic() + 5.0
     with ntp_server() as server:
         found = ask_ntp(clock_of(server).address, timeout_s=5.0, shift_s=5.0)
-    assert found.offset_s == pytest.approx(-5.0, abs=0.05)
+    assert abs(found.offset_s + 5.0) <= found.uncertainty_s + 2e-3
 
 
 def test_shifts_are_one_for_all_or_one_for_each_worker() -> None:

@@ -205,11 +205,16 @@ def test_asking_for_the_status_never_waits_for_the_server_with_the_record_locked
 
 def test_the_last_seconds_make_the_rate(record: RunRecord) -> None:
     record.plan_made(plan_of(5000, 5000))
-    for number in range(5):
-        train(record, number % 2, losses=[1.0] * 10, round=number + 1)
+    began_s = time.monotonic()
+    train(record, losses=[1.0] * 10)
+    first_s = time.monotonic()
+    for number in range(1, 5):
         time.sleep(0.1)
+        train(record, number % 2, losses=[1.0] * 10, round=number + 1)
+    asked_s = time.monotonic()
     rate = record.status().examples_per_s
-    assert 500 < rate < 1300  # 500 examples in half a second, more or less
+    now_s = time.monotonic()
+    assert 500 / (now_s - began_s) <= rate <= 500 / (asked_s - first_s)
 
 
 def test_the_remaining_time_is_that_of_the_examples_not_yet_trained(record: RunRecord) -> None:
@@ -416,16 +421,18 @@ def test_a_failing_listener_harms_nobody(
 
 def test_a_slow_listener_holds_up_nobody(record: RunRecord) -> None:
     enough = threading.Event()
+    in_time: list[bool] = []
 
     def wait(_: RunEvent) -> None:
-        enough.wait(5.0)
+        in_time.append(enough.wait(30.0))
 
     record.add_listener(wait)
-    began_s = time.monotonic()
     for number in range(100):
         train(record, losses=[1.0], round=number + 1)
-    assert time.monotonic() - began_s < 2.0
     enough.set()
+    record.close()
+    assert len(in_time) >= 100
+    assert all(in_time)
 
 
 def test_a_listener_may_close_the_record() -> None:

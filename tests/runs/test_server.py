@@ -455,14 +455,14 @@ def test_a_worker_that_closes_is_lost_and_the_others_regroup(site: Callable[...,
 
 
 def test_a_silent_worker_is_given_up_after_the_time_out(site: Callable[..., Site]) -> None:
-    here = site(2, peer_timeout_s=0.6)
+    here = site(2, peer_timeout_s=1.5)
     one = here.registered(0)
     one.stay_alive()
+    began_s = time.monotonic()
     silent = here.registered(1)
     one.take("group")
-    began_s = time.monotonic()
     one.take("regroup")
-    assert 0.4 < time.monotonic() - began_s < 1.5
+    assert time.monotonic() - began_s >= 1.5
     assert silent.is_hung_up()
     assert here.sink.told[-1] == ("lost", 1)
 
@@ -519,10 +519,13 @@ def test_it_is_known_when_each_worker_was_last_heard(site: Callable[..., Site]) 
     workers = here.training()
     time.sleep(0.3)
     workers[0].connection.send("alive", {})
-    time.sleep(0.1)
-    ago = here.server.heard_s_ago()
-    assert set(ago) == {0, 1}
-    assert ago[0] < 0.25 < ago[1]
+
+    def one_is_later() -> bool:
+        ago = here.server.heard_s_ago()
+        return ago[1] >= 0.3 and ago[1] - ago[0] >= 0.29
+
+    assert set(here.server.heard_s_ago()) == {0, 1}
+    wait_until(one_is_later, 5.0)
 
 
 # -- the end --------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def test_every_phase_of_a_run_is_there_in_its_order(
     ]
     assert [clock.worker for clock in run.timeline.clocks] == [0, 1]
     for clock in run.timeline.clocks:
-        assert abs(clock.offset_s) < 0.01  # it is the same machine's clock
+        assert abs(clock.offset_s) <= clock.uncertainty_s + 2e-3  # the same machine's clock
     assert "compute" in run.timeline.summary()
 
 
@@ -139,8 +139,9 @@ def test_processes_of_one_machine_with_clocks_of_their_own_agree(
         *("export", "submit", "gather", "train", "finish"),
     ]
     for clock, shift_s in zip(run.timeline.clocks, shifts_s, strict=True):
-        assert abs(clock.offset_s - shift_s) <= 2e-3
+        assert abs(clock.offset_s - shift_s) <= clock.uncertainty_s + 2e-3
+    slack_s = 2e-3 + max(clock.uncertainty_s for clock in run.timeline.clocks)
     training = frame[(frame.worker == -1) & (frame.phase == "train")]
     computing = frame[frame.phase.isin(["compute", "trace"])]
-    assert computing.start_s.min() >= training.start_s.item() - 2e-3
+    assert computing.start_s.min() >= training.start_s.item() - slack_s
     assert computing.start_s.max() <= (training.start_s + training.seconds).item()
