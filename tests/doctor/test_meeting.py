@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import wait_until
 
 from sparkwright.doctor import _gathering, _probe, _visit
 from sparkwright.doctor._at_once import all_within
@@ -98,7 +100,7 @@ def test_a_port_behind_a_firewall_is_told_by_those_who_try_it(
             arrive(executor, label, message)
 
         monkeypatch.setattr(meeting, "_arrive", misled)
-        answers = all_look(orders(meeting.address, connect_s=1.0), 3)
+        answers = all_look(orders(meeting.address, connect_s=3.0), 3)
     for answer in answers:
         lost = {label[:10] for label, problem in answer["place"]["peers"].items() if problem}
         assert lost == (set() if answer["label"].startswith("executor 1 ") else {"executor 1"})
@@ -167,10 +169,16 @@ def test_who_does_not_know_the_secret_is_not_the_driver(meeting: Meeting) -> Non
 @pytest.mark.usefixtures("_each_an_executor")
 def test_those_who_have_come_go_on_without_the_rest() -> None:
     meeting = Meeting(
-        secret=SECRET, host="127.0.0.1", ports=(0,), tasks=3, quiet_s=0.5, timeout_s=20.0
+        secret=SECRET, host="127.0.0.1", ports=(0,), tasks=3, quiet_s=60.0, timeout_s=20.0
     )
     try:
-        answers = all_look(orders(meeting.address), 2)
+        with ThreadPoolExecutor(2) as pool:
+            looking = pool.map(partial(_probe.look, orders(meeting.address)), range(2))
+            wait_until(lambda: meeting.came == {0, 1}, 15)
+            with meeting._changed:
+                meeting._quiet_s = 0.0
+                meeting._changed.notify_all()
+            answers = list(looking)
         late = [_probe.look(orders(meeting.address), 2)]
     finally:
         meeting.close()

@@ -9,6 +9,7 @@ import pytest
 
 from sparkwright.errors import DataError, WorkerError
 from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.runs import _peer_engine
 from sparkwright.runs._decisions import EndRun
 from sparkwright.runs._peer_engine import PeerEngine
 from sparkwright.runs._record import RunRecord
@@ -23,19 +24,26 @@ def engine(run: Any) -> Any:
     return found
 
 
-def test_an_end_that_is_told_just_after_the_tasks_are_over_counts() -> None:
+def test_an_end_that_is_told_just_after_the_tasks_are_over_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Workers are let go before the coordinator's thread has said why."""
+    monkeypatch.setattr(_peer_engine, "_LAST_WORDS_S", 30.0)
     one = engine(lambda template: None)
     job = threading.Thread(target=one._work, args=(None,))
     job.start()
     assert not one._ended.wait(0.2)
     one._run_ended(EndRun())
     job.join(5.0)
+    assert not job.is_alive()
     assert one._ended.is_set()
     assert one._end == EndRun()
 
 
-def test_tasks_that_end_without_a_word_do_not_keep_the_run_waiting() -> None:
+def test_tasks_that_end_without_a_word_do_not_keep_the_run_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_peer_engine, "_LAST_WORDS_S", 0.05)
     one = engine(lambda template: None)
     one._work(None)
     assert one._ended.is_set()

@@ -116,23 +116,26 @@ def work(worker: Worker) -> None:
     worker.recorder.add(PhaseCode.COMPUTE, now_s, now_s + 0.5)
 
 
-def test_clocks_shifted_by_up_to_five_seconds_are_known_to_two_milliseconds(
+def test_clocks_shifted_by_up_to_five_seconds_are_known_as_well_as_is_said(
     driver: Driver, hired: Callable[..., Worker]
 ) -> None:
     shifts_s = [5.0, -5.0, 0.0]
     began_s = time.monotonic()
     for number, shift_s in enumerate(shifts_s):
         work(hired(number, shift_s=shift_s))
+    took_s = time.monotonic() - began_s
     for _ in shifts_s:
         assert driver.heard.acquire(timeout=10.0)
     timeline = driver.times.timeline(hosts=["a"] * WORKERS, name="test")
     assert [clock.worker for clock in timeline.clocks] == [0, 1, 2]
     for clock, shift_s in zip(timeline.clocks, shifts_s, strict=True):
         assert abs(clock.offset_s - shift_s) <= clock.uncertainty_s + 1e-4
+        assert clock.uncertainty_s < 1.0
         assert clock.source == "driver"
-    # All three began at the same time, whatever their clocks said.
+    # All three began while they were hired, whatever their clocks said.
     frame = timeline.to_dataframe()
-    assert frame.start_s.max() - frame.start_s.min() < 1.0
+    slack_s = 2e-3 + sum(clock.uncertainty_s for clock in timeline.clocks)
+    assert frame.start_s.max() - frame.start_s.min() <= took_s + slack_s
     assert frame.start_s.max() <= time.monotonic() - began_s + 1.0
 
 
