@@ -78,7 +78,7 @@ def train(spark: Any, workers: int) -> Any:
 def main(kind: str) -> None:
     """Everything; prints one line of JSON."""
     with fake_gpus(2), {"standalone": standalone, "yarn": yarn}[kind]() as options:
-        settings = {**options.pop("settings"), "spark.sparkwright.gpuTimeout": 3}
+        settings = {**options.pop("settings"), "spark.sparkwright.slotTimeout": 3}
         spark = sw.start_spark(**options, memory_per_worker_mb=512, settings=settings)
         run = train(spark, 2)
         devices = [worker.device for worker in run.status.workers]

@@ -24,7 +24,7 @@ def test_workers_of_a_standalone_cluster_find_their_gpus_and_too_few_are_an_erro
     found = trial("standalone")
     assert sorted(found["devices"]) == ["GPU 0 (fake)", "GPU 1 (fake)"]
     assert "workers=4; the driver waited 3 s" in found["error"]
-    assert "1 executors with 2 GPUs each" in found["error"]
+    assert "has 2 slots in 1 executors of 2 GPUs" in found["error"]
 
 
 def test_executors_on_yarn_get_the_script_and_different_gpus() -> None:

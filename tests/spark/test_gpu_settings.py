@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError, SlotsError
+from sparkwright.errors import ConfigurationError
 from sparkwright.spark import _gpus, _session
-from sparkwright.spark._gpus import EXECUTOR_AMOUNT, TASK_AMOUNT, gpu_settings, wait_for_gpus
+from sparkwright.spark._gpus import EXECUTOR_AMOUNT, TASK_AMOUNT, gpu_settings
 from sparkwright.spark._slots import GPUS_OF_TRAINING, gpus_of_executor
 from sparkwright.testing import fake_gpus
 
@@ -158,19 +158,3 @@ def test_tasks_that_share_gpus_or_have_several_are_refused(amount: str) -> None:
     _gpus.check_gpus(session(**GPU))
     with pytest.raises(ConfigurationError, match=rf"gpu\.amount={amount}"):
         _gpus.check_gpus(session(**GPU, spark_task_resource_gpu_amount=amount))
-
-
-def test_executors_that_do_not_come_are_waited_for_so_long_and_no_longer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    there = iter([0, 1, 2, 2])
-    monkeypatch.setattr(_gpus, "executor_count", lambda _: next(there))
-    wait_for_gpus(session(**GPU), 4, cancelled=lambda: False)
-    assert next(there) == 2
-    monkeypatch.setattr(_gpus, "executor_count", lambda _: 1)
-    short = session(**GPU, spark_sparkwright_gpuTimeout="0.3")
-    with pytest.raises(SlotsError, match=r"workers=4; the driver waited 0\.3 s .*1 executors with"):
-        wait_for_gpus(short, 4, cancelled=lambda: False)
-    wait_for_gpus(short, 4, cancelled=lambda: True)
-    wait_for_gpus(short, 2, cancelled=lambda: False)
-    wait_for_gpus(session(), 4, cancelled=lambda: False)

@@ -71,6 +71,34 @@ def test_interrupting_a_wait_stops_the_run_and_frees_the_executors(
     assert int(model.optimizer.iterations) == run.history["step"].max()
 
 
+@pytest.mark.parametrize("communication", ["ring", "spark"])
+def test_a_run_that_is_stopped_while_its_data_are_counted_ends_at_once(
+    spark: Any, communication: Any
+) -> None:
+    def slow(rows: Any) -> Any:
+        time.sleep(60)
+        yield from rows
+
+    rows = spark.sparkContext.parallelize([(1.0, 2.0, 3.0, 4.0, 0)] * 8, 2).mapPartitions(slow)
+    data = sw.data.from_dataframe(
+        spark.createDataFrame(rows, "a double, b double, c double, d double, label int"),
+        features=["a", "b", "c", "d"],
+        labels="label",
+    )
+    model = dense()
+    before = weights(model)
+    network = sw.SparkNetwork(spark, model, master_of(communication=communication))
+    run = network.start(data)
+    tracker = spark.sparkContext.statusTracker()
+    wait_until(lambda: bool(tracker.getActiveJobsIds()), 30)
+    run.stop()
+    assert run.wait(30) is model
+    assert run.status.state == "stopped"
+    assert run.status.message == "stopped; the model holds what it held"
+    np.testing.assert_array_equal(weights(model), before)
+    wait_until(lambda: not tracker.getActiveJobsIds(), 10)
+
+
 def test_a_cancelled_await_stops_the_run(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
     run = sw.SparkNetwork(spark, dense(), master_of().with_hooks(Slow())).start(blobs, epochs=500)
 

@@ -4,21 +4,23 @@ import contextlib
 import os
 import re
 import secrets
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.errors import ConfigurationError, NetworkError
 from sparkwright.masters import MeshConfig
 from sparkwright.spark._addresses import advertised_address, bind_address
 from sparkwright.spark._engine_archive import engine_finder, own_engine
+from sparkwright.spark._gpus import TASK_AMOUNT
 from sparkwright.spark._shipping import ship_engine
-from sparkwright.spark._slots import task_slots
+from sparkwright.spark._slots import gpus_of_executor, is_dynamic, tasks_to_ask
 from sparkwright.timeline._clocks import OffsetEstimator
 
 from . import _machine, _probe
+from ._at_once import all_within
 from ._findings import CachedData, Clock, Findings, Place, SparkFacts
 from ._meeting import Meeting
 from ._probe import Orders
@@ -54,10 +56,11 @@ def gather(
     """
     told = {told_url(url): url for url in urls}
     unusable = "" if spark is None else _unusable(spark)
-    with _folders(told) as (folders, problems):
+    files_s = min(_FILES_S, timeout_s / 2)
+    with _folders(told, files_s) as (folders, problems):
         if spark is None or unusable:
             return Findings(driver=_driver(None, problems), spark_problem=unusable)
-        secret, tasks = secrets.token_bytes(32), _tasks(spark)
+        secret, tasks = secrets.token_bytes(32), tasks_to_ask(spark)
         mesh = mesh or MeshConfig()
         opened = _open(spark, mesh, secret=secret, tasks=tasks, timeout_s=timeout_s)
         meeting = opened if isinstance(opened, Meeting) else None
@@ -69,24 +72,29 @@ def gather(
             connect_s=min(_CONNECT_S, timeout_s / 4),
             wait_s=timeout_s,
             folders=folders,
-            files_s=min(_FILES_S, timeout_s / 2),
+            files_s=files_s,
             clock=executor_clock,
             find_kit=engine_finder(),
         )
+        settings = _settings(spark)
+        # Executors that come and go have GPUs only while something trains.
+        gives_gpus = TASK_AMOUNT in settings or not is_dynamic(settings)
         try:
-            visited = _visit(spark, orders, tasks, timeout_s, meeting)
+            visited = _visit(spark, orders, tasks, timeout_s, meeting, gives_gpus=gives_gpus)
         finally:
             if meeting is not None:
                 meeting.close()
-        _read_back(folders, visited.answers, problems)
+        _read_back(folders, visited.answers, problems, files_s)
         executors = tuple(map(_executor, visited.answers))
         return Findings(
             driver=_driver(spark, problems),
             executors=executors,
             spark=SparkFacts(
                 master=str(spark.sparkContext.master),
-                settings=_settings(spark),
+                settings=settings,
                 tasks=tasks,
+                gpus=gpus_of_executor(settings),
+                gives_gpus=gives_gpus,
                 came=_came(meeting, executors),
                 executors=len(executors) or None,
                 cached=_cached(spark),
@@ -124,14 +132,27 @@ def _reached_at(spark: "SparkSession", mesh: MeshConfig, meeting: Meeting) -> tu
 
 
 def _visit(
-    spark: "SparkSession", orders: Orders, tasks: int, timeout_s: float, meeting: Meeting | None
+    spark: "SparkSession",
+    orders: Orders,
+    tasks: int,
+    timeout_s: float,
+    meeting: Meeting | None,
+    *,
+    gives_gpus: bool,
 ) -> Visit:
     """Send the kit as a run would, then ask the executors."""
     try:
         ship_engine(spark)
     except ConfigurationError as error:
         return Visit(problem=str(error))
-    return visit(spark, orders, tasks=tasks, timeout_s=timeout_s, meeting=meeting)
+    return visit(
+        spark,
+        orders,
+        tasks=tasks,
+        timeout_s=timeout_s,
+        meeting=meeting,
+        gives_gpus=gives_gpus,
+    )
 
 
 def _came(meeting: Meeting | None, executors: Sequence[Place]) -> int | None:
@@ -160,11 +181,6 @@ def _unusable(spark: "SparkSession") -> str:
             "as `sparkwright.start_spark` does"
         )
     return "" if context._jsc is not None else "this session has been stopped"
-
-
-def _tasks(spark: "SparkSession") -> int:
-    """As many as can run at once."""
-    return max(1, task_slots(spark) or spark.sparkContext.defaultParallelism)
 
 
 def _driver(spark: "SparkSession | None", files: dict[str, str]) -> Place:
@@ -233,7 +249,9 @@ def _cached(spark: "SparkSession") -> tuple[CachedData, ...]:
 
 
 @contextlib.contextmanager
-def _folders(told: dict[str, str]) -> Generator[tuple[dict[str, str], dict[str, str]]]:
+def _folders(
+    told: dict[str, str], seconds: float
+) -> Generator[tuple[dict[str, str], dict[str, str]]]:
     """Folders of our own at the URLs, each with the driver's file; removed at the end.
 
     Yields:
@@ -247,69 +265,60 @@ def _folders(told: dict[str, str]) -> Generator[tuple[dict[str, str], dict[str, 
         write_bytes,
     )
 
-    folders: dict[str, str] = {}
     made: set[str] = set()
-    problems: dict[str, str] = {}
     content = secrets.token_bytes(64)
-    for shown, url in told.items():
-        folder = join(url, f".sparkwright-doctor-{secrets.token_hex(6)}")
 
-        def write(folder: str = folder, url: str = url) -> None:
-            if not is_folder(url):
-                made.add(folder)
-            write_bytes(join(folder, "driver"), content)
+    def write(folder: str, url: str) -> str:
+        if not is_folder(url):
+            made.add(folder)
+        write_bytes(join(folder, "driver"), content)
+        return ""
 
-        problems[shown] = told_url(_within(_FILES_S, write))
-        if not problems[shown]:
-            folders[folder] = shown
+    def clear(folder: str, url: str) -> str:
+        remove_tree(folder)
+        if folder in made:
+            remove_empty_folder(url)
+        return ""
+
+    mine = {
+        shown: join(url, f".sparkwright-doctor-{secrets.token_hex(6)}")
+        for shown, url in told.items()
+    }
+    writing = {shown: partial(write, folder, told[shown]) for shown, folder in mine.items()}
+    problems = {shown: told_url(text) for shown, text in _all_within(writing, seconds).items()}
+    folders = {folder: shown for shown, folder in mine.items() if not problems[shown]}
     try:
         yield folders, problems
     finally:
-        for folder in folders:
-
-            def clear(folder: str = folder, url: str = told[folders[folder]]) -> None:
-                remove_tree(folder)
-                if folder in made:
-                    remove_empty_folder(url)
-
-            _within(_FILES_S, clear)
+        clearing = {shown: partial(clear, folder, told[shown]) for folder, shown in folders.items()}
+        _all_within(clearing, seconds)
 
 
 def _read_back(
-    folders: dict[str, str], answers: list[dict[str, Any]], problems: dict[str, str]
+    folders: dict[str, str],
+    answers: list[dict[str, Any]],
+    problems: dict[str, str],
+    seconds: float,
 ) -> None:
     """Whether the driver sees what executors have written."""
     from sparkwright.storage._files import join, read_bytes
 
-    for folder, shown in folders.items():
-        for answer in answers:
-            if answer["place"].get("files", {}).get(shown) != "":
-                continue
-            name = _probe.file_of(answer["executor"])
+    def read(file: str) -> str:
+        read_bytes(file)
+        return ""
 
-            def read(folder: str = folder, name: str = name) -> None:
-                read_bytes(join(folder, name))
+    written = {
+        join(folder, _probe.file_of(answer["executor"])): (shown, answer["label"])
+        for folder, shown in folders.items()
+        for answer in answers
+        if answer["place"].get("files", {}).get(shown) == ""
+    }
+    reading = {file: partial(read, file) for file in written}
+    for file, problem in _all_within(reading, seconds).items():
+        shown, label = written[file]
+        if problem and not problems[shown]:
+            problems[shown] = f"the file that {label} wrote is not here: {told_url(problem)}"
 
-            if problem := _within(_FILES_S, read):
-                problems[shown] = (
-                    f"the file that {answer['label']} wrote is not here: {told_url(problem)}"
-                )
-                break
 
-
-def _within(seconds: float, action: Callable[[], None]) -> str:
-    """Why `action` failed, or did not end in time; "" if it did its work."""
-    found = [f"no answer within {seconds:g} s"]
-
-    def attempt() -> None:
-        try:
-            action()
-            found[0] = ""
-        except Exception as error:
-            # Whatever a store's client raises: it is told.
-            found[0] = f"{type(error).__name__}: {error}"
-
-    thread = threading.Thread(target=attempt, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return found[0]
+def _all_within(actions: dict[str, Callable[[], str]], seconds: float) -> dict[str, str]:
+    return all_within(actions, seconds, f"no answer within {seconds:g} s")

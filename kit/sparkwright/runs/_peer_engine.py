@@ -135,6 +135,7 @@ class PeerEngine:
         self._stop_asked = threading.Event()
         self._record: RunRecord | None = None
         self._planned = self._gathered = False
+        self._preparing = True
 
     def run(self, record: RunRecord) -> Outcome:
         """Train; returns what was learnt, and what went wrong if anything did."""
@@ -152,7 +153,15 @@ class PeerEngine:
                 plan = self._master.checkpoint
                 wrote = partial(record.times.ran, PhaseCode.CHECKPOINT)
                 self._writer = CheckpointWriter(plan.url, keep=plan.keep, wrote=wrote)
-            rows = launcher.prepare(record.times.enter)
+            rows: tuple[int, ...] | None = None
+            try:
+                rows = launcher.prepare(record.times.enter)
+            except Exception:
+                if not self._stop_asked.is_set():
+                    raise
+            self._preparing = False
+            if self._stop_asked.is_set():
+                return self._outcome(coordinator.progress)
             record.times.enter(PhaseCode.SUBMIT)
             record.noted(launcher.facts)
             if rows is not None:
@@ -214,8 +223,10 @@ class PeerEngine:
             launcher.clean_up()
 
     def stop(self) -> None:
-        """End with the next averaging; returns at once."""
+        """End with the next averaging, or before the first one at once; returns at once."""
         self._stop_asked.set()
+        if self._preparing:
+            self._launcher.cancel()
         if self._server is not None:
             self._server.stop()
 

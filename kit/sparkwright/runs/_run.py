@@ -319,7 +319,7 @@ class TrainingRun:
         if outcome.error is not None:
             record.state_changed("failed", _sentence(outcome.error), error=_details(outcome.error))
         elif outcome.stopped:
-            held = _held(self.early_stopping)
+            held = _held(self.early_stopping) if outcome.vector is not None else "what it held"
             record.state_changed("stopped", f"stopped; the model holds {held}")
         else:
             record.state_changed("done", _done(self.early_stopping))

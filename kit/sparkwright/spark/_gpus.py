@@ -4,16 +4,14 @@ import atexit
 import json
 import logging
 import os
-import re
 import shutil
 import tempfile
-import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sparkwright.errors import ConfigurationError, SlotsError
+from sparkwright.errors import ConfigurationError
 from sparkwright.workers._gpus import (
     CLAIM_VARIABLE,
     FAKE_VARIABLE,
@@ -23,7 +21,7 @@ from sparkwright.workers._gpus import (
     script_text,
 )
 
-from ._slots import GPUS_OF_TRAINING, executor_count, gpus_of_executor
+from ._slots import GPUS_OF_TRAINING, gpus_of_executor, is_dynamic, local_cluster
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -36,9 +34,6 @@ TASK_AMOUNT = "spark.task.resource.gpu.amount"
 _EXECUTOR_SCRIPT = "spark.executor.resource.gpu.discoveryScript"
 _EXECUTOR_VENDOR = "spark.executor.resource.gpu.vendor"
 _WORKER_SCRIPT = "spark.worker.resource.gpu.discoveryScript"
-_DYNAMIC = "spark.dynamicAllocation.enabled"
-_TIMEOUT_SETTING = "spark.sparkwright.gpuTimeout"
-_TIMEOUT_S = 120.0
 _SHIPPED_NAME = "sparkwright_discover_gpus.sh"
 # Each of Spark's workers on this machine takes the next hand of addresses: they know nothing of
 # one another, and each would take the machine's first GPU.
@@ -55,7 +50,8 @@ echo "all GPUs have been dealt out" >&2
 exit 1
 """
 _log = logging.getLogger(__name__)
-# Two profiles that say the same are two to Spark, and must not meet in a stage.
+# By context, whose settings do not change. Two profiles that say the same are two to Spark, and
+# must not meet in a stage.
 _profiles: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
 
 
@@ -83,12 +79,10 @@ def gpu_settings(
     if gpus == 0:
         return {}
     master = chosen.get("spark.master", "")
-    # Executors come and go as stages need them: only those that train need GPUs then.
-    is_dynamic = chosen.get(_DYNAMIC, "false") == "true"
     settings = {EXECUTOR_AMOUNT: str(gpus)}
     if tasks == "all":
         settings[TASK_AMOUNT] = "1"
-    elif is_dynamic:
+    elif is_dynamic(chosen):  # executors come as stages need them: only those that train need GPUs
         settings = {EXECUTOR_AMOUNT: "0", GPUS_OF_TRAINING: str(gpus)}
     if master.startswith("local-cluster"):
         try:
@@ -136,8 +130,8 @@ def _check_numbers(gpus: int, per_worker: int, tasks: str) -> None:
 
 def _local_cluster(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
     """One hand of addresses for each worker of a cluster on this machine."""
-    match = re.match(r"local-cluster\[\s*(\d+)", chosen["spark.master"])
-    executors = int(match[1]) if match else 1
+    local = local_cluster(chosen["spark.master"])
+    executors = local.workers if local else 1
     found = find_gpus(chosen.get(_WORKER_SCRIPT) or chosen.get(_EXECUTOR_SCRIPT))
     if len(found) < executors * gpus:
         raise ConfigurationError(
@@ -215,56 +209,25 @@ def check_gpus(spark: "SparkSession") -> None:
         )
 
 
-def wait_for_gpus(
-    spark: "SparkSession", workers: int, *, cancelled: Callable[[], bool] = lambda: False
-) -> None:
-    """Wait until the executors that are there have a GPU for each worker.
-
-    Spark itself would wait for ever for executors that no machine can give it.
-
-    Args:
-        spark: the session.
-        workers: tasks that need a GPU at the same time.
-        cancelled: whether nobody waits any more; default: somebody does.
-
-    Raises:
-        SlotsError: after the seconds of `spark.sparkwright.gpuTimeout`, default 120; with what was
-            asked for and found.
-    """
-    conf = spark.sparkContext.getConf()
-    gpus = gpus_of_executor(conf)
-    if not gpus or conf.get(_DYNAMIC, "false") == "true":
-        return
-    timeout_s = float(conf.get(_TIMEOUT_SETTING) or _TIMEOUT_S)
-    deadline = time.monotonic() + timeout_s
-    while (executors := executor_count(spark)) * gpus < workers and not cancelled():
-        if time.monotonic() > deadline:
-            raise SlotsError(
-                "each worker of a run must have a GPU of its own. Received: "
-                f"workers={workers}; the driver waited {timeout_s:g} s for Spark "
-                f"({spark.sparkContext.master}) and has {executors} executors with {gpus} GPUs "
-                "each. See whether the cluster has so many free and its machines find them, use "
-                "fewer workers, or train on CPUs: `start_spark(gpus_per_executor=0)`."
-            )
-        time.sleep(0.2)
-
-
 def on_gpus(rdd: "RDD[Any]") -> "RDD[Any]":
     """The same RDD, whose tasks ask for a GPU each if the session's tasks otherwise have none.
 
     Of a session without GPUs, or one that gives each task a GPU, it is the RDD itself.
     """
     context: Any = rdd.context
-    conf = context.getConf()
-    if not gpus_of_executor(conf) or conf.get(TASK_AMOUNT):
-        return rdd
     if context not in _profiles:
-        _profiles[context] = _profile(conf)
-    return rdd.withResources(_profiles[context])
+        _profiles[context] = _profile(context.getConf())
+    profile = _profiles[context]
+    return rdd if profile is None else rdd.withResources(profile)
 
 
 def _profile(conf: Any) -> Any:
-    """A GPU for each task; and executors that have some, if those that are there need not."""
+    """A GPU for each task; and executors that have some, if those that are there need not.
+
+    None for a session without GPUs, and one whose tasks all have one.
+    """
+    if not gpus_of_executor(conf) or conf.get(TASK_AMOUNT):
+        return None
     from pyspark.resource import (
         ExecutorResourceRequests,
         ResourceProfileBuilder,

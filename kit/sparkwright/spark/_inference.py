@@ -19,8 +19,8 @@ from sparkwright.workers._batch_layout import output_types
 from sparkwright.workers._pool import BorrowedTrainer, TrainerPool
 from sparkwright.workers._requests import Answer, Evaluating, InferRequest, Predicting, Scoring
 
-from ._gpus import wait_for_gpus
 from ._shipping import ship_engine
+from ._slot_waiting import wait_for_slots
 from ._tasks import device_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Inference:
 
         Raises:
             ConfigurationError: if a number is below 1, or the model cannot be described.
-            SlotsError: if tasks need GPUs, and no executor comes that has any.
+            SlotsError: if no executor comes, with a GPU where tasks need one.
         """
         for name, value in (("batch_size", batch_size), ("eval_workers", workers)):
             is_number = isinstance(value, int) and not isinstance(value, bool)
@@ -69,7 +69,7 @@ class Inference:
                 raise ConfigurationError(
                     f"`{name}` must be an integer of at least 1. Received: {name}={value!r}."
                 )
-        wait_for_gpus(spark, 1)
+        wait_for_slots(spark, 1)
         ship_engine(spark)  # a lazy result is computed by an action of the user's own
         state = ModelState.of(model, training=False)
         content = state.read(updater=False).tobytes() + pack_arrays(state.read_extras())

@@ -10,9 +10,10 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sparkwright.errors import RunInterrupted
+from sparkwright.errors import RunInterrupted, SparkwrightError
 
 from ._errors import translated
+from ._lost_executors import LostExecutors
 from ._shipping import ensure_engine
 
 if TYPE_CHECKING:
@@ -47,13 +48,17 @@ class SparkJob:
         """The action's result.
 
         Raises:
-            Whatever the action raises.
+            Whatever the action raises; what a task raised, as that error; why executors were ended,
+            if that was the end of it.
         """
-        while not self._over.wait(0.5):
-            pass
-        self._thread.join(5.0)
-        if self._error is not None:
-            raise self._error
+        with LostExecutors(self._spark) as lost:
+            while not self._over.wait(0.5):
+                pass
+            self._thread.join(5.0)
+            if self._error is not None:
+                # Who cancels a job knows why its executors end.
+                because = None if self._cancelled else lost.reason()
+                raise translated(self._error, because=because) from None
         return self._value
 
     def cancel(self) -> None:
@@ -72,6 +77,8 @@ class SparkJob:
             context.setJobGroup(self.group, self._description, interruptOnCancel=True)
             context.setLocalProperty("callSite.short", f"sparkwright: {self._description}")
             ensure_engine(self._spark)
+            if self._cancelled:  # before Spark knew of a job that it could cancel
+                raise SparkwrightError(f"cancelled before it began: {self._description}.")
             self._value = self._action()
         except BaseException as error:
             self._error = error
@@ -89,13 +96,11 @@ def run_job(spark: "SparkSession", action: Callable[[], Result], *, description:
 
     Raises:
         RunInterrupted: on a KeyboardInterrupt, after the jobs have been cancelled.
-        Whatever `action` raises; what a task raised, as that error.
+        Whatever `SparkJob.wait` raises.
     """
     job = SparkJob(spark, action, description=description)
     try:
         return job.wait()
-    except Exception as error:
-        raise translated(error) from None
     except KeyboardInterrupt:
         # Cancelling is a py4j call: on another thread, should the user interrupt again.
         canceller = threading.Thread(target=job.cancel, daemon=True)

@@ -12,11 +12,11 @@ from sparkwright.timeline import PhaseCode
 from ._addresses import advertised_address, bind_address, worker_address
 from ._data_facts import data_facts
 from ._errors import translated
-from ._gpus import check_gpus, on_gpus, wait_for_gpus
+from ._gpus import check_gpus, on_gpus
 from ._jobs import SparkJob
 from ._layout import DataLayout
-from ._lost_executors import LostExecutors
-from ._slots import check_slots, executor_resources, task_slots
+from ._slot_waiting import wait_for_slots
+from ._slots import check_slots, executor_resources, slots_at_most, task_slots
 from ._tasks import training_task
 
 if TYPE_CHECKING:
@@ -40,13 +40,14 @@ class SparkLauncher:
         """Check slots and addresses; nothing starts before `prepare`.
 
         Raises:
-            SlotsError: if there are fewer task slots than workers.
+            SlotsError: if there can never be as many task slots as workers.
             ConfigurationError: if no address lies in `network_mask`, or tasks share GPUs.
         """
         check_gpus(spark)
         self.slots = task_slots(spark)
-        self.workers = workers_of(spark, master)
-        check_slots(self.workers, self.slots, str(spark.sparkContext.master))
+        self.workers = _workers(spark, master, slots=self.slots)
+        url = str(spark.sparkContext.master)
+        check_slots(self.workers, slots_at_most(url, spark.sparkContext.getConf()), url)
         self.bind_host = bind_address(spark, master.mesh)
         self.advertised_host = advertised_address(spark, master.mesh)
         self.worker_host = worker_address(spark, master.mesh)
@@ -57,10 +58,13 @@ class SparkLauncher:
         self._data, self._validation, self._export = data, validation, export
         self._job: SparkJob | None = None
         self._cancelled = False
+        self._tag = f"sparkwright-{run}"
 
     def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...]:
         """Count and lay out the data; returns examples of each worker; see `Launcher.prepare`."""
-        wait_for_gpus(self._spark, self.workers, cancelled=lambda: self._cancelled)
+        # The jobs of this thread, from here on, can be cancelled by it.
+        self._spark.sparkContext.addJobTag(self._tag)
+        self.slots = wait_for_slots(self._spark, self.workers, cancelled=lambda: self._cancelled)
         try:
             self.layout = DataLayout(
                 data=self._data,
@@ -82,17 +86,13 @@ class SparkLauncher:
             return
         tasks = on_gpus(self.layout.elements.mapPartitionsWithIndex(training_task(template)))
         self._job = SparkJob(self._spark, tasks.collect, description=f"train {self._run}")
-        with LostExecutors(self._spark) as lost:
-            try:
-                failures = self._job.wait()
-            except Exception as error:
-                raise translated(error, because=lost.reason()) from None
-        for failure in failures:
+        for failure in self._job.wait():
             raise error_of(Failure(**failure))
 
     def cancel(self) -> None:
-        """Cancel the job: Spark kills its Python workers, their trainers let go."""
+        """Cancel all jobs: Spark kills their Python workers, whose trainers let go."""
         self._cancelled = True
+        self._spark.sparkContext.cancelJobsWithTag(self._tag)
         if self._job is not None:
             self._job.cancel()
 
@@ -102,9 +102,8 @@ class SparkLauncher:
             self.layout.release()
 
 
-def workers_of(spark: "SparkSession", master: TrainingMaster) -> int:
+def _workers(spark: "SparkSession", master: TrainingMaster, *, slots: int | None) -> int:
     """The master's number of workers, or as many as it chooses for this cluster."""
-    slots = task_slots(spark)
     if isinstance(master, SharedTrainingMaster):
         return master.worker_count(slots=slots, **executor_resources(spark))
     return master.workers or slots or spark.sparkContext.defaultParallelism

@@ -32,9 +32,9 @@ class LostExecutors:
             spark: the session.
         """
         self._context: Any = spark.sparkContext
-        self._settings = dict(self._context.getConf().getAll())
         self._watched = self._context.master.startswith(("yarn", "k8s:"))
         self._known: set[str] = set()
+        self._looking = threading.Lock()
         self._dead = 0
         self._reasons: list[str] = []
         self._ended = threading.Event()
@@ -80,13 +80,13 @@ class LostExecutors:
 
     def _look(self, *, news: bool) -> None:
         # A context that is being stopped answers with all kinds of errors.
-        with contextlib.suppress(Exception):
+        with self._looking, contextlib.suppress(Exception):
             store = self._context._jsc.sc().statusStore()
             everyone = store.executorList(False)
             dead = everyone.size() - store.executorList(True).size()
             if dead == self._dead:
                 return
-            self._dead = dead
+            settings = dict(self._context.getConf().getAll())
             for number in range(everyone.size()):
                 one = everyone.apply(number)
                 name = str(one.id())
@@ -95,7 +95,8 @@ class LostExecutors:
                 self._known.add(name)
                 where = str(one.hostPort()).partition(":")[0]
                 who = f"executor {name} on {where}"
-                told = memory_kill(str(one.removeReason().get()), self._settings, who=who)
+                told = memory_kill(str(one.removeReason().get()), settings, who=who)
                 if told and news:
                     self._reasons.append(told)
                     _log.warning("%s", told)
+            self._dead = dead

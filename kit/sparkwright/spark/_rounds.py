@@ -114,7 +114,7 @@ class SparkRoundsEngine:
                 elements.unpersist()
             launcher.clean_up()
         outcome = Outcome(
-            vector=vector,
+            vector=vector if progress.averagings else None,
             counters=counters,
             progress=progress,
             stopped=self._stopping.is_set(),
@@ -123,12 +123,15 @@ class SparkRoundsEngine:
         return outcome if self._judged is None else self._judged.settle(outcome)
 
     def stop(self) -> None:
-        """End with the current averaging."""
+        """End with the current averaging, or before the first one at once."""
         self._stopping.set()
+        if self._job is None:
+            self._launcher.cancel()
 
     def cancel(self) -> None:
         """End at once; the current round does not count."""
         self._stopping.set()
+        self._launcher.cancel()
         if self._job is not None:
             self._job.cancel()
 

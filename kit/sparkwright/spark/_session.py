@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from ._cluster_settings import cluster_settings
 from ._gpus import GpuTasks, gpu_settings
 from ._secrets import LEFT_OUT, left_out, without_secrets
 from ._shipping import ship_engine
-from ._slots import gpus_of_executor
+from ._slots import gpus_of_executor, is_dynamic, slots_at_most
 from ._spark_defaults import spark_home
 from ._submitted import over, submitted_settings
 from ._yarn_waiting import waiting_for_yarn
@@ -96,6 +97,7 @@ def start_spark(
     chosen = over(chosen, submitted)
     chosen.update({key: _text(value) for key, value in (settings or {}).items()})
     chosen.update(_label_settings(node_label, chosen))
+    chosen.update(_standalone_cores(chosen))
     active = SparkSession.getActiveSession()
     if active is not None:
         _check_active_gpus(active, gpus_per_executor, cpu_fallback=cpu_fallback)
@@ -109,6 +111,7 @@ def start_spark(
             "spark-defaults.conf."
         )
     _find_java()
+    _check_slots(chosen)
     chosen.update(
         gpu_settings(
             gpus_per_executor,
@@ -178,13 +181,30 @@ def _settings(
         # Slots are counted by the executors that have come: a session is there when all have, or
         # after half a minute.
         chosen["spark.scheduler.minRegisteredResourcesRatio"] = "1.0"
-        if url.startswith("spark://"):
-            # Without it a standalone cluster gives an application all of its cores.
-            chosen["spark.cores.max"] = str(workers * cores)
     if match := re.fullmatch(r"local\[(\d+|\*)\]", url):
         # Retries as on a cluster; plain local[n] gives up at the first failure.
         chosen["spark.master"] = f"local[{match[1]},4]"
     return chosen
+
+
+def _standalone_cores(chosen: Mapping[str, str]) -> dict[str, str]:
+    """How many cores a standalone cluster gives; by itself it would give all."""
+    most = "spark.cores.max"
+    if not chosen["spark.master"].startswith("spark://") or is_dynamic(chosen) or most in chosen:
+        return {}
+    executors, cores = chosen["spark.executor.instances"], chosen["spark.executor.cores"]
+    return {most: str(int(executors) * int(cores))}
+
+
+def _check_slots(chosen: Mapping[str, str]) -> None:
+    """Refuse settings by which no task could ever run: Spark would wait for one for ever."""
+    if slots_at_most(chosen["spark.master"], chosen) == 0:
+        names = ("spark.master", "spark.cores.max", "spark.executor.cores", "spark.task.cpus")
+        found = ", ".join(f"{name}={chosen[name]}" for name in names if name in chosen)
+        raise ConfigurationError(
+            "executors must have the cores that a task needs, and the cluster the cores of an "
+            f"executor. Received: {found}. Raise the former or lower the latter."
+        )
 
 
 def _label_settings(label: str | None, chosen: dict[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ import sparkwright
 from sparkwright.errors import ConfigurationError
 
 from ._engine_archive import PACKAGE, Look, archive_name, engine_finder, own_engine, write_archive
+from ._slots import tasks_to_ask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +72,7 @@ def ensure_engine(spark: "SparkSession") -> None:
     with _comparing:
         if context in _compared:
             return
-        slots = int(context.defaultParallelism)
+        slots = tasks_to_ask(spark)
         tasks = context.parallelize(range(slots), slots).mapPartitions(_asking(PACKAGE))
         check_same(own_engine(), tasks.collect())
         _compared.add(context)

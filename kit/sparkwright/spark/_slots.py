@@ -1,8 +1,8 @@
-"""How many tasks Spark can run at once."""
+"""How many tasks Spark can run at once: what its settings allow, and what has come."""
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sparkwright.errors import SlotsError
 
@@ -11,35 +11,106 @@ if TYPE_CHECKING:
 
 # With dynamic allocation only executors that are started to train have GPUs: how many each.
 GPUS_OF_TRAINING = "spark.sparkwright.gpusPerExecutor"
+_DYNAMIC = "spark.dynamicAllocation.enabled"
+_INSTANCES = "spark.executor.instances"
+# What YARN and Kubernetes start if no setting says how many.
+_DEFAULT_EXECUTORS = 2
+
+
+class Settings(Protocol):
+    """Settings by name: a mapping, or a SparkConf."""
+
+    def get(self, key: str, /) -> str | None:
+        """The value; None if it is not set."""
+        ...
+
+
+class LocalCluster(NamedTuple):
+    """What "local-cluster[2,1,1024]" says: Workers, and the cores of each."""
+
+    workers: int
+    cores: int
+
+
+def local_cluster(master: str) -> LocalCluster | None:
+    """The cluster on this machine that a master's URL describes; None for other masters."""
+    match = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master)
+    return None if match is None else LocalCluster(int(match[1]), int(match[2]))
+
+
+def is_dynamic(settings: Settings) -> bool:
+    """Whether executors come and go as stages need them."""
+    return settings.get(_DYNAMIC) == "true"
+
+
+def gpus_of_executor(settings: Settings) -> int:
+    """GPUs that Spark gives each executor that trains."""
+    names = ("spark.executor.resource.gpu.amount", GPUS_OF_TRAINING)
+    return max(_number(settings, name, 0) for name in names)
+
+
+def slots_at_most(master: str, settings: Settings) -> int | None:
+    """Tasks that can ever run at once by these settings; None if they set no bound.
+
+    Example:
+        >>> slots_at_most("local-cluster[2,3,1024]", {"spark.task.cpus": "2"})
+        2
+        >>> slots_at_most("spark://master:7077", {"spark.cores.max": "4"})
+        4
+    """
+    cpus, gpus = _number(settings, "spark.task.cpus", 1), gpus_of_executor(settings)
+
+    def of_executor(cores: int) -> int:
+        return min(cores // cpus, gpus) if gpus else cores // cpus
+
+    if master.startswith("local") and (cores := _cores_of_driver(master)) is not None:
+        return cores // cpus
+    if (local := local_cluster(master)) is not None:
+        cores = _number(settings, "spark.executor.cores", local.cores)
+        return local.workers * (local.cores // cores) * of_executor(cores)
+    if master.startswith(("yarn", "k8s:")):
+        dynamic = is_dynamic(settings)
+        name = "spark.dynamicAllocation.maxExecutors" if dynamic else _INSTANCES
+        executors = _number(settings, name, 0 if dynamic else _DEFAULT_EXECUTORS)
+        found = executors * of_executor(_number(settings, "spark.executor.cores", 1))
+        return found if executors else None
+    most = _number(settings, "spark.cores.max", 0)
+    if not master.startswith("spark:") or is_dynamic(settings) or not most:
+        return None
+    cores = _number(settings, "spark.executor.cores", 0)
+    return most // cores * of_executor(cores) if cores else most // cpus
+
+
+def slots_now(spark: "SparkSession") -> int:
+    """Slots to train in, of the executors that have come; busy ones among them."""
+    found, gpus = _tasks_now(spark), gpus_of_executor(spark.sparkContext.getConf())
+    # Tasks of other kinds may need no GPU; those that train do.
+    return min(found, gpus * executor_count(spark)) if gpus else found
 
 
 def task_slots(spark: "SparkSession") -> int | None:
     """Tasks that can train at once; None where that can still change (dynamic allocation)."""
-    conf = spark.sparkContext.getConf()
-    cpus = int(conf.get("spark.task.cpus", "1") or 1)
-    cores = _cores(str(spark.sparkContext.master))
-    if cores is None:
-        if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
-            return None
-        cores = spark.sparkContext.defaultParallelism
-    slots = cores // cpus
-    # Where executors have GPUs, each task that trains needs one.
-    gpus = gpus_of_executor(conf)
-    executors = int(conf.get("spark.executor.instances", "0") or 0) or executor_count(spark)
-    return min(slots, executors * gpus) if gpus and executors else slots
+    master, settings = str(spark.sparkContext.master), spark.sparkContext.getConf()
+    if master.startswith("local"):
+        return slots_at_most(master, settings)
+    if is_dynamic(settings):
+        return None
+    return slots_now(spark) or slots_at_most(master, settings) or 1
 
 
-def gpus_of_executor(conf: Any) -> int:
-    """GPUs that Spark gives each executor that trains."""
-    names = ("spark.executor.resource.gpu.amount", GPUS_OF_TRAINING)
-    return max(int(conf.get(name, "0") or 0) for name in names)
+def tasks_to_ask(spark: "SparkSession") -> int:
+    """Tasks that reach all executors, if there are no others in their way."""
+    master, settings = str(spark.sparkContext.master), spark.sparkContext.getConf()
+    # A cluster on this machine has a session before it has executors.
+    found = slots_at_most(master, settings) if is_local(spark) else _tasks_now(spark)
+    return found or 1
 
 
 def executor_count(spark: "SparkSession") -> int:
     """Executors that are there, or that a master on this machine will start."""
     master = str(spark.sparkContext.master)
-    if match := re.match(r"local-cluster\[\s*(\d+)", master):
-        return int(match[1])
+    if (local := local_cluster(master)) is not None:
+        return local.workers
     if master.startswith("local"):
         return 1
     context: Any = spark.sparkContext
@@ -47,27 +118,19 @@ def executor_count(spark: "SparkSession") -> int:
     return context._jsc.sc().getExecutorMemoryStatus().size() - 1
 
 
-def _cores(master: str) -> int | None:
-    """Cores that a local master's URL promises; None for other masters."""
-    if match := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master):
-        return int(match[1]) * int(match[2])
-    if match := re.fullmatch(r"local\[\s*(\d+|\*)\s*(?:,.*)?\]", master):
-        return (os.cpu_count() or 1) if match[1] == "*" else int(match[1])
-    return 1 if master == "local" else None
-
-
 def executor_resources(spark: "SparkSession") -> dict[str, Any]:
     """What `SharedTrainingMaster.worker_count` wants to know of the executors."""
-    conf, master = spark.sparkContext.getConf(), str(spark.sparkContext.master)
-    if match := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master):
-        executors, cores = int(match[1]), int(match[2])
+    settings, master = spark.sparkContext.getConf(), str(spark.sparkContext.master)
+    if (local := local_cluster(master)) is not None:
+        executors, cores = local.workers, local.cores
     elif master.startswith("local"):
         return {"executors": None}
     else:
-        wanted = int(conf.get("spark.executor.instances", "0") or 0)
+        # A standalone cluster does not know the first of these settings.
+        wanted = 0 if master.startswith("spark:") else _number(settings, _INSTANCES, 0)
         executors = wanted or max(1, executor_count(spark))
-        cores = int(conf.get("spark.executor.cores", "1") or 1)
-    gpus = gpus_of_executor(conf)
+        cores = _number(settings, "spark.executor.cores", 1)
+    gpus = gpus_of_executor(settings)
     return {"executors": executors, "cores_per_executor": cores, "gpus_per_executor": gpus}
 
 
@@ -90,3 +153,22 @@ def check_slots(workers: int, slots: int | None, master: str) -> None:
 def is_local(spark: "SparkSession") -> bool:
     """Whether all of Spark runs on this machine."""
     return str(spark.sparkContext.master).startswith("local")
+
+
+def _tasks_now(spark: "SparkSession") -> int:
+    """Tasks of the session's own profile that its executors can run at once."""
+    context: Any = spark.sparkContext
+    scala = context._jsc.sc()
+    profile = scala.resourceProfileManager().defaultResourceProfile()
+    return int(scala.maxNumConcurrentTasks(profile))
+
+
+def _cores_of_driver(master: str) -> int | None:
+    """Cores that "local" masters use in the driver; None for a local cluster."""
+    if match := re.fullmatch(r"local\[\s*(\d+|\*)\s*(?:,.*)?\]", master):
+        return (os.cpu_count() or 1) if match[1] == "*" else int(match[1])
+    return 1 if master == "local" else None
+
+
+def _number(settings: Settings, name: str, default: int) -> int:
+    return int(settings.get(name) or default)

@@ -60,7 +60,7 @@ def ask_executors(spark: "SparkSession", url: str, digest: str) -> None:
         ConfigurationError: naming the hosts whose file has not this digest.
     """
     from sparkwright.spark._jobs import run_job
-    from sparkwright.spark._slots import task_slots
+    from sparkwright.spark._slots import tasks_to_ask
 
     def look(_: object) -> Iterator[tuple[str, str]]:
         try:
@@ -71,7 +71,7 @@ def ask_executors(spark: "SparkSession", url: str, digest: str) -> None:
         yield socket.gethostname(), problem
 
     context = spark.sparkContext
-    slots = task_slots(spark) or context.defaultParallelism
+    slots = tasks_to_ask(spark)
     tasks = context.parallelize(range(slots), slots).mapPartitions(look)
     answers = run_job(spark, tasks.collect, description="check that executors see the files")
     problems = {host: problem for host, problem in answers if problem}

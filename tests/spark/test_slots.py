@@ -1,0 +1,152 @@
+"""How many tasks Spark can run at once, and waiting for them; without Spark."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import sparkwright as sw
+from sparkwright.spark import _session, _slot_waiting
+from sparkwright.spark._slot_waiting import wait_for_slots
+from sparkwright.spark._slots import local_cluster, slots_at_most
+
+YARN, STANDALONE = "yarn", "spark://master:7077"
+DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
+GPUS = {"spark.executor.resource.gpu.amount": "2"}
+
+
+@pytest.mark.parametrize(
+    ("master", "settings", "slots"),
+    [
+        ("local", {}, 1),
+        ("local[3]", {}, 3),
+        ("local[3,4]", {"spark.task.cpus": "2"}, 1),
+        ("local-cluster[2,3,1024]", {}, 6),
+        ("local-cluster[2,3,1024]", {"spark.task.cpus": "2"}, 2),
+        ("local-cluster[2,8,1024]", {"spark.executor.cores": "3"}, 12),
+        ("local-cluster[2,1,1024]", {"spark.executor.cores": "8"}, 0),
+        ("local-cluster[2,8,1024]", GPUS, 4),
+        (YARN, {}, 2),
+        (YARN, {"spark.executor.instances": "3", "spark.executor.cores": "2"}, 6),
+        # Two executors of three cores hold two tasks of two, not three.
+        (
+            YARN,
+            {
+                "spark.executor.instances": "2",
+                "spark.executor.cores": "3",
+                "spark.task.cpus": "2",
+            },
+            2,
+        ),
+        (YARN, GPUS | {"spark.executor.instances": "2", "spark.executor.cores": "8"}, 4),
+        ("k8s://https://cluster:6443", {"spark.executor.instances": "5"}, 5),
+        (YARN, DYNAMIC, None),
+        (YARN, DYNAMIC | {"spark.dynamicAllocation.maxExecutors": "4"}, 4),
+        # A standalone cluster knows nothing of instances.
+        (STANDALONE, {"spark.executor.instances": "2", "spark.cores.max": "8"}, 8),
+        (STANDALONE, {"spark.cores.max": "8", "spark.executor.cores": "3"}, 6),
+        (STANDALONE, {"spark.cores.max": "2", "spark.executor.cores": "4"}, 0),
+        (STANDALONE, {"spark.executor.cores": "4"}, None),
+        (STANDALONE, DYNAMIC | {"spark.cores.max": "8"}, None),
+        # That says how many partitions there are, not how many tasks run at once.
+        ("local[2]", {"spark.default.parallelism": "200"}, 2),
+        ("elsewhere://", {}, None),
+    ],
+)
+def test_settings_bound_the_slots(master: str, settings: dict[str, str], slots: int | None) -> None:
+    assert slots_at_most(master, settings) == slots
+
+
+def test_only_a_local_cluster_is_one() -> None:
+    assert local_cluster("local-cluster[ 2, 3 ,1024]") == (2, 3)
+    assert local_cluster("local[2]") is None
+
+
+@pytest.mark.parametrize(
+    ("submitted", "cores"),
+    [
+        ({}, "6"),
+        ({"spark.executor.cores": "4"}, "12"),
+        ({"spark.executor.instances": "8"}, "16"),
+        ({"spark.cores.max": "5"}, "5"),
+    ],
+)
+def test_a_standalone_cluster_gives_the_cores_of_the_executors_asked_for(
+    submitted: dict[str, str], cores: str
+) -> None:
+    chosen = _session._settings(
+        workers=3, cores=2, memory_mb=1024, master=STANDALONE, app_name="test"
+    )
+    chosen = chosen | submitted
+    assert (chosen | _session._standalone_cores(chosen))["spark.cores.max"] == cores
+
+
+@pytest.mark.parametrize(
+    ("master", "settings"),
+    [
+        (STANDALONE, {"spark.cores.max": 2, "spark.executor.cores": 4}),
+        ("local-cluster[2,1,1024]", {"spark.executor.cores": 8}),
+        ("local[2]", {"spark.task.cpus": 4}),
+    ],
+)
+def test_settings_by_which_nothing_could_ever_run_are_refused(
+    monkeypatch: pytest.MonkeyPatch, master: str, settings: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    with pytest.raises(sw.ConfigurationError, match="executors must have the cores") as refused:
+        sw.start_spark(master=master, settings=settings)
+    for name, value in settings.items():
+        assert f"{name}={value}" in str(refused.value)
+
+
+# -- waiting --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def come(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Says how many slots there are at each look; the last counts from then on."""
+
+    def say(*counts: int) -> None:
+        left: Iterator[int] = iter(counts)
+        monkeypatch.setattr(_slot_waiting, "slots_now", lambda _: next(left, counts[-1]))
+
+    monkeypatch.setattr(_slot_waiting, "executor_count", lambda _: 1)
+    monkeypatch.setattr(_slot_waiting, "_LOOK_AGAIN_S", 0.01)
+    return say
+
+
+def session(**settings: str) -> Any:
+    conf = {name.replace("_", "."): value for name, value in settings.items()}
+    return SimpleNamespace(sparkContext=SimpleNamespace(master=STANDALONE, getConf=lambda: conf))
+
+
+def test_a_run_waits_for_executors_that_are_yet_to_come(come: Any) -> None:
+    come(0, 1, 1, 4)
+    assert wait_for_slots(session(), 3) == 4
+
+
+def test_executors_that_do_not_come_are_counted_in_the_end(come: Any) -> None:
+    come(0, 1)
+    with pytest.raises(
+        sw.SlotsError, match=r"workers=3; the driver waited 0\.1 s .* 1 slots in 1 executors\. See"
+    ):
+        wait_for_slots(session(spark_sparkwright_slotTimeout="0.1"), 3)
+
+
+def test_gpus_are_named_where_executors_have_some(come: Any) -> None:
+    come(2)
+    short = {"spark_sparkwright_slotTimeout": "0.1", "spark_executor_resource_gpu_amount": "2"}
+    with pytest.raises(sw.SlotsError, match=r"executors of 2 GPUs.*gpus_per_executor=0"):
+        wait_for_slots(session(**short), 3)
+
+
+def test_nobody_waits_for_a_run_that_was_cancelled(come: Any) -> None:
+    come(1)
+    with pytest.raises(sw.SlotsError, match="cancelled while 1 of 3 task slots had come"):
+        wait_for_slots(session(), 3, cancelled=lambda: True)
+
+
+def test_with_dynamic_allocation_executors_come_when_tasks_wait(come: Any) -> None:
+    come(0)
+    assert wait_for_slots(session(spark_dynamicAllocation_enabled="true"), 3) is None
