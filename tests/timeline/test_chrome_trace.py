@@ -62,11 +62,15 @@ def test_processes_are_named_after_lanes_and_hosts(tmp_path):
 def test_complete_events_of_a_thread_do_not_overlap(tmp_path):
     for exact_limit in (0, 20, 500_000):
         events = checked_events(trace_of(small_timeline(exact_limit=exact_limit), tmp_path))
-        for thread in {(e["pid"], e["tid"]) for e in events}:
-            mine = sorted((e["ts"], e["dur"]) for e in events if (e["pid"], e["tid"]) == thread)
-            for (ts, dur), (following, _) in itertools.pairwise(mine):
-                # To the nanosecond: Perfetto drops what begins within another one.
-                assert round(1000 * (ts + dur)) <= round(1000 * following)
+        assert_none_overlap(events)
+
+
+def assert_none_overlap(events):
+    for thread in {(e["pid"], e["tid"]) for e in events}:
+        mine = sorted((e["ts"], e["dur"]) for e in events if (e["pid"], e["tid"]) == thread)
+        for (ts, dur), (following, _) in itertools.pairwise(mine):
+            # To the nanosecond: Perfetto drops what begins within another one.
+            assert round(1000 * (ts + dur)) <= round(1000 * following)
 
 
 def test_sums_are_events_that_say_so_and_no_time_is_lost(tmp_path):
@@ -124,3 +128,22 @@ def test_rounding_of_long_spans_makes_no_overlap(tmp_path):
     first, second = checked_events(trace_of(store.timeline(), tmp_path))
     assert first["tid"] == second["tid"] == 1
     assert round(1000 * (first["ts"] + first["dur"])) <= round(1000 * second["ts"])
+
+
+@pytest.mark.parametrize("exact_limit", [0, 2, 5])
+def test_sums_of_what_happened_at_the_same_time_do_not_overlap(tmp_path, exact_limit):
+    store = SpanStore(workers=1, exact_limit=exact_limit)
+    # Checkpoints are sent beside what else is done; the first one takes long.
+    append(store, 0, (PhaseCode.CHECKPOINT, 0.25, 2.0))
+    for second in range(6):
+        append(store, 0, (PhaseCode.COMPUTE, second, 0.75), (PhaseCode.WAIT, second + 0.75, 0.25))
+        append(store, 0, (PhaseCode.WORK, second, 1.0))
+        if second > 2:
+            append(store, 0, (PhaseCode.CHECKPOINT, second + 0.5, 0.5))
+    timeline = store.timeline()
+    events = checked_events(trace_of(timeline, tmp_path))
+    assert_none_overlap(events)
+    total_s = sum(event["dur"] for event in events) / 1e6
+    assert total_s == pytest.approx(timeline.tallies.seconds.sum())
+    assert any(e["tid"] == 3 for e in events)
+    assert all(e["tid"] != 3 for e in events if e["name"] == "whole task")

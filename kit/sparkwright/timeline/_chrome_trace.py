@@ -5,7 +5,6 @@ a complete event, with start and duration in microseconds; "M" names processes a
 """
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ _THREADS = {
     _ENCLOSING_THREAD: "as a whole",
     _SECOND_THREAD: "at the same time",
 }
+_Place = tuple[int, int]  # lane and thread
 # By so much a span may seem to reach into the next one: durations are float32.
 _ROUNDING_S, _ROUNDING = 1e-6, 2.0**-22
 
@@ -35,19 +35,21 @@ def trace_lines(
     """The file's text, line by line.
 
     Sums are events as long as what they add up, one after the other from the beginning of their
-    bucket, with `"aggregated": true` among their arguments.
+    bucket, with `"aggregated": true` among their arguments. Where phases overlapped, so that they
+    add up to more than the bucket is long, the rest of them is on a thread of its own.
     """
     yield '{"displayTimeUnit":"ms","traceEvents":[\n'
     yield ",\n".join(json.dumps(event) for event in _names(hosts, name))
     labels = {code: json.dumps(phase_of(code).label) for code in np.unique(spans.codes).tolist()}
     groups = {code: json.dumps(phase_of(code).group) for code in labels}
-    for lane, code, thread, start_ns, end_ns in _placed(spans):
+    until: dict[_Place, int] = {}
+    for lane, code, thread, start_ns, end_ns in _placed(spans, until):
         yield (
             f',\n{{"ph":"X","name":{labels[code]},"cat":{groups[code]},"pid":{_process_of(lane)},'
             f'"tid":{thread},"ts":{_us(start_ns)},"dur":{_us(end_ns - start_ns)}}}'
         )
     if rest is not None:
-        for event in _summed_events(rest, spans):
+        for event in _summed_events(rest, until):
             yield f",\n{json.dumps(event)}"
     yield "\n]}\n"
 
@@ -64,8 +66,10 @@ def _names(hosts: Sequence[str], name: str) -> Iterator[dict[str, Any]]:
             yield {**base, "tid": thread, "name": "thread_name", "args": {"name": word}}
 
 
-def _placed(spans: Spans) -> Iterator[tuple[int, int, int, int, int]]:
+def _placed(spans: Spans, until: dict[_Place, int]) -> Iterator[tuple[int, int, int, int, int]]:
     """Lane, code, thread, start and end of each span, the last two in nanoseconds.
+
+    `until` is told when the last one of each thread has ended.
 
     Perfetto drops an event that begins within another one and ends after it. What only seems to,
     by rounding, ends where the next begins; what does goes to a thread of its own.
@@ -80,7 +84,6 @@ def _placed(spans: Spans) -> Iterator[tuple[int, int, int, int, int]]:
     ends_s[:-1] = np.where(touches, np.minimum(ends_s[:-1], starts_s[1:]), ends_s[:-1])
     # Rounded down both, so that what does not overlap in seconds does not in nanoseconds.
     starts_ns, ends_ns = (np.floor(each * 1e9).astype(np.int64) for each in (starts_s, ends_s))
-    until: dict[tuple[int, int], int] = {}
     rows = (lanes, codes, starts_ns, ends_ns)
     for lane, code, start_ns, end_ns in zip(*(row.tolist() for row in rows), strict=True):
         thread = _thread_of(code)
@@ -94,37 +97,48 @@ def _us(nanoseconds: int) -> str:
     return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
 
 
-def _summed_events(rest: BucketSums, spans: Spans) -> Iterator[dict[str, Any]]:
+def _summed_events(rest: BucketSums, until: dict[_Place, int]) -> Iterator[dict[str, Any]]:
+    """Each lane's sums in the order of time, after the single spans of the same thread."""
     sums, width_s = rest.seconds, rest.width_s
     while np.count_nonzero(sums) > _MOST_SUMS and sums.shape[1] > 1:
         if sums.shape[1] % 2:
             sums = np.concatenate([sums, np.zeros((len(sums), 1))], axis=1)
         sums, width_s = sums[:, 0::2] + sums[:, 1::2], 2 * width_s
+    rounding_ns = 1e9 * (_ROUNDING_S + _ROUNDING * width_s)
     for lane in np.unique(rest.lanes).tolist():
         mine = np.flatnonzero(rest.lanes == lane)
-        # After what is there exactly: a lane's sums begin where its single spans end.
-        exact = (spans.lanes == lane) & ~_encloses(spans.codes)
-        ends_s = (spans.starts_s + spans.seconds)[exact]
-        at_s = np.maximum(np.arange(sums.shape[1]) * width_s, ends_s.max(initial=0.0))
-        for row in mine.tolist():
-            phase = phase_of(int(rest.codes[row]))
-            for bucket in np.flatnonzero(sums[row] > 0).tolist():
-                start_s = bucket * width_s if phase.encloses else float(at_s[bucket])
-                # Rounded as the next one's start is.
-                start_ns = math.floor(start_s * 1e9)
-                end_ns = math.floor((start_s + float(sums[row, bucket])) * 1e9)
+        for bucket, row in np.argwhere(sums[mine].T > 0).tolist():
+            phase = phase_of(int(rest.codes[mine[row]]))
+            first_ns, stop_ns = round(bucket * width_s * 1e9), round((bucket + 1) * width_s * 1e9)
+            room_ns = max(0, stop_ns - max(first_ns, until.get((lane, _THREAD), 0)))
+            length_ns = round(float(sums[mine[row], bucket]) * 1e9)
+            for thread, part_ns in _parts(phase.code, length_ns, room_ns, rounding_ns):
+                start_ns = max(first_ns, until.get((lane, thread), 0))
+                until[lane, thread] = start_ns + part_ns
                 yield {
                     "ph": "X",
                     "name": phase.label,
                     "cat": phase.group,
                     "pid": _process_of(lane),
-                    "tid": _thread_of(phase.code),
+                    "tid": thread,
                     "ts": start_ns / 1000,
-                    "dur": (end_ns - start_ns) / 1000,
+                    "dur": part_ns / 1000,
                     "args": {"aggregated": True, "bucket_s": width_s},
                 }
-            if not phase.encloses:
-                at_s = at_s + sums[row]
+
+
+def _parts(
+    code: int, length_ns: int, room_ns: int, rounding_ns: float
+) -> Iterator[tuple[int, int]]:
+    """Threads, and how much of a sum each gets; what is only too long by rounding is cut off."""
+    thread = _thread_of(code)
+    if thread != _THREAD or length_ns <= room_ns:
+        yield thread, length_ns
+        return
+    if room_ns:
+        yield thread, room_ns
+    if length_ns - room_ns > rounding_ns:
+        yield _SECOND_THREAD, length_ns - room_ns
 
 
 def _encloses(codes: NDArray[np.uint8]) -> NDArray[np.bool_]:
