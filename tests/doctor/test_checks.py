@@ -347,7 +347,7 @@ GPU = "0, NVIDIA A100, 40960 MiB, 570.1"
 
 def test_a_gpu_that_spark_gives_is_ok() -> None:
     both = tuple(replace(p, gpus=(GPU,), gpu_addresses=("0",)) for p in (FIRST, SECOND))
-    findings = replace(with_settings(spark__executor__resource__gpu__amount="1"), executors=both)
+    findings = replace(FINE, spark=replace(SPARK, gpus=1), executors=both)
     assert told(findings, "GPUs") == [("all 2 executors", "ok", f"1 an executor: {GPU}")]
 
 
@@ -361,10 +361,27 @@ def test_a_gpu_that_spark_gives_is_ok() -> None:
 )
 def test_gpus_that_were_promised_and_are_not_there_are_a_problem(found: Any, words: str) -> None:
     good = replace(FIRST, gpus=(GPU,), gpu_addresses=("0",))
-    findings = with_settings(spark__executor__resource__gpu__amount="1")
+    findings = replace(FINE, spark=replace(SPARK, gpus=1))
     check = the_trouble(replace(findings, executors=(good, replace(SECOND, **found))), "GPUs")
     assert check.status == "problem"
     assert words in check.found
+
+
+def test_gpus_of_executors_that_start_only_to_train_are_not_judged() -> None:
+    """With dynamic allocation those that are there have none."""
+    findings = replace(FINE, spark=replace(SPARK, gpus=2, gives_gpus=False))
+    (check,) = diagnose(findings).find("GPUs")
+    assert (check.where, check.status) == ("Spark", "not checked")
+    assert check.found == "2 an executor, of those that Spark starts when a network trains"
+
+
+def test_an_executor_trains_as_many_networks_as_it_has_gpus() -> None:
+    both = tuple(replace(p, gpus=(GPU,), gpu_addresses=("0",)) for p in (FIRST, SECOND))
+    settings = {"spark__executor__memoryOverhead": "1309m", "spark__executor__cores": "4"}
+    four = replace(with_settings("yarn", **settings), executors=both)
+    assert not diagnose(four).ok
+    assert four.spark is not None
+    assert diagnose(replace(four, spark=replace(four.spark, gpus=1))).ok
 
 
 def test_gpus_that_nobody_asked_for_are_a_warning() -> None:

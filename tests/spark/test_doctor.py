@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import held_port
 
 import sparkwright as sw
 from sparkwright.doctor import _gathering
@@ -73,10 +74,8 @@ def test_a_driver_whose_ports_are_taken_is_told(spark: Any, taken_port: int) -> 
 
 def test_executors_that_find_no_free_port_are_told(spark: Any) -> None:
     """The driver takes the only one."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
-    diagnosis = sw.doctor(spark, mesh=sw.MeshConfig(ports=port))
+    with held_port() as port:
+        diagnosis = sw.doctor(spark, mesh=sw.MeshConfig(ports=port))
     (check,) = diagnosis.problems
     assert (check.name, check.where) == ("Executors reached", "all 4 executors")
     assert rows(diagnosis, "Port of the driver") == [("driver", "ok")]
@@ -184,6 +183,39 @@ def test_slots_that_another_job_holds_are_told(spark: Any) -> None:
     assert check.status == "warning"
     assert check.found == "2 of 4 tasks ran at the same time, on 2 executors"
     assert diagnosis.ok
+
+
+@pytest.mark.cluster
+def test_gpus_that_only_networks_are_given_are_looked_at_too(tmp_path: Path) -> None:
+    """Two executors with two cores and a GPU each; `nvidia-smi` is made up."""
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 0, made up, 1 MiB, 1.0\n")
+    program.chmod(0o755)
+    script = """
+import sparkwright as sw
+from sparkwright.testing import fake_gpus
+
+with fake_gpus(2):
+    spark = sw.start_spark(
+        workers=2, cores_per_worker=2, gpus_per_executor=1, gpu_tasks="networks"
+    )
+print(sw.doctor(spark).to_json())
+spark.stop()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert checks["Executors"]["found"] == "2 looked at, 2 task slots"
+    found = checks["GPUs"]
+    assert (found["where"], found["status"]) == ("all 2 executors", "ok")
+    assert found["found"] == "1 an executor: 0, made up, 1 MiB, 1.0"
+    assert "with 1 worker with TensorFlow" in checks["Memory"]["found"]
 
 
 @pytest.mark.cluster

@@ -146,6 +146,8 @@ class SparkFacts:
         tasks: of the doctor's job: as many as Spark can run at once.
         came: those that ran at the same time; None: not known.
         executors: how many Spark says that there are; None: not known.
+        gpus: that each executor which trains has.
+        gives_gpus: whether the doctor's tasks ask for GPUs as those that train do.
         cached: what is cached.
     """
 
@@ -154,6 +156,8 @@ class SparkFacts:
     tasks: int = 1
     came: int | None = None
     executors: int | None = None
+    gpus: int = 0
+    gives_gpus: bool = True
     cached: tuple[CachedData, ...] = ()
 
 

@@ -50,8 +50,11 @@ def thread_checks(findings: Findings) -> Iterator[Check]:
 
 def gpu_checks(findings: Findings) -> Iterator[Check]:
     """GPUs that are there, and those that Spark gives to tasks."""
-    settings = findings.spark.settings if findings.spark else {}
-    wanted = int(settings.get("spark.executor.resource.gpu.amount", "0") or 0)
+    wanted = findings.spark.gpus if findings.spark else 0
+    if findings.spark and wanted and not findings.spark.gives_gpus:
+        text = f"{wanted} an executor, of those that Spark starts when a network trains"
+        yield Note("not checked", text).check("GPUs", "Spark")
+        return
     # The driver needs none; what it has is of interest where it does the work.
     places = findings.executors or (findings.driver,)
     yield from grouped("GPUs", [(place, _gpus(place, wanted)) for place in places], findings)
@@ -125,12 +128,11 @@ def _executor_memory(place: Place, together: Sequence[Place], spark: SparkFacts)
 
 
 def _slots(spark: SparkFacts) -> int:
-    """Tasks of one executor at a time."""
+    """Tasks of one executor that can train at a time: each has a GPU if executors have any."""
     cpus = int(spark.settings.get("spark.task.cpus", "1") or 1)
     cores = spark.settings.get("spark.executor.cores")
-    if cores is None:
-        return max(1, spark.tasks // max(1, spark.executors or 1))
-    return max(1, int(cores) // cpus)
+    slots = int(cores) // cpus if cores else spark.tasks // max(1, spark.executors or 1)
+    return max(1, min(slots, spark.gpus or slots))
 
 
 def _room(place: Place) -> int | None:

@@ -13,6 +13,7 @@ from sparkwright.errors import RunInterrupted
 from sparkwright.masters import _port_span
 from sparkwright.mesh import _addresses, _auth, _connection
 from sparkwright.spark._errors import translated
+from sparkwright.spark._gpus import on_gpus
 
 from . import _at_once, _lines, _machine, _probe
 from ._meeting import Meeting
@@ -56,13 +57,16 @@ def visit(
     tasks: int,
     timeout_s: float,
     meeting: Meeting | None,
+    gives_gpus: bool,
 ) -> Visit:
     """Run the job; after `timeout_s` it is cancelled, and those count that have come.
+
+    Its tasks ask for a GPU each if those that train do, unless not `gives_gpus`.
 
     Raises:
         RunInterrupted: on a KeyboardInterrupt, after the job has been cancelled.
     """
-    job = _Job(spark, _sent_whole(orders), tasks)
+    job = _Job(spark, _sent_whole(orders), tasks, gives_gpus=gives_gpus)
     problem = ""
     try:
         if not job.over.wait(timeout_s):
@@ -87,13 +91,16 @@ class _Job:
     what is to be found out.
     """
 
-    def __init__(self, spark: "SparkSession", task: Callable[..., Any], tasks: int) -> None:
+    def __init__(
+        self, spark: "SparkSession", task: Callable[..., Any], tasks: int, *, gives_gpus: bool
+    ) -> None:
         from pyspark import InheritableThread
 
         self.over = threading.Event()
         self.answers: list[dict[str, Any]] = []
         self.error: BaseException | None = None
         self._context, self._task, self._tasks = spark.sparkContext, task, tasks
+        self._gives_gpus = gives_gpus
         self._group = f"sparkwright-doctor-{uuid.uuid4().hex[:8]}"
         thread: Any = InheritableThread(target=self._main, session=spark)
         thread.name, thread.daemon = self._group, True
@@ -111,7 +118,8 @@ class _Job:
         try:
             self._context.setJobGroup(self._group, "sparkwright doctor", interruptOnCancel=True)
             numbers = self._context.parallelize(range(self._tasks), self._tasks)
-            self.answers = numbers.mapPartitionsWithIndex(self._task).collect()
+            found = numbers.mapPartitionsWithIndex(self._task)
+            self.answers = (on_gpus(found) if self._gives_gpus else found).collect()
         except BaseException as error:
             self.error = error
         finally:
