@@ -112,25 +112,21 @@ class Timeline:
         dl4j = [", ".join(phase.dl4j_names) for phase in PHASES]
 
         def chosen(places: Any, names: list[str]) -> Any:
-            return pd.Categorical.from_codes(
-                places, dtype=pd.CategoricalDtype(list(dict.fromkeys(names)))
-            )
-
-        def merged(names: list[str]) -> Any:
-            order = {name: place for place, name in enumerate(dict.fromkeys(names))}
-            return np.array([order[name] for name in names])
+            # Names may come twice, categories may not.
+            category_of, categories = pd.factorize(np.array(names, object))
+            return pd.Categorical.from_codes(category_of[places], categories)
 
         hosts = ["", *self.hosts]
         return pd.DataFrame(
             {
                 "lane": chosen(worker + 1, lane_names),
                 "worker": worker,
-                "host": chosen(merged(hosts)[worker + 1], hosts),
+                "host": chosen(worker + 1, hosts),
                 "phase": chosen(phase_place, [phase.name for phase in PHASES]),
                 "start_s": np.concatenate(starts_s),
                 "seconds": np.concatenate(seconds),
                 "count": np.concatenate(counts),
-                "dl4j": chosen(merged(dl4j)[phase_place], dl4j),
+                "dl4j": chosen(phase_place, dl4j),
             }
         )
 
