@@ -375,6 +375,7 @@ def test_the_estimate_adds_up() -> None:
     parts = {figure.name: figure.size_bytes for figure in found.memory}
     assert parts["Parameters"] == 431_080 * 4
     assert parts["Optimizer"] == 2 * 431_080 * 4
+    assert parts["Exchange"] == 5 * 3 * 431_080 * 4
     assert found.worker_bytes == sum(parts.values())
     # Two workers send one whole vector each; four send one and a half.
     assert found.traffic[0].size_bytes == 3 * 431_080 * 4
@@ -383,6 +384,8 @@ def test_the_estimate_adds_up() -> None:
     assert estimate(spec, batch_size=32, workers=1).traffic[0].size_bytes == 0
     shared = estimate(spec, batch_size=32, master="sharing")
     assert [figure.size_bytes for figure in shared.traffic] == [1744, (4 + 431_080 // 16 + 1) * 4]
+    exchange = next(figure for figure in shared.memory if figure.name == "Exchange")
+    assert exchange.size_bytes == (4 * 3 + 2) * 431_080 * 4
     assert estimate(spec, batch_size=64).worker_bytes > found.worker_bytes
     with pytest.raises(ConfigurationError):
         estimate(spec, batch_size=0)

@@ -10,13 +10,18 @@ from math import prod
 from typing import Any, Literal, Self
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks._spec._estimate import NUMBER_BYTES, estimate
+from sparkwright.networks._spec._estimate import (
+    NUMBER_BYTES,
+    PROCESS_BYTES,
+    Master,
+    estimate,
+    exchange_numbers,
+)
 from sparkwright.networks._spec._network_spec import NetworkSpec
 
 from ._memory_size import mib_of_bytes, mib_text
 
-# A trainer before its network: 625 MiB, 374 of them pages of libraries.
-TRAINER_MIB = 650
+TRAINER_MIB = PROCESS_BYTES >> 20
 # A Python worker of Spark that streams a partition reached 153 MiB, the daemon above it 47.
 PYTHON_WORKER_MIB = 160
 PYTHON_DAEMON_MIB = 50
@@ -24,17 +29,12 @@ PYTHON_DAEMON_MIB = 50
 JVM_SHARE, JVM_LEAST_MIB = 0.1, 384
 # TensorFlow's allocator, the buffers of sockets, and what an estimate leaves out.
 _RESERVE_SHARE = 0.1
-# Vectors of the exchanged state that a trainer holds at its peak, when it takes over the start or
-# delivers the result; measured with 5 and 25 million parameters. Sharing holds two vectors of
-# parameters besides: what all agree on, and the residual.
-_AVERAGING_VECTORS, _SHARING_VECTORS, _SHARED_VECTORS = 5, 4, 2
 # Vectors of the driver: the start, the result on its way in and taken over, one at a checkpoint.
 _DRIVER_VECTORS = 4
 # An optimizer that is not known counts as Adam.
 _SLOTS = 2
 
 Place = Literal["heap", "JVM", "Python", "TensorFlow", "files"]
-Updates = Literal["averaging", "sharing"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +88,7 @@ class NetworkMemory:
     driver_mib: int
 
 
-def parameters_memory(parameters: int, *, kind: Updates, save_updater: bool) -> NetworkMemory:
+def parameters_memory(parameters: int, *, kind: Master, save_updater: bool) -> NetworkMemory:
     """What training a network of so many parameters takes in one process, minibatch left out.
 
     Args:
@@ -111,7 +111,7 @@ def network_memory(
     model: Any,
     *,
     batch_size: int,
-    kind: Updates,
+    kind: Master,
     save_updater: bool,
     describe: Callable[[Any], NetworkSpec],
 ) -> NetworkMemory:
@@ -230,7 +230,7 @@ def jvm_part(heap_mib: int) -> MemoryPart:
 
 
 def _estimated(
-    spec: NetworkSpec, batch_size: int, *, kind: Updates, save_updater: bool
+    spec: NetworkSpec, batch_size: int, *, kind: Master, save_updater: bool
 ) -> NetworkMemory:
     found = estimate(spec, batch_size=batch_size)
     size_bytes = {figure.name: figure.size_bytes for figure in found.memory}
@@ -244,7 +244,7 @@ def _estimated(
     )
 
 
-def _looked_at(model: Any, batch_size: int, *, kind: Updates, save_updater: bool) -> NetworkMemory:
+def _looked_at(model: Any, batch_size: int, *, kind: Master, save_updater: bool) -> NetworkMemory:
     trainable = NUMBER_BYTES * sum(prod(variable.shape) for variable in model.trainable_variables)
     outputs = sum(_output_numbers(layer) for layer in model.layers)
     return _network(
@@ -263,20 +263,17 @@ def _network(
     trainable: int,
     updater: int,
     minibatch: int,
-    kind: Updates,
+    kind: Master,
     save_updater: bool,
 ) -> NetworkMemory:
     """From bytes of each kind."""
     travelling = parameters + (updater if kind == "sharing" or save_updater else 0)
-    vectors, shared = _AVERAGING_VECTORS, 0
-    if kind == "sharing":
-        vectors, shared = _SHARING_VECTORS, _SHARED_VECTORS
     sizes = {
         "parameters": parameters,
         "gradients": trainable,
         "optimizer": updater,
         "one minibatch": minibatch,
-        "exchange": vectors * travelling + shared * trainable,
+        "exchange": exchange_numbers(travelling, trainable, master=kind),
     }
     return NetworkMemory(
         trainer={name: mib_of_bytes(size) for name, size in sizes.items() if size},

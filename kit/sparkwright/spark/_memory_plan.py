@@ -9,9 +9,10 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.masters._options import check_count
 from sparkwright.masters._parameter_averaging import ParameterAveragingTrainingMaster
 from sparkwright.masters._training_master import TrainingMaster
+from sparkwright.networks._spec._estimate import Master
 from sparkwright.networks._spec._network_spec import NetworkSpec
 
-from ._memory_parts import MemoryPart, Updates, driver_parts, executor_parts, network_memory
+from ._memory_parts import MemoryPart, driver_parts, executor_parts, network_memory
 from ._memory_size import mib_text, parse_mib
 
 _LEAST_HEAP_MIB = 1024
@@ -231,7 +232,7 @@ def plan_memory(
     )
     driver_heap = parse_mib("driver_memory", driver_memory)
     averages = isinstance(master, ParameterAveragingTrainingMaster) or master is None
-    kind: Updates = "averaging" if averages else "sharing"
+    kind: Master = "averaging" if averages else "sharing"
     network = network_memory(
         model,
         batch_size=_BATCH_SIZE if master is None else master.batch_size_per_worker,

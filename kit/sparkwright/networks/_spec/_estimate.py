@@ -12,8 +12,13 @@ from ._optimizers import OPTIMIZERS
 from ._recurrent_kinds import GATES
 
 NUMBER_BYTES = 4  # float32
-# A worker's process with TensorFlow imported and nothing trained; measured on Linux.
-PROCESS_BYTES = 600_000_000
+# A worker's process before its network, 374 MiB of it pages of libraries; measured on Linux with
+# TensorFlow 2.21: the most that was resident.
+PROCESS_BYTES = 650 << 20
+# Vectors of its state that a worker holds at its peak, when it takes over the start or delivers the
+# result; measured with 5 and 25 million parameters. Sharing holds two vectors of trainable
+# parameters besides: what all agree on, and the residual.
+_AVERAGING_VECTORS, _SHARING_VECTORS, _SHARED_VECTORS = 5, 4, 2
 SPARSE_SHARE = 0.001  # of the elements, in a sharing message of usual size
 _HEADER_WORDS = 4
 
@@ -93,7 +98,7 @@ def estimate(
     slots = kind.slots_of(spec.optimizer.options) if kind else 2
     kept = sum(_kept(row, steps) for row in rows) * batch_size
     state = trainable * slots
-    travelling = held + (state if save_updater else 0) if master == "averaging" else held
+    travelling = held + (state if save_updater or master == "sharing" else 0)
     memory = (
         EstimatedFigure(
             name="Parameters",
@@ -120,8 +125,8 @@ def estimate(
         ),
         EstimatedFigure(
             name="Exchange",
-            size_bytes=2 * travelling * NUMBER_BYTES,
-            sentence=f"Two flat vectors of {travelling:,} numbers.",
+            size_bytes=exchange_numbers(travelling, trainable, master=master) * NUMBER_BYTES,
+            sentence=_exchange_sentence(travelling, trainable, master),
         ),
         EstimatedFigure(
             name="Process",
@@ -131,6 +136,28 @@ def estimate(
     )
     traffic = _averaging(travelling, workers) if master == "averaging" else _sharing(trainable)
     return NetworkEstimate(memory=memory, traffic=traffic, parameters=held)
+
+
+def exchange_numbers(travelling: int, trainable: int, *, master: Master) -> int:
+    """Numbers of flat vectors that a worker holds at its peak.
+
+    Args:
+        travelling: numbers of the state that is exchanged.
+        trainable: trainable parameters.
+        master: parameter averaging or gradient sharing.
+    """
+    if master == "averaging":
+        return _AVERAGING_VECTORS * travelling
+    return _SHARING_VECTORS * travelling + _SHARED_VECTORS * trainable
+
+
+def _exchange_sentence(travelling: int, trainable: int, master: Master) -> str:
+    if master == "averaging":
+        return f"At its peak {_AVERAGING_VECTORS} flat vectors of {travelling:,} numbers."
+    return (
+        f"At its peak {_SHARING_VECTORS} flat vectors of {travelling:,} numbers, and "
+        f"{_SHARED_VECTORS} of {trainable:,}."
+    )
 
 
 def _averaging(travelling: int, workers: int) -> tuple[EstimatedFigure, ...]:
