@@ -1,23 +1,16 @@
 """GPUs on a standalone cluster and on YARN; the clusters are real, the GPUs are not."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.scripts import json_printed_by
 
 pytestmark = pytest.mark.cluster
 
 
 def trial(kind: str) -> dict[str, Any]:
-    script = Path(__file__).with_name("gpu_clusters.py")
-    done = subprocess.run(
-        [sys.executable, str(script), kind], capture_output=True, text=True, timeout=270
-    )
-    assert done.returncode == 0, done.stdout[-500:] + done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return json_printed_by(Path(__file__).with_name("gpu_clusters.py"), kind)
 
 
 def test_workers_of_a_standalone_cluster_find_their_gpus_and_too_few_are_an_error() -> None:

@@ -1,14 +1,12 @@
 """No process computes on a GPU that its task was not given; on fake GPUs."""
 
-import json
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.scripts import json_printed_by
 from tests.spark.helpers import dense
 
 import sparkwright as sw
@@ -23,12 +21,7 @@ pytestmark = pytest.mark.cluster
 def trial(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Twenty runs, two at a time, on two executors with two GPUs each."""
     script = Path(__file__).with_name("gpu_trial.py")
-    folder = tmp_path_factory.mktemp("gpus")
-    done = subprocess.run(
-        [sys.executable, str(script), str(folder)], capture_output=True, text=True, timeout=270
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return json_printed_by(script, tmp_path_factory.mktemp("gpus"))
 
 
 def test_each_worker_computes_on_the_gpu_that_its_task_was_given(trial: dict[str, Any]) -> None:

@@ -1,28 +1,24 @@
 """A plan's settings, on executors of their own: heaps, slots, and what trainers take."""
 
-import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
+from tests.scripts import json_printed_by
 
 from sparkwright.spark import MemoryPlan
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 PROGRAM = """
-import json, os, time
-began_s = time.time()
+import json, os
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 import keras, numpy as np, psutil
 import sparkwright as sw
 
 def processes():
-    for process in psutil.process_iter():
+    for process in psutil.Process().children(recursive=True):
         try:
-            if process.create_time() > began_s:
-                yield process.cmdline(), open(f"/proc/{process.pid}/status").read()
+            yield process.cmdline(), open(f"/proc/{process.pid}/status").read()
         except (psutil.Error, OSError):
             continue
 
@@ -50,11 +46,7 @@ print(json.dumps({"plan": plan.to_dict(), "peaks": peaks, "heaps": heaps, "drive
 
 @pytest.fixture(scope="module")
 def seen() -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=240, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return json_printed_by("-c", PROGRAM, timeout_s=240)
 
 
 def test_trainers_take_no_more_than_was_planned_and_most_of_it(seen: dict[str, Any]) -> None:

@@ -1,11 +1,10 @@
 """What tests do that run a session in a process of its own."""
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from tests.scripts import json_printed_by
 
 
 def outcome(script: str, *, timeout_s: float) -> Any:
@@ -16,12 +15,4 @@ def outcome(script: str, *, timeout_s: float) -> Any:
         for name, value in os.environ.items()
         if name not in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "PYSPARK_PYTHON")
     }
-    done = subprocess.run(
-        [sys.executable, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr[-6000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return json_printed_by(path, timeout_s=timeout_s, environment=environment)
