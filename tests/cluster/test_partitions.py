@@ -2,15 +2,14 @@
 
 import contextlib
 import os
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.cluster.helpers import needs_hosts
+from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._port import PeerPort
@@ -82,17 +81,8 @@ def meshes(hosts: Hosts, ports: list[PeerPort]) -> Iterator[list[UpdateMesh]]:
 
             found.append(hosts.call(name, start))
             stack.callback(found[-1].close)
-        assert within(10, lambda: found[0].neighbours == {(1, 0), (2, 0)})
+        wait_until(lambda: found[0].neighbours == {(1, 0), (2, 0)})
         yield found
-
-
-def within(seconds: float, condition: Callable[[], Any]) -> bool:
-    deadline_s = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline_s:
-            return False
-        threading.Event().wait(0.02)
-    return True
 
 
 def everybody_has(meshes: list[UpdateMesh], versions: dict[tuple[int, int], int]) -> bool:
@@ -126,8 +116,8 @@ def test_who_is_not_heard_is_dropped_by_both_and_misses_nothing_in_the_end(
     hosts.link(sender, deaf, both_ways=False, cut=True)
     for mesh in meshes:
         mesh.publish(b"meanwhile")
-    assert within(10, lambda: meshes[0].neighbours == {(2, 0)})
-    assert within(10, lambda: not meshes[1].neighbours)
+    wait_until(lambda: meshes[0].neighbours == {(2, 0)})
+    wait_until(lambda: not meshes[1].neighbours)
     # The others go on.
     meshes[2].publish(b"more")
     assert meshes[0].wait_for({(2, 0): 2}, timeout_s=10)
@@ -140,7 +130,7 @@ def test_a_host_that_is_cut_off_catches_up_when_it_is_back(
     hosts: Hosts, meshes: list[UpdateMesh]
 ) -> None:
     hosts.cut_off("one")
-    assert within(10, lambda: meshes[0].neighbours == {(2, 0)})
+    wait_until(lambda: meshes[0].neighbours == {(2, 0)})
     for mesh in meshes:
         mesh.publish(b"apart")
     assert everybody_has([meshes[0], meshes[2]], {(0, 0): 1, (2, 0): 1})

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from tests.cluster.helpers import needs_hosts
 from tests.spark import helpers
-from tests.spark.helpers import Paced, dense, wait_until, weights
+from tests.spark.helpers import Paced, dense, weights
+from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError, RunTimeoutError

@@ -2,11 +2,12 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError, NetworkError
 from sparkwright.mesh._connection import Connection, connect
@@ -79,15 +80,8 @@ def of(workers: Workers, count: int, *, mode: str = "mesh", **options: Any) -> l
     meshes = [workers.start(worker, **options) for worker in range(count)]
     workers.reshape(mode=mode)
     for mesh in meshes:
-        until(lambda mesh=mesh: bool(mesh.neighbours))
+        wait_until(lambda mesh=mesh: bool(mesh.neighbours))
     return meshes
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.005)
 
 
 def numbers(mesh: UpdateMesh) -> dict[tuple[int, int], list[int]]:
@@ -143,7 +137,7 @@ def test_workers_may_hear_of_the_tree_in_any_order(workers: Workers) -> None:
     seats = workers.seats([2, 0, 3, 1])
     for worker in (1, 0, 3):
         meshes[worker].reshape(seats, mode="plain")
-    until(lambda: len(meshes[2]._early) == 3)
+    wait_until(lambda: len(meshes[2]._early) == 3)
     meshes[2].reshape(seats, mode="plain")
     meshes[0].publish(b"x")
     assert workers.all_have({(0, 0): 1})
@@ -176,7 +170,7 @@ def test_statistics_count_what_was_carried(workers: Workers) -> None:
     first, second = of(workers, 2)
     first.publish(b"x" * 100_000)
     assert second.wait_for({(0, 0): 1}, timeout_s=WAIT_S)
-    until(lambda: first.flush(0.0))
+    wait_until(lambda: first.flush(0.0))
     sent, received = first.statistics, second.statistics
     assert 100_000 < sent.bytes_sent < 200_000
     assert 100_000 < received.bytes_received <= first.statistics.bytes_sent + 1000
@@ -289,8 +283,8 @@ def with_an_impostor(workers: Workers, **options: Any) -> tuple[list[UpdateMesh]
     workers.ports[2], workers.incarnations[2] = quiet, 0
     workers.reshape([0, 1, 2])
     # Before the impostor comes, whose time runs from then on.
-    until(lambda: meshes[0].neighbours == {(1, 0)})
-    until(lambda: meshes[1].neighbours == {(0, 0)})
+    wait_until(lambda: meshes[0].neighbours == {(1, 0)})
+    wait_until(lambda: meshes[1].neighbours == {(0, 0)})
     impostor = introduced(workers, {"worker": 2, "incarnation": 0, "to": (0, 0)})
     workers._stack.callback(impostor.close)
     welcome = impostor.receive()
@@ -317,7 +311,7 @@ def test_a_neighbour_that_takes_nothing_holds_up_for_a_while_and_is_dropped(
         meshes[0].publish(bytes(200_000))
         most_bytes = max(most_bytes, meshes[0].statistics.pending_bytes)
     assert most_bytes < 1_000_000
-    until(lambda: meshes[0].neighbours == {(1, 0)})
+    wait_until(lambda: meshes[0].neighbours == {(1, 0)})
     stopped.set()
     thread.join(WAIT_S)
     assert meshes[1].wait_for({(0, 0): 100}, timeout_s=WAIT_S)
@@ -335,7 +329,7 @@ def test_who_sends_faster_than_a_relay_can_pass_on_waits_too(workers: Workers) -
 
     thread = threading.Thread(target=publish)
     thread.start()
-    until(lambda: meshes[0].statistics.pending_bytes > 100_000)
+    wait_until(lambda: meshes[0].statistics.pending_bytes > 100_000)
     assert not done.wait(0.3)
     assert meshes[1].statistics.pending_bytes + meshes[0].statistics.pending_bytes < 2_000_000
     while not done.is_set():  # the impostor begins to read
@@ -345,7 +339,7 @@ def test_who_sends_faster_than_a_relay_can_pass_on_waits_too(workers: Workers) -
 
 def test_a_silent_neighbour_is_dropped(workers: Workers) -> None:
     meshes, _ = with_an_impostor(workers, peer_timeout_s=1.5)
-    until(lambda: meshes[0].neighbours == {(1, 0)})
+    wait_until(lambda: meshes[0].neighbours == {(1, 0)})
 
 
 def test_a_neighbour_in_the_middle_of_a_long_message_is_not_silent(workers: Workers) -> None:
@@ -376,7 +370,7 @@ def test_garbage_drops_that_connection_only(workers: Workers, content: bytes) ->
     # Mere silence would be borne for longer than this test waits.
     meshes, impostor = with_an_impostor(workers, peer_timeout_s=60.0)
     impostor.socket.sendall(content)
-    until(lambda: meshes[0].neighbours == {(1, 0)})
+    wait_until(lambda: meshes[0].neighbours == {(1, 0)})
     meshes[0].publish(b"x")
     assert meshes[1].wait_for({(0, 0): 1}, timeout_s=WAIT_S)
 
@@ -390,7 +384,7 @@ def test_a_stale_or_mistaken_worker_is_refused(workers: Workers, fields: dict[st
     workers.start(0)
     workers.start(1, incarnation=2)
     workers.reshape()
-    until(lambda: workers.meshes[0].neighbours == {(1, 2)})
+    wait_until(lambda: workers.meshes[0].neighbours == {(1, 2)})
     wrong = introduced(workers, {"worker": 1, "incarnation": 2, "to": (0, 0), **fields})
     assert wrong.receive() is None
     wrong.close()
@@ -409,13 +403,13 @@ def test_an_upstream_that_cannot_be_reached_is_named_until_it_is(workers: Worker
     port = workers.ports[0].address[1]
     workers.stop(0)
     mesh.reshape(workers.seats([0, 1]), mode="mesh")
-    until(lambda: mesh.problem is not None)
+    wait_until(lambda: mesh.problem is not None)
     assert str(mesh.problem).startswith(
         f"worker 0 at {HOST}:{port} could not be reached for 0.2 s: "
     )
     workers.start(0)
     workers.reshape()
-    until(lambda: bool(mesh.neighbours))
+    wait_until(lambda: bool(mesh.neighbours))
     assert mesh.problem is None
 
 
@@ -443,7 +437,7 @@ def test_closing_ends_a_publisher_and_those_who_wait(workers: Workers) -> None:
     ]
     for thread in threads:
         thread.start()
-    until(lambda: meshes[0].statistics.pending_bytes > 1000)
+    wait_until(lambda: meshes[0].statistics.pending_bytes > 1000)
     time.sleep(0.1)  # all three wait by now
     meshes[0].close()
     for thread in threads:

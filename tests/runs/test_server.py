@@ -168,10 +168,7 @@ class Site:
         """A worker whose registration has arrived."""
         before = self.sink.told.count(("joined", worker))
         found = self.worker(worker, attempt=attempt).register(**changes)
-        deadline = time.monotonic() + 5.0
-        while self.sink.told.count(("joined", worker)) == before:
-            assert time.monotonic() < deadline, "the worker did not join"
-            time.sleep(0.005)
+        wait_until(lambda: self.sink.told.count(("joined", worker)) > before)
         return found
 
     def training(self) -> list[Worker]:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -55,13 +54,6 @@ class Slow:
 
     def post_update(self, minibatch: Any, model: Any) -> None:
         del minibatch, model
-
-
-def wait_until(condition: Any, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        threading.Event().wait(0.02)
 
 
 class Stuck:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.spark.helpers import KillOnce, Paced, wait_until, weights
+from tests.spark.helpers import KillOnce, Paced, weights
+from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.data import DataSet

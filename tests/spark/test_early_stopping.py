@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.runs.test_early_stopping import SEQUENCES, Ended, Sequence
-from tests.spark.helpers import KillOnce, Paced, dense, wait_until, weights
+from tests.spark.helpers import KillOnce, Paced, dense, weights
 from tests.spark.test_checkpoints import averaging, files, model_of, sharing
+from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.data import DataSet

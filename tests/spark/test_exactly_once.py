@@ -13,8 +13,8 @@ from tests.spark.helpers import (
     dense,
     partitioned,
     seen,
-    wait_until,
 )
+from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.data import DataSet

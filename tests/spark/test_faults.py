@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.spark.helpers import Paced, wait_until
+from tests.spark.helpers import Paced
+from tests.waiting import wait_until
 
 import sparkwright as sw
 

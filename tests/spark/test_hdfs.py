@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.data.pictures import folder_of_classes
-from tests.spark.helpers import Paced, dense, wait_until, weights
+from tests.spark.helpers import Paced, dense, weights
 from tests.storage.stores import shared_hdfs
+from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.storage._files import exists, remove_tree, write_bytes

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.spark.helpers import Slow, Stuck, dense, wait_until, weights
+from tests.spark.helpers import Slow, Stuck, dense, weights
+from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.data import DataSet

@@ -12,9 +12,9 @@ from tests.spark.helpers import (
     dense,
     partitioned,
     seen,
-    wait_until,
     weights,
 )
+from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.data import DataSet

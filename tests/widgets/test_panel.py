@@ -8,15 +8,9 @@ import weakref
 import ipywidgets
 import numpy as np
 import pytest
+from tests.waiting import wait_until
 
 from sparkwright_widgets import LivePanel
-
-
-def wait_until(condition, timeout_s=5.0):
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline_s, "waited in vain"
-        time.sleep(0.01)
 
 
 def panel_threads():
