@@ -1,10 +1,10 @@
 import contextlib
 import queue
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
+from tests.waiting import join_threads
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._connection import Connection, Listener
@@ -42,8 +42,8 @@ def ring() -> Iterator[Ring]:
     its_onward.close()
 
 
-def is_broken(ring: Ring) -> bool:
-    """Whether the ring breaks within a second."""
+def is_broken(ring: Ring, *, wait_s: float = 10.0) -> bool:
+    """Whether the ring breaks within this time."""
     broken = threading.Event()
 
     def wait() -> None:
@@ -52,7 +52,7 @@ def is_broken(ring: Ring) -> bool:
         broken.set()
 
     threading.Thread(target=wait, daemon=True).start()
-    return broken.wait(1.0)
+    return broken.wait(wait_s)
 
 
 def given_up(control: ControlLine, generation: int) -> threading.Event:
@@ -116,7 +116,7 @@ def test_who_waits_for_an_answer_is_dismissed_like_everybody(
 def test_stop_is_known_at_once_and_is_no_order(line: tuple[ControlLine, Connection]) -> None:
     control, driver = line
     driver.send("stop")
-    assert control.stopping.wait(2.0)
+    assert control.stopping.wait(10)
     driver.send("deliver")
     assert control.next_order().kind == "deliver"
 
@@ -136,7 +136,7 @@ def test_a_ring_that_is_ready_only_after_its_regroup_is_broken_at_once(
     control, driver = line
     known = given_up(control, 3)
     driver.send("regroup", {"generation": 3})
-    assert known.wait(2.0)
+    assert known.wait(10)
     control.use_ring(ring, generation=3)
     assert is_broken(ring)
 
@@ -147,9 +147,9 @@ def test_the_next_generations_ring_is_not_broken_by_the_last_regroup(
     control, driver = line
     known = given_up(control, 3)
     driver.send("regroup", {"generation": 3})
-    assert known.wait(2.0)
+    assert known.wait(10)
     control.use_ring(ring, generation=4)
-    assert not is_broken(ring)
+    assert not is_broken(ring, wait_s=0.5)
 
 
 def test_regroup_gives_up_a_meeting_of_its_generation_and_no_later_one(
@@ -158,7 +158,7 @@ def test_regroup_gives_up_a_meeting_of_its_generation_and_no_later_one(
     control, driver = line
     now = given_up(control, 3)
     driver.send("regroup", {"generation": 3})
-    assert now.wait(2.0)
+    assert now.wait(10)
     assert not given_up(control, 4).is_set()
     assert given_up(control, 3).is_set()  # also when it is asked for later
 
@@ -174,12 +174,10 @@ def test_the_end_breaks_every_ring_and_every_wait(
         driver.send("dismiss", {"reason": "the run has ended"})
     else:
         driver.close()
-    began_s = time.monotonic()
     with pytest.raises(Dismissed):
         control.next_order()
-    assert meeting.wait(1.0)
+    assert meeting.wait(10)
     assert is_broken(ring)
-    assert time.monotonic() - began_s < 2.0
 
 
 def test_sending_to_a_driver_that_is_gone_ends_the_worker(
@@ -187,7 +185,7 @@ def test_sending_to_a_driver_that_is_gone_ends_the_worker(
 ) -> None:
     control, driver = line
     driver.close()
-    assert control.gone.wait(2.0)
+    assert control.gone.wait(10)
     with pytest.raises(Dismissed):
         control.send("rows", {}, (b"x" * 1_000_000,))
 
@@ -195,7 +193,7 @@ def test_sending_to_a_driver_that_is_gone_ends_the_worker(
 def test_closing_leaves_no_thread(line: tuple[ControlLine, Connection]) -> None:
     control, _ = line
     control.close()
-    assert not [t.name for t in threading.enumerate() if t.name.startswith("test-worker")]
+    join_threads("test-worker")
 
 
 def test_a_line_that_breaks_without_a_word_is_lost(line: tuple[ControlLine, Connection]) -> None:
