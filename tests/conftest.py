@@ -29,8 +29,10 @@ os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 def spark() -> Iterator[Any]:
     """Four executors of one core: enough for four workers, or two runs of two at once."""
     import sparkwright as sw
+    from sparkwright.spark._slot_waiting import wait_for_slots
 
     session = sw.start_spark(workers=4, app_name="sparkwright-tests")
+    wait_for_slots(session, 4)
     yield session
     session.stop()
 

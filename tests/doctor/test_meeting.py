@@ -188,6 +188,25 @@ def test_those_who_have_come_go_on_without_the_rest() -> None:
 
 
 @pytest.mark.usefixtures("_each_an_executor")
+def test_whom_spark_has_begun_is_waited_for_however_long_python_takes() -> None:
+    meeting = Meeting(
+        secret=SECRET, host="127.0.0.1", ports=(0,), tasks=3, quiet_s=0.05, timeout_s=20.0
+    )
+    meeting.running = lambda: 2  # the third has no slot
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(_probe.look, orders(meeting.address), 0)
+            wait_until(lambda: meeting.came == {0}, 15)
+            time.sleep(0.3)
+            second = pool.submit(_probe.look, orders(meeting.address), 1)
+            answers = [first.result(15), second.result(15)]
+    finally:
+        meeting.close()
+    assert meeting.came == {0, 1}
+    assert all(list(answer["place"]["peers"].values()) == [""] for answer in answers)
+
+
+@pytest.mark.usefixtures("_each_an_executor")
 def test_a_clock_that_is_ahead_is_measured(meeting: Meeting) -> None:
     given = orders(meeting.address, clock=lambda: time.time() + 5.0)
     for answer in all_look(given, 3):

@@ -19,6 +19,7 @@ import sparkwright as sw
 from sparkwright.doctor import _gathering
 from sparkwright.doctor.__main__ import main
 from sparkwright.doctor._checks import diagnose
+from sparkwright.spark._slot_waiting import wait_for_slots
 
 pytestmark = pytest.mark.spark
 
@@ -155,6 +156,7 @@ def busy(spark: Any, slots: int, seconds: float) -> Iterator[None]:
 
     from pyspark import InheritableThread
 
+    wait_for_slots(spark, slots)  # executors may have been lost, or not have come yet
     thread: Any = InheritableThread(target=run, session=spark)
     thread.start()
     tracker = spark.sparkContext.statusTracker()

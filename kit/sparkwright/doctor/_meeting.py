@@ -11,6 +11,8 @@ from sparkwright.mesh._connection import Address, Connection, Listener, close_so
 from ._lines import Lines
 from ._probe import partners
 
+_LOOK_AGAIN_S = 0.5
+
 
 class Meeting:
     """Listens as a run would, until all tasks have come or no more do.
@@ -19,6 +21,8 @@ class Meeting:
         address: (host, port) that it listens on.
         came: tasks that were there at the same time.
         answers: executor -> what it told; for those whose task never ends.
+        running: how many tasks Spark has begun, whose Python may be yet to come; at first none is
+            known of.
     """
 
     def __init__(
@@ -39,7 +43,8 @@ class Meeting:
             host: the address to listen on.
             ports: the first free one is taken; (0,): any.
             tasks: how many to wait for.
-            quiet_s: go on without the rest if nobody has come for so long.
+            quiet_s: go on without the rest if nobody has come for so long, but for those whom
+                Spark has begun.
             timeout_s: how long one task may be silent.
             clock: what time it is.
 
@@ -48,6 +53,7 @@ class Meeting:
         """
         self.came: set[int] = set()
         self.answers: dict[str, dict[str, Any]] = {}
+        self.running: Callable[[], int] = lambda: 0
         self._tasks, self._quiet_s, self._timeout_s = tasks, quiet_s, timeout_s
         self._clock = clock
         self._addresses: dict[str, list[Any]] = {}
@@ -132,9 +138,9 @@ class Meeting:
             self._changed.notify_all()
             while len(self.came) < self._tasks and not self._closed and not self._begun:
                 rest_s = self._last_news_s + self._quiet_s - time.monotonic()
-                if rest_s <= 0:
+                if rest_s <= 0 and self.running() <= len(self.came):
                     break
-                self._changed.wait(rest_s)
+                self._changed.wait(rest_s if rest_s > 0 else _LOOK_AGAIN_S)
             self._begun = True
             self._changed.notify_all()
 
@@ -154,6 +160,6 @@ class Meeting:
             self._changed.notify_all()
             while self._tried < len(self.answers) and not self._closed:
                 rest_s = deadline - time.monotonic()
-                if rest_s <= 0:
+                if rest_s <= 0 and self.running() <= len(self.came):
                     return
                 self._changed.wait(rest_s)

@@ -67,6 +67,8 @@ def visit(
         RunInterrupted: on a KeyboardInterrupt, after the job has been cancelled.
     """
     job = _Job(spark, _sent_whole(orders), tasks, gives_gpus=gives_gpus)
+    if meeting is not None:
+        meeting.running = job.running
     problem = ""
     try:
         if not job.over.wait(timeout_s):
@@ -113,6 +115,13 @@ class _Job:
         )
         action.start()
         self.over.wait(_CANCEL_S)
+
+    def running(self) -> int:
+        """Tasks that Spark has begun and that have not ended."""
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        return sum(stage.numActiveTasks for stage in stages if stage)
 
     def _main(self) -> None:
         try:

@@ -9,8 +9,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sparkwright.errors import ConfigurationError, RunTimeoutError, SparkwrightError
+from sparkwright.spark._spark_defaults import spark_home
 
 from ._hadoop_jars import java, yarn_jars
 from ._hdfs import HdfsCluster
@@ -112,13 +114,12 @@ class YarnCluster(Sandbox):
 
         All machines are this one, so nothing needs to be sent to them.
         """
-        import pyspark
-
+        home = quote(str(spark_home()))  # of a folder's name, spaces may be part
         return {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
-            "spark.yarn.jars": f"local:{Path(pyspark.__file__).parent}/jars/*",
+            "spark.yarn.jars": f"local:{home}/jars/*",
             "spark.pyspark.python": sys.executable,
             "spark.yarn.am.memory": "384m",
             "spark.yarn.am.memoryOverhead": "256m",
