@@ -160,6 +160,6 @@ class Meeting:
             self._changed.notify_all()
             while self._tried < len(self.answers) and not self._closed:
                 rest_s = deadline - time.monotonic()
-                if rest_s <= 0 and self.running() <= len(self.came):
+                if rest_s <= 0:
                     return
                 self._changed.wait(rest_s)
