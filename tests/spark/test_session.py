@@ -34,18 +34,21 @@ def test_the_sessions_settings_suit_training(spark: Any) -> None:
     assert task_slots(spark) == 4
 
 
-def test_every_setting_can_be_overridden() -> None:
+def test_every_setting_can_be_overridden_for_one_session() -> None:
     """In a process of its own: Spark takes its settings when its JVM starts."""
     code = (
         "import sparkwright as sw;"
         "s = sw.start_spark(master='local[2]', settings={'spark.locality.wait': '3s',"
-        " 'spark.ui.showConsoleProgress': True});"
+        " 'spark.cores.max': 3, 'spark.ui.showConsoleProgress': True});"
         "c = s.sparkContext.getConf();"
         "print(s.sparkContext.master, c.get('spark.locality.wait'),"
-        " c.get('spark.ui.showConsoleProgress'), s.range(5).count()); s.stop()"
+        " c.get('spark.ui.showConsoleProgress'), s.range(5).count()); s.stop();"
+        # Java goes on; what the first session was told does not.
+        "c = sw.start_spark(master='local[1]').sparkContext.getConf();"
+        "print(c.get('spark.locality.wait'), c.get('spark.cores.max'), c.get('spark.ui.enabled'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["local[2,4]", "3s", "true", "5"]
+    assert done.stdout.split() == ["local[2,4]", "3s", "true", "5", "0s", "None", "false"]
 
 
 @pytest.mark.parametrize(

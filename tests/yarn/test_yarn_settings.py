@@ -14,7 +14,7 @@ from sparkwright.spark._errors import translated
 from sparkwright.spark._hadoop_conf import manager_addresses, parse_hadoop_settings, setting
 from sparkwright.spark._memory_kill import memory_kill
 from sparkwright.spark._overhead import overhead_settings
-from sparkwright.spark._spark_defaults import default_names
+from sparkwright.spark._spark_defaults import default_settings
 from sparkwright.spark._yarn import yarn_settings
 from sparkwright.spark._yarn_jars import jars_key, jars_settings, write_jars
 from sparkwright.spark._yarn_waiting import tag_settings
@@ -168,8 +168,14 @@ def test_jars_that_sparks_own_file_settles_are_left_to_it(home: Path) -> None:
     (home / "conf").mkdir()
     (home / "conf" / "spark-defaults.conf").write_text(
         "# mine\nspark.yarn.archive hdfs:///a.zip\nspark.eventLog.enabled=true\n"
+        "spark.a = -Dx=1 -Dy\nspark.b\n"
     )
-    assert default_names(home) == {"spark.yarn.archive", "spark.eventLog.enabled"}
+    assert default_settings(home) == {
+        "spark.yarn.archive": "hdfs:///a.zip",
+        "spark.eventLog.enabled": "true",
+        "spark.a": "-Dx=1 -Dy",
+        "spark.b": "",
+    }
     assert jars_settings({}, {"fs.defaultFS": "hdfs://a:1"}) == {}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ._kubernetes import pod_settings
 from ._overhead import overhead_settings
 from ._pod import pod_facts
-from ._spark_defaults import default_names, spark_home
+from ._spark_defaults import default_settings, spark_home
 from ._yarn import yarn_settings
 from ._yarn_waiting import tag_settings
 
@@ -23,7 +23,7 @@ def cluster_settings(chosen: Mapping[str, str], *, submitted: bool) -> dict[str,
     """
     if not chosen["spark.master"].startswith(("yarn", "k8s:")):
         return {}
-    elsewhere = default_names(spark_home())
+    elsewhere = default_settings(spark_home()).keys()
     return {
         **overhead_settings(chosen, elsewhere=elsewhere),
         **({} if submitted else yarn_settings(chosen)),

@@ -17,6 +17,7 @@ from sparkwright.errors import ConfigurationError
 
 from ._cluster_settings import cluster_settings
 from ._gpus import GpuTasks, gpu_settings
+from ._java_settings import forget_earlier_settings
 from ._secrets import LEFT_OUT, left_out, without_secrets
 from ._shipping import ship_engine
 from ._slots import gpus_of_executor, is_dynamic, slots_at_most
@@ -127,6 +128,7 @@ def start_spark(
     python = chosen.get("spark.pyspark.python")
     if python or chosen["spark.master"].startswith("local"):
         os.environ["PYSPARK_PYTHON"] = python or sys.executable
+    forget_earlier_settings(chosen)
     builder: Any = SparkSession.builder
     for key, value in chosen.items():
         builder = builder.config(key, value)

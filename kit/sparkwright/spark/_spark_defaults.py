@@ -1,6 +1,7 @@
-"""Which settings Spark's own file of defaults makes, so that none of ours replaces them."""
+"""Where Spark is, and what its own file of defaults says, so that none of ours replaces it."""
 
 import os
+import re
 from pathlib import Path
 
 
@@ -14,15 +15,17 @@ def spark_home() -> Path:
     return Path(_find_spark_home())
 
 
-def default_names(home: Path) -> set[str]:
-    """Names of all settings in spark-defaults.conf; none if there is no such file.
+def default_settings(home: Path) -> dict[str, str]:
+    """All settings in spark-defaults.conf; none if there is no such file.
 
     Args:
         home: of Spark.
     """
     file = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
     text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-    lines = (line.strip() for line in text.splitlines())
-    return {
-        line.replace("=", " ").split()[0] for line in lines if line and not line.startswith("#")
-    }
+    found: dict[str, str] = {}
+    for line in map(str.strip, text.splitlines()):
+        if line and not line.startswith("#"):
+            name, *value = re.split(r"[\s=]+", line, maxsplit=1)
+            found[name] = value[0] if value else ""
+    return found

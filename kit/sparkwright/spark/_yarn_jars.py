@@ -11,7 +11,7 @@ from pathlib import Path
 from sparkwright.errors import SparkwrightError
 from sparkwright.storage._files import exists, write_atomically
 
-from ._spark_defaults import default_names, spark_home
+from ._spark_defaults import default_settings, spark_home
 
 _log = logging.getLogger(__name__)
 _DECIDING = ("spark.yarn.archive", "spark.yarn.jars")
@@ -30,7 +30,7 @@ def jars_settings(chosen: Mapping[str, str], hadoop: Mapping[str, str]) -> dict[
     """
     home = spark_home()
     system = chosen.get("spark.hadoop.fs.defaultFS") or hadoop.get("fs.defaultFS", "")
-    settled = set(_DECIDING) & (set(chosen) | default_names(home))
+    settled = set(_DECIDING) & {*chosen, *default_settings(home)}
     if settled or not system.startswith("hdfs://"):
         return {}
     jars = sorted((home / "jars").glob("*.jar"))
