@@ -15,7 +15,6 @@ from sparkwright.masters import MeshConfig
 from sparkwright.spark._addresses import advertised_address, bind_address
 from sparkwright.spark._engine_archive import engine_finder, own_engine
 from sparkwright.spark._gpus import TASK_AMOUNT
-from sparkwright.spark._shipping import ship_engine
 from sparkwright.spark._slots import gpus_of_executor, is_dynamic, tasks_to_ask
 from sparkwright.timeline._clocks import OffsetEstimator
 
@@ -24,7 +23,7 @@ from ._at_once import all_within
 from ._findings import CachedData, Clock, Findings, Place, SparkFacts
 from ._meeting import Meeting
 from ._probe import Orders
-from ._visit import Visit, visit
+from ._visit import visit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +79,14 @@ def gather(
         # Executors that come and go have GPUs only while something trains.
         gives_gpus = TASK_AMOUNT in settings or not is_dynamic(settings)
         try:
-            visited = _visit(spark, orders, tasks, timeout_s, meeting, gives_gpus=gives_gpus)
+            visited = visit(
+                spark,
+                orders,
+                tasks=tasks,
+                timeout_s=timeout_s,
+                meeting=meeting,
+                gives_gpus=gives_gpus,
+            )
         finally:
             if meeting is not None:
                 meeting.close()
@@ -129,30 +135,6 @@ def _executor_ports(mesh: MeshConfig) -> Sequence[int] | str:
 
 def _reached_at(spark: "SparkSession", mesh: MeshConfig, meeting: Meeting) -> tuple[str, int]:
     return advertised_address(spark, mesh), meeting.address[1]
-
-
-def _visit(
-    spark: "SparkSession",
-    orders: Orders,
-    tasks: int,
-    timeout_s: float,
-    meeting: Meeting | None,
-    *,
-    gives_gpus: bool,
-) -> Visit:
-    """Send the kit as a run would, then ask the executors."""
-    try:
-        ship_engine(spark)
-    except ConfigurationError as error:
-        return Visit(problem=str(error))
-    return visit(
-        spark,
-        orders,
-        tasks=tasks,
-        timeout_s=timeout_s,
-        meeting=meeting,
-        gives_gpus=gives_gpus,
-    )
 
 
 def _came(meeting: Meeting | None, executors: Sequence[Place]) -> int | None:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sparkwright import errors
-from sparkwright.errors import RunInterrupted
+from sparkwright.errors import ConfigurationError, RunInterrupted
 from sparkwright.masters import _port_span
 from sparkwright.mesh import _addresses, _auth, _connection
 from sparkwright.spark._errors import translated
 from sparkwright.spark._gpus import on_gpus
+from sparkwright.spark._shipping import ship_engine
 
 from . import _at_once, _lines, _machine, _probe
 from ._meeting import Meeting
@@ -59,13 +60,18 @@ def visit(
     meeting: Meeting | None,
     gives_gpus: bool,
 ) -> Visit:
-    """Run the job; after `timeout_s` it is cancelled, and those count that have come.
+    """Send the kit as a run would, then run the job.
 
-    Its tasks ask for a GPU each if those that train do, unless not `gives_gpus`.
+    After `timeout_s` it is cancelled, and those count that have come. Its tasks
+    ask for a GPU each if those that train do, unless not `gives_gpus`.
 
     Raises:
         RunInterrupted: on a KeyboardInterrupt, after the job has been cancelled.
     """
+    try:
+        ship_engine(spark)
+    except ConfigurationError as error:
+        return Visit(problem=str(error))
     job = _Job(spark, _sent_whole(orders), tasks, gives_gpus=gives_gpus)
     if meeting is not None:
         meeting.running = job.running

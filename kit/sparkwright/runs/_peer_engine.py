@@ -142,7 +142,6 @@ class PeerEngine:
         self._record = record
         launcher, mesh = self._launcher, self._master.mesh
         secret = os.urandom(SECRET_BYTES)
-        coordinator = self._coordinator()
         try:
             # Read now: the user may look at, or change, the model while the run goes on.
             self._beginning = self._beginning_of_run()
@@ -160,6 +159,8 @@ class PeerEngine:
                 if not self._stop_asked.is_set():
                     raise
             self._preparing = False
+            # Now, because the launcher knows only now how many slots there are.
+            coordinator = self._coordinator()
             if self._stop_asked.is_set():
                 return self._outcome(coordinator.progress)
             record.times.enter(PhaseCode.SUBMIT)
