@@ -8,22 +8,22 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from sparkwright.data import DataSet, LocalTable, Normalizer
-from sparkwright.errors import ConfigurationError, SparkwrightError, WorkerError
+from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import EarlyStopping, TrainingMaster
 from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
 from sparkwright.runs._begin import RunBeginning
-from sparkwright.runs._peer_engine import error_of, fill_in, saves_updater
+from sparkwright.runs._peer_engine import fill_in, saves_updater
 from sparkwright.runs._protocol import Failure
 from sparkwright.storage import save_model
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers._failure import failure_of
 from sparkwright.workers._gpus import find_gpus, leave_gpus_to_workers
 from sparkwright.workers._pool import TrainerPool
 from sparkwright.workers._shard import ShardWriter
@@ -31,6 +31,8 @@ from sparkwright.workers._shard import ShardWriter
 _LOOPBACK = "127.0.0.1"
 # As often as Spark tries a task.
 _ATTEMPTS = 4
+# A trainer process starts in about ten seconds.
+_REPLACED_WITHIN_S = 120.0
 _numbers = itertools.count(1)
 # All wrappers of this process share its worker processes, which end with the last of them.
 _open_wrappers: "weakref.WeakSet[ParallelWrapper]" = weakref.WeakSet()
@@ -226,7 +228,7 @@ class ParallelWrapper:
 
 
 class LocalLauncher:
-    """Starts a run's workers as threads that each talk to a trainer process."""
+    """Starts a run's workers: for each a thread that talks to a trainer process."""
 
     def __init__(
         self,
@@ -246,9 +248,11 @@ class LocalLauncher:
         self._pool, self._cores, self._devices = pool, cores, tuple(devices)
         self._data, self._validation = data, validation
         self._folder = pool.scratch()
-        self._cancelled = threading.Event()
-        self._borrowed: set[Any] = set()
-        self._lock = threading.Lock()
+        self.max_failures, self.replacement_timeout_s = _ATTEMPTS, _REPLACED_WITHIN_S
+        self._attempts = itertools.count()
+        self._tasks: set[_LocalTask] = set()
+        self._changed = threading.Condition()
+        self._cancelled = False
 
     def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...]:
         """Write each worker's examples to files; returns how many each has."""
@@ -261,63 +265,93 @@ class LocalLauncher:
                         writer.append(part)
         return tuple(0 if b is None else len(b) for b in _blocks(self._data, self.workers))
 
-    def run(self, template: Any) -> None:
-        """Run all workers to their end; see `Launcher.run`."""
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="sparkwright-local") as threads:
-            for failure in list(
-                threads.map(lambda worker: self._work(template, worker), range(self.workers))
-            ):
-                if failure is not None:
-                    raise error_of(failure)
+    def launch(
+        self, worker: int, template: Any, ended: Callable[[Failure | None], None], *, replaces: bool
+    ) -> None:
+        """Have a thread ask a trainer process; see `Launcher.launch`."""
+        with self._changed:
+            if self._cancelled:
+                return
+            task = _LocalTask(worker, attempt=next(self._attempts))
+            replaced = [task for task in self._tasks if replaces and task.worker == worker]
+            self._tasks.add(task)
+        for old in replaced:
+            old.cancel()
+
+        def work() -> None:
+            failure = self._work(template, task)
+            with self._changed:
+                self._tasks.remove(task)
+                self._changed.notify_all()
+            ended(None if task.cancelled else failure)
+
+        threading.Thread(target=work, name=f"sparkwright-local-{worker}", daemon=True).start()
+
+    def finish(self, timeout_s: float) -> bool:
+        """Wait until no task is left; see `Launcher.finish`."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._tasks, timeout_s)
 
     def cancel(self) -> None:
         """Hang up on the trainers, which then let go."""
-        self._cancelled.set()
-        with self._lock:
-            for trainer in self._borrowed:
-                trainer.close()
+        with self._changed:
+            self._cancelled = True
+            tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
 
     def clean_up(self) -> None:
         """Remove the files."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _work(self, template: Any, worker: int) -> Failure | None:
-        """One worker; a trainer process that dies is started again, as Spark would."""
-        for attempt in range(_ATTEMPTS):
-            began_s = time.monotonic()
-            try:
-                device = self._devices[worker]
-                with self._pool.borrow(device=device, cores=self._cores) as trainer:
-                    with self._lock:
-                        self._borrowed.add(trainer)
-                    request = fill_in(
-                        replace(template, times=(began_s, began_s)),
-                        worker=worker,
-                        attempt=attempt,
-                        shard=str(self._folder / f"train-{worker}"),
-                        validation=str(self._folder / f"validation-{worker}"),
-                    )
-                    try:
-                        answer = trainer.ask(request)
-                    finally:
-                        with self._lock:
-                            self._borrowed.discard(trainer)
-            except WorkerError as error:
-                if self._cancelled.is_set():
+    def _work(self, template: Any, task: "_LocalTask") -> Failure | None:
+        """One attempt of one worker; returns why it failed."""
+        began_s, worker = time.monotonic(), task.worker
+        try:
+            with self._pool.borrow(device=self._devices[worker], cores=self._cores) as trainer:
+                if not task.use(trainer):
                     return None
-                if attempt == _ATTEMPTS - 1:
-                    return Failure(worker=worker, host=_LOOPBACK, reason=error.reason)
-                continue
-            if not answer.error:
-                return None
-            return Failure(
-                worker=worker,
-                host=_LOOPBACK,
-                kind=answer.kind,
-                reason=answer.error,
-                traceback=answer.traceback,
-            )
-        return None
+                request = fill_in(
+                    replace(template, times=(began_s, began_s)),
+                    worker=worker,
+                    attempt=task.attempt,
+                    shard=str(self._folder / f"train-{worker}"),
+                    validation=str(self._folder / f"validation-{worker}"),
+                )
+                answer = trainer.ask(request)
+        except Exception as error:
+            return failure_of(error, worker=worker, host=_LOOPBACK)
+        if not answer.error:
+            return None
+        return Failure(
+            worker=worker,
+            host=_LOOPBACK,
+            kind=answer.kind,
+            reason=answer.error,
+            traceback=answer.traceback,
+        )
+
+
+class _LocalTask:
+    """One attempt of one worker, which can be cancelled."""
+
+    def __init__(self, worker: int, *, attempt: int) -> None:
+        self.worker, self.attempt, self.cancelled = worker, attempt, False
+        self._trainer: Any = None
+        self._lock = threading.Lock()
+
+    def use(self, trainer: Any) -> bool:
+        """Take `trainer`; returns False if the task has been cancelled already."""
+        with self._lock:
+            self._trainer = trainer
+            return not self.cancelled
+
+    def cancel(self) -> None:
+        """Hang up on the trainer, which ends the wait for its answer."""
+        with self._lock:
+            self.cancelled = True
+            if self._trainer is not None:
+                self._trainer.close()
 
 
 def _addresses(devices: str | Sequence[int | str]) -> tuple[str, ...]:

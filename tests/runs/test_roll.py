@@ -116,7 +116,7 @@ def test_a_lost_worker_is_a_problem_until_it_comes_back() -> None:
     found.admit(came(1), 0.0)
     found.lose(10, 5.0)
     assert found.replacement_problem(125.0) == ""
-    assert found.replacement_problem(125.1).startswith("worker 1 was lost and Spark did not start")
+    assert found.replacement_problem(125.1).startswith("worker 1 was lost, and its replacement")
     found.admit(came(1, 1), 126.0)
     assert found.replacement_problem(1000.0) == ""
 

@@ -70,11 +70,29 @@ MESH_OPTIONS = (
         "Wait for a replacement",
         "How long the others wait for a lost worker's replacement before they go on without it.",
     ),
+    Option(
+        name="replacement_timeout_s",
+        kind="float",
+        optional=True,
+        none_text="as Spark's own time-out requires",
+        unit="s",
+        above=0,
+        label="Replacement must register within",
+        advice="How long a lost worker's replacement may take. Spark notices a vanished host only "
+        "after `spark.network.timeout`; by default this is a minute longer.",
+    ),
     _seconds(
-        "replacement_timeout_s",
-        120.0,
-        "Replacement must come within",
-        "How long Spark may take to start a lost worker again.",
+        "stall_timeout_s",
+        60.0,
+        "Stalled without progress for",
+        "A worker that computes, but trains no minibatch for so long, is shown as stalled.",
+    ),
+    Option(
+        name="replace_stalled",
+        kind="flag",
+        default=False,
+        label="Replace stalled workers",
+        advice="Ends a stalled worker and starts a new one. Only where no step takes that long.",
     ),
     _seconds(
         "rendezvous_timeout_s",

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from sparkwright.errors import ConfigurationError
 
-from ._options import check_choice, check_count, check_seconds, check_text
+from ._options import check_choice, check_count, check_flag, check_seconds, check_text
 from ._port_span import port_span, ports_in_variable
 from ._serialisation import checked_dict, options_of, refuse_unknown
 
@@ -41,8 +41,13 @@ class MeshConfig:
             send a sign of life every second, also while they compute.
         replacement_grace_s: how long the others wait for a lost worker's replacement before they
             go on without it (default 2; Spark starts a killed task again in about 0.3 s).
-        replacement_timeout_s: how long to wait for Spark to start a lost worker again (default
-            120).
+        replacement_timeout_s: how long to wait for a lost worker's replacement. Default None: a
+            minute longer than Spark takes to notice a vanished host (`spark.network.timeout`), 180
+            with Spark's own default.
+        stall_timeout_s: a worker that computes, but trains no minibatch for so long, is shown as
+            stalled, with a warning (default 60).
+        replace_stalled: end a stalled worker and start a new one in its place (default False: it
+            is only shown).
         mode: how updates travel when gradients are shared. "plain" (default): through the first
             worker, who passes them on to all others; for up to about 32 workers. "mesh": along a
             tree in which each passes them on to a few, for more.
@@ -68,7 +73,9 @@ class MeshConfig:
     connect_timeout_s: float = 30.0
     peer_timeout_s: float = 15.0
     replacement_grace_s: float = 2.0
-    replacement_timeout_s: float = 120.0
+    replacement_timeout_s: float | None = None
+    stall_timeout_s: float = 60.0
+    replace_stalled: bool = False
     mode: MeshMode = "plain"
     max_downstreams: int = 8
     chunk_bytes: int = 1 << 20
@@ -94,9 +101,12 @@ class MeshConfig:
             "connect_timeout_s",
             "peer_timeout_s",
             "replacement_grace_s",
-            "replacement_timeout_s",
+            "stall_timeout_s",
         ):
             check_seconds(name, getattr(self, name))
+        if self.replacement_timeout_s is not None:
+            check_seconds("replacement_timeout_s", self.replacement_timeout_s)
+        check_flag("replace_stalled", self.replace_stalled)
         if self.peer_timeout_s < _SHORTEST_PEER_TIMEOUT_S:
             raise ConfigurationError(
                 f"`peer_timeout_s` must be at least {_SHORTEST_PEER_TIMEOUT_S:g}, because workers "

@@ -135,6 +135,25 @@ class ModelState:
                 np.multiply(target, scale, out=target)
         return out
 
+    def is_finite(self, *, updater: bool) -> bool:
+        """Whether no averaged variable is NaN or infinite; nor any of the updater's, if asked for.
+
+        A dot product reads a variable once and allocates nothing; where it overflows, each value
+        is looked at.
+        """
+        import tensorflow as tf
+
+        for span in self._spans if updater else self._spans[: len(self.averaged)]:
+            tensor = tf.raw_ops.ReadVariableOp(resource=span.handle, dtype=span.dtype)
+            values = np.asarray(tensor).reshape(-1)
+            if values.dtype in (np.float32, np.float64):
+                with np.errstate(all="ignore"):
+                    if np.isfinite(np.dot(values, values)):
+                        continue
+            if not np.isfinite(values).all():
+                return False
+        return True
+
     def trainable_views(self) -> list[Vector]:
         """The trainable variables, flat, in the vector's order; without copying where possible.
 
@@ -149,18 +168,13 @@ class ModelState:
             found.append(np.asarray(tensor).reshape(-1).astype(self.dtype, copy=False))
         return found
 
-    def write(self, vector: Vector, *, first: int = 0) -> None:
-        """Set the variables from what `read` returned (with or without the updater's part).
-
-        Args:
-            vector: the values.
-            first: the variables before this one are left as they are; default 0.
-        """
+    def write(self, vector: Vector) -> None:
+        """Set the variables from what `read` returned (with or without the updater's part)."""
         import tensorflow as tf
 
         has_updater = vector.size != self.averaged_size
         last = len(self._spans) if has_updater else len(self.averaged)
-        for span in self._spans[first:last]:
+        for span in self._spans[:last]:
             values = vector[span.start : span.stop].reshape(span.shape)
             tensor = tf.convert_to_tensor(values.astype(span.numpy_dtype, copy=False))
             tf.raw_ops.AssignVariableOp(resource=span.handle, value=tensor)

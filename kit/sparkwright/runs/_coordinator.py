@@ -3,10 +3,13 @@
 No sockets, threads or clocks; `_server.py` turns messages into events and actions into messages.
 
     gathering --all came--> training <--> regrouping      (a worker was lost, or came back)
-    training | regrouping --a worker failed--> halting     (collect what was averaged last)
+    training | regrouping --a worker failed, or a time-out--> halting    (collect the last average)
     training --all ended--> delivering --result--> over
     regrouping --stop--> delivering
     halting --all reported--> delivering
+
+Invariant: a run that ends, for whatever reason, first asks the workers that are left for the last
+average. Where none is left, the driver falls back on the latest copy (`CheckpointReceived`).
 
 Every member reports exactly once a generation: when its ring breaks, when it ends, when it has
 to wait for an absent worker, or when it is told to regroup.
@@ -18,7 +21,7 @@ that they have stopped. If somebody is lost before, the next group asks again.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ._decisions import (
     Action,
@@ -31,18 +34,20 @@ from ._decisions import (
     Event,
     ForgetHistory,
     KeepCheckpoint,
-    RequestResult,
     ResultReceived,
     SendGroup,
     SendRegroup,
     SendStop,
     StopRequested,
+    TaskEnded,
     TimerFired,
+    WorkerAlive,
     WorkerFailed,
     WorkerRegistered,
     WorkerReported,
     WorkReported,
 )
+from ._delivery import Delivery
 from ._early_stopping import Judge
 from ._judging import judged
 from ._protocol import Failure, Group, Progress
@@ -84,11 +89,9 @@ class Coordinator:
         slots: int | None = None,
         start: Progress | None = None,
         judge: Judge | None = None,
-        rendezvous_timeout_s: float = 120.0,
-        queue_timeout_s: float = 600.0,
         replacement_grace_s: float = 2.0,
-        replacement_timeout_s: float = 120.0,
         now_s: float = 0.0,
+        **membership: Any,
     ) -> None:
         """Begin to gather.
 
@@ -97,24 +100,15 @@ class Coordinator:
             slots: task slots that Spark is known to have, for messages.
             start: where to begin; default None: at the beginning.
             judge: of early stopping; default None: the run goes on to its last epoch.
-            rendezvous_timeout_s: see `MeshConfig`; likewise the next three.
-            queue_timeout_s: likewise.
-            replacement_grace_s: likewise.
-            replacement_timeout_s: likewise.
+            replacement_grace_s: see `MeshConfig`.
             now_s: the clock's present reading.
+            **membership: time-outs and limits, see `Roll`.
         """
         self.phase: Phase = "gathering"
         self.generation = 0
         self.workers = workers
         self.progress = start or Progress.first(workers=workers)
-        self._roll = Roll(
-            workers=workers,
-            slots=slots,
-            rendezvous_timeout_s=rendezvous_timeout_s,
-            queue_timeout_s=queue_timeout_s,
-            replacement_timeout_s=replacement_timeout_s,
-            now_s=now_s,
-        )
+        self._roll = Roll(workers=workers, slots=slots, now_s=now_s, **membership)
         self._judge = judge
         self._grace_s = replacement_grace_s
         self._members: dict[int, _Member] = {}  # by connection
@@ -125,7 +119,7 @@ class Coordinator:
         self._complete = False  # what is delivered is the end of the last epoch
         self._failure: Failure | None = None
         self._timed_out = ""
-        self._deliverer: int | None = None
+        self._delivery = Delivery()
 
     @property
     def present(self) -> dict[int, WorkerRegistered]:
@@ -146,17 +140,21 @@ class Coordinator:
                 return self._take_report(event, now_s)
             case WorkerFailed(failure=failure):
                 return self._halt(failure, now_s)
-            case ConnectionLost(connection=connection):
-                return self._lose(connection, now_s)
+            case TaskEnded(worker=worker, failure=failure):
+                return self._end_task(worker, failure, now_s)
+            case WorkerAlive():
+                return self._take_heartbeat(event, now_s)
+            case ConnectionLost(connection=connection, silent=silent):
+                return self._lose(connection, now_s, silent=silent)
             case ResultReceived(connection=connection):
-                if self.phase == "delivering" and connection == self._deliverer:
-                    return self._end()
-                return []
+                awaited = self.phase == "delivering" and self._delivery.awaits(connection)
+                return self._end() if awaited else []
             case StopRequested():
                 return self._stop(now_s)
-            case CheckpointReceived(progress=progress):
-                self._start = progress
-                return [KeepCheckpoint(progress=progress)]
+            case CheckpointReceived(progress=progress, write=write):
+                if progress.order > self._start.order:
+                    self._start = progress
+                return [KeepCheckpoint(progress=progress, write=write)]
             case EpochScored() | BestReceived():
                 known = event.connection in self._members
                 return judged(self._judge, event) if known else []
@@ -204,24 +202,49 @@ class Coordinator:
             return self._form_if_ready(now_s)
         return self._deliver_if_ended()
 
-    def _lose(self, connection: int, now_s: float) -> list[Action]:
+    def _lose(self, connection: int, now_s: float, *, silent: bool) -> list[Action]:
         self._roll.lose(connection, now_s)
         member = self._members.pop(connection, None)
         if member is None or self.phase == "over":
             return []
         if self.phase == "delivering":
-            return self._deliver() if connection == self._deliverer else []
+            return self._deliver() if self._delivery.lose(connection) else []
         if self.phase == "halting":
             return self._deliver_if_reported()
+        launch: list[Action] = []
+        if not self._stopping:
+            launch = [*self._roll.launch(member.registered.worker, silent=silent)]
         if self.phase == "gathering":
-            return []
+            return launch
         self._fruitless = 0
-        return self._regroup(now_s)
+        return launch + self._regroup(now_s)
+
+    def _end_task(self, worker: int, failure: Failure | None, now_s: float) -> list[Action]:
+        known = max(self.progress, self._start, key=lambda progress: progress.order)
+        final = self._roll.task_ended(worker, failure, steps=known.steps)
+        if final is not None:
+            return self._halt(final, now_s)
+        if self._stopping or self.phase in ("delivering", "halting", "over"):
+            return []
+        return [*self._roll.launch(worker)]
+
+    def _take_heartbeat(self, event: WorkerAlive, now_s: float) -> list[Action]:
+        actions: list[Action] = [*self._roll.heartbeat(event, now_s)]
+        if self.phase != "delivering" or event.connection not in self._members:
+            return actions
+        match self._delivery.heartbeat(event.connection):
+            case "sending":
+                return actions
+            case "hung":
+                return [*actions, *self._delivery.request_snapshots(self._members)]
+            case "failed":
+                return actions + self._end_without_result()
 
     def _stop(self, now_s: float) -> list[Action]:
         if self._stopping or self.phase in ("delivering", "over"):
             return []
         self._stopping = True
+        self._roll.stop_requested(now_s)
         if self.phase == "gathering":
             return self._end()
         told: list[Action] = [SendStop(connection=connection) for connection in self._members]
@@ -239,10 +262,11 @@ class Coordinator:
             return self._deliver()
         if self.phase not in ("training", "regrouping"):
             return []
+        stalled: list[Action] = [*self._roll.stalled(now_s)]
         if problem := self._roll.replacement_problem(now_s):
             self._timed_out = problem
-            return self._halt(None, now_s)
-        return self._form_if_ready(now_s) if self.phase == "regrouping" else []
+            return stalled + self._halt(None, now_s)
+        return stalled + (self._form_if_ready(now_s) if self.phase == "regrouping" else [])
 
     # -- transitions ------------------------------------------------------------------------
 
@@ -277,11 +301,12 @@ class Coordinator:
         actions: list[Action] = []
         self._fruitless += 1
         if self._fruitless > MAX_FRUITLESS_GROUPS:
-            return self._time_out(
+            self._timed_out = (
                 f"the workers' ring broke {MAX_FRUITLESS_GROUPS} times without one averaging. "
                 "The workers reach the driver but not one another: open the ports between them "
                 '(`MeshConfig(ports=…)`) or use `communication="spark"`.'
             )
+            return self._halt(None, now_s)
         members = self._by_worker
         best = self._best()
         if best is None:
@@ -331,13 +356,17 @@ class Coordinator:
         self.phase = "delivering"
         best = self._best()
         if best is None:
-            if self._failure is not None or self._timed_out:
-                return self._end()
-            return self._time_out("all workers were lost before one delivered the result.")
+            busy = [c for c, m in self._members.items() if m.in_group and m.report is None]
+            asked: list[Action] = [*self._delivery.request_snapshots(busy)]
+            return asked or self._end_without_result()
         report, self.progress = best
-        self._deliverer = report.connection
         self._complete = report.ending == "finished"
-        return [RequestResult(connection=report.connection)]
+        return [*self._delivery.request(report.connection)]
+
+    def _end_without_result(self) -> list[Action]:
+        if self._failure is None and not self._timed_out:
+            self._timed_out = "all workers were lost before one delivered the result."
+        return self._end()
 
     def _best(self) -> tuple[WorkerReported, Progress] | None:
         """The report with the latest progress, of the lowest worker if several; None: no progress.

@@ -10,7 +10,7 @@ from ._work import Span
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerRegistered:
-    """A worker has connected, holding its data."""
+    """A worker has connected, holding its data; `attempt` is that of its task, and grows."""
 
     connection: int
     worker: int
@@ -53,9 +53,10 @@ class WorkReported:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckpointReceived:
-    """A state from which training could begin again has arrived."""
+    """A state from which training could begin again has arrived; `write`: into a file, too."""
 
     progress: Progress
+    write: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,16 +79,34 @@ class BestReceived:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerFailed:
-    """A worker failed before it could register."""
+    """The driver found a reason to end the run with a failure."""
 
     failure: Failure
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ConnectionLost:
-    """A worker's connection is closed, or it has been silent for too long."""
+class TaskEnded:
+    """A task of `worker` is over; `failure` is why, None if it returned or was replaced."""
+
+    worker: int
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerAlive:
+    """A heartbeat: minibatches trained so far, and whether the worker is computing."""
 
     connection: int
+    steps: int
+    computing: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConnectionLost:
+    """A worker's connection is closed; `silent`: the driver closed it after a time-out."""
+
+    connection: int
+    silent: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,6 +175,36 @@ class RequestResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RequestSnapshot:
+    """Ask `connection` for the last average even if its training thread does not answer."""
+
+    connection: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaunchTask:
+    """Start a task for `worker`; `replaces`: end the tasks that it still has first."""
+
+    worker: int
+    replaces: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drop:
+    """Close `connection`: its worker makes no progress."""
+
+    connection: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShowStalled:
+    """Show `worker` as stalled for `seconds`; 0: it makes progress again."""
+
+    worker: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Dismiss:
     """Let `connection` go; `reason` is empty at the regular end."""
 
@@ -165,9 +214,10 @@ class Dismiss:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeepCheckpoint:
-    """The state that has arrived is where `progress` says; write it down."""
+    """The state that has arrived is where `progress` says; `write`: into a file, too."""
 
     progress: Progress
+    write: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,6 +257,8 @@ Event = (
     | WorkerReported
     | WorkReported
     | WorkerFailed
+    | TaskEnded
+    | WorkerAlive
     | ConnectionLost
     | ResultReceived
     | CheckpointReceived
@@ -222,6 +274,10 @@ Action = (
     | SendRegroup
     | SendStop
     | RequestResult
+    | RequestSnapshot
+    | LaunchTask
+    | Drop
+    | ShowStalled
     | Dismiss
     | KeepCheckpoint
     | SendVerdict

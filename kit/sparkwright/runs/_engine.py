@@ -68,6 +68,11 @@ class StartState:
         """Integer and fixed state."""
         return self.state.read_extras()
 
+    @property
+    def counter_bytes(self) -> int:
+        """Bytes of the packed integer state."""
+        return sum(array.nbytes for array in self.state.read_counters())
+
     def restore(self, vector: NDArray[Any], extras: bytes) -> None:
         """Put a checkpoint's state into the model; see `RunMember.write_extras` for `extras`."""
         from sparkwright.networks import unpack_arrays

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from ._early_stopping import EarlyStoppingResult, StopReason
 
 RunState = Literal["queued", "starting", "training", "stopping", "done", "stopped", "failed"]
-WorkerState = Literal["waiting", "starting", "training", "validating", "lost", "done"]
+WorkerState = Literal["waiting", "starting", "training", "validating", "stalled", "lost", "done"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,12 +151,29 @@ class WorkerLost:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerStalled:
+    """A worker computes, but has trained no minibatch for `seconds`."""
+
+    worker: int
+    host: str
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerJoined:
-    """A worker has come, or come back (`attempt` above 0)."""
+    """A worker has registered, or registered again (`attempt` above 0)."""
 
     worker: int
     host: str
     attempt: int
 
 
-RunEvent = RowsLogged | Validated | EarlyStoppingJudged | StateChanged | WorkerLost | WorkerJoined
+RunEvent = (
+    RowsLogged
+    | Validated
+    | EarlyStoppingJudged
+    | StateChanged
+    | WorkerLost
+    | WorkerStalled
+    | WorkerJoined
+)

@@ -14,6 +14,7 @@ import numpy as np
 
 from sparkwright._version import __version__
 from sparkwright.errors import (
+    ConfigurationError,
     DataError,
     NetworkError,
     NonFiniteLossError,
@@ -36,7 +37,7 @@ from ._engine import Outcome, StartState
 from ._judged_run import JudgedRun, failure_of_rules
 from ._protocol import Failure, Progress
 from ._record import RunRecord
-from ._server import CoordinatorServer
+from ._server import CoordinatorServer, order_of, vector_of
 from ._sharing_coordinator import SharingCoordinator
 
 # After the coordinator has let the workers go, their tasks should be over at once.
@@ -61,9 +62,14 @@ class Launcher(Protocol):
         worker_host: address on which workers listen; empty: the one that leads to the coordinator.
         consume: whether a worker's files serve one attempt only.
         facts: JSON-able: what `prepare` has found out about the data.
+        max_failures: of a worker's tasks, without a minibatch of it in between, that end a run.
+        replacement_timeout_s: how long a lost worker's replacement may take, if the user does not
+            say.
     """
 
     workers: int
+    max_failures: int
+    replacement_timeout_s: float
     slots: int | None
     bind_host: str
     advertised_host: str
@@ -79,12 +85,22 @@ class Launcher(Protocol):
         """
         ...
 
-    def run(self, template: Any) -> None:
-        """Run one task a worker to its end; `template` is a `TrainRequest` to be filled in.
+    def launch(
+        self, worker: int, template: Any, ended: Callable[[Failure | None], None], *, replaces: bool
+    ) -> None:
+        """Start a task for `worker` and return at once.
 
-        Raises:
-            WorkerError, NetworkError, DataError: what the first failing task says.
+        Args:
+            worker: its number.
+            template: a `TrainRequest` to be filled in.
+            ended: called once, from any thread, when the task is over: with its failure, or None
+                if it returned or was replaced.
+            replaces: end the tasks that the worker still has.
         """
+        ...
+
+    def finish(self, timeout_s: float) -> bool:
+        """Wait until no task is left; returns whether none is after `timeout_s`."""
         ...
 
     def cancel(self) -> None:
@@ -130,7 +146,9 @@ class PeerEngine:
         self._writer: CheckpointWriter | None = None
         self._ended = threading.Event()
         self._end: EndRun | None = None
-        self._job_error: BaseException | None = None
+        self._copy: Checkpoint | None = None  # the latest state that the workers sent
+        self._request: Any = None
+        self._joined: dict[int, int] = {}  # worker -> how often it registered again
         self._server: CoordinatorServer | None = None
         self._stop_asked = threading.Event()
         self._record: RunRecord | None = None
@@ -173,7 +191,8 @@ class PeerEngine:
                     record,
                     came=self._worker_came,
                     ended=self._run_ended,
-                    checkpoint=self._keep_checkpoint,
+                    checkpoint=self._keep_state,
+                    launch=self._launch,
                     judged=self._judged,
                     wind_up=self._wind_up,
                 ),
@@ -188,30 +207,21 @@ class PeerEngine:
             if self._stop_asked.is_set():
                 self._server.stop()
             record.state_changed("starting", f"waiting for {launcher.workers} workers")
-            template = self._template(secret, self._server.address[1])
-            job = threading.Thread(
-                target=self._work,
-                args=(template,),
-                name=f"sparkwright-{self._run}-job",
-                daemon=True,
-            )
+            self._request = self._template(secret, self._server.address[1])
             # Before the first worker can have come, with whom the next phase begins.
             record.times.enter(PhaseCode.GATHER)
             for worker in range(launcher.workers):
                 record.times.expected(worker)
-            job.start()
+            for worker in range(launcher.workers):
+                self._launch(worker)
             self._ended.wait()
             record.times.enter(PhaseCode.FINISH)
-            job.join(_TASKS_END_S)
-            if job.is_alive():
+            if not launcher.finish(_TASKS_END_S):
                 launcher.cancel()
-                job.join(_TASKS_END_S)
+                launcher.finish(_TASKS_END_S)
             return self._outcome(coordinator.progress)
         except Exception as error:
-            if self._judged is None:
-                raise
-            nothing = Outcome(vector=None, counters=None, progress=Progress(), error=error)
-            return self._judged.settle(nothing)
+            return self._outcome(Progress(), error=error)
         finally:
             record.times.enter(PhaseCode.FINISH)
             if self._writer is not None:
@@ -252,7 +262,10 @@ class PeerEngine:
             "rendezvous_timeout_s": mesh.rendezvous_timeout_s,
             "queue_timeout_s": mesh.queue_timeout_s,
             "replacement_grace_s": mesh.replacement_grace_s,
-            "replacement_timeout_s": mesh.replacement_timeout_s,
+            "replacement_timeout_s": mesh.replacement_timeout_s or launcher.replacement_timeout_s,
+            "stall_timeout_s": mesh.stall_timeout_s,
+            "replace_stalled": mesh.replace_stalled,
+            "max_failures": launcher.max_failures,
             "now_s": time.monotonic(),
         }
         if not isinstance(master, SharedTrainingMaster):
@@ -265,6 +278,7 @@ class PeerEngine:
             ],
             piece_size=master.minibatches_in_piece,
             checkpoints=master.checkpoint,
+            copies=True,
         )
 
     def _beginning_of_run(self) -> tuple[dict[str, Any], tuple[Any, ...]]:
@@ -276,34 +290,41 @@ class PeerEngine:
         vector = self._start.vector(updater=saves_updater(self._master))
         return {"size": int(vector.size)}, (vector, pack_arrays(self._start.extras()))
 
-    def _keep_checkpoint(self, message: Message, progress: Progress) -> None:
-        """A state has arrived: if all workers are lost, go on from it; write it down."""
+    def _keep_state(self, message: Message, progress: Progress, *, write: bool) -> None:
+        """A state has arrived, which the run ends with or continues from if all workers are lost.
+
+        With `write` it becomes a checkpoint, too.
+        """
         assert self._record is not None
-        assert self._writer is not None
-        vector = np.frombuffer(
-            message.payload, np.dtype(message.fields["dtype"]), int(message.fields["size"])
-        )
+        vector = vector_of(message)
         extras = bytes(memoryview(message.payload)[vector.nbytes :])
         self._beginning = {"size": int(vector.size)}, (vector, extras)
         status = self._record.status()
-        self._writer.submit(
-            Checkpoint(
-                progress=progress,
-                vector=vector,
-                extras=(extras, *[b""] * (self._launcher.workers - 1)),
-                has_updater=saves_updater(self._master),
-                master=self._master.to_dict(),
-                fingerprint=self._definition.architecture,
-                rows=self._rows,
-                epochs=self._epochs,
-                run=self._run,
-                history=self._record.log.rows(),
-                validation=tuple(point.to_dict() for point in status.validation),
-                written=datetime.now(UTC).isoformat(timespec="seconds"),
-                versions={"sparkwright": __version__},
-                **({} if self._judged is None else self._judged.checkpoint_fields()),
-            )
+        self._copy = Checkpoint(
+            progress=progress,
+            vector=vector,
+            extras=(extras, *[b""] * (self._launcher.workers - 1)),
+            has_updater=saves_updater(self._master),
+            master=self._master.to_dict(),
+            fingerprint=self._definition.architecture,
+            rows=self._rows,
+            epochs=self._epochs,
+            run=self._run,
+            history=self._record.log.rows() if write else {},
+            validation=tuple(point.to_dict() for point in status.validation),
+            written=datetime.now(UTC).isoformat(timespec="seconds"),
+            versions={"sparkwright": __version__},
+            **({} if self._judged is None else self._judged.checkpoint_fields()),
         )
+        if write and self._writer is not None:
+            self._writer.submit(self._copy)
+
+    def _launch(self, worker: int, *, replaces: bool = False) -> None:
+        """Start a task for `worker`."""
+        assert self._server is not None
+        server = self._server
+        ended = partial(server.task_ended, worker)
+        self._launcher.launch(worker, self._request, ended, replaces=replaces)
 
     def _wind_up(self) -> None:
         """Early stopping ends the run: with the next averaging, or because it cannot be meant."""
@@ -332,16 +353,6 @@ class PeerEngine:
             settings=settings,
         )
 
-    def _work(self, template: Any) -> None:
-        try:
-            self._launcher.run(template)
-        except BaseException as error:
-            self._job_error = error
-        else:
-            # Workers are let go a moment before the run's end is known here.
-            self._ended.wait(_LAST_WORDS_S)
-        self._ended.set()  # the tasks are over, so there is nothing to wait for
-
     def _plan(self, rows: tuple[int, ...]) -> None:
         assert self._record is not None
         self._planned, self._rows = True, rows
@@ -358,29 +369,37 @@ class PeerEngine:
             found = self._resume
             self._record.resumed(found.history, found.validation, found.progress)
 
-    def _outcome(self, progress: Progress) -> Outcome:
-        end, message = self._end, self._server.result if self._server else None
+    def _outcome(self, progress: Progress, *, error: BaseException | None = None) -> Outcome:
+        """What the run comes to: the delivered state, or else the latest copy on the driver."""
+        end, message, copy = self._end, self._server.result if self._server else None, self._copy
         vector = counters = None
-        if message is not None:
-            dtype = np.dtype(message.fields["dtype"])
-            vector = np.frombuffer(message.payload, dtype, int(message.fields["size"]))
+        if message is not None and (copy is None or order_of(message) >= copy.progress.order):
+            vector = vector_of(message)
             counters = bytes(memoryview(message.payload)[vector.nbytes :]) or None
             if not isinstance(self._master, SharedTrainingMaster):
                 progress = Progress.from_dict(message.fields["progress"])
-        error: BaseException | None = None
-        if end is not None and end.failure is not None:
-            error = error_of(end.failure)
-        elif end is not None and end.timed_out:
-            error = RunTimeoutError(end.timed_out)
-        elif end is None and not self._stop_asked.is_set():
-            error = self._job_error or WorkerError(
-                worker=-1, host="", reason="all tasks ended before the run did."
-            )
+        elif copy is not None:
+            vector, progress = copy.vector, copy.progress
+            counters = copy.extras[0][: self._start.counter_bytes]
+            if self._record is not None:
+                self._record.progress_settled(progress, exact=True)
         stopped = self._stop_asked.is_set() and (end is None or end.stopped)
+        learned = vector is not None
+        if error is None:
+            error = self._error(end, progress if learned else None)
         outcome = Outcome(
             vector=vector, counters=counters, progress=progress, stopped=stopped, error=error
         )
         return outcome if self._judged is None else self._judged.settle(outcome)
+
+    def _error(self, end: EndRun | None, progress: Progress | None) -> BaseException | None:
+        """Why the run failed, and how far it came; None if it did not fail."""
+        if end is not None and end.failure is not None:
+            failure = end.failure
+            return error_of(replace(failure, reason=f"{failure.reason} {held(progress)}".strip()))
+        if end is not None and end.timed_out:
+            return RunTimeoutError(f"{end.timed_out} {held(progress)}")
+        return None
 
     def _run_ended(self, end: EndRun) -> None:
         self._end = end
@@ -388,11 +407,12 @@ class PeerEngine:
 
     def _worker_came(self, event: WorkerRegistered) -> None:
         assert self._record is not None
+        self._joined[event.worker] = self._joined.get(event.worker, -1) + 1
         self._record.worker_joined(
             event.worker,
             host=event.host,
             rows=event.rows,
-            attempt=event.attempt,
+            attempt=self._joined[event.worker],
             device=event.device,
             pid=event.pid,
         )
@@ -415,12 +435,13 @@ class _Sink:
         *,
         came: Callable[[WorkerRegistered], None],
         ended: Callable[[EndRun], None],
-        checkpoint: Callable[[Message, Progress], None],
+        checkpoint: Callable[..., None],
+        launch: Callable[..., None],
         judged: JudgedRun | None,
         wind_up: Callable[[], None],
     ) -> None:
         self._record, self._came, self._ended = record, came, ended
-        self._checkpoint = checkpoint
+        self._checkpoint, self._launch = checkpoint, launch
         self._judged, self._wind_up = judged, wind_up
 
     def worker_joined(self, event: WorkerRegistered) -> None:
@@ -478,11 +499,25 @@ class _Sink:
     def progress_settled(self, progress: Progress, *, exact: bool) -> None:
         self._record.progress_settled(progress, exact=exact)
 
-    def checkpoint_arrived(self, message: Message, progress: Progress) -> None:
-        self._checkpoint(message, progress)
+    def checkpoint_arrived(self, message: Message, progress: Progress, *, write: bool) -> None:
+        self._checkpoint(message, progress, write=write)
+
+    def launch_task(self, worker: int, *, replaces: bool) -> None:
+        self._launch(worker, replaces=replaces)
+
+    def worker_stalled(self, worker: int, seconds: float) -> None:
+        self._record.worker_stalled(worker, seconds)
 
     def run_ended(self, end: EndRun) -> None:
         self._ended(end)
+
+
+def held(progress: Progress | None) -> str:
+    """Which state the model holds after a failed run, as a sentence."""
+    if progress is None:
+        return "The model is unchanged: nothing had been averaged."
+    epoch = progress.epoch + int(progress.opened > progress.epoch)
+    return f"The model holds the average after averaging {progress.averagings}, in epoch {epoch}."
 
 
 def saves_updater(master: TrainingMaster) -> bool:
@@ -554,6 +589,8 @@ def error_of(failure: Failure) -> Exception:
     """The exception that a worker's failure is raised as."""
     if failure.kind == "data":
         return DataError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
+    if failure.kind == "configuration":
+        return ConfigurationError(failure.reason)
     if failure.kind == "network":
         return NetworkError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
     kind = NonFiniteLossError if failure.kind == "non_finite" else WorkerError

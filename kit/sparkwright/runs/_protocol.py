@@ -102,7 +102,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seat:
-    """One worker's place in a group; `attempt` counts how often Spark started it, from 0."""
+    """One worker's place in a group; `attempt` is that of its task, and grows."""
 
     worker: int
     host: str
@@ -172,8 +172,9 @@ class Failure:
     Attributes:
         worker: its number.
         host: its machine.
-        kind: "non_finite" for a NaN or infinite loss, "data" for data that does not fit,
-            "network" for an unreachable peer, "error" for everything else.
+        kind: "non_finite" for NaN or infinite values, "data" for data that does not fit,
+            "configuration" for an invalid option, "network" for an unreachable peer, "lost" for a
+            broken connection to the driver, "error" for everything else.
         reason: one sentence.
         traceback: the worker's own traceback.
     """

@@ -25,6 +25,7 @@ from ._events import (
     ValidationPoint,
     WorkerJoined,
     WorkerLost,
+    WorkerStalled,
     WorkerStatus,
 )
 from ._history import History
@@ -161,6 +162,20 @@ class RunRecord:
         self._change(worker, state="lost")
         self.times.expected(worker)
         self._events.put(WorkerLost(worker=worker, host=host))
+
+    def worker_stalled(self, worker: int, seconds: float) -> None:
+        """A worker computes without progress for so long; 0: it makes progress again."""
+        self._change(worker, state="stalled" if seconds else "training")
+        if seconds:
+            host = self._status.workers[worker].host
+            _log.warning(
+                "worker %d on %s computes, but has made no progress for %.0f s: a hook, a file "
+                "system or a device driver may hang. `run.stop()` ends the run with the last "
+                "average; `MeshConfig(replace_stalled=True)` replaces such workers; a longer "
+                "`stall_timeout_s` suits longer steps.",
+                *(worker, host, seconds),
+            )
+            self._events.put(WorkerStalled(worker=worker, host=host, seconds=seconds))
 
     def worker_alive(self, worker: int) -> None:
         """A sign of life."""

@@ -1,9 +1,25 @@
-"""Who of a run's workers is there, who was lost, and how long to wait for whom; pure."""
+"""The membership of a run: present and lost workers, their tasks and time-outs; pure."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
-from ._decisions import WorkerRegistered
-from ._protocol import Seat
+from ._decisions import (
+    Drop,
+    LaunchTask,
+    RequestSnapshot,
+    ShowStalled,
+    WorkerAlive,
+    WorkerRegistered,
+)
+from ._protocol import Failure, Seat
+from ._stalls import Stalls
+
+# A further attempt would only repeat these.
+_PERMANENT = ("data", "configuration", "non_finite")
+# While a run is stopping: a worker that trains no minibatch for so long is not waited for.
+STOP_TIMEOUT_S = 10.0
+# What a stalled worker's control thread can still send is awaited for so long.
+_SNAPSHOT_S = 3.0
 
 
 class Roll:
@@ -11,7 +27,7 @@ class Roll:
 
     Attributes:
         workers: how many belong to the run.
-        attempts: worker -> attempts seen; more than one means that Spark started it again.
+        attempts: worker -> attempts seen; more than one means that it was started again.
         rows: worker -> (examples, validation examples) of every worker that ever came.
     """
 
@@ -20,12 +36,19 @@ class Roll:
         *,
         workers: int,
         slots: int | None,
-        rendezvous_timeout_s: float,
-        queue_timeout_s: float,
-        replacement_timeout_s: float,
+        rendezvous_timeout_s: float = 120.0,
+        queue_timeout_s: float = 600.0,
+        replacement_timeout_s: float = 120.0,
+        stall_timeout_s: float = 60.0,
+        replace_stalled: bool = False,
+        max_failures: int = 4,
         now_s: float,
     ) -> None:
-        """Begin to wait, now; see `MeshConfig` for the time-outs."""
+        """Begin to wait, now; see `MeshConfig` for the time-outs.
+
+        Every worker has one task at first. After `max_failures` failures of a worker's tasks
+        without a minibatch of it in between, the run ends.
+        """
         self.workers = workers
         self.attempts: dict[int, int] = {}
         self.rows: dict[int, tuple[int, int]] = {}
@@ -37,6 +60,14 @@ class Roll:
         self._rendezvous_timeout_s = rendezvous_timeout_s
         self._queue_timeout_s = queue_timeout_s
         self._replacement_timeout_s = replacement_timeout_s
+        self._tasks = [1] * workers  # running, of each worker
+        self._failed = [0] * workers  # failures since a minibatch of it counted
+        self._steps = [0] * workers  # minibatches that counted at its last failure
+        self._max_failures = max_failures
+        self._stalls = Stalls(timeout_s=stall_timeout_s)
+        self._replace_stalled = replace_stalled
+        self._stopping_since_s: float | None = None
+        self._asked: dict[int, float] = {}  # stalled connection -> when its snapshot was requested
 
     @property
     def present(self) -> dict[int, WorkerRegistered]:
@@ -71,9 +102,86 @@ class Roll:
     def lose(self, connection: int, now_s: float) -> WorkerRegistered | None:
         """A connection is gone; returns whose it was, if it was a worker's."""
         found = self._registered.pop(connection, None)
+        self._stalls.forget(connection)
+        self._asked.pop(connection, None)
         if found is not None:
             self._lost_since_s[found.worker] = now_s
         return found
+
+    # -- tasks ------------------------------------------------------------------------------
+
+    def task_ended(
+        self, worker: int, failure: Failure | None, *, steps: Sequence[int]
+    ) -> Failure | None:
+        """Count the end of a task; returns the failure that ends the run, if this one does.
+
+        Args:
+            worker: whose task it was.
+            failure: why it ended; None if it returned or was replaced.
+            steps: minibatches of each worker that count.
+        """
+        self._tasks[worker] = max(0, self._tasks[worker] - 1)
+        if failure is None:
+            return None
+        if failure.kind in _PERMANENT:
+            return failure
+        if steps[worker] > self._steps[worker]:
+            self._failed[worker] = 0
+        self._steps[worker] = steps[worker]
+        self._failed[worker] += 1
+        if self._failed[worker] < self._max_failures:
+            return None
+        count = self._failed[worker]
+        attempts = f" ({count} attempts failed)" if count > 1 else ""
+        return replace(failure, reason=f"{failure.reason}{attempts}")
+
+    def launch(self, worker: int, *, silent: bool = False) -> list[LaunchTask]:
+        """The action that starts `worker` again, if nothing else does.
+
+        A worker that fell silent may hold its slot for ever, so its task is replaced. Otherwise
+        Spark restarts a failed task on its own, and a new one is needed only if none is left.
+        """
+        if worker in self.present or (self._tasks[worker] and not silent):
+            return []
+        self._tasks[worker] += 1
+        return [LaunchTask(worker=worker, replaces=silent)]
+
+    # -- progress ---------------------------------------------------------------------------
+
+    def stop_requested(self, now_s: float) -> None:
+        """The run ends with the next averaging."""
+        if self._stopping_since_s is None:
+            self._stopping_since_s = now_s
+
+    def heartbeat(self, event: WorkerAlive, now_s: float) -> list[ShowStalled]:
+        """Take a heartbeat."""
+        found = self._registered.get(event.connection)
+        if found is None:
+            return []
+        recovered = self._stalls.heard(
+            event.connection, steps=event.steps, computing=event.computing, now_s=now_s
+        )
+        return [ShowStalled(worker=found.worker, seconds=0.0)] if recovered else []
+
+    def stalled(self, now_s: float) -> list[ShowStalled | RequestSnapshot | Drop]:
+        """What to do about workers that make no progress."""
+        actions: list[ShowStalled | RequestSnapshot | Drop] = []
+        for connection in self._stalls.newly_stalled(now_s):
+            worker = self._registered[connection].worker
+            seconds = self._stalls.seconds(connection, now_s)
+            actions.append(ShowStalled(worker=worker, seconds=seconds))
+        ending = self._stopping_since_s
+        if ending is not None and now_s - ending >= STOP_TIMEOUT_S:
+            hung = self._stalls.stalled(now_s, since_s=now_s - STOP_TIMEOUT_S)
+        else:
+            hung = self._stalls.stalled(now_s) if self._replace_stalled else []
+        for connection in hung:
+            if connection not in self._asked:
+                self._asked[connection] = now_s
+                actions.append(RequestSnapshot(connection=connection))
+            elif now_s - self._asked[connection] >= _SNAPSHOT_S:
+                actions.append(Drop(connection=connection))
+        return actions
 
     def seats(self, connections: Collection[int]) -> tuple[Seat, ...]:
         """The seats of some workers, by number."""
@@ -120,8 +228,8 @@ class Roll:
         for worker, since_s in sorted(self._lost_since_s.items()):
             if now_s - since_s > self._replacement_timeout_s:
                 return (
-                    f"worker {worker} was lost and Spark did not start it again within "
-                    f"{self._replacement_timeout_s:g} s. Its executor's log says why; raise "
+                    f"worker {worker} was lost, and its replacement did not register within "
+                    f"{self._replacement_timeout_s:g} s. The log of its executor shows why; raise "
                     "`MeshConfig(replacement_timeout_s=…)` if the cluster is only slow."
                 )
         return ""

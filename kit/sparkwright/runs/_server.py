@@ -1,12 +1,13 @@
 """The coordinator's sockets, threads and clock."""
 
-import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._connection import Address, Connection, Listener
@@ -18,13 +19,16 @@ from ._decisions import (
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
+    Drop,
     EndRun,
     EpochScored,
     Event,
     ForgetHistory,
     KeepBest,
     KeepCheckpoint,
+    LaunchTask,
     RequestResult,
+    RequestSnapshot,
     ResultReceived,
     SendGroup,
     SendMeeting,
@@ -32,18 +36,26 @@ from ._decisions import (
     SendRegroup,
     SendStop,
     SendVerdict,
+    ShowStalled,
     StopRequested,
+    TaskEnded,
     TimerFired,
+    WorkerAlive,
     WorkerFailed,
     WorkerRegistered,
     WorkerReported,
     WorkReported,
 )
+from ._driver_clock import DriverClock
 from ._early_stopping import Verdict
+from ._outbox import Peer
 from ._protocol import Failure, Group, Progress
 from ._work import Span
 
 _TICK_S = 0.2
+# A tick that comes later than this was held up together with everything else in this process.
+_LONGEST_GAP_S = 1.0
+_LAST_WORDS_S = 2.0
 _LONGEST_NAME = 100  # of a device
 _log = logging.getLogger(__name__)
 
@@ -75,8 +87,16 @@ class RunSink(Protocol):
         """
         ...
 
-    def checkpoint_arrived(self, message: Message, progress: Progress) -> None:
-        """A state from which training could go on, and where it is."""
+    def worker_stalled(self, worker: int, seconds: float) -> None:
+        """A worker computes without progress for so long; 0: it makes progress again."""
+        ...
+
+    def checkpoint_arrived(self, message: Message, progress: Progress, *, write: bool) -> None:
+        """A state from which training could continue; `write`: into a file, too."""
+        ...
+
+    def launch_task(self, worker: int, *, replaces: bool) -> None:
+        """A worker needs a task; `replaces`: its present ones are to end first."""
         ...
 
     def epoch_judged(self, verdict: Verdict) -> None:
@@ -115,18 +135,14 @@ class RunRules(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Peer:
-    connection: Connection
-    registered: WorkerRegistered | None = None
-
-
 class CoordinatorServer:
     """Listens for the workers of one run and carries out what its `Coordinator` decides.
 
     Attributes:
         address: where it listens.
-        result: the vector and counters that a worker delivered, as one message; None before.
+        result: the latest vector and counters that a worker delivered, as one message; None
+            before.
+        clock: by which workers are judged.
     """
 
     def __init__(
@@ -149,7 +165,7 @@ class CoordinatorServer:
             secret: the run's.
             host: the address to listen on.
             ports: the ports to try.
-            peer_timeout_s: a worker silent for so long is given up.
+            peer_timeout_s: a worker silent for so long is lost.
             start: gives (fields, payload) of the state that training starts from.
             name: of the threads.
 
@@ -160,8 +176,9 @@ class CoordinatorServer:
         self._coordinator, self._sink, self._start = coordinator, sink, start
         self._peer_timeout_s = peer_timeout_s
         self._lock = threading.RLock()
-        self._peers: dict[int, _Peer] = {}
+        self._peers: dict[int, Peer] = {}
         self._threads: list[threading.Thread] = []
+        self._silent: set[int] = set()  # connections that the driver has closed
         self._count = 0
         self._closed = threading.Event()
         self._have_result = threading.Event()
@@ -170,6 +187,7 @@ class CoordinatorServer:
         self._told: tuple[Group, bytes] | None = None  # the last group, as it is sent
         self._ended = False
         self._name = name
+        self.clock = DriverClock(time.monotonic(), longest_gap_s=_LONGEST_GAP_S)
         self._listener = Listener(
             secret=secret, host=host, ports=ports, on_connection=self._accept, name=f"{name}-port"
         )
@@ -185,13 +203,16 @@ class CoordinatorServer:
         """End the run because of something that the driver has found."""
         self._handle(WorkerFailed(failure=failure))
 
+    def task_ended(self, worker: int, failure: Failure | None) -> None:
+        """A task of `worker` is over; see `TaskEnded`."""
+        self._handle(TaskEnded(worker=worker, failure=failure))
+
     def snapshot(self, timeout_s: float) -> None:
         """Ask the workers for the last average, even in mid-step; wait until `result` is there."""
         with self._lock:
-            peers = [p.connection for p in self._peers.values() if p.registered is not None]
-        for connection in peers:
-            with contextlib.suppress(NetworkError):
-                connection.send("snapshot")
+            for peer in self._peers.values():
+                if peer.registered is not None:
+                    peer.send("snapshot")
         self._have_result.wait(timeout_s)
 
     def heard_s_ago(self) -> dict[int, float]:
@@ -219,6 +240,9 @@ class CoordinatorServer:
         with self._lock:
             peers = list(self._peers.values())
         for peer in peers:
+            peer.finish()  # dismissals among it
+        for peer in peers:
+            peer.thread.join(_LAST_WORDS_S)
             peer.connection.close()
         for thread in (self._timer, *self._threads):
             if thread is not threading.current_thread():
@@ -233,10 +257,11 @@ class CoordinatorServer:
                 return
             self._count += 1
             number = self._count
-            self._peers[number] = _Peer(connection)
+            peer = self._peers[number] = Peer(connection, name=f"{self._name}-sender")
             thread = threading.Thread(
                 target=self._read, args=(number,), name=f"{self._name}-worker", daemon=True
             )
+            self._start_thread(peer.thread)
             self._start_thread(thread)
 
     def _start_thread(self, thread: threading.Thread) -> None:
@@ -256,25 +281,33 @@ class CoordinatorServer:
             _log.warning("%s dropped a connection that sent garbage", self._name, exc_info=True)
         with self._lock:
             self._peers.pop(number, None)
+            silent = number in self._silent
+            self._silent.discard(number)
+        peer.finish()
         peer.connection.close()
-        self._handle(ConnectionLost(connection=number), lost=peer.registered)
+        event = ConnectionLost(connection=number, silent=silent)
+        self._handle(event, lost=peer.registered)
 
     def _tick(self) -> None:
         while not self._closed.wait(_TICK_S):
-            now_s = time.monotonic()
+            now_s = self.clock.tick(time.monotonic())
             with self._lock:
-                silent = [
-                    peer.connection
-                    for peer in self._peers.values()
-                    if now_s - peer.connection.heard_s > self._peer_timeout_s
-                ]
-            for connection in silent:
-                connection.close()  # its reader wakes up and reports it lost
+                for number, peer in self._peers.items():
+                    if peer.alive_s is None or peer.heard_s != peer.connection.heard_s:
+                        peer.heard_s, peer.alive_s = peer.connection.heard_s, now_s
+                    elif now_s - peer.alive_s > self._peer_timeout_s:
+                        self._drop(number)
             self._handle(TimerFired())
+
+    def _drop(self, number: int) -> None:
+        """With the lock held: close a connection, whose reader wakes up and reports it lost."""
+        if number in self._peers:
+            self._silent.add(number)
+            self._peers[number].connection.close()
 
     # -- messages in ------------------------------------------------------------------------
 
-    def _take(self, number: int, peer: _Peer, message: Message) -> None:
+    def _take(self, number: int, peer: Peer, message: Message) -> None:
         fields = message.fields
         if message.kind == "register":
             worker = int(fields["worker"])
@@ -291,14 +324,9 @@ class CoordinatorServer:
                 device=str(fields.get("device", ""))[:_LONGEST_NAME],
                 pid=int(fields.get("pid", 0)),
             )
-            with self._lock:
-                if not self._ended:
-                    self._sink.worker_joined(peer.registered)
-                self._handle(peer.registered)
-        elif message.kind == "failed":
-            self._handle(WorkerFailed(failure=Failure(**fields)))
+            self._handle(peer.registered)
         elif message.kind == "clock":
-            peer.connection.send(
+            peer.send(
                 "clock",
                 {
                     "asked_s": float(fields["asked_s"]),
@@ -310,16 +338,18 @@ class CoordinatorServer:
             pass  # still building its network
         elif peer.registered is None:
             raise NetworkError(f"a worker must register first. Received: {message.kind!r}.")
-        elif message.kind == "fetch_start":
-            # On a thread of its own: while it lasts, signs of life must be heard.
-            thread = threading.Thread(
-                target=self._send_start,
-                args=(peer.connection,),
-                name=f"{self._name}-start",
-                daemon=True,
+        elif message.kind == "alive":
+            self._handle(
+                WorkerAlive(
+                    connection=number,
+                    steps=int(fields["steps"]),
+                    computing=bool(fields["computing"]),
+                )
             )
-            with self._lock:
-                self._start_thread(thread)
+            self._sink.worker_heard(peer.registered.worker, message)
+        elif message.kind == "fetch_start":
+            fields, payload = self._start()
+            peer.send("start", fields, payload)
         elif message.kind == "report":
             failure, progress = fields["failure"], fields["progress"]
             self._handle(
@@ -345,16 +375,27 @@ class CoordinatorServer:
                 )
             )
         elif message.kind == "checkpoint":
+            progress = Progress.from_dict(fields["progress"])
+            if not is_finite(message):
+                _log.warning(
+                    "the state after averaging %d has NaN or infinite values; it is not kept",
+                    progress.averagings,
+                )
+                return
             with self._lock:
                 self._checkpoint = message
-                progress = Progress.from_dict(fields["progress"])
-                self._handle(CheckpointReceived(progress=progress))
+                event = CheckpointReceived(progress=progress, write=bool(fields["write"]))
+                self._handle(event)
         elif message.kind == "best":
             with self._lock:
                 self._best = message
                 self._handle(BestReceived(connection=number, epoch=int(fields["epoch"])))
         elif message.kind == "result":
-            self.result = message
+            with self._lock:
+                if is_finite(message) and (
+                    self.result is None or order_of(message) >= order_of(self.result)
+                ):
+                    self.result = message
             self._have_result.set()
             self._handle(ResultReceived(connection=number))
         else:
@@ -372,13 +413,6 @@ class CoordinatorServer:
                             )
                         )
 
-    def _send_start(self, connection: Connection) -> None:
-        fields, payload = self._start()
-        try:
-            connection.send("start", fields, payload)
-        except NetworkError:
-            connection.close()  # its reader reports it lost
-
     # -- actions out ------------------------------------------------------------------------
 
     def _handle(self, event: Event, *, lost: WorkerRegistered | None = None) -> None:
@@ -386,8 +420,15 @@ class CoordinatorServer:
             known = lost is not None and self._coordinator.present.get(lost.worker) == lost
             if lost is not None and known and not self._ended:
                 self._sink.worker_lost(lost)
-            actions = self._coordinator.handle(event, now_s=time.monotonic())
             rules = self._coordinator
+            actions = rules.handle(event, now_s=self.clock.at(time.monotonic()))
+            # A refused attempt must not overwrite the status of the worker that is present.
+            match event:
+                case WorkerRegistered(worker=worker) if rules.present.get(worker) == event:
+                    if not self._ended:
+                        self._sink.worker_joined(event)
+                case _:
+                    pass
             regrouped = rules.exact and rules.generation > 1
             settled = (RequestResult, SendGroup) if regrouped else RequestResult
             if any(isinstance(action, settled) for action in actions):
@@ -405,6 +446,14 @@ class CoordinatorServer:
                 self._send(number, "stop", {})
             case RequestResult(connection=number):
                 self._send(number, "deliver", {})
+            case RequestSnapshot(connection=number):
+                self._send(number, "snapshot", {})
+            case LaunchTask(worker=worker, replaces=replaces):
+                self._sink.launch_task(worker, replaces=replaces)
+            case Drop(connection=number):
+                self._drop(number)
+            case ShowStalled(worker=worker, seconds=seconds):
+                self._sink.worker_stalled(worker, seconds)
             case Dismiss(connection=number, reason=reason):
                 self._send(number, "dismiss", {"reason": reason})
             case SendPiece(connection=number, piece=piece):
@@ -412,9 +461,9 @@ class CoordinatorServer:
             case SendMeeting(connection=number, group=group):
                 fields = {"validate": action.validate, "checkpoint": action.checkpoint}
                 self._send(number, "meet", {"group": group.to_dict(), **fields})
-            case KeepCheckpoint(progress=progress):
+            case KeepCheckpoint(progress=progress, write=write):
                 if self._checkpoint is not None:
-                    self._sink.checkpoint_arrived(self._checkpoint, progress)
+                    self._sink.checkpoint_arrived(self._checkpoint, progress, write=write)
                     self._checkpoint = None
             case SendVerdict(connection=number, verdict=verdict, ends=ends, keep=keep):
                 self._sink.epoch_judged(verdict)
@@ -438,19 +487,25 @@ class CoordinatorServer:
         """All hear of the same group, which names all: it is written once, not for each."""
         if self._told is None or self._told[0] is not group:
             self._told = group, encode_head("group", group.to_dict(), 0)
-        peer = self._peers.get(number)
-        if peer is None:
-            return
-        try:
-            peer.connection.send_encoded("group", self._told[1])
-        except NetworkError:
-            peer.connection.close()  # its reader reports it lost
+        if (peer := self._peers.get(number)) is not None:
+            peer.send_encoded("group", self._told[1])
 
     def _send(self, number: int, kind: str, fields: dict[str, Any]) -> None:
-        peer = self._peers.get(number)
-        if peer is None:
-            return
-        try:
-            peer.connection.send(kind, fields)
-        except NetworkError:
-            peer.connection.close()  # its reader reports it lost
+        if (peer := self._peers.get(number)) is not None:
+            peer.send(kind, fields)
+
+
+def vector_of(message: Message) -> NDArray[Any]:
+    """The flat vector at the beginning of a message's payload."""
+    dtype = np.dtype(message.fields["dtype"])
+    return np.frombuffer(message.payload, dtype, int(message.fields["size"]))
+
+
+def order_of(message: Message) -> tuple[int, ...]:
+    """What a delivered state contains: more is later, see `Progress.order`."""
+    return Progress.from_dict(message.fields["progress"]).order
+
+
+def is_finite(message: Message) -> bool:
+    """Whether no value of a delivered state is NaN or infinite."""
+    return bool(np.isfinite(vector_of(message)).all())

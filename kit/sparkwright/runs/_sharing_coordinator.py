@@ -17,9 +17,10 @@ at the end of an evaluated epoch lasts until its verdict is there.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from ._coordinator import MAX_FRUITLESS_GROUPS
+from ._copies import CopySchedule
 from ._decisions import (
     Action,
     BestReceived,
@@ -31,19 +32,21 @@ from ._decisions import (
     Event,
     ForgetHistory,
     KeepCheckpoint,
-    RequestResult,
     ResultReceived,
     SendGroup,
     SendMeeting,
     SendPiece,
     SendRegroup,
     StopRequested,
+    TaskEnded,
     TimerFired,
+    WorkerAlive,
     WorkerFailed,
     WorkerRegistered,
     WorkerReported,
     WorkReported,
 )
+from ._delivery import Delivery
 from ._early_stopping import Judge
 from ._judging import judged
 from ._ledger import Ledger
@@ -104,11 +107,10 @@ class SharingCoordinator:
         start: Progress | None = None,
         checkpoints: CheckpointSchedule | None = None,
         judge: Judge | None = None,
-        rendezvous_timeout_s: float = 120.0,
-        queue_timeout_s: float = 600.0,
+        copies: bool = False,
         replacement_grace_s: float = 2.0,
-        replacement_timeout_s: float = 120.0,
         now_s: float = 0.0,
+        **membership: Any,
     ) -> None:
         """Begin to gather.
 
@@ -121,11 +123,11 @@ class SharingCoordinator:
             start: where to begin; default None: at the beginning.
             checkpoints: when the workers meet for a checkpoint; default None: never.
             judge: of early stopping; default None: the run goes on to its last epoch.
-            rendezvous_timeout_s: see `MeshConfig`; likewise the next three.
-            queue_timeout_s: likewise.
-            replacement_grace_s: likewise.
-            replacement_timeout_s: likewise.
+            copies: whether workers also meet to send the driver a copy of their state, as often
+                as costs less than 1 %; default False.
+            replacement_grace_s: see `MeshConfig`.
             now_s: the clock's present reading.
+            **membership: time-outs and limits, see `Roll`.
         """
         self.phase: Phase = "gathering"
         self.generation = 0
@@ -136,14 +138,7 @@ class SharingCoordinator:
             minibatches=minibatches,
             piece_size=piece_size,
         )
-        self._roll = Roll(
-            workers=workers,
-            slots=slots,
-            rendezvous_timeout_s=rendezvous_timeout_s,
-            queue_timeout_s=queue_timeout_s,
-            replacement_timeout_s=replacement_timeout_s,
-            now_s=now_s,
-        )
+        self._roll = Roll(workers=workers, slots=slots, now_s=now_s, **membership)
         self._now_s = now_s
         self._judge = judge
         self._grace_s = replacement_grace_s
@@ -156,10 +151,13 @@ class SharingCoordinator:
         self._checkpoints = checkpoints
         self._checkpoint_s = now_s  # when the last one came
         self._checkpoint_here = False  # a new one has come, from this meeting
+        self._writes = False  # it is written into a file, too
+        self._copies = CopySchedule(first_s=now_s) if copies else None
+        self._meeting_s = now_s  # when the last meeting was called
         self._stopping = False
         self._failure: Failure | None = None
         self._timed_out = ""
-        self._deliverer: int | None = None
+        self._delivery = Delivery()
 
     @property
     def progress(self) -> Progress:
@@ -182,11 +180,13 @@ class SharingCoordinator:
         match event:
             case WorkerRegistered():
                 return self._register(event)
-            case ConnectionLost(connection=connection):
-                return self._lose(connection)
+            case ConnectionLost(connection=connection, silent=silent):
+                return self._lose(connection, silent=silent)
             case ResultReceived(connection=connection):
-                delivered = self.phase == "delivering" and connection == self._deliverer
+                delivered = self.phase == "delivering" and self._delivery.awaits(connection)
                 return self._end(delivered=True) if delivered else []
+            case WorkerAlive():
+                return self._take_heartbeat(event)
             case _ if self.phase in ("delivering", "over"):
                 return []  # what was learnt is complete; this came too late to matter
             case WorkReported():
@@ -196,6 +196,8 @@ class SharingCoordinator:
             case WorkerFailed(failure=failure):
                 self._failure = self._failure or failure
                 return self._wind_up()
+            case TaskEnded(worker=worker, failure=failure):
+                return self._end_task(worker, failure)
             case CheckpointReceived(progress=progress):
                 # What it contains is known when all have met. One of an earlier meeting is void.
                 current = progress.averagings == self.progress.averagings
@@ -206,6 +208,7 @@ class SharingCoordinator:
                 return judged(self._judge, event) if known else []
             case StopRequested():
                 self._stopping = True
+                self._roll.stop_requested(now_s)
                 return self._wind_up()
             case TimerFired():
                 return self._tick()
@@ -232,16 +235,37 @@ class SharingCoordinator:
         self._ledger.begin(self._roll.all_rows)
         return actions + self._regroup()
 
-    def _lose(self, connection: int) -> list[Action]:
+    def _lose(self, connection: int, *, silent: bool) -> list[Action]:
         if self.phase == "over" or connection not in self._members:
             return []
+        worker = self._members[connection].worker
         self._roll.lose(connection, self._now_s)
         freed = self._take_out(connection)
-        if self.phase == "gathering":
-            return []
         if self.phase == "delivering":
-            return self._deliver() if connection == self._deliverer else []
-        return freed + self._go_on(changed=True)
+            return self._deliver() if self._delivery.lose(connection) else []
+        if not self._is_winding_up:
+            freed += self._roll.launch(worker, silent=silent)
+        return freed if self.phase == "gathering" else freed + self._go_on(changed=True)
+
+    def _end_task(self, worker: int, failure: Failure | None) -> list[Action]:
+        final = self._roll.task_ended(worker, failure, steps=self.progress.steps)
+        if final is not None:
+            self._failure = self._failure or final
+            return self._wind_up() if self.phase != "gathering" else self._end()
+        return [] if self._is_winding_up else [*self._roll.launch(worker)]
+
+    def _take_heartbeat(self, event: WorkerAlive) -> list[Action]:
+        actions: list[Action] = [*self._roll.heartbeat(event, self._now_s)]
+        if self.phase == "delivering" and event.connection in self._members:
+            match self._delivery.heartbeat(event.connection):
+                case "hung":
+                    ready = [member.connection for member in self._ready]
+                    actions += self._delivery.request_snapshots(ready)
+                case "failed":
+                    actions += self._give_up("no worker delivered the result.")
+                case "sending":
+                    pass
+        return actions
 
     def _take_out(self, connection: int) -> list[Action]:
         """A worker is gone: its piece is left to do, and nobody may wait for it in a ring."""
@@ -315,11 +339,14 @@ class SharingCoordinator:
         if self.phase == "gathering":
             problem = self._roll.gathering_problem(self._now_s)
             return self._give_up(problem) if problem else []
+        if self.phase in ("delivering", "over"):
+            return []
+        stalled: list[Action] = [*self._roll.stalled(self._now_s)]
         problem = self._roll.replacement_problem(self._now_s)
         if not problem or self._is_winding_up:
-            return self._go_on()
+            return stalled + self._go_on()
         self._timed_out = problem
-        return self._wind_up()
+        return stalled + self._wind_up()
 
     # -- what follows -----------------------------------------------------------------------
 
@@ -369,7 +396,7 @@ class SharingCoordinator:
         """Give work to whoever wants some; meet if there is none and nobody has any."""
         ready, ledger = self._ready, self._ledger
         asking = [member for member in ready if member.asked]
-        if not asking and not self._is_checkpoint_due:
+        if not asking and not self._is_state_due:
             return []
         owners = {member.worker for member in ready}
         # One who is about to have a state brings work along.
@@ -378,7 +405,7 @@ class SharingCoordinator:
         if idle and not ledger.is_last_epoch_over:
             ledger.close_epoch()
             return self._call_meeting()
-        if (idle and ledger.is_complete) or self._is_checkpoint_due:
+        if (idle and ledger.is_complete) or self._is_state_due:
             return self._call_meeting()
         actions: list[Action] = []
         for member in asking:
@@ -393,6 +420,7 @@ class SharingCoordinator:
     def _call_meeting(self) -> list[Action]:
         """Everybody who has a state breaks off and averages."""
         self.phase, self._broke, self._checkpoint_here = "meeting", False, False
+        self._meeting_s, self._writes = self._now_s, self._is_checkpoint_due
         self._teller = self._ready[0].connection
         self.generation += 1
         group = self._group(self._ready, source=0)
@@ -408,7 +436,7 @@ class SharingCoordinator:
                     connection=member.connection,
                     group=group,
                     validate=goes_on and validate,
-                    checkpoint=goes_on and self._is_checkpoint_due,
+                    checkpoint=goes_on and self._is_state_due,
                 )
             )
         return actions
@@ -425,8 +453,11 @@ class SharingCoordinator:
         actions: list[Action] = []
         if self._checkpoint_here:
             self._ledger.keep()
-            self._checkpoint_s = self._now_s
-            actions.append(KeepCheckpoint(progress=self.progress))
+            if self._writes:
+                self._checkpoint_s = self._now_s
+            if self._copies is not None:
+                self._copies.took(self._now_s - self._meeting_s, now_s=self._now_s)
+            actions.append(KeepCheckpoint(progress=self.progress, write=self._writes))
         if self._is_winding_up or self._ledger.is_complete or self._is_stopped_early:
             return actions + self._deliver()
         for member in ready:
@@ -449,8 +480,7 @@ class SharingCoordinator:
             return self._give_up("all workers were lost before one delivered the result.")
         self.phase = "delivering"
         chosen = min(self._ready, key=lambda member: not member.met)
-        self._deliverer = chosen.connection
-        return [RequestResult(connection=chosen.connection)]
+        return [*self._delivery.request(chosen.connection)]
 
     def _give_up_on_rings(self) -> list[Action]:
         problem = (
@@ -507,6 +537,14 @@ class SharingCoordinator:
         progress, judge = self.progress, self._judge
         at_its_end = progress.opened == progress.epoch
         return judge is not None and at_its_end and judge.stops_after(progress.epoch)
+
+    @property
+    def _is_state_due(self) -> bool:
+        """Whether the driver needs the state, for a checkpoint or as a copy."""
+        learned = self._ledger.steps_since_start > 0
+        copies = self._copies
+        is_copy_due = learned and copies is not None and copies.is_due(self._now_s)
+        return is_copy_due or self._is_checkpoint_due
 
     @property
     def _is_checkpoint_due(self) -> bool:

@@ -23,12 +23,22 @@ Result = TypeVar("Result")
 
 
 class SparkJob:
-    """An action on a thread and in a job group of its own."""
+    """An action on a thread and in a job group of its own.
+
+    Attributes:
+        value: the action's result, once it is over.
+        error: what the action raised; None if nothing.
+    """
 
     def __init__(
-        self, spark: "SparkSession", action: Callable[[], Any], *, description: str
+        self,
+        spark: "SparkSession",
+        action: Callable[[], Any],
+        *,
+        description: str,
+        ended: Callable[["SparkJob"], None] | None = None,
     ) -> None:
-        """Start `action`."""
+        """Start `action`; `ended` is called on its thread afterwards."""
         from pyspark import InheritableThread
 
         self._spark, self._context = spark, spark.sparkContext
@@ -36,8 +46,9 @@ class SparkJob:
         self._description = description
         self._action = action
         self._over = threading.Event()
-        self._value: Any = None
-        self._error: BaseException | None = None
+        self._ended = ended
+        self.value: Any = None
+        self.error: BaseException | None = None
         self._cancelled = False
         thread: Any = InheritableThread(target=self._main, session=spark)
         thread.name, thread.daemon = self.group, True
@@ -55,11 +66,11 @@ class SparkJob:
             while not self._over.wait(0.5):
                 pass
             self._thread.join(5.0)
-            if self._error is not None:
+            if self.error is not None:
                 # Who cancels a job knows why its executors end.
                 because = None if self._cancelled else lost.reason()
-                raise translated(self._error, because=because) from None
-        return self._value
+                raise translated(self.error, because=because) from None
+        return self.value
 
     def cancel(self) -> None:
         """Cancel the job; its tasks' Python workers are killed."""
@@ -79,11 +90,26 @@ class SparkJob:
             ensure_engine(self._spark)
             if self._cancelled:  # before Spark knew of a job that it could cancel
                 raise SparkwrightError(f"cancelled before it began: {self._description}.")
-            self._value = self._action()
+            self.value = self._action()
         except BaseException as error:
-            self._error = error
+            self.error = error
         finally:
             self._over.set()
+            if self._ended is not None:
+                self._ended(self)
+
+
+def run_partition(rdd: Any, partition: int) -> list[Any]:
+    """The elements of one partition of `rdd`, as a job of one task.
+
+    `SparkContext.runJob` would make, and serialize, a new RDD for each partition.
+    """
+    from pyspark.util import _load_from_socket  # pyright: ignore[reportPrivateUsage]
+
+    context = rdd.context
+    socket_info = context._jvm.PythonRDD.runJob(context._jsc.sc(), rdd._jrdd, [partition])
+    with _load_from_socket(socket_info, rdd._jrdd_deserializer) as elements:
+        return list(elements)
 
 
 def run_job(spark: "SparkSession", action: Callable[[], Result], *, description: str) -> Result:

@@ -1,20 +1,24 @@
-"""Starts a run's workers as the tasks of one Spark job."""
+"""Starts a run's workers, each as a Spark job of its own."""
 
+import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
+from sparkwright.errors import WorkerError
 from sparkwright.masters import SharedTrainingMaster, TrainingMaster
-from sparkwright.runs._peer_engine import error_of
 from sparkwright.runs._protocol import Failure
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers._failure import failure_of
 
 from ._addresses import advertised_address, bind_address, worker_address
 from ._data_facts import data_facts
 from ._errors import translated
 from ._gpus import check_gpus, on_gpus
-from ._jobs import SparkJob
+from ._jobs import SparkJob, run_partition
 from ._layout import DataLayout
+from ._lost_executors import LostExecutors
 from ._slot_waiting import wait_for_slots
 from ._slots import check_slots, executor_resources, slots_at_most, task_slots
 from ._tasks import training_task
@@ -24,8 +28,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+# A vanished host's task is started elsewhere when Spark has noticed, and its trainer is ready.
+_NOTICED_WITHIN_S = 60.0
+
+
 class SparkLauncher:
-    """Ordinary tasks, not barrier tasks: Spark starts a lost one again, the others go on."""
+    """Starts a run's workers, each as a Spark job of one task.
+
+    Ordinary tasks, not barrier tasks: the others continue while one is started again.
+    """
 
     def __init__(
         self,
@@ -56,8 +67,14 @@ class SparkLauncher:
         self.facts: dict[str, Any] = {}
         self._spark, self._run, self._master = spark, run, master
         self._data, self._validation, self._export = data, validation, export
-        self._job: SparkJob | None = None
+        self._tasks: Any = None
+        self._jobs: dict[int, list[SparkJob]] = {}  # by worker
+        self._changed = threading.Condition()
+        self._lost = LostExecutors(spark)
         self._cancelled = False
+        conf = spark.sparkContext.getConf()
+        self.max_failures = int(conf.get("spark.task.maxFailures") or 4)
+        self.replacement_timeout_s = _network_timeout_s(spark) + _NOTICED_WITHIN_S
         self._tag = f"sparkwright-{run}"
 
     def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...]:
@@ -77,29 +94,77 @@ class SparkLauncher:
         except Exception as error:
             raise translated(error) from None
         self.facts = data_facts(self.layout.plan, self._data, self._validation)
+        self._lost.__enter__()
         return tuple(self.layout.plan.target_counts)
 
-    def run(self, template: Any) -> None:
-        """Run the job to its end; see `Launcher.run`."""
-        assert self.layout is not None
-        if self._cancelled:
-            return
-        tasks = on_gpus(self.layout.elements.mapPartitionsWithIndex(training_task(template)))
-        self._job = SparkJob(self._spark, tasks.collect, description=f"train {self._run}")
-        for failure in self._job.wait():
-            raise error_of(Failure(**failure))
+    def launch(
+        self, worker: int, template: Any, ended: Callable[[Failure | None], None], *, replaces: bool
+    ) -> None:
+        """Submit a job of one task for `worker`; see `Launcher.launch`.
+
+        One job for each worker, not one for all: when a task fails for good, or Spark runs a stage
+        again because an executor with shuffle output is gone, the other workers are not affected.
+        Speculation never copies the task of a job that has only one.
+        """
+        with self._changed:
+            if self._cancelled:
+                return
+            if self._tasks is None:
+                assert self.layout is not None
+                task = training_task(template)
+                self._tasks = on_gpus(self.layout.elements.mapPartitionsWithIndex(task))
+            replaced = list(self._jobs.get(worker, ())) if replaces else []
+            job = SparkJob(
+                self._spark,
+                partial(run_partition, self._tasks, worker),
+                description=f"train {self._run}, worker {worker}",
+                ended=lambda job: self._job_ended(worker, job, ended),
+            )
+            self._jobs.setdefault(worker, []).append(job)
+        for old in replaced:
+            threading.Thread(target=old.cancel, name=old.group, daemon=True).start()
+
+    def finish(self, timeout_s: float) -> bool:
+        """Wait until no job is left; see `Launcher.finish`."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not any(self._jobs.values()), timeout_s)
+
+    def _job_ended(
+        self, worker: int, job: SparkJob, ended: Callable[[Failure | None], None]
+    ) -> None:
+        with self._changed:
+            self._jobs[worker].remove(job)
+            self._changed.notify_all()
+        failure: Failure | None = None
+        if job.error is not None and not job.cancelled:
+            error = translated(job.error, because=self._lost.reason())
+            host = error.host if isinstance(error, WorkerError) else "an executor"
+            failure = failure_of(error, worker=worker, host=host)
+        elif job.error is None and job.value:
+            failure = Failure(**job.value[0])
+        ended(failure)
 
     def cancel(self) -> None:
         """Cancel all jobs: Spark kills their Python workers, whose trainers let go."""
         self._cancelled = True
         self._spark.sparkContext.cancelJobsWithTag(self._tag)
-        if self._job is not None:
-            self._job.cancel()
+        with self._changed:
+            jobs = [job for jobs in self._jobs.values() for job in jobs]
+        for job in jobs:
+            job.cancel()
 
     def clean_up(self) -> None:
-        """Unpersist."""
+        """Unpersist, and stop watching executors."""
+        self._lost.__exit__(None, None, None)
         if self.layout is not None:
             self.layout.release()
+
+
+def _network_timeout_s(spark: "SparkSession") -> float:
+    """After how long without heartbeats Spark considers an executor lost."""
+    context: Any = spark.sparkContext
+    text = context.getConf().get("spark.network.timeout") or "120s"
+    return float(context._jvm.org.apache.spark.network.util.JavaUtils.timeStringAsSec(text))
 
 
 def _workers(spark: "SparkSession", master: TrainingMaster, *, slots: int | None) -> int:

@@ -197,9 +197,8 @@ class SparkRoundsEngine:
             for fields in total.fields
         }
         iterations = max(fields["iterations"] for fields in total.fields)
-        minibatches = sum(count for count, _ in done.values())
-        if minibatches:
-            vector = (total.vector / minibatches).astype(dtype)
+        if weight := sum(fields["weight"] for fields in total.fields):
+            vector = (total.vector / weight).astype(dtype)
         progress = progress.after_round(shares, done, iterations=iterations)
         for fields in sorted(total.fields, key=lambda fields: fields["worker"]):
             block = {
@@ -246,7 +245,7 @@ class _Sum:
                 ]
             else:
                 raw, found.counters = pickle.loads(answer.payload)
-                count = len(answer.fields["losses"])
+                count = answer.fields["weight"]  # 0 for a part that is not finite
                 found.fields = [answer.fields]
                 if answer.result is not None:
                     place = answer.fields["place"]

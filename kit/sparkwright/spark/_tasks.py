@@ -10,6 +10,7 @@ from typing import Any
 
 from sparkwright.data import from_bytes
 from sparkwright.runs._protocol import Failure
+from sparkwright.workers._failure import failure_of
 from sparkwright.workers._pool import TrainerPool
 from sparkwright.workers._requests import Answer, RoundRequest, TrainRequest
 from sparkwright.workers._shard import ShardWriter
@@ -21,8 +22,9 @@ Element = tuple[tuple[int, ...], str, bytes]
 def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], list[Any]]:
     """A function for `mapPartitionsWithIndex` that trains its partition.
 
-    It returns a list with one failure, or an empty list. Failures that another attempt would only
-    repeat are returned, not raised: Spark would try them three times more.
+    It returns a list with one failure, or an empty list. No failure is raised: Spark would retry
+    it at once, and abort the job in the end, where the coordinator knows whether and when a
+    further attempt makes sense. Spark only restarts tasks whose process or executor is gone.
     """
 
     def task(index: int, elements: Iterable[Element]) -> list[Any]:
@@ -33,19 +35,23 @@ def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], 
         began_s = time.monotonic()
         context: Any = TaskContext.get()
         pool = TrainerPool(owner=os.getppid())
-        with Shards(pool) as shards:
-            # Before a trainer is borrowed: the data may be what another network predicts.
-            shards.write(elements)
-            settings = replace(template.settings, worker=index, attempt=context.attemptNumber())
-            request = replace(
-                template,
-                settings=settings,
-                shard=str(shards.train),
-                validation=str(shards.validation),
-                times=(began_s, time.monotonic()),
-            )
-            with pool.borrow(**device_of(context)) as trainer:
-                answer = trainer.ask(request)
+        # Unlike the attempt's number, this id also grows when Spark runs the whole stage again.
+        settings = replace(template.settings, worker=index, attempt=context.taskAttemptId())
+        try:
+            with Shards(pool) as shards:
+                # Before a trainer is borrowed: the data may be what another network predicts.
+                shards.write(elements)
+                request = replace(
+                    template,
+                    settings=settings,
+                    shard=str(shards.train),
+                    validation=str(shards.validation),
+                    times=(began_s, time.monotonic()),
+                )
+                with pool.borrow(**device_of(context)) as trainer:
+                    answer = trainer.ask(request)
+        except Exception as error:
+            return [failure_of(error, worker=index, host=socket.gethostname()).to_dict()]
         return _failures(answer, worker=index)
 
     return task

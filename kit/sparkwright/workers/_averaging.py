@@ -8,6 +8,7 @@ from typing import NamedTuple
 from sparkwright.errors import NetworkError
 from sparkwright.masters._plan import minibatch_count
 from sparkwright.mesh._ring import Ring
+from sparkwright.runs._copies import CopySchedule
 from sparkwright.runs._protocol import Ending, Failure, Group
 from sparkwright.runs._work import Span, quotas_by_speed, share_out
 from sparkwright.timeline import PhaseCode
@@ -15,6 +16,7 @@ from sparkwright.timeline import PhaseCode
 from ._control import Dismissed
 from ._local_trainer import LocalTrainer, RoundDone
 from ._member import RunMember
+from ._minibatches import non_finite_state
 from ._settings import AveragingSettings
 from ._update_ratio import MEASURE_EVERY_S, sample_of, update_ratio
 
@@ -26,12 +28,14 @@ class _Meta(NamedTuple):
     examples: int
     stopping: bool
     checkpoint: bool
+    copy: bool  # likewise, for the driver's memory only
+    finite: bool  # whether its parameters are; if not, its part is not averaged
     measures: bool  # all do so in the same round, or each would make the others wait in another
     iterations: int
     seconds: float  # computing
 
 
-_META = struct.Struct("<qq???qd")
+_META = struct.Struct("<qq?????qd")
 
 
 class AveragingWorker:
@@ -47,10 +51,16 @@ class AveragingWorker:
         self._replica, self._control = member.replica, member.control
         self._phases = member.phases
         self._trainer = LocalTrainer(
-            settings, member.replica, member.shard, member.shards, member.phases
+            settings,
+            member.replica,
+            member.shard,
+            member.shards,
+            member.phases,
+            activity=member.control.activity,
         )
         self._seconds: dict[int, float] = {}  # worker -> of a minibatch, in the last round
         self._rounds_since, self._checkpoint_s = 0, time.monotonic()
+        self._copies = CopySchedule(first_s=-math.inf) if settings.copies else None
         self._measured_s = -math.inf
 
     def run(self) -> None:
@@ -144,15 +154,21 @@ class AveragingWorker:
         self._control.check()
         member, progress = self._member, self._member.progress
         began_s = time.monotonic()
-        done = self._trainer.round(
-            shares.get(self._settings.worker), stopping=self._control.stopping
-        )
+        with self._control.activity.compute():
+            done = self._trainer.round(
+                shares.get(self._settings.worker), stopping=self._control.stopping
+            )
+            finite = self._is_finite(done)
         computed_s = time.monotonic()
-        metas = self._exchange_metas(ring, group, done, seconds=computed_s - began_s - done.data_s)
+        metas = self._exchange_metas(
+            ring, group, done, finite=finite, seconds=computed_s - began_s - done.data_s
+        )
         met_s = self._phases.since(PhaseCode.WAIT, computed_s)
-        weights = [meta.minibatches for meta in metas.values()]
+        weights = [meta.minibatches if meta.finite else 0 for meta in metas.values()]
         changed = member.mean(ring, weights)
-        if any(meta.measures for meta in metas.values()) and done.readings:
+        if not all(meta.finite for meta in metas.values()) and not changed:
+            self._go_back()
+        if any(meta.measures for meta in metas.values()) and done.readings and finite:
             self._measured_s = time.monotonic()
             done.readings["update_ratio"] = self._update_ratio(ring, weights)
         if changed:
@@ -180,13 +196,37 @@ class AveragingWorker:
             },
         )
         self._rounds_since += 1
-        if any(meta.checkpoint for meta in metas.values()):
-            self._rounds_since, self._checkpoint_s = 0, time.monotonic()
-            member.send_checkpoint(ring, group)
+        write = any(meta.checkpoint for meta in metas.values())
+        if write:
+            self._rounds_since, self._checkpoint_s = 0, ended_s
+        if write or any(meta.copy for meta in metas.values()):
+            member.send_checkpoint(ring, group, write=write)
+            if self._copies is not None:
+                sent_s = time.monotonic()
+                self._copies.took(sent_s - ended_s, now_s=sent_s)
         return any(meta.stopping for meta in metas.values())
 
+    def _is_finite(self, done: RoundDone) -> bool:
+        """Whether this worker's part may be averaged.
+
+        Raises:
+            NonFiniteLossError: if it may not, and that is to stop the run.
+        """
+        member = self._member
+        if not len(done.losses) or self._replica.state.is_finite(updater=member.save_updater):
+            return True
+        if not self._settings.stop_at_non_finite:
+            return False
+        raise non_finite_state(member.progress.epoch, worker=self._settings.worker)
+
+    def _go_back(self) -> None:
+        """No part could be averaged: all continue from the last average."""
+        self._replica.write(self._member.average)
+        if not self._member.save_updater:
+            self._replica.reset_updater()
+
     def _exchange_metas(
-        self, ring: Ring, group: Group, done: RoundDone, *, seconds: float
+        self, ring: Ring, group: Group, done: RoundDone, *, finite: bool, seconds: float
     ) -> dict[int, _Meta]:
         plan = self._settings.checkpoint if ring.rank == 0 else None
         mine = _Meta(
@@ -195,6 +235,10 @@ class AveragingWorker:
             stopping=self._control.stopping.is_set(),
             checkpoint=plan is not None
             and plan.due(self._rounds_since + 1, time.monotonic() - self._checkpoint_s),
+            copy=self._copies is not None
+            and ring.rank == 0
+            and self._copies.is_due(time.monotonic()),
+            finite=finite,
             measures=ring.rank == 0 and time.monotonic() - self._measured_s >= MEASURE_EVERY_S,
             iterations=self._replica.iterations,
             seconds=seconds,

@@ -1,9 +1,10 @@
 """A worker's line to the coordinator."""
 
+import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from sparkwright.errors import NetworkError
@@ -19,12 +20,36 @@ class Dismissed(Exception):
     """The coordinator has let this worker go, or is gone itself."""
 
 
+class Activity:
+    """What heartbeats say of the training thread: minibatches trained, whether it computes.
+
+    Heartbeats come from another thread, so they alone do not show that training goes on.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.steps = 0
+        self.computing = False
+
+    @contextlib.contextmanager
+    def compute(self) -> Generator[None]:
+        """The training thread computes, rather than waits for another process, during this."""
+        self.computing = True
+        try:
+            yield
+        finally:
+            self.computing = False
+
+
 class ControlLine:
     """Messages to and from the coordinator, on behalf of the training thread.
 
     A reader thread takes what comes: groups and the like wait for `next_order`, answers about an
     epoch for `answer`; "stop" and "regroup" act at once, by setting `stopping` and by breaking the
     ring that they mean.
+
+    Attributes:
+        activity: of the training thread, which heartbeats report.
     """
 
     def __init__(self, address: Address, *, secret: bytes, timeout_s: float, name: str) -> None:
@@ -33,6 +58,7 @@ class ControlLine:
         Raises:
             NetworkError: if the coordinator cannot be reached.
         """
+        self.activity = Activity()
         self.stopping = threading.Event()
         self.gone = threading.Event()
         self._dismissed = False
@@ -211,7 +237,15 @@ class ControlLine:
     def _beat(self) -> None:
         while not self.gone.wait(HEARTBEAT_S):
             try:
-                self._connection.send("alive", {"sent_s": time.time()})
+                activity = self.activity
+                self._connection.send(
+                    "alive",
+                    {
+                        "sent_s": time.time(),
+                        "steps": activity.steps,
+                        "computing": activity.computing,
+                    },
+                )
                 if (call := self._at_beat) is not None:
                     call()
             except (NetworkError, Dismissed):

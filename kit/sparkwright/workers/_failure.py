@@ -3,7 +3,13 @@
 import re
 import traceback
 
-from sparkwright.errors import DataError, NetworkError, NonFiniteLossError
+from sparkwright.errors import (
+    ConfigurationError,
+    DataError,
+    NetworkError,
+    NonFiniteLossError,
+    WorkerError,
+)
 from sparkwright.runs._protocol import Failure
 
 _MISSING = re.compile(r"No module named '(\w+)")
@@ -28,15 +34,22 @@ def advised(reason: str) -> str:
     )
 
 
-def failure_of(error: Exception, *, worker: int, host: str) -> Failure:
+def failure_of(error: BaseException, *, worker: int, host: str) -> Failure:
     """Describe an exception that is being handled, for its way to the driver."""
-    kinds = {NonFiniteLossError: "non_finite", DataError: "data", NetworkError: "network"}
+    kinds = {
+        NonFiniteLossError: "non_finite",
+        DataError: "data",
+        ConfigurationError: "configuration",
+        NetworkError: "network",
+    }
     kind = next((name for cls, name in kinds.items() if isinstance(error, cls)), "error")
     reason = str(getattr(error, "reason", "") or error)
+    told = kind != "error" or isinstance(error, WorkerError)
     return Failure(
         worker=worker,
         host=host,
         kind=kind,
-        reason=reason if kind != "error" else advised(f"{type(error).__name__}: {reason}"),
-        traceback=traceback.format_exc(),
+        reason=reason if told else advised(f"{type(error).__name__}: {reason}"),
+        traceback=getattr(error, "worker_traceback", "")
+        or "".join(traceback.format_exception(error)),
     )

@@ -16,6 +16,7 @@ from sparkwright.masters._plan import minibatch_count
 from sparkwright.runs._work import Span
 from sparkwright.timeline import PhaseCode
 
+from ._control import Activity
 from ._minibatches import Block, Minibatches, non_finite_reason
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica import Replica
@@ -56,6 +57,7 @@ class LocalTrainer:
         shard: Shard,
         shards: ShardSource,
         phases: PhaseRecorder = NO_PHASES,
+        activity: Activity | None = None,
     ) -> None:
         """Match the shard's columns with the network; see `Minibatches`.
 
@@ -65,12 +67,14 @@ class LocalTrainer:
             shard: this worker's data.
             shards: gives other workers' data.
             phases: is told what took how long; default: nobody is.
+            activity: counts minibatches; default: nobody asks.
 
         Raises:
             DataError: if they do not fit.
         """
         self._settings, self._rows = settings, shard.rows
         self._replica, self._phases = replica, phases
+        self._activity = activity or Activity()
         self._data_phase = PhaseCode.FIRST_DATA
         self._minibatches = Minibatches(settings, replica, shard, shards)
         self._step_s = math.inf  # until the first call has been timed
@@ -108,6 +112,7 @@ class LocalTrainer:
             found, metrics = self._minibatches.train(block)
             ended_s = time.monotonic()
             self._step_s = (ended_s - started_s) / steps
+            self._activity.steps += steps
             self._phases.add(self._replica.train_phase, started_s, ended_s)
             losses.append(found)
             examples.append(np.full(steps, batch, np.int32))

@@ -257,12 +257,14 @@ class RunMember:
         replica.reset_metrics()
         loss_sum = 0.0
         batch_size = max(self.settings.batch_size, 64)
-        for start in range(0, shard.rows, batch_size):
-            self.control.check()
-            block = {name: a[start : start + batch_size] for name, a in shard.columns.items()}
-            assert self._validation_layout is not None
-            loss, _ = replica.evaluate(self._validation_layout, block)
-            loss_sum += loss * min(batch_size, shard.rows - start)
+        with self.control.activity.compute():
+            for start in range(0, shard.rows, batch_size):
+                self.control.check()
+                block = {name: a[start : start + batch_size] for name, a in shard.columns.items()}
+                assert self._validation_layout is not None
+                loss, _ = replica.evaluate(self._validation_layout, block)
+                loss_sum += loss * min(batch_size, shard.rows - start)
+                self.control.activity.steps += 1
         sums = np.concatenate([[loss_sum, shard.rows], replica.metric_state()])
         scored_s = self.phases.since(PhaseCode.VALIDATE, began_s)
         ring.all_gather(b"")  # wait for those with more validation data
@@ -318,12 +320,15 @@ class RunMember:
 
     # -- to the driver ----------------------------------------------------------------------
 
-    def send_checkpoint(self, ring: Ring, group: Group) -> None:
-        """Send the driver, from rank 0, all that is needed to go on from the last average."""
-        with self.phases.phase(PhaseCode.CHECKPOINT):
-            self._send_checkpoint(ring, group)
+    def send_checkpoint(self, ring: Ring, group: Group, *, write: bool = True) -> None:
+        """Send the driver, from rank 0, all that is needed to continue from the last average.
 
-    def _send_checkpoint(self, ring: Ring, group: Group) -> None:
+        It keeps this in memory; with `write` in a file, too.
+        """
+        with self.phases.phase(PhaseCode.CHECKPOINT):
+            self._send_checkpoint(ring, group, write=write)
+
+    def _send_checkpoint(self, ring: Ring, group: Group, *, write: bool) -> None:
         state = self.replica.state
         # Before they meet: the checkpoint is to have everybody's rows in its log.
         self.rows.flush()
@@ -337,7 +342,7 @@ class RunMember:
         extras = self.extras()
         fixed = pack_arrays(extras[len(state.counters) :])
         first = own[0] if complete else pack_arrays(extras[: len(state.counters)])
-        self._send_average("checkpoint", (first, fixed, *own[1:]))
+        self._send_average("checkpoint", (first, fixed, *own[1:]), {"write": write})
 
     def deliver(self) -> None:
         """Send the driver the last average, and the counters as worker 0 would have them."""
@@ -359,7 +364,12 @@ class RunMember:
                 self._send_average("result", ())
 
     def _send_average(
-        self, kind: str, rest: tuple[bytes, ...], *, vector: NDArray[Any] | None = None
+        self,
+        kind: str,
+        rest: tuple[bytes, ...],
+        fields: dict[str, Any] | None = None,
+        *,
+        vector: NDArray[Any] | None = None,
     ) -> None:
         vector = self.average if vector is None else vector
         self.control.send(
@@ -370,6 +380,7 @@ class RunMember:
                 "dtype": vector.dtype.str,
                 "progress": self.progress.to_dict(),
                 "xla": self.replica.uses_xla,
+                **(fields or {}),
             },
             (vector, *rest),
         )

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data import DataSet
+from sparkwright.errors import NonFiniteLossError
 from sparkwright.masters._plan import calls, epoch_order
 from sparkwright.runs._work import Span
 
@@ -97,6 +98,17 @@ class Minibatches:
             for hook in hooks:
                 hook.post_update(minibatch, self._replica.model)
         return np.concatenate(losses), metrics
+
+
+def non_finite_state(epoch: int, *, worker: int) -> NonFiniteLossError:
+    """The error for NaN or infinite parameters of `worker`, in an epoch counted from 0."""
+    return NonFiniteLossError(
+        worker=worker,
+        host="",
+        reason=f"parameters or moments became NaN or infinite in epoch {epoch + 1}, although every "
+        "loss was finite. Lower the learning rate or clip gradients; "
+        '`non_finite="continue"` averages the other workers\' parts instead.',
+    )
 
 
 def non_finite_reason(loss: float, *, span: Span, minibatch: int) -> str:

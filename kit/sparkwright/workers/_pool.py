@@ -142,8 +142,7 @@ class BorrowedTrainer:
         """Send `request` and wait for its answer, however long the work takes.
 
         Raises:
-            WorkerError: if the trainer process ends, with the end of its log, or has lost its run:
-                then it is for the caller to try again.
+            WorkerError: if the trainer process ends, with the end of its log.
         """
         import cloudpickle
 
@@ -161,8 +160,6 @@ class BorrowedTrainer:
         # From our own process, over a socket that only this user can reach; see `_requests`.
         answer = pickle.loads(message.payload)
         assert isinstance(answer, Answer)
-        if answer.kind == "lost":
-            raise WorkerError(worker=-1, host=socket.gethostname(), reason=answer.error)
         return answer
 
     def close(self) -> None:

@@ -82,10 +82,6 @@ class Replica:
         """Set the averaged variables (and the updater's, if `vector` holds them)."""
         self.state.write(vector)
 
-    def write_rest(self, vector: NDArray[Any]) -> None:
-        """As `write`, but leave the trainable variables as they are."""
-        self.state.write(vector, first=self.state.trainable)
-
     def subtract(self, vector: NDArray[Any]) -> None:
         """Subtract `vector`, of the trainable variables' length, from them."""
         state = self.state

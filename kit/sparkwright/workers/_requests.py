@@ -6,7 +6,6 @@ functions and layers, cloudpickled exactly as Spark's own closures are. Nothing 
 connection or a file is ever unpickled.
 """
 
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +13,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sparkwright.data import Normalizer
-from sparkwright.errors import DataError, NetworkError
 from sparkwright.evaluation import AbstractEvaluation
 from sparkwright.networks import ModelDefinition
 from sparkwright.runs._work import Span
 
-from ._failure import advised
+from ._failure import failure_of
 from ._replica import XlaChoice
 
 
@@ -163,8 +161,8 @@ class Answer:
     Attributes:
         fields: JSON-able results.
         payload: bytes that belong to them.
-        kind: "data", "network" or "error" of a failure; "weights": the trainer needs these first;
-            "lost": the driver is gone, or another attempt would be welcome.
+        kind: of a failure, see `Failure`, or "lost": the connection to the driver broke; "weights":
+            the trainer needs these first.
         result: what inference led to.
         error: one sentence.
         traceback: the trainer's.
@@ -180,13 +178,5 @@ class Answer:
     @classmethod
     def of_error(cls, error: BaseException) -> "Answer":
         """Describe an exception, to be called while it is handled."""
-        kind = "error"
-        if isinstance(error, DataError):
-            kind = "data"
-        elif isinstance(error, NetworkError):
-            kind = "network"
-        return cls(
-            kind=kind,
-            error=str(error) if kind != "error" else advised(f"{type(error).__name__}: {error}"),
-            traceback=traceback.format_exc(),
-        )
+        found = failure_of(error, worker=-1, host="")
+        return cls(kind=found.kind, error=found.reason, traceback=found.traceback)

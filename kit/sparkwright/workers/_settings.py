@@ -10,8 +10,9 @@ class WorkerSettings:
 
     Attributes:
         worker: its number.
-        attempt: how often Spark has started it, from 0.
+        attempt: of its task; a later one is greater.
         checkpoint: says when a checkpoint is due, or None.
+        copies: whether the driver gets a copy of the state now and then, see `CopySchedule`.
         evaluate_every: epochs from one evaluation of the validation data to the next; the last
             epoch is evaluated in any case.
         judged: after an evaluation, wait for the driver's verdict.
@@ -30,6 +31,7 @@ class WorkerSettings:
     peer_timeout_s: float
     connect_timeout_s: float
     checkpoint: Any = None
+    copies: bool = True
     evaluate_every: int = 1
     judged: bool = False
     timeline: bool = False

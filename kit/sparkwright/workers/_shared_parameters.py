@@ -64,16 +64,8 @@ class SharedParameters:
         """What the next message is encoded with."""
         return [state.threshold for state in self._states]
 
-    def reset(self, values: NDArray[Any], *, keep_residual: bool = False) -> None:
-        """Take over `values` as the shared parameters.
-
-        Args:
-            values: (N,) the new ones.
-            keep_residual: change the replica's variables by as much, so that what was not sent yet
-                is not lost; else the caller writes them. Default False.
-        """
-        if keep_residual:
-            self._replica.subtract(self.vector - values)
+    def reset(self, values: NDArray[Any]) -> None:
+        """Take over `values`, (N,), as the shared parameters; the caller writes the replica's."""
         np.copyto(self.vector, values)
 
     def residual(self) -> NDArray[Any]:

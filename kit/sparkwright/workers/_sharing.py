@@ -33,7 +33,7 @@ from sparkwright.updates import Encoded
 from ._control import Dismissed
 from ._local_trainer import RoundDone
 from ._member import RunMember
-from ._minibatches import Block, Minibatches, non_finite_reason
+from ._minibatches import Block, Minibatches, non_finite_reason, non_finite_state
 from ._settings import SharingSettings
 from ._shared_parameters import SharedParameters
 from ._state_transfer import Snapshot, StateServer, fetch_state
@@ -315,7 +315,11 @@ class SharingWorker:
         return size, blocks.result()
 
     def _step(self) -> None:
-        """Train a minibatch, or a few quick ones, and send what was learnt."""
+        """Train a minibatch, or a few quick ones, and send what was learned."""
+        with self._control.activity.compute():
+            self._compute_step()
+
+    def _compute_step(self) -> None:
         piece = self._piece
         assert piece is not None
         began_s = time.monotonic()
@@ -339,6 +343,7 @@ class SharingWorker:
         residual = self._residual_columns()
         encoded = self._shared.encode(step=self._messages)
         self._messages += 1
+        self._control.activity.steps += size
         self._clock += size
         self._since_meeting += size
         self._in_epoch += size
@@ -419,13 +424,17 @@ class SharingWorker:
         """Report it. What this minibatch did is taken back, so that the rest can still be kept."""
         group, member = self._group, self._member
         assert group is not None
-        # All of it: the moments of the optimizer may be no numbers either.
-        state = member.average.copy()
-        state[: self._shared.vector.size] = self._shared.vector
-        self._replica.write(state)
-        self._since_meeting = 0  # so it weighs nothing when the others average
+        self._go_back()
         self._end_piece(wants_more=False)
         member.report(group, "failed", member.failure_of(error))
+
+    def _go_back(self) -> None:
+        """Return to what is shared; so this worker weighs nothing when the others average."""
+        # All of it: the moments of the optimizer may be no numbers either.
+        state = self._member.average.copy()
+        state[: self._shared.vector.size] = self._shared.vector
+        self._replica.write(state)
+        self._since_meeting = 0
 
     def _collect(self) -> None:
         """Collect garbage now and then, between two minibatches instead of within one."""
@@ -535,7 +544,10 @@ class SharingWorker:
         """Send the driver the last average, or what is shared if they could not meet any more."""
         member = self._member
         if not self._met:
-            member.work[:] = self._snapshot().vector
+            # Its own variables: they hold what it has not sent, too.
+            member.work[:] = self._replica.state.read(updater=True)
+            if not np.isfinite(member.work).all():
+                member.work[:] = self._snapshot().vector
             progress = replace(member.progress, iterations=self._replica.iterations)
             member.keep_average(progress)
         member.deliver()
@@ -543,6 +555,10 @@ class SharingWorker:
     def _average(self, ring: Ring, group: Group, *, validate: bool) -> None:
         member, replica, shared = self._member, self._replica, self._shared
         began_s = time.monotonic()
+        if not replica.state.is_finite(updater=True):
+            self._go_back()
+            if self._settings.stop_at_non_finite:
+                raise non_finite_state(group.progress.epoch, worker=self._settings.worker)
         mine = _Meeting(
             sequence=self._sequence,
             clock=self._clock,
@@ -559,13 +575,15 @@ class SharingWorker:
             weights = [1] * ring.size
         size, share = shared.vector.size, weights[ring.rank] / sum(weights)
         member.mean(ring, weights)
+        # The residuals are added in full: nothing that was learned stays unsent.
+        residual = shared.residual()
         np.multiply(shared.vector, share, out=member.work[:size])
+        member.work[:size] -= residual
         if ring.size > 1:
             ring.all_reduce(member.work)
         averaged_s = self._phases.since(PhaseCode.AVERAGE, met_s)
-        residual = shared.residual() if validate else None
-        replica.write_rest(member.work)
-        shared.reset(member.work[:size], keep_residual=True)
+        replica.write(member.work)
+        shared.reset(member.work[:size])
         replica.iterations = max(meta.iterations for meta in metas)
         self._clock = max(meta.clock for meta in metas)
         self._clocks = dict.fromkeys(self._clocks, self._clock)
@@ -573,12 +591,8 @@ class SharingWorker:
         progress = replace(group.progress, iterations=replica.iterations)
         member.keep_average(progress)
         self._phases.since(PhaseCode.APPLY, averaged_s)
-        if residual is not None:
-            replica.subtract(-residual)
-            try:
-                member.validate(ring)
-            finally:
-                replica.subtract(residual)
+        if validate:
+            member.validate(ring)
 
     def _catch_up(self, ring: Ring, group: Group, sequences: list[int]) -> None:
         """Take over everything that the others had sent before they came."""

@@ -151,14 +151,12 @@ class Trainer:
         from sparkwright.masters import MeshConfig
         from sparkwright.mesh._port import PeerPort
 
-        from ._control import ControlLine, Dismissed
-        from ._failure import failure_of
+        from ._control import ControlLine
         from ._phases import PhaseRecorder
         from ._taking_part import worker_of
 
         phases = PhaseRecorder(on=request.settings.timeline)
         name = f"sparkwright-{request.run}"
-        # Connected before the replica is built, so that the driver hears of a failure at once.
         control = ControlLine(
             request.controller,
             secret=request.secret,
@@ -169,43 +167,35 @@ class Trainer:
             stack.callback(control.close)
             if phases.on:
                 stack.callback(self._reporting(request, control, phases))
-            try:
-                began_s = time.monotonic()
-                self._digests.pop(_replica_key(request), None)
-                port = PeerPort(
-                    secret=request.secret,
-                    host=_listen_host(request.listen_host) or control.local_host,
-                    ports=MeshConfig(ports=request.ports).ports_from(os.environ),
-                    name=name,
-                )
-                stack.callback(port.close)
-                worker = stack.enter_context(
-                    contextlib.closing(
-                        worker_of(
-                            request,
-                            self._replica(request),
-                            control,
-                            port,
-                            device=self._device,
-                            phases=phases,
-                        )
+            began_s = time.monotonic()
+            self._digests.pop(_replica_key(request), None)
+            port = PeerPort(
+                secret=request.secret,
+                host=_listen_host(request.listen_host) or control.local_host,
+                ports=MeshConfig(ports=request.ports).ports_from(os.environ),
+                name=name,
+            )
+            stack.callback(port.close)
+            worker = stack.enter_context(
+                contextlib.closing(
+                    worker_of(
+                        request,
+                        self._replica(request),
+                        control,
+                        port,
+                        device=self._device,
+                        phases=phases,
                     )
                 )
-                phases.since(PhaseCode.BUILD, began_s)
-                _abort_when_gone(gone, control)
-                worker.run()
-                if control.lost and not gone.is_set():
-                    return Answer(
-                        kind="lost",
-                        error=f"worker {request.settings.worker} lost its connection to the "
-                        "driver. If the driver is there, another attempt joins its run again.",
-                    )
-            except Exception as error:
-                # Nobody should wait for a worker that will not come.
-                failure = failure_of(error, worker=request.settings.worker, host=control.local_host)
-                with contextlib.suppress(Dismissed):
-                    control.send("failed", failure.to_dict())
-                raise
+            )
+            phases.since(PhaseCode.BUILD, began_s)
+            _abort_when_gone(gone, control)
+            worker.run()
+            if control.lost and not gone.is_set():
+                return Answer(
+                    kind="lost",
+                    error=f"worker {request.settings.worker} lost its connection to the driver.",
+                )
         return Answer()
 
     def _reporting(self, request: TrainRequest, control: Any, phases: Any) -> Callable[[], None]:
@@ -235,6 +225,7 @@ class Trainer:
         from sparkwright.networks import pack_arrays, unpack_arrays
 
         from ._local_trainer import LocalTrainer
+        from ._minibatches import non_finite_state
         from ._phases import PhaseRecorder
         from ._shard import Shard
         from ._shard_service import ShardSource
@@ -264,6 +255,9 @@ class Trainer:
                 replica.reset_updater()
             before = sample_of(replica.state.trainable_views())
             done = trainer.round(request.share, stopping=threading.Event())
+            finite = not len(done.losses) or replica.state.is_finite(updater=settings.save_updater)
+            if not finite and settings.stop_at_non_finite:
+                raise non_finite_state(request.epoch, worker=settings.worker)
             if done.readings:
                 after, count = sample_of(replica.state.trainable_views()), len(done.losses)
                 done.readings["update_ratio"] = update_ratio(before, after, minibatches=count)
@@ -277,6 +271,7 @@ class Trainer:
             "metrics": done.metrics,
             "readings": done.readings,
             "iterations": replica.iterations,
+            "weight": len(done.losses) if finite else 0,
             "place": {
                 "host": socket.gethostname(),
                 "device": self._device,
