@@ -19,13 +19,15 @@ DEFAULTS = {
     "connect_timeout_s": 30.0,
     "peer_timeout_s": 15.0,
     "replacement_grace_s": 2.0,
-    "replacement_timeout_s": 120.0,
+    "replacement_timeout_s": None,
+    "stall_timeout_s": 60.0,
+    "replace_stalled": False,
     "mode": "plain",
     "max_downstreams": 8,
     "chunk_bytes": 1 << 20,
     "max_pending_bytes": 64 << 20,
 }
-TIMEOUTS = [name for name in DEFAULTS if name.endswith("_s")]
+TIMEOUTS = [name for name, value in DEFAULTS.items() if name.endswith("_s") and value]
 
 
 def test_the_defaults_are_the_documented_ones() -> None:

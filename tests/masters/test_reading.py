@@ -57,7 +57,7 @@ def test_settings_written_before_there_were_more_options_can_be_read() -> None:
         },
     }
     assert sw.training_master_from_dict(old) == sw.ParameterAveragingTrainingMaster(
-        seed=7, mesh=sw.MeshConfig(ports="50000-50100")
+        seed=7, mesh=sw.MeshConfig(ports="50000-50100", replacement_timeout_s=120.0)
     )
 
 

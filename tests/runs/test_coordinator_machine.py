@@ -13,21 +13,29 @@ from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     Action,
     BestReceived,
+    CheckpointReceived,
     ConnectionLost,
     Dismiss,
+    Drop,
     EndRun,
     EpochScored,
     Event,
     ForgetHistory,
     KeepBest,
+    KeepCheckpoint,
+    LaunchTask,
     RequestResult,
+    RequestSnapshot,
     ResultReceived,
     SendGroup,
     SendRegroup,
     SendStop,
     SendVerdict,
+    ShowStalled,
     StopRequested,
+    TaskEnded,
     TimerFired,
+    WorkerAlive,
     WorkerFailed,
     WorkerRegistered,
     WorkerReported,
@@ -74,6 +82,11 @@ class Worker:
     scores: dict[int, float] | None = None  # epoch -> what an evaluation finds; None: no judge
     asked: tuple[int, int] = (0, 0)  # the generation and the epoch that it asked about
     ends: bool = False
+    hung: bool = False  # its training thread, not the one that reads and sends heartbeats
+
+    @property
+    def has_average(self) -> bool:
+        return self.progress is not None and self.progress.averagings > 0
 
     def take(self, action: Action, rings: dict[int, Ring]) -> None:
         match action:
@@ -87,6 +100,9 @@ class Worker:
                     self.leave("broken")
             case SendStop():
                 self.stopping = True
+            case RequestSnapshot():
+                if self.has_average:
+                    self.events.append(ResultReceived(connection=self.connection))
             case RequestResult():
                 assert self.ring is None
                 assert self.progress is not None, "there is nothing to deliver"
@@ -116,7 +132,7 @@ class Worker:
     def work(self) -> bool:
         """The next thing that the ring allows; False if there is none."""
         ring = self.ring
-        if ring is None or not ring.joined.issuperset(ring.connections):
+        if ring is None or self.hung or not ring.joined.issuperset(ring.connections):
             return False
         if self.connection not in ring.contributed:
             self.progress = ring.group.progress
@@ -214,12 +230,17 @@ class Runs(RuleBasedStateMachine):
             rendezvous_timeout_s=1e9,
             queue_timeout_s=1e9,
             replacement_timeout_s=1e9,
+            max_failures=1 << 30,
         )
         self.now_s = 0.0
         self.attempts: dict[int, Worker] = {}  # by connection
         self.latest: dict[int, Worker] = {}  # by worker
         self.rings: dict[int, Ring] = {}
         self.past: list[Event] = []
+        self.copy = Progress.first(workers=WORKERS)
+        self.beats = 0
+        self.launches: list[int] = []  # workers whose tasks have not begun
+        self.delivered = False
         self.generation = 0
         self.end: EndRun | None = None
         self.asked_to_stop = False
@@ -251,7 +272,9 @@ class Runs(RuleBasedStateMachine):
 
     def handle(self, event: Event) -> None:
         self.past.append(event)
+        self.delivered |= isinstance(event, ResultReceived)
         actions = self.coordinator.handle(event, now_s=self.now_s)
+        present = {found.connection for found in self.coordinator.present.values()}
         groups = [action.group for action in actions if isinstance(action, SendGroup)]
         if groups:
             assert all(group == groups[0] for group in groups)
@@ -262,8 +285,18 @@ class Runs(RuleBasedStateMachine):
                     assert self.end is None, "a run ends once"
                     assert action is actions[-1]
                     self.end = action
+                    self.check_that_no_average_is_lost(present)
                 case ForgetHistory():
-                    assert self.coordinator.progress == Progress.first(workers=WORKERS)
+                    assert self.coordinator.progress == self.copy
+                case KeepCheckpoint(progress=progress):
+                    self.copy = max(self.copy, progress, key=lambda found: found.order)
+                case LaunchTask(worker=worker, replaces=replaces):
+                    if replaces:  # the task is cancelled, and the trainer's process with it
+                        self.latest[worker].alive = False
+                case Drop(connection=connection):
+                    self.handle(ConnectionLost(connection=connection, silent=True))
+                case ShowStalled():
+                    pass
                 case Dismiss(connection=c, reason=r) if r.startswith("a newer attempt"):
                     assert not self.attempts[c].alive, "it is the newest that is alive"
                 case (
@@ -273,11 +306,22 @@ class Runs(RuleBasedStateMachine):
                     | SendVerdict(connection=c)
                     | KeepBest(connection=c)
                     | RequestResult(connection=c)
+                    | RequestSnapshot(connection=c)
                     | Dismiss(connection=c)
                 ):
                     self.attempts[c].orders.append(action)
                 case _:
                     raise AssertionError(action)
+
+    def check_that_no_average_is_lost(self, present: set[int]) -> None:
+        """A run ends with an average if the driver or a connected worker has one."""
+        holders = [
+            c
+            for c in present
+            if c in self.attempts and self.attempts[c].alive
+            if self.attempts[c].has_average and not self.attempts[c].hung
+        ]
+        assert self.delivered or self.copy.averagings or not holders
 
     def check(self, group: Group, actions: list[Action]) -> None:
         sent = [action.connection for action in actions if isinstance(action, SendGroup)]
@@ -291,7 +335,7 @@ class Runs(RuleBasedStateMachine):
         orders = [progress.order for progress in has if progress is not None]
         if group.source < 0:
             assert not orders
-            assert group.progress == Progress.first(workers=WORKERS)
+            assert group.progress == self.copy
         else:
             assert has[group.source] == group.progress
             assert group.progress.order == max(orders)
@@ -321,7 +365,7 @@ class Runs(RuleBasedStateMachine):
     @going_on
     @rule(data=st.data())
     def an_order_arrives_at_a_worker(self, data: st.DataObject) -> None:
-        waiting = [w for w in self.attempts.values() if w.orders and w.alive]
+        waiting = [w for w in self.attempts.values() if w.orders and w.alive and not w.hung]
         if waiting:
             worker = data.draw(st.sampled_from(waiting))
             worker.take(worker.orders.popleft(), self.rings)
@@ -387,7 +431,37 @@ class Runs(RuleBasedStateMachine):
             # It goes on with its ring until it notices that its connection is closed.
             worker.events.clear()
             worker.orders.append(Dismiss(connection=worker.connection))
-            self.handle(ConnectionLost(connection=worker.connection))
+            self.handle(ConnectionLost(connection=worker.connection, silent=True))
+
+    @going_on
+    @rule(data=st.data())
+    def the_driver_gets_a_copy(self, data: st.DataObject) -> None:
+        """From the first of a ring, as right after an averaging."""
+        firsts = [
+            w
+            for w in self.attempts.values()
+            if w.alive and w.has_average and w.ring is not None
+            if w.connection == w.ring.connections[0]
+        ]
+        if firsts:
+            progress = data.draw(st.sampled_from(firsts)).progress
+            assert progress is not None
+            self.handle(CheckpointReceived(progress=progress, write=False))
+
+    @going_on
+    @rule(data=st.data(), fails=st.booleans())
+    def the_task_of_a_dead_worker_ends(self, data: st.DataObject, fails: bool) -> None:
+        """A retry within the same job is `a_dead_worker_is_started_again`."""
+        dead = [w for w in self.latest.values() if not w.alive]
+        if dead:
+            worker = data.draw(st.sampled_from(dead)).worker
+            failure = Failure(worker=worker, reason="killed") if fails else None
+            self.handle(TaskEnded(worker=worker, failure=failure))
+
+    @precondition(lambda self: self.end is None and self.generation > 0)
+    @rule(data=st.data())
+    def a_training_thread_hangs(self, data: st.DataObject) -> None:
+        self.one_in_a_ring(data, lambda worker: setattr(worker, "hung", True))
 
     @going_on
     @rule(data=st.data())
@@ -434,7 +508,10 @@ class Runs(RuleBasedStateMachine):
         assert (self.coordinator.phase == "over") == (self.end is not None)
 
     def teardown(self) -> None:
-        """Left alone, with lost workers replaced, every run ends."""
+        """Left alone, with lost workers replaced, every run ends; with a hung one if stopped."""
+        if self.end is None and any(worker.hung for worker in self.attempts.values()):
+            self.asked_to_stop = True
+            self.handle(StopRequested())
         self.all_goes_well(400)
         assert self.end is not None, f"the run did not end: {self.coordinator.phase}"
         end = self.end
@@ -455,14 +532,23 @@ class Runs(RuleBasedStateMachine):
         for latest in list(self.latest.values()):
             if not latest.alive and not latest.events:
                 self.begin(latest.worker, attempt=latest.attempt + 1)
+        self.beats += 1
         for worker in list(self.attempts.values()):
+            if worker.alive and self.beats % 5 == 0 and self.end is None:
+                self.handle(
+                    WorkerAlive(connection=worker.connection, steps=0, computing=worker.hung)
+                )
             while worker.events and self.end is None:
                 self.handle(worker.events.popleft())
             while worker.orders and worker.alive:
-                worker.take(worker.orders.popleft(), self.rings)
+                order = worker.orders.popleft()
+                # A hung worker's reader thread answers still, its training thread does not.
+                if not worker.hung or isinstance(order, RequestSnapshot | Dismiss):
+                    worker.take(order, self.rings)
             self.generations_only_grow()
         for worker in self.attempts.values():
-            if not worker.work() and worker.ring is not None and self.is_broken(worker.ring):
+            idle = not worker.work() and worker.ring is not None and not worker.hung
+            if idle and worker.ring is not None and self.is_broken(worker.ring):
                 worker.leave("broken")
         self.now_s += 0.2
         self.handle(TimerFired())

@@ -1,4 +1,4 @@
-"""How a run ends: the tasks on one side, the coordinator on the other."""
+"""How a run ends, and with which state."""
 
 import threading
 from types import SimpleNamespace
@@ -9,89 +9,38 @@ import pytest
 
 from sparkwright.errors import DataError, WorkerError
 from sparkwright.masters import ParameterAveragingTrainingMaster
-from sparkwright.runs import _peer_engine
+from sparkwright.mesh._framing import Message
 from sparkwright.runs._decisions import EndRun
+from sparkwright.runs._engine import Outcome
 from sparkwright.runs._peer_engine import PeerEngine
+from sparkwright.runs._protocol import Failure, Progress
 from sparkwright.runs._record import RunRecord
 from sparkwright.timeline import PhaseCode
-
-
-def engine(run: Any) -> Any:
-    """One whose tasks do as `run` does, and nothing else."""
-    found: Any = object.__new__(PeerEngine)
-    found._launcher = SimpleNamespace(run=run)
-    found._ended, found._end, found._job_error = threading.Event(), None, None
-    return found
-
-
-def test_an_end_that_is_told_just_after_the_tasks_are_over_counts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Workers are let go before the coordinator's thread has said why."""
-    monkeypatch.setattr(_peer_engine, "_LAST_WORDS_S", 30.0)
-    one = engine(lambda template: None)
-    job = threading.Thread(target=one._work, args=(None,))
-    job.start()
-    assert not one._ended.wait(0.2)
-    one._run_ended(EndRun())
-    job.join(5.0)
-    assert not job.is_alive()
-    assert one._ended.is_set()
-    assert one._end == EndRun()
-
-
-def test_tasks_that_end_without_a_word_do_not_keep_the_run_waiting(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(_peer_engine, "_LAST_WORDS_S", 0.05)
-    one = engine(lambda template: None)
-    one._work(None)
-    assert one._ended.is_set()
-    assert one._end is None
-
-
-def test_a_task_that_failed_ends_the_run_at_once() -> None:
-    error = WorkerError(worker=0, host="", reason="no memory")
-
-    def fail(template: Any) -> None:
-        raise error
-
-    one = engine(fail)
-    one._work(None)
-    assert one._ended.is_set()
-    assert one._job_error is error
-
-
-class AtOnce:
-    """A thread that has done all it does when it has been started."""
-
-    def __init__(self, target: Any, args: Any = (), **_: Any) -> None:
-        self._target, self._args = target, args
-
-    def start(self) -> None:
-        self._target(*self._args)
-
-    def join(self, _seconds: float) -> None:
-        pass
-
-    def is_alive(self) -> bool:
-        return False
 
 
 def engine_with(**of_launcher: Any) -> PeerEngine:
     """One of a single worker, whose launcher does what is given."""
     host = "127.0.0.1"
-    common = {"workers": 1, "slots": 1, "facts": {}, "consume": True, "clean_up": lambda: None}
+    common = {
+        "workers": 1,
+        "slots": 1,
+        "facts": {},
+        "consume": True,
+        "max_failures": 3,
+        "replacement_timeout_s": 60.0,
+        "clean_up": lambda: None,
+        "finish": lambda timeout_s: True,
+    }
     hosts = {"bind_host": host, "advertised_host": host, "worker_host": host}
     launcher: Any = SimpleNamespace(**common, **hosts, **of_launcher)
     start: Any = SimpleNamespace(
-        iterations=0, vector=lambda *, updater: np.zeros(1), extras=lambda: []
+        iterations=0, counter_bytes=8, vector=lambda *, updater: np.zeros(1), extras=lambda: []
     )
     return PeerEngine(
         run="run-1",
         launcher=launcher,
         master=ParameterAveragingTrainingMaster(seed=1),
-        definition=SimpleNamespace(),  # pyright: ignore[reportArgumentType]
+        definition=SimpleNamespace(architecture=""),  # pyright: ignore[reportArgumentType]
         start=start,
         epochs=1,
     )
@@ -101,26 +50,82 @@ def phases_of(record: RunRecord) -> list[str]:
     return record.times.timeline(hosts=[], name="").to_dataframe().phase.tolist()
 
 
-def test_what_went_before_a_failure_of_preparing_is_in_the_timeline() -> None:
+def test_phases_before_a_failure_of_preparing_are_in_the_timeline() -> None:
     def fail(enter: Any) -> Any:
         enter(PhaseCode.COUNT)
         raise DataError("there are no examples")
 
     record = RunRecord(workers=1, epochs=1, name="test")
-    with pytest.raises(DataError):
-        engine_with(prepare=fail).run(record)
+    outcome = engine_with(prepare=fail).run(record)
+    assert isinstance(outcome.error, DataError)
     assert phases_of(record) == ["count", "finish"]
 
 
-def test_workers_are_waited_for_before_the_first_can_come(monkeypatch: Any) -> None:
-    threads = SimpleNamespace(Thread=AtOnce, Event=threading.Event)
-    monkeypatch.setattr("sparkwright.runs._peer_engine.threading", threads)
+def test_gathering_begins_before_the_first_worker_can_register() -> None:
     record = RunRecord(workers=1, epochs=1, name="test")
 
-    def come(_template: Any) -> None:
+    def launch(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
         record.times.enter(PhaseCode.TRAIN)
-        raise WorkerError(worker=0, host="", reason="no memory")
+        ended(Failure(worker=worker, kind="data", reason="no such column"))
 
-    outcome = engine_with(prepare=lambda enter: None, run=come).run(record)
-    assert isinstance(outcome.error, WorkerError)
+    outcome = engine_with(prepare=lambda enter: None, launch=launch).run(record)
+    assert isinstance(outcome.error, DataError)
+    assert "unchanged" in str(outcome.error)
     assert phases_of(record) == ["submit", "gather", "train", "finish"]
+
+
+def test_a_worker_is_launched_until_its_attempts_are_exhausted() -> None:
+    attempts: list[bool] = []
+
+    def launch(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
+        attempts.append(replaces)
+        failure = Failure(worker=worker, host="a", reason="the trainer process ended")
+        threading.Thread(target=ended, args=(failure,)).start()
+
+    record = RunRecord(workers=1, epochs=1, name="test")
+    outcome = engine_with(prepare=lambda enter: None, launch=launch).run(record)
+    assert isinstance(outcome.error, WorkerError)
+    assert "the trainer process ended (3 attempts failed)" in str(outcome.error)
+    assert attempts == [False] * 3
+
+
+def state(values: list[float], *, averagings: int) -> Message:
+    """A delivered state, followed by one counter of 8 bytes and one of another worker."""
+    vector = np.array(values, np.float32)
+    progress = Progress(averagings=averagings, opened=1, steps=(5 * averagings,), examples=(9,))
+    fields = {"dtype": "<f4", "size": vector.size, "progress": progress.to_dict(), "write": False}
+    return Message(kind="checkpoint", fields=fields, payload=vector.tobytes() + bytes(range(16)))
+
+
+def ended_with(
+    *, copy: Message | None, result: Message | None, end: EndRun
+) -> tuple[Outcome, RunRecord]:
+    """What a run comes to after these messages."""
+    one: Any = engine_with()
+    one._record = record = RunRecord(workers=1, epochs=1, name="test")
+    one._server = SimpleNamespace(result=result)
+    one._end = end
+    if copy is not None:
+        progress = Progress.from_dict(copy.fields["progress"])
+        one._keep_state(copy, progress, write=False)
+    return one._outcome(Progress()), record
+
+
+def test_a_run_that_lost_all_workers_ends_with_the_copy_on_the_driver() -> None:
+    end = EndRun(timed_out="all workers were lost before one delivered the result.")
+    outcome, _ = ended_with(copy=state([1.0, 2.0], averagings=7), result=None, end=end)
+    assert outcome.vector is not None
+    assert outcome.vector.tolist() == [1.0, 2.0]
+    assert outcome.counters == bytes(range(8))
+    assert outcome.progress.averagings == 7
+    assert "the average after averaging 7, in epoch 1" in str(outcome.error)
+
+
+@pytest.mark.parametrize(("delivered", "expected"), [(9, [3.0]), (6, [1.0])])
+def test_the_later_of_result_and_copy_counts(delivered: int, expected: list[float]) -> None:
+    outcome, _ = ended_with(
+        copy=state([1.0], averagings=7), result=state([3.0], averagings=delivered), end=EndRun()
+    )
+    assert outcome.vector is not None
+    assert outcome.vector.tolist() == expected
+    assert outcome.error is None

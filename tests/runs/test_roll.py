@@ -1,11 +1,25 @@
-"""Who is there, who was lost, and how long to wait for whom."""
+"""Membership: present and lost workers, their tasks, progress and time-outs."""
 
-from sparkwright.runs._decisions import WorkerRegistered
-from sparkwright.runs._protocol import Seat
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sparkwright.runs._copies import CopySchedule
+from sparkwright.runs._decisions import (
+    Drop,
+    LaunchTask,
+    RequestSnapshot,
+    ShowStalled,
+    WorkerAlive,
+    WorkerRegistered,
+)
+from sparkwright.runs._driver_clock import DriverClock
+from sparkwright.runs._protocol import Failure, Seat
 from sparkwright.runs._roll import Roll
 
 
-def roll(workers: int = 2, *, slots: int | None = None, now_s: float = 0.0) -> Roll:
+def roll(workers: int = 2, *, slots: int | None = None, now_s: float = 0.0, **options: Any) -> Roll:
     return Roll(
         workers=workers,
         slots=slots,
@@ -13,6 +27,7 @@ def roll(workers: int = 2, *, slots: int | None = None, now_s: float = 0.0) -> R
         queue_timeout_s=600.0,
         replacement_timeout_s=120.0,
         now_s=now_s,
+        **options,
     )
 
 
@@ -129,3 +144,95 @@ def test_of_several_lost_workers_the_one_whose_time_is_over_is_named() -> None:
     found.lose(0, 50.0)
     assert found.replacement_problem(130.0).startswith("worker 1 was lost")
     assert found.replacement_problem(200.0).startswith("worker 0 was lost")
+
+
+# -- tasks ----------------------------------------------------------------------------------
+
+KILLED = Failure(worker=1, reason="killed")
+
+
+def test_a_lost_worker_is_launched_when_no_task_of_it_is_left() -> None:
+    found = roll()
+    found.admit(came(1), 0.0)
+    found.lose(10, 1.0)
+    assert found.launch(1) == []  # Spark restarts the task that is left
+    assert found.task_ended(1, None, steps=(0, 0)) is None
+    assert found.launch(1) == [LaunchTask(worker=1)]
+    assert found.launch(1) == []
+
+
+def test_a_silent_worker_is_replaced_unless_its_task_ends() -> None:
+    found = roll()
+    for worker in (0, 1):
+        found.admit(came(worker), 0.0)
+        found.lose(10 * worker, 5.0, silent=True)
+    found.task_ended(0, None, steps=(0, 0))
+    assert found.replace_silent(14.9) == []
+    assert found.replace_silent(15.0) == [LaunchTask(worker=1, replaces=True)]
+    assert found.replace_silent(99.0) == []
+
+
+def test_failures_count_until_a_minibatch_of_the_worker_counts() -> None:
+    found = roll(max_failures=3)
+    assert [found.task_ended(1, KILLED, steps=(9, 0)) for _ in range(2)] == [None, None]
+    assert found.task_ended(1, KILLED, steps=(9, 1)) is None
+    assert found.task_ended(1, KILLED, steps=(99, 1)) is None
+    final = found.task_ended(1, KILLED, steps=(99, 1))
+    assert final == replace(KILLED, reason="killed (3 attempts failed)")
+
+
+@pytest.mark.parametrize("kind", ["data", "configuration", "non_finite"])
+def test_a_permanent_failure_is_not_retried(kind: str) -> None:
+    failure = replace(KILLED, kind=kind)
+    assert roll().task_ended(1, failure, steps=(0, 0)) == failure
+
+
+# -- progress -------------------------------------------------------------------------------
+
+
+def beat(found: Roll, worker: int, now_s: float, *, steps: int, computing: bool = True) -> Any:
+    event = WorkerAlive(connection=10 * worker, steps=steps, computing=computing)
+    return found.heartbeat(event, now_s)
+
+
+def test_a_worker_that_computes_without_progress_is_shown_as_stalled_once() -> None:
+    found = roll(stall_timeout_s=5.0)
+    for worker in (0, 1):
+        found.admit(came(worker), 0.0)
+        beat(found, worker, 1.0, steps=3, computing=worker == 1)  # worker 0 waits for others
+    assert found.stalled(5.9) == []
+    assert found.stalled(6.0) == [ShowStalled(worker=1, seconds=5.0)]
+    assert found.stalled(7.0) == []
+    assert beat(found, 1, 8.0, steps=4) == [ShowStalled(worker=1, seconds=0.0)]
+
+
+@pytest.mark.parametrize("asked", ["replace", "stop"])
+def test_a_stalled_worker_is_dropped_after_its_average_was_requested(asked: str) -> None:
+    found = roll(stall_timeout_s=10.0, replace_stalled=asked == "replace")
+    found.admit(came(1), 0.0)
+    beat(found, 1, 0.0, steps=3)
+    if asked == "stop":
+        found.stop_requested(0.0)
+    assert RequestSnapshot(connection=10) not in found.stalled(9.9)
+    assert RequestSnapshot(connection=10) in found.stalled(10.0)
+    assert found.stalled(12.9) == []
+    assert found.stalled(13.0) == [Drop(connection=10)]
+
+
+def test_the_drivers_clock_stands_still_while_the_driver_does() -> None:
+    clock = DriverClock(0.0, longest_gap_s=1.0)
+    assert clock.tick(0.2) == pytest.approx(0.2)
+    assert clock.at(20.2) == pytest.approx(1.2)  # before the tick that was held up
+    assert clock.tick(20.2) == pytest.approx(1.2)
+    assert clock.tick(20.4) == pytest.approx(1.4)
+
+
+def test_copies_take_less_than_one_percent() -> None:
+    schedule = CopySchedule(first_s=0.0)
+    assert schedule.is_due(0.0)
+    schedule.took(0.01, now_s=1.0)
+    assert not schedule.is_due(10.9)
+    assert schedule.is_due(11.0)
+    schedule.took(1.0, now_s=11.0)
+    assert not schedule.is_due(110.0)
+    assert schedule.is_due(161.0)

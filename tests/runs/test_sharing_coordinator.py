@@ -971,7 +971,7 @@ def test_a_lost_worker_is_not_waited_for_without_end_but_what_was_learnt_is_kept
     assert script.all_meet(0) == script.request(0)
     end = script.deliver(0)[-1]
     assert isinstance(end, EndRun)
-    assert end.timed_out.startswith("worker 1 was lost and Spark did not start it again within")
+    assert end.timed_out.startswith("worker 1 was lost, and its replacement did not register")
     assert not end.stopped
 
 

@@ -21,6 +21,7 @@ from sparkwright.runs._decisions import (
     ForgetHistory,
     KeepBest,
     KeepCheckpoint,
+    LaunchTask,
     RequestResult,
     ResultReceived,
     SendGroup,
@@ -28,7 +29,9 @@ from sparkwright.runs._decisions import (
     SendPiece,
     SendRegroup,
     SendVerdict,
+    ShowStalled,
     StopRequested,
+    TaskEnded,
     TimerFired,
     WorkerFailed,
     WorkerRegistered,
@@ -326,6 +329,8 @@ class Runs(RuleBasedStateMachine):
             rendezvous_timeout_s=1e9,
             queue_timeout_s=1e9,
             replacement_timeout_s=1e9,
+            max_failures=1 << 30,
+            copies=True,
         )
         self.now_s = 0.0
         self.attempts: dict[int, Worker] = {}  # by connection
@@ -409,6 +414,12 @@ class Runs(RuleBasedStateMachine):
         match action:
             case EndRun():
                 self.end = action
+                return
+            case LaunchTask(worker=worker, replaces=replaces):
+                if replaces:  # the task is cancelled, and the trainer's process with it
+                    self.latest[worker].alive = False
+                return
+            case ShowStalled():
                 return
             case ForgetHistory():
                 assert not self.pieces
@@ -545,7 +556,7 @@ class Runs(RuleBasedStateMachine):
             self.any_lost = True
             worker.sent.clear()
             worker.orders.append(Dismiss(connection=worker.connection))
-            self.handle(ConnectionLost(connection=worker.connection))
+            self.handle(ConnectionLost(connection=worker.connection, silent=True))
 
     @going_on
     @rule(data=st.data())
@@ -554,6 +565,16 @@ class Runs(RuleBasedStateMachine):
         if lost:
             worker = data.draw(st.sampled_from(lost))
             self.begin(worker.worker, attempt=worker.attempt + 1)
+
+    @going_on
+    @rule(data=st.data(), fails=st.booleans())
+    def the_task_of_a_lost_worker_ends(self, data: st.DataObject, fails: bool) -> None:
+        """A retry within the same job is `a_lost_worker_is_started_again`."""
+        lost = [w for w in self.latest.values() if not w.alive]
+        if lost:
+            worker = data.draw(st.sampled_from(lost)).worker
+            failure = Failure(worker=worker, reason="killed") if fails else None
+            self.handle(TaskEnded(worker=worker, failure=failure))
 
     @going_on
     @rule(later_s=st.floats(0.1, 6.0))

@@ -146,7 +146,7 @@ class ModelState:
         for span in self._spans if updater else self._spans[: len(self.averaged)]:
             tensor = tf.raw_ops.ReadVariableOp(resource=span.handle, dtype=span.dtype)
             values = np.asarray(tensor).reshape(-1)
-            if values.dtype in (np.float32, np.float64):
+            if values.dtype.char in "fd":  # float32 and float64, which BLAS knows
                 with np.errstate(all="ignore"):
                     if np.isfinite(np.dot(values, values)):
                         continue

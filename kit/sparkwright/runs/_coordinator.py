@@ -203,7 +203,7 @@ class Coordinator:
         return self._deliver_if_ended()
 
     def _lose(self, connection: int, now_s: float, *, silent: bool) -> list[Action]:
-        self._roll.lose(connection, now_s)
+        self._roll.lose(connection, now_s, silent=silent)
         member = self._members.pop(connection, None)
         if member is None or self.phase == "over":
             return []
@@ -213,7 +213,7 @@ class Coordinator:
             return self._deliver_if_reported()
         launch: list[Action] = []
         if not self._stopping:
-            launch = [*self._roll.launch(member.registered.worker, silent=silent)]
+            launch = [*self._roll.launch(member.registered.worker)]
         if self.phase == "gathering":
             return launch
         self._fruitless = 0
@@ -257,12 +257,14 @@ class Coordinator:
     def _tick(self, now_s: float) -> list[Action]:
         if self.phase == "gathering":
             problem = self._roll.gathering_problem(now_s)
-            return self._time_out(problem) if problem else []
+            return self._time_out(problem) if problem else [*self._roll.replace_silent(now_s)]
         if self.phase == "halting" and now_s - self._regrouping_since_s > _REPORTS_S:
             return self._deliver()
         if self.phase not in ("training", "regrouping"):
             return []
         stalled: list[Action] = [*self._roll.stalled(now_s)]
+        if not self._stopping:
+            stalled += self._roll.replace_silent(now_s)
         if problem := self._roll.replacement_problem(now_s):
             self._timed_out = problem
             return stalled + self._halt(None, now_s)

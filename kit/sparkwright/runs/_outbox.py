@@ -33,15 +33,19 @@ class Peer:
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self.thread = threading.Thread(target=self._send_all, name=name, daemon=True)
 
+    def put(self, send: Callable[[], None]) -> None:
+        """Call `send` soon, on the thread that sends."""
+        self._queue.put(send)
+
     def send(
         self, kind: str, fields: dict[str, Any] | None = None, payload: Sequence[Any] = ()
     ) -> None:
         """Send a message soon."""
-        self._queue.put(lambda: self.connection.send(kind, fields, payload))
+        self.put(lambda: self.connection.send(kind, fields, payload))
 
     def send_encoded(self, kind: str, head: bytes) -> None:
         """Send a message that is encoded already soon."""
-        self._queue.put(lambda: self.connection.send_encoded(kind, head))
+        self.put(lambda: self.connection.send_encoded(kind, head))
 
     def finish(self) -> None:
         """Send what is in the queue, then end the thread."""

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparkwright._version import __version__
 from sparkwright.errors import (
@@ -112,6 +113,14 @@ class Launcher(Protocol):
         ...
 
 
+class _Copy(NamedTuple):
+    """The latest state that the workers sent for the driver to keep in memory."""
+
+    progress: Progress
+    vector: NDArray[Any]
+    counters: bytes
+
+
 class PeerEngine:
     """One run whose workers exchange what they learn among themselves."""
 
@@ -146,7 +155,7 @@ class PeerEngine:
         self._writer: CheckpointWriter | None = None
         self._ended = threading.Event()
         self._end: EndRun | None = None
-        self._copy: Checkpoint | None = None  # the latest state that the workers sent
+        self._copy: _Copy | None = None
         self._request: Any = None
         self._joined: dict[int, int] = {}  # worker -> how often it registered again
         self._server: CoordinatorServer | None = None
@@ -299,25 +308,28 @@ class PeerEngine:
         vector = vector_of(message)
         extras = bytes(memoryview(message.payload)[vector.nbytes :])
         self._beginning = {"size": int(vector.size)}, (vector, extras)
+        self._copy = _Copy(progress, vector, extras[: self._start.counter_bytes])
+        if not write or self._writer is None:
+            return
         status = self._record.status()
-        self._copy = Checkpoint(
-            progress=progress,
-            vector=vector,
-            extras=(extras, *[b""] * (self._launcher.workers - 1)),
-            has_updater=saves_updater(self._master),
-            master=self._master.to_dict(),
-            fingerprint=self._definition.architecture,
-            rows=self._rows,
-            epochs=self._epochs,
-            run=self._run,
-            history=self._record.log.rows() if write else {},
-            validation=tuple(point.to_dict() for point in status.validation),
-            written=datetime.now(UTC).isoformat(timespec="seconds"),
-            versions={"sparkwright": __version__},
-            **({} if self._judged is None else self._judged.checkpoint_fields()),
+        self._writer.submit(
+            Checkpoint(
+                progress=progress,
+                vector=vector,
+                extras=(extras, *[b""] * (self._launcher.workers - 1)),
+                has_updater=saves_updater(self._master),
+                master=self._master.to_dict(),
+                fingerprint=self._definition.architecture,
+                rows=self._rows,
+                epochs=self._epochs,
+                run=self._run,
+                history=self._record.log.rows(),
+                validation=tuple(point.to_dict() for point in status.validation),
+                written=datetime.now(UTC).isoformat(timespec="seconds"),
+                versions={"sparkwright": __version__},
+                **({} if self._judged is None else self._judged.checkpoint_fields()),
+            )
         )
-        if write and self._writer is not None:
-            self._writer.submit(self._copy)
 
     def _launch(self, worker: int, *, replaces: bool = False) -> None:
         """Start a task for `worker`."""
@@ -379,8 +391,7 @@ class PeerEngine:
             if not isinstance(self._master, SharedTrainingMaster):
                 progress = Progress.from_dict(message.fields["progress"])
         elif copy is not None:
-            vector, progress = copy.vector, copy.progress
-            counters = copy.extras[0][: self._start.counter_bytes]
+            progress, vector, counters = copy
             if self._record is not None:
                 self._record.progress_settled(progress, exact=True)
         stopped = self._stop_asked.is_set() and (end is None or end.stopped)

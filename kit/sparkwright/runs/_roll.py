@@ -16,6 +16,8 @@ from ._stalls import Stalls
 
 # A further attempt would only repeat these.
 _PERMANENT = ("data", "configuration", "non_finite")
+# After so long, the task of a silent worker is replaced.
+_REPLACE_SILENT_S = 10.0
 # While a run is stopping: a worker that trains no minibatch for so long is not waited for.
 STOP_TIMEOUT_S = 10.0
 # What a stalled worker's control thread can still send is awaited for so long.
@@ -57,6 +59,7 @@ class Roll:
         self._began_s = now_s
         self._first_came_s: float | None = None
         self._lost_since_s: dict[int, float] = {}
+        self._silent_since_s: dict[int, float] = {}  # of these, whose tasks may not end
         self._rendezvous_timeout_s = rendezvous_timeout_s
         self._queue_timeout_s = queue_timeout_s
         self._replacement_timeout_s = replacement_timeout_s
@@ -94,18 +97,23 @@ class Roll:
         self._registered[event.connection] = event
         self.rows[event.worker] = (event.rows, event.validation_rows)
         self._lost_since_s.pop(event.worker, None)
+        self._silent_since_s.pop(event.worker, None)
         self.attempts[event.worker] = self.attempts.get(event.worker, 0) + 1
         if self._first_came_s is None:
             self._first_came_s = now_s
         return None if known is None else known.connection
 
-    def lose(self, connection: int, now_s: float) -> WorkerRegistered | None:
-        """A connection is gone; returns whose it was, if it was a worker's."""
+    def lose(
+        self, connection: int, now_s: float, *, silent: bool = False
+    ) -> WorkerRegistered | None:
+        """A connection is gone, or was closed as `silent`; returns whose it was, if a worker's."""
         found = self._registered.pop(connection, None)
         self._stalls.forget(connection)
         self._asked.pop(connection, None)
         if found is not None:
             self._lost_since_s[found.worker] = now_s
+            if silent:
+                self._silent_since_s[found.worker] = now_s
         return found
 
     # -- tasks ------------------------------------------------------------------------------
@@ -121,6 +129,7 @@ class Roll:
             steps: minibatches of each worker that count.
         """
         self._tasks[worker] = max(0, self._tasks[worker] - 1)
+        self._silent_since_s.pop(worker, None)
         if failure is None:
             return None
         if failure.kind in _PERMANENT:
@@ -135,16 +144,29 @@ class Roll:
         attempts = f" ({count} attempts failed)" if count > 1 else ""
         return replace(failure, reason=f"{failure.reason}{attempts}")
 
-    def launch(self, worker: int, *, silent: bool = False) -> list[LaunchTask]:
-        """The action that starts `worker` again, if nothing else does.
+    def launch(self, worker: int) -> list[LaunchTask]:
+        """The action that starts `worker` again if it is lost and no task of it is left.
 
-        A worker that fell silent may hold its slot for ever, so its task is replaced. Otherwise
-        Spark restarts a failed task on its own, and a new one is needed only if none is left.
+        While one is left, Spark restarts it.
         """
-        if worker in self.present or (self._tasks[worker] and not silent):
+        if worker in self.present or self._tasks[worker]:
             return []
         self._tasks[worker] += 1
-        return [LaunchTask(worker=worker, replaces=silent)]
+        return [LaunchTask(worker=worker)]
+
+    def replace_silent(self, now_s: float) -> list[LaunchTask]:
+        """The actions that replace tasks which may hold their slots for ever.
+
+        A worker that fell silent normally notices that its connection is closed, and its task ends.
+        A paused process, or a vanished machine, does not.
+        """
+        actions: list[LaunchTask] = []
+        for worker, since_s in list(self._silent_since_s.items()):
+            if now_s - since_s >= _REPLACE_SILENT_S:
+                del self._silent_since_s[worker]
+                self._tasks[worker] += 1
+                actions.append(LaunchTask(worker=worker, replaces=True))
+        return actions
 
     # -- progress ---------------------------------------------------------------------------
 

@@ -348,8 +348,7 @@ class CoordinatorServer:
             )
             self._sink.worker_heard(peer.registered.worker, message)
         elif message.kind == "fetch_start":
-            fields, payload = self._start()
-            peer.send("start", fields, payload)
+            peer.put(lambda: peer.connection.send("start", *self._start()))
         elif message.kind == "report":
             failure, progress = fields["failure"], fields["progress"]
             self._handle(

@@ -239,12 +239,12 @@ class SharingCoordinator:
         if self.phase == "over" or connection not in self._members:
             return []
         worker = self._members[connection].worker
-        self._roll.lose(connection, self._now_s)
+        self._roll.lose(connection, self._now_s, silent=silent)
         freed = self._take_out(connection)
         if self.phase == "delivering":
             return self._deliver() if self._delivery.lose(connection) else []
         if not self._is_winding_up:
-            freed += self._roll.launch(worker, silent=silent)
+            freed += self._roll.launch(worker)
         return freed if self.phase == "gathering" else freed + self._go_on(changed=True)
 
     def _end_task(self, worker: int, failure: Failure | None) -> list[Action]:
@@ -338,10 +338,12 @@ class SharingCoordinator:
     def _tick(self) -> list[Action]:
         if self.phase == "gathering":
             problem = self._roll.gathering_problem(self._now_s)
-            return self._give_up(problem) if problem else []
+            return self._give_up(problem) if problem else [*self._roll.replace_silent(self._now_s)]
         if self.phase in ("delivering", "over"):
             return []
         stalled: list[Action] = [*self._roll.stalled(self._now_s)]
+        if not self._is_winding_up:
+            stalled += self._roll.replace_silent(self._now_s)
         problem = self._roll.replacement_problem(self._now_s)
         if not problem or self._is_winding_up:
             return stalled + self._go_on()
