@@ -31,7 +31,9 @@ def spark() -> Iterator[Any]:
     import sparkwright as sw
     from sparkwright.spark._slot_waiting import wait_for_slots
 
-    session = sw.start_spark(workers=4, app_name="sparkwright-tests")
+    # Its Python workers start with the imports done; sessions of other suites use Spark's own.
+    settings = {"spark.python.daemon.module": "sparkwright.testing._python_daemon"}
+    session = sw.start_spark(workers=4, app_name="sparkwright-tests", settings=settings)
     wait_for_slots(session, 4)
     yield session
     session.stop()
