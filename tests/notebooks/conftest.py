@@ -1,21 +1,17 @@
-"""Each test module names one notebook as `NOTEBOOK`; each is executed once, two at a time.
-
-A notebook alone leaves half of two cores idle while processes start one after another.
-"""
+"""Each test module names one notebook as `NOTEBOOK`; each is executed once, two at a time."""
 
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-
-_AT_A_TIME = 2
+from tests.scripts import started_ahead
 
 
 def _name(module: ModuleType) -> str:
@@ -46,20 +42,12 @@ def executions(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[ModuleType, Future[Path]]]:
     """The notebooks of all selected tests, in the order of the tests."""
-    selected = [
-        item
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and "executions" in item.fixturenames
-    ]
-    modules = dict.fromkeys(item.module for item in selected)
-    pool = ThreadPoolExecutor(_AT_A_TIME)
-    try:
-        yield {
-            module: pool.submit(_executed, module, tmp_path_factory.mktemp("a place for reports"))
-            for module in modules
-        }
-    finally:
-        pool.shutdown(cancel_futures=True)
+
+    def execute(module: ModuleType) -> Path:
+        return _executed(module, tmp_path_factory.mktemp("a place for reports"))
+
+    with started_ahead(request, execute, attribute="NOTEBOOK", at_a_time=2) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,14 @@ from sparkwright.testing import fake_gpus
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture(scope="module")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def run_script(folder: Path) -> Any:
     """Twelve runs, two at a time, on two executors with two GPUs each."""
-    script = Path(__file__).with_name("gpu_trial.py")
-    return json_printed_by(script, tmp_path_factory.mktemp("gpus"))
+    return json_printed_by(Path(__file__).with_name("gpu_trial.py"), folder)
+
+
+@pytest.fixture
+def trial(script_result: Any) -> dict[str, Any]:
+    return script_result
 
 
 def test_each_worker_computes_on_the_gpu_that_its_task_was_given(trial: dict[str, Any]) -> None:
