@@ -3,6 +3,10 @@
 # name a path with spaces.
 
 RUN = . .venv/sparkwright.env &&
+# Python's byte code is kept, whatever the environment says: tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
+CLUSTER_TESTS = tests/cluster tests/shipping tests/spark tests/yarn
+STORE_TESTS = tests/spark/test_hdfs.py tests/storage
 NOTEBOOK = notebooks/01_quickstart.ipynb
 # Runs of each training master that lose a worker in make faults.
 RUNS = 20
@@ -56,7 +60,7 @@ test:
 
 test-cluster:
 	@bash .ci/setup test
-	@$(RUN) .venv/bin/python -m pytest tests -m cluster $(ARGS)
+	@$(RUN) .venv/bin/python -m pytest $(CLUSTER_TESTS) -m cluster $(ARGS)
 
 browser:
 	@bash .ci/setup test
@@ -64,7 +68,7 @@ browser:
 
 stores:
 	@bash .ci/setup test
-	@$(RUN) .venv/bin/python -m pytest tests -m stores $(ARGS)
+	@$(RUN) .venv/bin/python -m pytest $(STORE_TESTS) -m stores $(ARGS)
 
 notebooks:
 	@bash .ci/setup test

@@ -3,10 +3,13 @@
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from tests.scripts import started_ahead
 
 # On shared cores an example that has to wait for its turn is not a slow example.
 settings.register_profile("sparkwright", parent=settings.default, deadline=None)
@@ -31,10 +34,36 @@ def spark() -> Iterator[Any]:
     import sparkwright as sw
     from sparkwright.spark._slot_waiting import wait_for_slots
 
-    session = sw.start_spark(workers=4, app_name="sparkwright-tests")
+    # Its Python workers start with the imports done; sessions of other suites use Spark's own.
+    settings = {"spark.python.daemon.module": "sparkwright.testing._python_daemon"}
+    session = sw.start_spark(workers=4, app_name="sparkwright-tests", settings=settings)
     wait_for_slots(session, 4)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def script_results(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[ModuleType, Future[Any]]]:
+    """What `run_script(folder)` of each selected module returns, run beside the tests.
+
+    Tests that measure time must not come between the first use and the last one.
+    """
+
+    def run(module: ModuleType) -> Any:
+        return module.run_script(tmp_path_factory.mktemp("script"))
+
+    with started_ahead(request, run, attribute="run_script", at_a_time=1) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def script_result(
+    request: pytest.FixtureRequest, script_results: dict[ModuleType, Future[Any]]
+) -> Any:
+    """What this module's `run_script` returned."""
+    return script_results[request.module].result()
 
 
 @pytest.fixture

@@ -1,11 +1,16 @@
 """What tests do that run a program in a process of its own."""
 
+import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+import pytest
 
 
 def json_printed_by(
@@ -27,3 +32,26 @@ def json_printed_by(
     )
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-6000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+@contextlib.contextmanager
+def started_ahead(
+    request: pytest.FixtureRequest,
+    call: Callable[[ModuleType], Any],
+    *,
+    attribute: str,
+    at_a_time: int,
+) -> Iterator[dict[ModuleType, Future[Any]]]:
+    """Start `call(module)` for each selected test module that has the attribute, in their order.
+
+    Starting Spark and TensorFlow leaves half of two cores idle: the next module's program uses it.
+    """
+    found: list[ModuleType | None] = [
+        getattr(item, "module", None) for item in request.session.items
+    ]
+    modules = dict.fromkeys(module for module in found if hasattr(module, attribute))
+    pool = ThreadPoolExecutor(at_a_time)
+    try:
+        yield {module: pool.submit(call, module) for module in modules if module is not None}
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -73,6 +73,21 @@ def chromium():
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def contexts(chromium):
+    """`contexts(scale)`: the context of this device scale, whose pages share their cache."""
+    made = {}
+
+    def of(scale):
+        if scale not in made:
+            made[scale] = chromium.new_context(device_scale_factor=scale)
+        return made[scale]
+
+    yield of
+    for context in made.values():
+        context.close()
+
+
 @pytest.fixture(scope="session")
 def jupyter_server(tmp_path_factory):
     """JupyterLab on a free port of this machine, with settings of its own."""
@@ -151,7 +166,7 @@ def pytest_runtest_makereport(item, call):
 
 
 @pytest.fixture
-def lab(chromium, jupyter_server, request):
+def lab(contexts, jupyter_server, request):
     """`lab(notebook_path, …) -> LabPage`: a copy of the notebook, open in JupyterLab, kernel idle.
 
     When the test ends, the pages are closed (after a photograph if it failed), the kernels shut
@@ -174,24 +189,22 @@ def lab(chromium, jupyter_server, request):
         # Without it JupyterLab asks which kernel to start.
         notebook.metadata.kernelspec = {"name": kernel, "display_name": kernel}
         nbformat.write(notebook, folder / Path(notebook_path).name)
-        context = chromium.new_context(
-            viewport={"width": width, "height": height}, device_scale_factor=scale
-        )
         url = f"{jupyter_server.url}/doc/tree/{place}/notebooks/{Path(notebook_path).name}"
-        page = LabPage(context.new_page(), f"{url}?token={jupyter_server.token}", folder)
-        opened.append((page, context))
+        page = LabPage(contexts(scale).new_page(), f"{url}?token={jupyter_server.token}", folder)
+        opened.append(page)
+        page.page.set_viewport_size({"width": width, "height": height})
         page.open()
         return page
 
     yield open_notebook
     errors = []
-    for page, context in opened:
+    for page in opened:
         errors += page.errors
         if request.node.stash.get(_HAS_FAILED, False):
             with contextlib.suppress(Exception):
                 page.screenshot(f"failed-{request.node.name}")
         page.shut_down_kernels()
-        context.close()
+        page.page.close()
     assert errors == [], "JavaScript raised errors"
 
 

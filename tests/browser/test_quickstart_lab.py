@@ -29,27 +29,6 @@ LIVE = ".sparkwright-panel:not(.sparkwright-part)"
 JOB = "print(sum(spark.sparkContext.parallelize(range(10), workers).collect()))"
 
 
-@pytest.fixture
-def open_quickstart(lab, tmp_path):
-    """Open a copy of the quickstart that trains for `epochs`, and run it all."""
-
-    def open_quickstart(*, epochs, **options):
-        notebook = nbformat.read(NOTEBOOK, as_version=4)
-        index = index_of(notebook, "network.start(")
-        source = notebook.cells[index].source
-        assert "epochs=15" in source
-        notebook.cells[index].source = source.replace("epochs=15", f"epochs={epochs}")
-        path = tmp_path / NOTEBOOK.name
-        nbformat.write(notebook, path)
-        page = lab(path, **options)
-        page.run_all()
-        page.page.locator(LIVE).wait_for(timeout=120_000)
-        page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=120_000)
-        return page, notebook
-
-    return open_quickstart
-
-
 def index_of(notebook, text):
     (index,) = [i for i, cell in enumerate(notebook.cells) if text in cell.source]
     return index
@@ -63,8 +42,30 @@ def wait_for_state(page, word):
     page.page.locator(f"{LIVE} .sparkwright-badge", has_text=word).wait_for()
 
 
-def test_the_quickstart_runs_and_draws_its_curve(open_quickstart):
-    page, notebook = open_quickstart(epochs=15)
+def train_for_long(page, notebook):
+    """Train a new network for 2000 epochs in the same session, and run the cells below."""
+    page.page.evaluate(
+        "([network, training]) => { const { content } = jupyterapp.shell.currentWidget;"
+        " const { sharedModel } = content.widgets[training].model;"
+        " sharedModel.setSource(sharedModel.source.replace('epochs=15', 'epochs=2000'));"
+        " content.activeCellIndex = network;"
+        " void jupyterapp.commands.execute('notebook:run-all-below'); }",
+        [index_of(notebook, "sw.networks.lenet("), index_of(notebook, "network.start(")],
+    )
+    wait_for_state(page, "Training")
+    page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=120_000)
+
+
+@pytest.mark.timeout(600)
+def test_the_quickstart_draws_its_curve_stops_and_is_interrupted(lab):
+    """Three runs in one session: to the end, until Stop, until the kernel is interrupted."""
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    training = index_of(notebook, "network.start(")
+    assert "epochs=15" in notebook.cells[training].source
+    page = lab(NOTEBOOK)
+    page.run_all()
+    page.page.locator(LIVE).wait_for(timeout=120_000)
+    page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=120_000)
     wait_for_state(page, "Done")
     page.wait_idle(60)
     outputs(page).get_by_text("digits that it had never seen are read correctly").wait_for()
@@ -72,12 +73,10 @@ def test_the_quickstart_runs_and_draws_its_curve(open_quickstart):
     assert rows == "690 690"
     results = json.loads((page.folder.parent / "reports" / "quickstart.json").read_text())
     assert results["accuracy"] >= 0.97
-    page.cell(index_of(notebook, "network.start(")).scroll_into_view_if_needed()
+    page.cell(training).scroll_into_view_if_needed()
     page.screenshot("quickstart-done")
 
-
-def test_stop_ends_the_run_keeps_the_average_and_frees_the_slots(open_quickstart):
-    page, _notebook = open_quickstart(epochs=2000)
+    train_for_long(page, notebook)
     page.page.get_by_role("button", name="Stop").click()
     wait_for_state(page, "Stopped")
     # `await run` returned, and the cells below it went on with the average.
@@ -87,9 +86,7 @@ def test_stop_ends_the_run_keeps_the_average_and_frees_the_slots(open_quickstart
     assert float(page.in_kernel("print(evaluation.accuracy)")) > 0.5
     assert page.in_kernel(JOB) == "45"
 
-
-def test_interrupting_the_kernel_stops_the_run_within_five_seconds(open_quickstart):
-    page, _notebook = open_quickstart(epochs=2000)
+    train_for_long(page, notebook)
     began_s = time.monotonic()
     page.interrupt()
     outputs(page).get_by_text("RunInterrupted").first.wait_for()

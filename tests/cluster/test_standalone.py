@@ -179,9 +179,9 @@ def test_clocks_that_are_apart_are_known_to_two_milliseconds(
 class Trained:
     """A run that goes on until the test has seen enough."""
 
-    def __init__(self, spark: Any, master: Any, data: Any) -> None:
+    def __init__(self, spark: Any, master: Any, data: Any, *, connect_timeout_s: float = 3) -> None:
         # 3 s instead of 15 and 30 s, so that the test is over sooner.
-        mesh = replace(master.mesh, peer_timeout_s=3, connect_timeout_s=3)
+        mesh = replace(master.mesh, peer_timeout_s=3, connect_timeout_s=connect_timeout_s)
         master = replace(master, mesh=mesh).with_hooks(Paced(0.05))
         self.run = sw.SparkNetwork(spark, dense(), master).start(data, epochs=1000)
 
@@ -231,7 +231,9 @@ def test_a_worker_that_the_driver_no_longer_hears_is_given_up_and_joins_again(
 def test_workers_that_do_not_hear_one_another_end_a_run_that_needs_them_with_a_reason(
     hosts: Hosts, spark_there: Any, blobs: Any, make: Callable[..., Any]
 ) -> None:
-    trained = Trained(spark_there, make(network_mask=hosts.mask(1)), blobs)
+    master = make(network_mask=hosts.mask(1))
+    # The workers try ten times to form a group.
+    trained = Trained(spark_there, master, blobs, connect_timeout_s=1)
     assert trained.goes_on()
     for name in WORKERS[1:]:
         hosts.link(WORKERS[0], name, both_ways=False, network=1, cut=True)

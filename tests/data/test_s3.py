@@ -17,33 +17,34 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def bucket(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """URL of an empty bucket that this process and the executors see."""
-    import fsspec
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[dict[str, str]]:
+    """Options for clients of one server: for another, executors would start Python again."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
-    options = {
-        "FSSPEC_S3_ENDPOINT_URL": f"http://{host}:{port}",
-        "FSSPEC_S3_KEY": "test",
-        "FSSPEC_S3_SECRET": "test",
-    }
-    conf = {name.removeprefix("FSSPEC_S3_").lower(): value for name, value in options.items()}
-    monkeypatch.setitem(fsspec.config.conf, "s3", conf)
+    yield {"endpoint_url": f"http://{host}:{port}", "key": "test", "secret": "test"}
+    server.stop()
+
+
+@pytest.fixture
+def bucket(spark: Any, endpoint: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """URL of an empty bucket that this process and the executors see."""
+    import fsspec
+
+    monkeypatch.setitem(fsspec.config.conf, "s3", endpoint)
     environment = spark.sparkContext.environment
     before = dict(environment)
-    environment.update(options)
+    environment.update({f"FSSPEC_S3_{name.upper()}": value for name, value in endpoint.items()})
     try:
-        name = f"minibatches-{uuid.uuid4().hex[:8]}"  # all servers of a process share their state
+        name = f"minibatches-{uuid.uuid4().hex[:8]}"
         fsspec.filesystem("s3").mkdir(name)
         yield f"s3://{name}"
     finally:
         environment.clear()
         environment.update(before)
-        server.stop()
 
 
 def test_executors_write_and_read_an_export(spark: Any, bucket: str) -> None:

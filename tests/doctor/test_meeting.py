@@ -100,7 +100,7 @@ def test_a_port_behind_a_firewall_is_told_by_those_who_try_it(
             arrive(executor, label, message)
 
         monkeypatch.setattr(meeting, "_arrive", misled)
-        answers = all_look(orders(meeting.address, connect_s=3.0), 3)
+        answers = all_look(orders(meeting.address, connect_s=1.0), 3)
     for answer in answers:
         lost = {label[:10] for label, problem in answer["place"]["peers"].items() if problem}
         assert lost == (set() if answer["label"].startswith("executor 1 ") else {"executor 1"})

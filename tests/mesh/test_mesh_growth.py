@@ -9,7 +9,7 @@ import pytest
 from sparkwright.mesh._messages import Origin, Update
 from sparkwright.testing import InMemoryMesh
 
-NODES, UPDATES = 8192, 500
+NODES, UPDATES = 8192, 100
 
 
 @pytest.fixture

@@ -1,45 +1,66 @@
-"""Each test module executes the one notebook that it names as `NOTEBOOK`, once."""
+"""Each test module names one notebook as `NOTEBOOK`; each is executed once, two at a time."""
 
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.scripts import started_ahead
 
 
-def _name(request: pytest.FixtureRequest) -> str:
+def _name(module: ModuleType) -> str:
     """What the notebook calls its results: `03_csv.ipynb` writes `csv.json`."""
-    notebook: Path = request.module.NOTEBOOK
+    notebook: Path = module.NOTEBOOK
     return notebook.stem.partition("_")[2]
 
 
-@pytest.fixture(scope="module")
-def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with everything that executing the notebook leaves."""
-    folder = tmp_path_factory.mktemp("a place for reports")
+def _executed(module: ModuleType, folder: Path) -> Path:
+    """The folder, with everything that executing the notebook leaves."""
     completed = subprocess.run(
         [
-            *(sys.executable, "-m", "sparkwright_widgets.report", request.module.NOTEBOOK),
-            *("--output", folder / f"{_name(request)}.html"),
+            *(sys.executable, "-m", "sparkwright_widgets.report", module.NOTEBOOK),
+            *("--output", folder / f"{_name(module)}.html"),
         ],
         env={**os.environ, "SPARKWRIGHT_REPORTS": str(folder), "SPARKWRIGHT_DEMO_WORKERS": "2"},
         capture_output=True,
         text=True,
-        timeout=getattr(request.module, "TIMEOUT_S", 240),
+        timeout=getattr(module, "TIMEOUT_S", 240),
         check=False,
     )
     assert completed.returncode == 0, completed.stdout + completed.stderr
     return folder
 
 
+@pytest.fixture(scope="session")
+def executions(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[ModuleType, Future[Path]]]:
+    """The notebooks of all selected tests, in the order of the tests."""
+
+    def execute(module: ModuleType) -> Path:
+        return _executed(module, tmp_path_factory.mktemp("a place for reports"))
+
+    with started_ahead(request, execute, attribute="NOTEBOOK", at_a_time=2) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def reports(request: pytest.FixtureRequest, executions: dict[ModuleType, Future[Path]]) -> Path:
+    """The folder with everything that executing the notebook leaves."""
+    return executions[request.module].result()
+
+
 @pytest.fixture(scope="module")
 def results(request: pytest.FixtureRequest, reports: Path) -> Any:
-    return json.loads((reports / f"{_name(request)}.json").read_text())
+    return json.loads((reports / f"{_name(request.module)}.json").read_text())
 
 
 @pytest.fixture(scope="module")
 def html(request: pytest.FixtureRequest, reports: Path) -> str:
-    return (reports / f"{_name(request)}.html").read_text()
+    return (reports / f"{_name(request.module)}.html").read_text()

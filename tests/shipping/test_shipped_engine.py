@@ -15,7 +15,7 @@ import pytest
 import sparkwright
 from sparkwright.spark._engine_archive import archive_name, write_archive
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.usefixtures("script_results")]
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "docs" / "examples" / "train_digits.py"
 

@@ -1,10 +1,22 @@
 """Small networks and data for tests on Spark; networks are alike, so trainers keep them warm."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from tests.spark import helpers
 
+import sparkwright as sw
 from sparkwright.data import DataSet
+
+
+@pytest.fixture(scope="package")
+def local_trainers() -> Iterator[None]:
+    """Two processes of this machine, one core each, that stay for all ParallelWrappers here."""
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10)
+    with sw.ParallelWrapper(helpers.dense(), master, workers=2, cores_per_worker=1) as wrapper:
+        wrapper.fit(helpers.numbered(20))
+        yield
 
 
 @pytest.fixture

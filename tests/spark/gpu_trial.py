@@ -2,7 +2,9 @@
 
     python gpu_trial.py FOLDER
 
-Run by its path, in a process of its own: Spark learns of GPUs only when it starts.
+The cluster is a real standalone one: one Worker, which finds four GPUs by the kit's script in its
+own configuration. Run by its path, in a process of its own: Spark learns of GPUs only when it
+starts.
 """
 
 import json
@@ -17,9 +19,11 @@ import numpy as np
 import pyspark.cloudpickle
 
 import sparkwright as sw
-from sparkwright.testing import fake_gpus
+from sparkwright.errors import SlotsError
+from sparkwright.testing import StandaloneCluster, fake_gpus
+from sparkwright.workers._gpus import script_text
 
-ROUNDS, WORKERS, GPUS = 10, 2, 4
+ROUNDS, WORKERS, GPUS = 6, 2, 4
 MASTERS = (
     lambda **o: sw.ParameterAveragingTrainingMaster(averaging_frequency=9, **o),
     lambda **o: sw.SharedTrainingMaster(mesh=sw.MeshConfig(mode="mesh"), **o),
@@ -78,18 +82,18 @@ def network(spark: Any, master: Any) -> Any:
     return sw.SparkNetwork(spark, model, master)
 
 
-def start(spark: Any, folder: Path, number: int) -> Any:
+def start(spark: Any, folder: Path, number: int, *, workers: int = WORKERS) -> Any:
     """Begin a run whose data records what its tasks are given."""
-    labels = (np.arange(40 * WORKERS) % 3).astype(np.int32)
+    labels = (np.arange(40 * workers) % 3).astype(np.int32)
     features = np.random.default_rng(number).normal(size=(len(labels), 4)).astype(np.float32)
-    plain = sw.data.from_arrays(spark, features, labels, partitions=WORKERS)
+    plain = sw.data.from_arrays(spark, features, labels, partitions=workers)
     data = plain.derive(
         plain.rdd.mapPartitionsWithIndex(given(folder, str(number))),
         step=f"given {number}",
-        counts=(40,) * WORKERS,
+        counts=(40,) * workers,
     )
     master = MASTERS[number % len(MASTERS)](
-        workers=WORKERS,
+        workers=workers,
         batch_size_per_worker=10,
         repartition="never",
         hooks=(Used(folder / f"used-{number}"),),
@@ -97,14 +101,47 @@ def start(spark: Any, folder: Path, number: int) -> Any:
     return network(spark, master).start(data)
 
 
+def worker_settings(folder: Path) -> dict[str, str]:
+    """The Worker's own configuration of its GPUs."""
+    script = folder / "discover_gpus.sh"
+    script.write_text(script_text())
+    script.chmod(0o700)
+    gpu = "spark.worker.resource.gpu"
+    return {f"{gpu}.amount": str(GPUS), f"{gpu}.discoveryScript": str(script)}
+
+
+def error_of_too_many(spark: Any, folder: Path) -> str:
+    """What a run says that needs six GPUs."""
+    try:
+        start(spark, folder, 100, workers=6).wait(60.0)
+    except SlotsError as error:
+        return str(error)
+    return ""
+
+
 def main(folder: Path) -> None:
     """Everything; prints one line of JSON."""
     for module in (cloudpickle, pyspark.cloudpickle):
         module.register_pickle_by_value(sys.modules[__name__])
-    with fake_gpus(GPUS):
+    settings = worker_settings(folder)
+    with (
+        fake_gpus(GPUS),
+        StandaloneCluster(workers=("one",), cores=4, memory_mb=2048, settings=settings) as cluster,
+    ):
         spark = sw.start_spark(
-            workers=2, cores_per_worker=2, gpus_per_executor=2, gpu_tasks="networks"
+            workers=2,
+            cores_per_worker=2,
+            gpus_per_executor=2,
+            gpu_tasks="networks",
+            master=cluster.url,
+            settings={**cluster.driver_settings, "spark.sparkwright.slotTimeout": 3},
         )
+        print(json.dumps(trial(spark, folder)))
+        spark.stop()
+
+
+def trial(spark: Any, folder: Path) -> dict[str, Any]:
+    """What was seen."""
     spark.range(64).repartition(8).rdd.mapPartitionsWithIndex(given(folder, "etl")).count()
     runs: list[dict[str, Any]] = []
     for number in range(0, 2 * ROUNDS, 2):
@@ -132,8 +169,8 @@ def main(folder: Path) -> None:
                     "computed": sorted(used),
                 }
             )
-    print(json.dumps({"runs": runs, "etl": lines(folder / "given-etl")}))
-    spark.stop()
+    too_many = error_of_too_many(spark, folder)
+    return {"runs": runs, "etl": lines(folder / "given-etl"), "too_many": too_many}
 
 
 if __name__ == "__main__":

@@ -3,12 +3,15 @@
 import contextlib
 import os
 import signal
+import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.waiting import wait_until
 
 from sparkwright.data import DataSet, from_rdd
 
@@ -136,3 +139,34 @@ class Paced:
 
     def post_update(self, minibatch: Any, model: Any) -> None:
         del minibatch, model
+
+
+@contextlib.contextmanager
+def busy(spark: Any, slots: int) -> Iterator[None]:
+    """Tasks of another job hold so many task slots until the block ends."""
+    from pyspark import InheritableThread
+
+    from sparkwright.spark._slot_waiting import wait_for_slots
+
+    with tempfile.NamedTemporaryFile() as marker:
+
+        def hold(_: Any) -> None:
+            deadline_s = time.monotonic() + 120
+            while os.path.exists(marker_path) and time.monotonic() < deadline_s:
+                time.sleep(0.02)
+
+        marker_path = marker.name
+        job = spark.sparkContext.parallelize(range(slots), slots)
+        wait_for_slots(spark, slots)  # executors may have been lost, or not have come yet
+        thread: Any = InheritableThread(target=lambda: job.foreach(hold), session=spark)
+        thread.start()
+        tracker = spark.sparkContext.statusTracker()
+        # Tasks of an earlier test may have to end first.
+        wait_until(lambda: sum(_active_tasks(tracker)) >= slots, 60)
+        yield
+    thread.join(20)
+
+
+def _active_tasks(tracker: Any) -> list[int]:
+    infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    return [info.numActiveTasks for info in infos if info is not None]

@@ -113,6 +113,7 @@ def test_a_resumed_run_of_gradient_sharing_goes_on_where_it_was(
     assert second.history[second.history["epoch"] == 6]["loss"].mean() < first
 
 
+@pytest.mark.usefixtures("local_trainers")
 def test_one_processes_run_is_resumed_on_this_machine(tmp_path: Path, blobs: DataSet) -> None:
     undisturbed, resumed = model_of(), model_of(seed=3)
     with sw.ParallelWrapper(undisturbed, averaging(tmp_path), workers=2) as wrapper:

@@ -1,12 +1,10 @@
 """The doctor on a real session: what is wrong there is done to it."""
 
-import contextlib
 import json
 import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +12,12 @@ from typing import Any
 
 import pytest
 from tests.ports import held_port
+from tests.spark.helpers import busy
 
 import sparkwright as sw
 from sparkwright.doctor import _gathering
 from sparkwright.doctor.__main__ import main
 from sparkwright.doctor._checks import diagnose
-from sparkwright.spark._slot_waiting import wait_for_slots
 
 pytestmark = pytest.mark.spark
 
@@ -140,47 +138,10 @@ def test_storage_levels_of_cached_data_are_looked_at(spark: Any) -> None:
     assert check.found.endswith("4 of 4 partitions kept")
 
 
-@contextlib.contextmanager
-def busy(spark: Any, slots: int, seconds: float) -> Iterator[None]:
-    """So many tasks that only sleep."""
-
-    def sleep(_: Any) -> None:
-        import time
-
-        time.sleep(seconds)
-
-    def run() -> None:
-        with contextlib.suppress(Exception):
-            spark.sparkContext.setJobGroup("busy", "sleeps", interruptOnCancel=True)
-            spark.sparkContext.parallelize(range(slots), slots).foreach(sleep)
-
-    from pyspark import InheritableThread
-
-    wait_for_slots(spark, slots)  # executors may have been lost, or not have come yet
-    thread: Any = InheritableThread(target=run, session=spark)
-    thread.start()
-    tracker = spark.sparkContext.statusTracker()
-    deadline = time.monotonic() + 60  # an earlier test's tasks may have to end first
-    while sum(_active_tasks(tracker)) < slots:
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.05)
-    try:
-        yield
-    finally:
-        spark.sparkContext.cancelJobGroup("busy")
-        thread.join(20)
-
-
-def _active_tasks(tracker: Any) -> list[int]:
-    infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    return [info.numActiveTasks for info in infos if info is not None]
-
-
-@pytest.mark.cluster
 def test_slots_that_another_job_holds_are_told(spark: Any) -> None:
     assert sw.doctor(spark).ok  # Python has started on all executors
-    with busy(spark, 2, 120):
-        diagnosis = sw.doctor(spark)
+    with busy(spark, 2):
+        diagnosis = sw.doctor(spark, timeout_s=20)  # a quarter of it is spent on waiting for more
     (check,) = diagnosis.find("Executors")
     assert check.status == "warning"
     assert check.found == "2 of 4 tasks ran at the same time, on 2 executors"
@@ -220,14 +181,13 @@ spark.stop()
     assert "with 1 worker with TensorFlow" in checks["Memory"]["found"]
 
 
-@pytest.mark.cluster
 def test_a_cluster_without_a_free_slot_ends_in_a_problem_not_in_waiting(spark: Any) -> None:
-    with busy(spark, 4, 60):
+    with busy(spark, 4):
         diagnosis = sw.doctor(spark, timeout_s=2)
     (check,) = diagnosis.problems
     assert check.found == "no task of 4 began within 2 s"
     assert "timeout_s" in check.remedy
-    # The job was cancelled: the slots are free again for the next.
+    # The doctor's job was cancelled: the next one finds the slots free.
     assert sw.doctor(spark).ok
 
 
@@ -277,7 +237,8 @@ def test_a_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.cluster
 def test_the_command_starts_spark_with_settings_and_judges_them() -> None:
-    code, found = command("--conf", "spark.speculation=true", "--conf", "spark.locality.wait=3s")
+    settings = ("--conf", "spark.speculation=true", "--conf", "spark.locality.wait=3s")
+    code, found = command("--workers", "1", *settings)
     wrong = {c["name"]: c["status"] for c in found["checks"] if c["where"] == "Spark"}
     assert code == 1
     assert (wrong["Speculation"], wrong["Locality wait"]) == ("problem", "warning")

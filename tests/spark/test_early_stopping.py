@@ -70,7 +70,7 @@ def rules(**options: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[Any]:
+def two(local_trainers: None) -> Iterator[Any]:
     """Two processes of this machine that keep their networks warm."""
     with sw.ParallelWrapper(clock(), averaging(), workers=2) as wrapper:
         yield wrapper

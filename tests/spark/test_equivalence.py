@@ -23,8 +23,7 @@ def optimizer(name: str) -> Any:
     }[name]
 
 
-@pytest.mark.parametrize("save_updater", [True, False])
-@pytest.mark.parametrize("name", ["sgd", "rmsprop", "adam"])
+@pytest.mark.parametrize(("name", "save_updater"), [("sgd", True), ("adam", False)])
 def test_one_worker_equals_local_training(
     spark: Any, blobs: DataSet, name: str, save_updater: bool
 ) -> None:
@@ -78,17 +77,14 @@ def test_without_saved_updater_the_optimizer_starts_afresh_after_each_averaging(
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
 
 
-@pytest.mark.parametrize("regularizer", [None, "l1", "l2"])
-def test_averaging_every_step_equals_the_large_batch(
-    spark: Any, blobs: DataSet, regularizer: str | None
-) -> None:
+def test_averaging_every_step_equals_the_large_batch(spark: Any, blobs: DataSet) -> None:
     import keras
 
     part = blobs.take(slice(0, 40))
     master = sw.ParameterAveragingTrainingMaster(
         workers=4, batch_size_per_worker=10, averaging_frequency=1
     )
-    model, local = (dense(keras.optimizers.SGD(0.5), regularizer=regularizer) for _ in range(2))
+    model, local = (dense(keras.optimizers.SGD(0.5), regularizer="l1_l2") for _ in range(2))
     before = weights(model)
     network = sw.SparkNetwork(spark, model, master)
     network.fit(part, epochs=3)
@@ -177,14 +173,15 @@ def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, save_upd
             communication=communication,  # pyright: ignore[reportArgumentType]
             seed=2,
         )
-        run = sw.SparkNetwork(spark, model, master).start(blobs, epochs=2)
+        run = sw.SparkNetwork(spark, model, master).start(blobs.take(slice(0, 81)), epochs=2)
         run.wait(120)
         found.append((weights(model), run.status.averagings, len(run.log)))
-        assert int(model.optimizer.iterations) == 12
+        assert int(model.optimizer.iterations) == 8
     np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-6)
     assert found[0][1:] == found[1][1:]
 
 
+@pytest.mark.usefixtures("local_trainers")
 def test_parallel_wrapper_agrees_with_spark(spark: Any, blobs: DataSet) -> None:
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=7, seed=4, workers=2)
     on_spark, here = dense("adam"), dense("adam")

@@ -36,30 +36,39 @@ def experiment():
     )
 
 
-def test_the_same_yaml_trains_the_same_network_again(spark, experiment):
-    outcomes = []
-    for _ in range(2):
-        again = Experiment.from_yaml(experiment.to_yaml())
-        run = again.start(spark, display=False)
-        outcomes.append(run.wait().get_weights())
-        assert run.status.epoch == 2
-        assert run.status.validation
-    for one, other in zip(*outcomes, strict=True):
+@pytest.fixture(scope="module")
+def prepared(spark, experiment):
+    return experiment.prepare(spark)
+
+
+@pytest.fixture(scope="module")
+def first(prepared):
+    """The first run of what was prepared, and the weights at its end."""
+    run = prepared.start(display=False)
+    return run, run.wait().get_weights()
+
+
+def test_the_same_yaml_trains_the_same_network_again(spark, experiment, first):
+    again = Experiment.from_yaml(experiment.to_yaml())
+    run = again.start(spark, display=False)
+    for one, other in zip(run.wait().get_weights(), first[1], strict=True):
         np.testing.assert_array_equal(one, other)
+    assert run.status.epoch == 2
+    assert run.status.validation
 
 
-def test_the_script_and_the_notebook_do_what_the_experiment_does(spark, experiment):
-    expected = experiment.start(spark, display=False).wait().get_weights()
+def test_the_script_and_the_notebook_do_what_the_experiment_does(experiment, first):
     cells = "\n".join(step.code for step in steps(experiment, in_notebook=True))
     for code in (experiment.to_code(), cells.replace("await run", "run.wait()")):
         # Spark runs already: the code's own start returns the session there is.
         made = {}
         exec(code, made)
-        for one, other in zip(expected, made["model"].get_weights(), strict=True):
+        for one, other in zip(first[1], made["model"].get_weights(), strict=True):
             np.testing.assert_array_equal(one, other)
         assert made["evaluation"].examples == made["test"].count()
 
 
+@pytest.mark.usefixtures("local_trainers")
 def test_an_experiment_trains_with_processes_of_this_machine(spark, experiment):
     parallel = replace(experiment, parallel=True, epochs=1, normalize=None)
     prepared = parallel.prepare(spark)
@@ -69,16 +78,17 @@ def test_an_experiment_trains_with_processes_of_this_machine(spark, experiment):
     assert prepared.network.evaluate(prepared.data["test"]).examples > 300
 
 
-def test_only_a_run_that_began_with_fresh_weights_knows_code_that_does_it_again(spark, experiment):
-    short = replace(experiment, epochs=1)
-    prepared = short.prepare(spark)
-    kept = prepare(short, spark, data=prepared.data, network=prepared.network)
-    known = []
-    for each in (prepared, prepared, kept):
+def test_only_a_run_that_began_with_fresh_weights_knows_code_that_does_it_again(
+    spark, experiment, prepared, first
+):
+    kept = prepare(experiment, spark, data=prepared.data, network=prepared.network)
+    known = [first[0].code]
+    for each in (prepared, kept):
         run = each.start(display=False)
+        run.stop()
         run.wait()
         known.append(run.code)
-    assert known == [short.to_code(), None, None]
+    assert known == [experiment.to_code(), None, None]
 
 
 def test_early_stopping_without_validation_data_is_refused(spark, experiment):

@@ -17,15 +17,18 @@ from sparkwright.testing import fake_gpus
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture(scope="module")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Twenty runs, two at a time, on two executors with two GPUs each."""
-    script = Path(__file__).with_name("gpu_trial.py")
-    return json_printed_by(script, tmp_path_factory.mktemp("gpus"))
+def run_script(folder: Path) -> Any:
+    """Twelve runs, two at a time, on two executors with two GPUs each."""
+    return json_printed_by(Path(__file__).with_name("gpu_trial.py"), folder)
+
+
+@pytest.fixture
+def trial(script_result: Any) -> dict[str, Any]:
+    return script_result
 
 
 def test_each_worker_computes_on_the_gpu_that_its_task_was_given(trial: dict[str, Any]) -> None:
-    assert len(trial["runs"]) == 20
+    assert len(trial["runs"]) == 12
     for run in trial["runs"]:
         for worker in run["workers"]:
             assert worker["given"] == [[worker["visible"]]], run
@@ -61,6 +64,11 @@ def test_runs_at_the_same_time_have_different_gpus(trial: dict[str, Any]) -> Non
             together += 1
             assert len({worker["visible"] for worker in workers}) == 4
     assert together > 0
+
+
+def test_more_workers_than_gpus_are_an_error(trial: dict[str, Any]) -> None:
+    assert "workers=6; the driver waited 3 s" in trial["too_many"]
+    assert "has 4 slots in 2 executors of 2 GPUs" in trial["too_many"]
 
 
 def test_tasks_that_do_not_train_need_no_gpu(trial: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """A plan's settings, on executors of their own: heaps, slots, and what trainers take."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,9 +45,13 @@ print(json.dumps({"plan": plan.to_dict(), "peaks": peaks, "heaps": heaps, "drive
 """
 
 
-@pytest.fixture(scope="module")
-def seen() -> dict[str, Any]:
+def run_script(_: Path) -> Any:
     return json_printed_by("-c", PROGRAM, timeout_s=240)
+
+
+@pytest.fixture
+def seen(script_result: Any) -> dict[str, Any]:
+    return script_result
 
 
 def test_trainers_take_no_more_than_was_planned_and_most_of_it(seen: dict[str, Any]) -> None:

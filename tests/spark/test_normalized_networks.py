@@ -50,13 +50,16 @@ def test_training_on_raw_data_is_training_on_normalized_data(
     assert trained.score(raw) == plain.score(normalized)
 
 
+@pytest.mark.usefixtures("local_trainers")
 def test_training_without_spark_normalizes_too(raw: DataSet) -> None:
     normalizer = Standardize.fit(raw)
     normalized = normalizer.transform(raw)
     model, plain = dense(), dense()
     losses: list[list[float]] = []
     for trained_here, data, option in ((model, raw, normalizer), (plain, normalized, None)):
-        with sw.ParallelWrapper(trained_here, master(), workers=1, normalizer=option) as wrapper:
+        with sw.ParallelWrapper(
+            trained_here, master(), workers=1, cores_per_worker=1, normalizer=option
+        ) as wrapper:
             run = wrapper.start(data, epochs=2, validation=data, display=False)
             run.wait(60)
         losses.append([point.loss for point in run.status.validation])

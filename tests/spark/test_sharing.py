@@ -261,7 +261,7 @@ def test_two_networks_after_one_another_and_both_masters_in_turn(
     for model, master in (
         (dense(), master_of()),
         (other, master_of(combine="mean")),
-        (dense(), averaging),
+        (dense("adam"), averaging),
         (other, averaging),
         (dense(), master_of()),
     ):
@@ -276,23 +276,14 @@ def test_a_network_mask_that_fits_no_address(spark: Any, blobs: DataSet) -> None
         sw.SparkNetwork(spark, dense(), master_of(mesh=mesh)).fit(blobs)
 
 
-def test_variables_of_half_precision_are_refused_and_mixed_precision_trains(
-    spark: Any, blobs: DataSet
-) -> None:
+def test_variables_of_half_precision_are_refused(spark: Any, blobs: DataSet) -> None:
     import keras
 
-    def model_of(policy: str) -> Any:
-        layers = [
-            keras.layers.Dense(8, activation="tanh", dtype=policy),
-            keras.layers.Dense(3, activation="softmax", dtype="float32"),
-        ]
-        model = keras.Sequential([keras.Input((4,)), *layers])
-        model.compile("sgd", "sparse_categorical_crossentropy")
-        return model
-
+    layers = [
+        keras.layers.Dense(8, activation="tanh", dtype="bfloat16"),
+        keras.layers.Dense(3, activation="softmax", dtype="float32"),
+    ]
+    model = keras.Sequential([keras.Input((4,)), *layers])
+    model.compile("sgd", "sparse_categorical_crossentropy")
     with pytest.raises(sw.ConfigurationError, match=r"kernel' of bfloat16.*mixed_bfloat16"):
-        sw.SparkNetwork(spark, model_of("bfloat16"), master_of()).fit(blobs)
-    model = model_of("mixed_bfloat16")
-    before = weights(model)
-    sw.SparkNetwork(spark, model, master_of()).fit(blobs)
-    assert abs(weights(model) - before).max() > 0
+        sw.SparkNetwork(spark, model, master_of()).fit(blobs)

@@ -129,7 +129,8 @@ def test_processes_of_one_machine_with_clocks_of_their_own_agree(
     shifts_s = (5.0, -5.0)
     monkeypatch.setenv("SPARKWRIGHT_CLOCK_SHIFT_S", ",".join(map(str, shifts_s)))
     master = two_workers(sw.SharedTrainingMaster)
-    with sw.ParallelWrapper(dense(), master) as wrapper:
+    # With two cores, so that no trainer is used that another test has started.
+    with sw.ParallelWrapper(dense(), master, cores_per_worker=2) as wrapper:
         run = wrapper.start(blobs, epochs=2)
         run.wait(60)
     frame = assert_is_consistent(run)

@@ -1,5 +1,7 @@
 """Trains on a YARN of its own, and has a container killed for its memory; prints what was seen.
 
+Both NodeManagers have two fake GPUs each.
+
 Run by its path, in a process of its own: Java learns of a cluster only when it starts.
 """
 
@@ -20,11 +22,12 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.spark.helpers import dense, weights
 
 import sparkwright as sw
-from sparkwright.errors import SparkwrightError
+from sparkwright.errors import SlotsError, SparkwrightError
 from sparkwright.storage._listing import list_entries
-from sparkwright.testing import YarnCluster
+from sparkwright.testing import YarnCluster, fake_gpus
 
-LABEL = "gpu"
+LABEL = "labeled"
+GPU = "yarn.io/gpu"
 
 
 def data_on(spark: Any) -> Any:
@@ -47,10 +50,10 @@ class Slow:
 
 
 def train(spark: Any, master: Any, *, epochs: int = 2) -> Any:
-    """The network."""
-    network = sw.SparkNetwork(spark, dense(), master)
-    network.start(data_on(spark), epochs=epochs).wait(120)
-    return network
+    """The finished run."""
+    run = sw.SparkNetwork(spark, dense(), master).start(data_on(spark), epochs=epochs)
+    run.wait(120)
+    return run
 
 
 def containers(yarn: YarnCluster) -> dict[str, int]:
@@ -90,11 +93,16 @@ def resident_mib(yarn: YarnCluster) -> list[int]:
 
 
 def training(yarn: YarnCluster) -> dict[str, Any]:
-    """Both masters, and a model on HDFS, in a session that sends Spark's jars once."""
-    settings = dict(yarn.driver_settings)
+    """Both masters on a GPU per executor, and a model on HDFS; Spark's jars are sent once."""
+    settings = {**yarn.driver_settings, "spark.sparkwright.slotTimeout": 3}
     del settings["spark.yarn.jars"]
     spark = sw.start_spark(
-        master="yarn", workers=2, memory_per_worker_mb=512, app_name="train", settings=settings
+        master="yarn",
+        workers=2,
+        memory_per_worker_mb=512,
+        gpus_per_executor=1,
+        app_name="train",
+        settings=settings,
     )
     conf = spark.sparkContext.getConf()
     home = f"{yarn.hdfs.url}/user"
@@ -111,7 +119,12 @@ def training(yarn: YarnCluster) -> dict[str, Any]:
     averaged = train(spark, sw.ParameterAveragingTrainingMaster(averaging_frequency=2, **options))
     shared = train(spark, sw.SharedTrainingMaster(**options))
     found["finite"] = [bool(np.isfinite(weights(one.model)).all()) for one in (averaged, shared)]
+    found["devices"] = [[w.device for w in one.status.workers] for one in (averaged, shared)]
     found["resident_mib"] = resident_mib(yarn)
+    try:
+        train(spark, sw.SharedTrainingMaster(workers=4, batch_size_per_worker=8))
+    except SlotsError as error:
+        found["too_many"] = str(error)
     url = f"{yarn.hdfs.url}/models/dense.keras"
     sw.save_model(averaged.model, url)
     loaded = sw.load_model(url)
@@ -166,7 +179,11 @@ def main() -> None:
     handler = logging.Handler()
     handler.emit = lambda record: warnings.append(record.getMessage())
     logging.getLogger("sparkwright").addHandler(handler)
-    with YarnCluster(memory_mb=(6144, 3072), labels={1: LABEL}) as yarn:
+    gpus = {"yarn.resource-types": GPU, f"yarn.nodemanager.resource-type.{GPU}": "2"}
+    with (
+        fake_gpus(2),
+        YarnCluster(memory_mb=(6144, 3072), labels={1: LABEL}, settings=gpus) as yarn,
+    ):
         os.environ["HADOOP_CONF_DIR"] = str(yarn.configuration_folder)
         found: dict[str, Any] = {
             "training": training(yarn),

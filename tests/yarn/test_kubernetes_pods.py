@@ -1,5 +1,6 @@
 """What Spark asks Kubernetes for: the pods of executors, as a stand-in for its API gets them."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,9 +9,13 @@ from tests.yarn.helpers import outcome
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture(scope="module")
-def asked() -> Any:
+def run_script(_: Path) -> Any:
     return outcome("on_kubernetes.py", timeout_s=150)
+
+
+@pytest.fixture(scope="module")
+def asked(script_result: Any) -> Any:
+    return script_result
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Sessions on a real YARN on top of a real HDFS, on this machine."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +13,20 @@ from sparkwright.testing._hadoop_jars import yarn_jars
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture(scope="module")
-def seen() -> Any:
-    """What all sessions on one cluster came to."""
+def run_script(_: Path) -> Any:
+    """What all sessions on one cluster came to; the error if Hadoop's servers are missing."""
     try:
         yarn_jars()
     except (ConfigurationError, NetworkError) as error:
-        pytest.skip(str(error))
+        return error
     return outcome("on_yarn.py", timeout_s=270)
+
+
+@pytest.fixture(scope="module")
+def seen(script_result: Any) -> Any:
+    if isinstance(script_result, Exception):
+        pytest.skip(str(script_result))
+    return script_result
 
 
 def test_both_masters_train_in_containers(seen: Any) -> None:
@@ -27,7 +34,13 @@ def test_both_masters_train_in_containers(seen: Any) -> None:
     assert found["working_folders"] == [True, True]
     assert found["finite"] == [True, True]
     # Two executors and Spark's application master, all on the machine without a label.
-    assert found["containers"] == {"": 3, "gpu": 0}
+    assert found["containers"] == {"": 3, "labeled": 0}
+
+
+def test_executors_get_the_script_and_different_gpus(seen: Any) -> None:
+    for devices in seen["training"]["devices"]:
+        assert sorted(devices) == ["GPU 0 (fake)", "GPU 1 (fake)"]
+    assert "workers=4" in seen["training"]["too_many"]
 
 
 def test_the_default_overhead_has_room_for_a_small_network(seen: Any) -> None:
@@ -50,7 +63,7 @@ def test_a_model_on_the_clusters_hdfs_is_the_one_that_was_saved(seen: Any) -> No
 
 
 def test_a_label_says_where_executors_run(seen: Any) -> None:
-    assert seen["too_small"]["containers"] == {"": 1, "gpu": 1}
+    assert seen["too_small"]["containers"] == {"": 1, "labeled": 1}
 
 
 def test_a_container_that_is_ended_for_its_memory_is_explained_in_one_sentence(seen: Any) -> None:

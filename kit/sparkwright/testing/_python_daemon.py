@@ -1,0 +1,15 @@
+"""PySpark's daemon for tests: imports once what each new Python worker would import.
+
+Spark starts a new Python worker after every failed task. Without this module each of them spends
+about a second importing pandas, PyArrow and the engine. Choose it before Spark starts:
+`spark.python.daemon.module=sparkwright.testing._python_daemon`.
+"""
+
+import importlib
+
+from pyspark.daemon import manager
+
+if __name__ == "__main__":
+    for name in ("pandas", "pyspark.worker", "sparkwright.data"):
+        importlib.import_module(name)
+    manager()
