@@ -125,6 +125,12 @@ def test_a_worker_says_where_it_is(record: RunRecord) -> None:
     assert (worker.host, worker.device, worker.pid, worker.restarts) == ("b", "CPU", 7, 0)
 
 
+def test_a_note_is_part_of_the_status(record: RunRecord) -> None:
+    assert record.status().note == ""
+    record.annotated("Read this first.")
+    assert record.status().note == "Read this first."
+
+
 def test_times_are_those_of_the_worker_and_not_of_the_arrival(record: RunRecord) -> None:
     record.began_s -= 10.0
     train(record, losses=[2.0], age_s=4.0)

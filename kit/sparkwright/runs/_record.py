@@ -113,6 +113,11 @@ class RunRecord:
         with self._lock:
             self.facts = {**self.facts, **facts}
 
+    def annotated(self, note: str) -> None:
+        """What must be known to read the run's scores."""
+        with self._lock:
+            self._status = replace(self._status, note=note)
+
     def plan_made(self, plan: TrainingPlan) -> None:
         """The data has been counted."""
         with self._lock:

@@ -72,6 +72,7 @@ class TrainingRun:
     def __repr__(self) -> str:
         status = self.status
         found = "" if status.early_stopping is None else f", {status.early_stopping}"
+        found += f". {status.note}" if status.note else ""
         return (
             f"<TrainingRun {self.id}: {self.title}, {status.state}, epoch {status.epoch}/"
             f"{status.epochs}, {len(self.log)} minibatches, "
@@ -129,7 +130,17 @@ class TrainingRun:
 
         The counts come once they are known. `revision` is the commit of the working folder.
         """
-        return {**self._configuration, **self._record.facts}
+        note = {"note": self.note} if self.note else {}
+        return {**self._configuration, **self._record.facts, **note}
+
+    @property
+    def note(self) -> str:
+        """What must be known to read the run's scores; shown with them. Default: empty."""
+        return self.status.note
+
+    @note.setter
+    def note(self, note: str) -> None:
+        self._record.annotated(note)
 
     @property
     def warnings(self) -> tuple[str, ...]:
