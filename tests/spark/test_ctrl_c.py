@@ -9,6 +9,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.spark
+
 SCRIPT = """
 import json, pathlib, sys, threading, time
 import numpy as np
