@@ -100,8 +100,11 @@ def _rounds(plan: TrainingPlan, progress: Progress, epoch: Counts, number: Count
 def _examples(size: int, epoch: Counts, cut: Counts, by: int) -> Counts:
     """Full minibatches, but for `cut[e]` examples less in epoch e, and `by` less altogether."""
     examples = np.full(len(epoch), size, np.int64)
-    for where in np.flatnonzero(cut):
-        of_epoch = np.flatnonzero(epoch == where)[::-1]
-        examples[of_epoch] -= _first(np.full(len(of_epoch), size - 1), int(cut[where]))
-    examples[-1] -= by - int(cut.sum())
+    # The last minibatches of an epoch, and of all, are the smaller ones; none is empty.
+    everywhere = np.ones(len(epoch), bool)
+    for which, less in [(epoch == e, int(cut[e])) for e in np.flatnonzero(cut)] + [
+        (everywhere, by - int(cut.sum()))
+    ]:
+        last_first = np.flatnonzero(which)[::-1]
+        examples[last_first] -= _first(examples[last_first] - 1, less)
     return examples
