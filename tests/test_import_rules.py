@@ -94,6 +94,7 @@ PURE = [
     "runs/_protocol.py",
     "runs/_roll.py",
     "runs/_sharing_coordinator.py",
+    "runs/_untold.py",
     "runs/_work.py",
     "spark/_hadoop_conf.py",
     "spark/_kubernetes.py",

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sparkwright._interrupts import interrupts_held
 from sparkwright.data import DataSet, LocalTable, Normalizer
 from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import EarlyStopping, TrainingMaster
@@ -135,13 +136,14 @@ class ParallelWrapper:
         resume: str | None = None,
     ) -> Any:
         """Train and return the model, which is changed in place; blocks. See `start`."""
-        return self.start(
-            data,
-            epochs=epochs,
-            validation=validation,
-            early_stopping=early_stopping,
-            resume=resume,
-        ).wait()
+        with interrupts_held():
+            return self.start(
+                data,
+                epochs=epochs,
+                validation=validation,
+                early_stopping=early_stopping,
+                resume=resume,
+            ).wait()
 
     def start(
         self,

@@ -228,15 +228,20 @@ def test_shares_sum_to_one_and_train_comes_first(validation: float, test: float)
 
 
 def test_code_of_a_split_names_its_parts() -> None:
-    split = DataSplit(validation=0.1, kind="stratified", seed=3)
+    split = DataSplit(test=0.2, kind="stratified", seed=3)
     assert split.to_code() == (
         "train, validation, test = data.stratified_split([0.7, 0.1, 0.2], seed=3)\n"
     )
-    assert DataSplit(test=0.0).to_code() == ""
+    assert DataSplit(validation=0.0, test=0.0).to_code() == ""
+
+
+def test_data_is_split_three_ways_by_default() -> None:
+    assert DataSplit().shares == {"train": 0.8, "validation": 0.1, "test": 0.1}
+    assert DataSource.from_dict({"format": "digits"}).split == DataSplit()
 
 
 def test_values_of_numpy_look_like_those_of_python_in_code() -> None:
-    split = DataSplit(test=np.float64(0.2))
+    split = DataSplit(validation=0, test=np.float64(0.2))
     assert split.to_code() == "train, test = data.random_split([0.8, 0.2], seed=0)\n"
     assert DataSplit(test=0).to_dict()["test"] == 0.0
     source = DataSource(
@@ -296,7 +301,7 @@ def test_a_table_of_the_session_is_loaded(spark: Any) -> None:
     )
     source = DataSource(
         format="table", url="points", features=("x",), label="y", task="regression",
-        split=DataSplit(test=0.0),
+        split=DataSplit(validation=0.0, test=0.0),
     )  # fmt: skip
     [(name, data)] = source.load_split(spark).items()
     assert name == "train"

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from tests.masters.test_shared_training import masters as sharing_masters
 
 import sparkwright as sw
-from sparkwright.data import DataSource
+from sparkwright.data import DataSource, DataSplit
 from sparkwright.errors import ConfigurationError
 from sparkwright.experiments import Experiment, PreparedExperiment
 from sparkwright.experiments._code import steps
@@ -29,6 +29,7 @@ experiments = st.builds(
     spark=st.builds(sw.SparkSettings, workers=st.integers(1, 9)),
     epochs=st.integers(1, 99),
     validate=st.booleans(),
+    validate_on=st.sampled_from(["validation", "test"]),
     early_stopping=st.none() | st.builds(sw.EarlyStopping, patience=st.integers(1, 9)),
     seed=st.integers(0, 2**31),
 )
@@ -58,7 +59,7 @@ def test_the_notebook_holds_the_code_and_the_yaml(tmp_path):
     notebook = nbformat.read(url, as_version=4)
     nbformat.validate(notebook)
     code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
-    assert "network.start(train, epochs=epochs, validation=test)" in code
+    assert "network.start(train, epochs=epochs, validation=validation)" in code
     assert "\nepochs = 3\n" in f"{code}\n"
     assert "await run" in code
     assert experiment.to_yaml() in notebook.cells[-1].source
@@ -175,6 +176,7 @@ class Run:
     """Of nothing."""
 
     code = None
+    note = ""
 
 
 def prepared(experiment):
@@ -182,6 +184,46 @@ def prepared(experiment):
     network = SimpleNamespace(start=lambda data, **options: Run())
     data = dict.fromkeys(experiment.data.split.shares)
     return PreparedExperiment(experiment=experiment, spark=None, data=data, network=network)
+
+
+WITHOUT_VALIDATION = Experiment(data=DataSource(split=DataSplit(validation=0.0, test=0.2)))
+TEST_VALIDATES = "Validation: the test set; its scores are not independent."
+
+
+def test_the_test_set_validates_only_if_somebody_asks_for_that():
+    asked = replace(WITHOUT_VALIDATION, validate_on="test")
+    for experiment, part, note in (
+        (Experiment(), "validation", ""),
+        (WITHOUT_VALIDATION, None, ""),
+        (asked, "test", TEST_VALIDATES),
+        (Experiment(validate_on="test"), "test", TEST_VALIDATES),
+        (replace(asked, validate=False), None, ""),
+    ):
+        assert (experiment.validation, experiment.note) == (part, note)
+        assert prepared(experiment).start().note == note
+        assert (f"# {TEST_VALIDATES}" in experiment.to_code()) == bool(note)
+        text = list(steps(experiment, in_notebook=True))[-1].text
+        assert ("not independent" in text) == bool(note)
+
+
+def test_early_stopping_does_not_judge_by_the_test_set_unasked():
+    stopping = replace(WITHOUT_VALIDATION, early_stopping=sw.EarlyStopping(patience=1))
+    with pytest.raises(ConfigurationError, match="judges by validation data"):
+        prepared(stopping).start()
+
+
+def without(settings, *names):
+    return {name: value for name, value in settings.items() if name not in names}
+
+
+def test_a_file_of_an_earlier_version_means_what_it_meant_and_says_so():
+    old = without(WITHOUT_VALIDATION.to_dict(), "validate_on")
+    assert Experiment.from_dict(old) == replace(WITHOUT_VALIDATION, validate_on="test")
+    assert Experiment.from_dict(old).note == TEST_VALIDATES
+    three_ways = without(Experiment().to_dict(), "validate_on")
+    assert Experiment.from_dict(three_ways) == Experiment()
+    assert Experiment.from_yaml(WITHOUT_VALIDATION.to_yaml()) == WITHOUT_VALIDATION
+    assert Experiment.from_dict({"data": {"format": "digits"}}).validation == "validation"
 
 
 def test_a_run_that_resumed_says_that_its_code_trains_from_the_beginning():

@@ -11,7 +11,7 @@ from sparkwright_widgets._offline_html import outside_resources
 
 pytestmark = pytest.mark.notebook
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_tour.ipynb"
-PARAMETERS, TEST = 431_080, 382
+PARAMETERS, TEST = 431_080, 176
 
 
 @pytest.mark.spark

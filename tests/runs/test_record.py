@@ -23,6 +23,7 @@ from sparkwright.runs._events import (
 )
 from sparkwright.runs._protocol import Progress
 from sparkwright.runs._record import RunRecord
+from sparkwright.runs._work import Span
 
 
 @pytest.fixture
@@ -122,6 +123,12 @@ def test_a_worker_says_where_it_is(record: RunRecord) -> None:
     record.worker_placed(0, host="b", device="CPU", pid=7)
     worker = record.status().workers[0]
     assert (worker.host, worker.device, worker.pid, worker.restarts) == ("b", "CPU", 7, 0)
+
+
+def test_a_note_is_part_of_the_status(record: RunRecord) -> None:
+    assert record.status().note == ""
+    record.annotated("Read this first.")
+    assert record.status().note == "Read this first."
 
 
 def test_times_are_those_of_the_worker_and_not_of_the_arrival(record: RunRecord) -> None:
@@ -325,14 +332,22 @@ def test_rows_that_count_but_never_arrived_are_filled_in(record: RunRecord) -> N
     for worker in range(2):
         train(record, worker, losses=[3.0, 2.0])
     record.progress_settled(
-        Progress(epoch=1, round=1, averagings=4, steps=(7, 7), examples=(70, 65))
+        Progress(
+            epoch=1,
+            round=1,
+            averagings=4,
+            opened=2,
+            todo=(Span(0, 1, 2, 5), Span(1, 1, 2, 5)),
+            steps=(7, 7),
+            examples=(70, 65),
+        )
     )
     rows = record.log.rows()
     missing = rows["worker"] == 1
     assert rows["step"][missing].tolist() == list(range(1, 8))
-    assert rows["epoch"][missing].tolist() == [1] * 2 + [2] * 5
-    assert rows["round"][missing].tolist() == [1] * 7
-    assert rows["examples"][missing].tolist() == [10] * 6 + [5]
+    assert rows["epoch"][missing].tolist() == [1] * 5 + [2] * 2
+    assert rows["round"][missing].tolist() == [1, 1, 2, 2, 3, 1, 1]
+    assert rows["examples"][missing].tolist() == [10, 10, 10, 10, 5, 10, 10]
     assert np.isnan(rows["loss"][missing][2:]).all()
     assert [w.steps for w in record.status().workers] == [7, 7]
 

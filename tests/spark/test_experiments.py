@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.data import DataSource
+from sparkwright.data import DataSource, DataSplit
 from sparkwright.experiments import Experiment, prepare
 from sparkwright.experiments._code import steps
 from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OutputSpec
@@ -70,12 +70,14 @@ def test_the_script_and_the_notebook_do_what_the_experiment_does(experiment, fir
 
 @pytest.mark.usefixtures("local_trainers")
 def test_an_experiment_trains_with_processes_of_this_machine(spark, experiment):
-    parallel = replace(experiment, parallel=True, epochs=1, normalize=None)
+    parallel = replace(experiment, parallel=True, epochs=1, normalize=None, validate_on="test")
     prepared = parallel.prepare(spark)
     run = prepared.start(display=False)
     run.wait()
     assert "processes" in run.title
-    assert prepared.network.evaluate(prepared.data["test"]).examples > 300
+    assert run.configuration["note"] == run.note == parallel.note != ""
+    assert run.note in repr(run)
+    assert prepared.network.evaluate(prepared.data["test"]).examples > 120
 
 
 def test_only_a_run_that_began_with_fresh_weights_knows_code_that_does_it_again(
@@ -92,7 +94,7 @@ def test_only_a_run_that_began_with_fresh_weights_knows_code_that_does_it_again(
 
 
 def test_early_stopping_without_validation_data_is_refused(spark, experiment):
-    source = DataSource(split=type(experiment.data.split)(test=0.0))
+    source = DataSource(split=DataSplit(validation=0.0))
     alone = replace(experiment, data=source, early_stopping=sw.EarlyStopping(patience=1))
     with pytest.raises(sw.ConfigurationError, match="judges by validation data"):
         alone.start(spark, display=False)

@@ -85,6 +85,7 @@ class FakeStatus:
     validation: tuple[FakeValidation, ...] = ()
     error: str | None = None
     early_stopping: FakeEarlyStopping | None = None
+    note: str = ""
 
 
 class FakeLog:

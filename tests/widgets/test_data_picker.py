@@ -193,7 +193,7 @@ def test_a_source_that_is_set_takes_back_what_could_not_be_meant(picker, table):
     picker.source = picker.source
     assert picker.settle()
     assert picker.problem is None
-    assert picker.split.fields["test"].control.value == "0.2"
+    assert picker.split.fields["test"].control.value == "0.1"
     assert picker.options.fields["skip_lines"].control.value == "0"
     assert [name for name, box in picker.columns.boxes.items() if box.value] == ["size", "town"]
 

@@ -1,11 +1,16 @@
 import doctest
 import importlib
+from dataclasses import replace
 
 import pytest
 
 from sparkwright_widgets import _fragments as fragments
 from sparkwright_widgets._curve import NotFinite
+from sparkwright_widgets._reports._facts import facts_of
+from sparkwright_widgets._reports._verdict import verdict_block
 from sparkwright_widgets._sharing import Sharing
+from sparkwright_widgets._still import Still
+from sparkwright_widgets._summary import summary
 
 
 @pytest.mark.parametrize("name", ["_format", "_table"])
@@ -55,6 +60,21 @@ def test_nothing_is_shown_where_there_is_nothing_to_say(run):
     assert fragments.not_finite_banner(None) == ""
     assert fragments.worker_table(()) == ""
     assert fragments.lost_workers(run.status) == ""
+
+
+def test_what_must_be_known_of_the_scores_stands_wherever_they_do(run):
+    note = "Validation: the test set; <i>its scores</i> are not independent."
+    assert "Validation" not in fragments.progress(run.status, 1.0)
+    run.set(note=note)
+    block = summary(run)
+    done = replace(run.status, state="done")
+    still = Still(at="", title="", status=done, mean_loss=None, lines={}, not_finite=None)
+    card = still.card()
+    verdict = verdict_block(facts_of(run), [], None, None)
+    for html in (fragments.progress(run.status, 1.0), block.html, card.html, verdict.html):
+        assert "the test set; &lt;i&gt;its scores" in html
+    for text in (fragments.progress_text(run.status, 1.0), block.text, card.text, verdict.text):
+        assert note in text
 
 
 def test_the_banner_names_worker_step_and_value():

@@ -142,6 +142,23 @@ def test_a_broken_network_keeps_start_from_being_pressed_and_says_why(bench):
     assert "problem" in text_of(bench, "train")
 
 
+def test_the_form_says_what_is_validated_on(bench):
+    panel = bench.sections["train"].part
+    assert panel.validation_note.value == ""
+    bench.sections["data"].part.picker.split.fields["validation"].control.value = "0"
+    assert "Validation: none." in panel.validation_note.value
+    panel.run_form.fields["validate_on"].control.value = "test"
+    assert bench.experiment.validate_on == "test"
+    assert "Validation: the test set; its scores are not independent." in (
+        panel.validation_note.value
+    )
+    panel.run_form.fields["validate"].control.value = False
+    assert panel.validation_note.value == ""
+    bench.experiment = sw.Experiment(validate_on="test")
+    assert panel.run_form.values["validate_on"] == "test"
+    assert "the test set" in panel.validation_note.value
+
+
 def test_loading_counts_the_parts(bench, loaded):
     assert "not loaded yet" in text_of(bench, "data")
     bench.load_data()

@@ -75,8 +75,13 @@ def progress(status: Status, mean_loss: float | None, sharing: Sharing | None = 
         '<div class="sparkwright-progress">'
         + _bar("Epoch", _epochs_done(status), status.epoch, status.epochs)
         + ("" if has_ended else _bar(word.capitalize(), number, number, status.rounds))
-        + f"</div>{figure_list(figures)}"
+        + f"</div>{figure_list(figures)}{note(status)}"
     )
+
+
+def note(status: Status) -> str:
+    """What must be known to read the figures; empty: nothing."""
+    return f'<p class="sparkwright-note">{escaped(status.note)}</p>' if status.note else ""
 
 
 def sharing_figures(status: Status, sharing: Sharing | None) -> list[tuple[str, str]]:
@@ -137,7 +142,7 @@ def progress_text(status: Status, mean_loss: float | None, sharing: Sharing | No
         parts.append(f"{duration_text(status.elapsed_s)} in all")
     elif status.remaining_s is not None:
         parts.append(f"about {duration_text(status.remaining_s)} left")
-    return "; ".join(parts)
+    return "; ".join(parts) + (f". {status.note}" if status.note else "")
 
 
 def worker_table(workers: Sequence[Worker], sharing: Sharing | None = None) -> str:

@@ -73,7 +73,7 @@ class Still:
             return Block(html=f"<p>{escaped(sentence)}</p>", text=sentence, kind="card")
         html = (
             f"<details><summary>{escaped(self.text())}</summary>"
-            f"{fragments.figure_list(self.figures())}{self._figure()}"
+            f"{fragments.figure_list(self.figures())}{fragments.note(self.status)}{self._figure()}"
             f"{fragments.worker_table(self.status.workers, self.sharing)}</details>"
         )
         return Block(html=html, text=self.text(), kind="card")

@@ -34,10 +34,12 @@ def summary(run: Run) -> Block:
         fragments.state_line(run.title, status)
         + fragments.failure(status)
         + fragments.figure_list(figures)
+        + fragments.note(status)
         + "<details><summary>Configuration of the run</summary>"
         + f'<pre tabindex="0">{escaped(configuration)}</pre></details>'
     )
     text = f"{run.title}: {status.state}\n{text_table(['figure', 'value'], figures)}"
+    text += f"\n{status.note}" if status.note else ""
     return Block(html=html, text=text, kind="summary")
 
 

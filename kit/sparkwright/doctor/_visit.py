@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sparkwright import errors
+from sparkwright._interrupts import interrupts_raise
 from sparkwright.errors import ConfigurationError, RunInterrupted
 from sparkwright.masters import _port_span
 from sparkwright.mesh import _addresses, _auth, _connection
@@ -72,17 +73,19 @@ def visit(
         ship_engine(spark)
     except ConfigurationError as error:
         return Visit(problem=str(error))
-    job = _Job(spark, _sent_whole(orders), tasks, gives_gpus=gives_gpus)
-    if meeting is not None:
-        meeting.running = job.running
     problem = ""
-    try:
-        if not job.over.wait(timeout_s):
+    with interrupts_raise() as interrupts:
+        job = _Job(spark, _sent_whole(orders), tasks, gives_gpus=gives_gpus)
+        if meeting is not None:
+            meeting.running = job.running
+        try:
+            interrupts.begin()
+            if not job.over.wait(timeout_s):
+                job.cancel()
+                problem = _too_long(meeting, tasks, timeout_s)
+        except KeyboardInterrupt:
             job.cancel()
-            problem = _too_long(meeting, tasks, timeout_s)
-    except KeyboardInterrupt:
-        job.cancel()
-        raise RunInterrupted("interrupted: sparkwright doctor") from None
+            raise RunInterrupted("interrupted: sparkwright doctor") from None
     if job.error is not None and not problem:
         problem = in_short(job.error)
     found = {} if meeting is None else dict(meeting.answers)

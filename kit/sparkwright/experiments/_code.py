@@ -72,11 +72,14 @@ def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
         code=_training(experiment, parameters, in_notebook=in_notebook),
     )
     name = _evaluated(experiment)
+    text = "How good the network is, on examples that it was not trained on."
+    if name == "train":
+        text = "How good the network is, on the examples that it was trained on."
+    elif name == experiment.validation:
+        text += " They are also the validation data: the scores are not independent."
     yield Step(
         title="Evaluate",
-        text="How good the network is, on examples that it was not trained on."
-        if name != "train"
-        else "How good the network is, on the examples that it was trained on.",
+        text=text,
         code=_evaluation(experiment, name, in_notebook=in_notebook),
     )
 
@@ -142,6 +145,8 @@ def _training(experiment: "Experiment", parameters: Parameters, *, in_notebook: 
     if experiment.parallel:
         lines.append(f"wrapper = sw.ParallelWrapper(model, master{normalizer})")
         trained_by = "wrapper"
+    if experiment.note:
+        lines.append(f"# {experiment.note}")
     lines.append(f"run = {trained_by}.start({', '.join(arguments)})")
     lines.append("await run" if in_notebook else "run.wait()")
     return "\n".join(lines)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ._prepared import PreparedExperiment
 
 NormalizeKind = Literal["standardize", "min_max"]
+ValidationPart = Literal["validation", "test"]
+TEST_VALIDATES = "Validation: the test set; its scores are not independent."
 NORMALIZERS = {"standardize": Standardize, "min_max": MinMaxScale}
 
 
@@ -49,8 +51,10 @@ class Experiment(Serialisable):
             executors; default False.
         spark: how Spark is started.
         epochs: passes over the data; default 5.
-        validate: measure the loss on the validation data (without any: the test data) after each
-            epoch; default True.
+        validate: measure the loss on validation data after each epoch; default True.
+        validate_on: which part of the data that is: "validation" (default), or "test". Then what is
+            measured on the test set is not independent any more: it chose when training ended, or
+            which network was kept. Run, report and code say so.
         early_stopping: when to end earlier; default None.
         seed: of shuffles and repartitioning, where `master` has none; default 1. The network and
             the split of the data have seeds of their own.
@@ -75,6 +79,7 @@ class Experiment(Serialisable):
     spark: SparkSettings = field(default_factory=SparkSettings)
     epochs: int = 5
     validate: bool = True
+    validate_on: ValidationPart = "validation"
     early_stopping: EarlyStopping | None = None
     seed: int = 1
 
@@ -87,6 +92,7 @@ class Experiment(Serialisable):
         check_text("title", self.title)
         check_instance("data", self.data, DataSource)
         check_choice("normalize", self.normalize, [None, *get_args(NormalizeKind)])
+        check_choice("validate_on", self.validate_on, get_args(ValidationPart))
         check_instance("network", self.network, NetworkSpec)
         check_instance("master", self.master, TrainingMaster)
         check_instance("spark", self.spark, SparkSettings)
@@ -115,7 +121,12 @@ class Experiment(Serialisable):
     def validation(self) -> str | None:
         """The part of the data that the loss is measured on after each epoch; None: none is."""
         parts = self.data.split.shares if self.validate else ()
-        return next((name for name in ("validation", "test") if name in parts), None)
+        return self.validate_on if self.validate_on in parts else None
+
+    @property
+    def note(self) -> str:
+        """What must be known to read the scores of a run; empty: nothing."""
+        return TEST_VALIDATES if self.validation == "test" else ""
 
     @property
     def reason(self) -> str | None:
@@ -197,6 +208,16 @@ class Experiment(Serialisable):
         from sparkwright.storage._files import read_bytes
 
         return cls.from_yaml(read_bytes(url).decode())
+
+    @classmethod
+    def _as_of_today(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """Without `validate_on`: where nothing was kept for validation, the test set was taken."""
+        data: Any = settings.get("data")
+        split: Any = data.get("split") if isinstance(data, Mapping) else None
+        old = "validate_on" not in settings and isinstance(split, Mapping)
+        if old and split.get("validation") == 0 and split.get("test") != 0:
+            return {**settings, "validate_on": "test"}
+        return settings
 
     @classmethod
     def _readers(cls) -> Mapping[str, Callable[[dict[str, Any]], Any]]:

@@ -25,7 +25,7 @@ class PreparedExperiment:
     Attributes:
         experiment: what it was made from.
         spark: the session.
-        data: the parts of the split by name: "train", and "validation" or "test" as split.
+        data: the parts of the split by name: "train", and "validation" and "test" as split.
         network: the network on Spark; it evaluates and saves also after a run of
             `ParallelWrapper`.
         has_older_weights: whether the network has learnt before the next run; default False: it
@@ -60,6 +60,7 @@ class PreparedExperiment:
             SlotsError: if there are fewer task slots than workers.
         """
         run = self._started(resume, display)
+        run.note = self.experiment.note
         if not (self.has_older_weights or looks_secret("url", self.experiment.data.url)):
             afresh = f"# The run went on from {resume!r}; this trains from the very beginning.\n"
             run.code = ("" if resume is None else afresh) + self.experiment.to_code()
@@ -71,8 +72,9 @@ class PreparedExperiment:
         if experiment.early_stopping is not None and validation is None:
             raise ConfigurationError(
                 "early stopping judges by validation data. Received: "
-                f"validate={experiment.validate}, parts {sorted(self.data)}. Split off a part "
-                'named "validation" or "test", and leave `validate=True`.'
+                f"validate={experiment.validate}, validate_on={experiment.validate_on!r}, parts "
+                f"{sorted(self.data)}. Give the split a share for validation, and leave "
+                "`validate=True`."
             )
         options: dict[str, Any] = {
             "epochs": experiment.epochs,

@@ -32,7 +32,7 @@ class Serialisable:
         Raises:
             ConfigurationError: if an option is unknown or has a value that it cannot have.
         """
-        given = checked_dict(settings)
+        given = cls._as_of_today(checked_dict(settings))
         name = given.pop("name", cls.__name__)
         if name != cls.__name__:
             raise ConfigurationError(
@@ -69,6 +69,11 @@ class Serialisable:
             ConfigurationError: if the text is no YAML, or not of these settings.
         """
         return cls.from_dict(read_yaml(text))
+
+    @classmethod
+    def _as_of_today(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """What settings that an earlier version wrote mean today."""
+        return settings
 
     @classmethod
     def _readers(cls) -> Mapping[str, Callable[[dict[str, Any]], Any]]:

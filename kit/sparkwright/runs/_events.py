@@ -91,6 +91,8 @@ class RunStatus:
         validation: the validation points so far.
         error: what went wrong, with the worker's traceback; None if nothing did.
         early_stopping: what early stopping has found so far; None without it.
+        note: what must be known to read the scores, such as that the validation data is the test
+            set; empty: nothing.
     """
 
     state: RunState = "queued"
@@ -107,6 +109,7 @@ class RunStatus:
     validation: tuple[ValidationPoint, ...] = ()
     error: str | None = None
     early_stopping: EarlyStoppingResult | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,6 +28,7 @@ class History:
     began), examples_per_s (of this worker in this round), and one per compiled metric (the mean
     since the epoch began, known at each round's last step, NaN elsewhere). The loss of minibatches
     that count, but whose worker died before it could tell, is NaN; so is their examples_per_s.
+    Their epoch is the one that they were trained in; they follow the worker's other rows.
 
     Two more float columns, NaN where nothing was measured:
 

@@ -31,6 +31,7 @@ from ._events import (
 from ._history import History
 from ._protocol import Progress
 from ._timeline_record import TimelineRecord
+from ._untold import untold_rows
 
 Listener = Callable[[RunEvent], None]
 _log = logging.getLogger(__name__)
@@ -111,6 +112,11 @@ class RunRecord:
         """What has become known of the run, JSON-able, for its `configuration`."""
         with self._lock:
             self.facts = {**self.facts, **facts}
+
+    def annotated(self, note: str) -> None:
+        """What must be known to read the run's scores."""
+        with self._lock:
+            self._status = replace(self._status, note=note)
 
     def plan_made(self, plan: TrainingPlan) -> None:
         """The data has been counted."""
@@ -310,13 +316,15 @@ class RunRecord:
             if self._plan is None:
                 return
             for status, expected in zip(self._status.workers, progress.steps, strict=True):
-                if status.steps > expected and not exact:
-                    continue  # others know of it: it counts, and is done again all the same
-                if status.steps > expected:
+                # Unless it is exact, others know of it: it counts, and is done again all the same.
+                if status.steps > expected and exact:
                     self.log.discard(status.worker, after_step=expected)
-                elif status.steps < expected:
-                    self._log_untold(status, expected, progress)
-                self._change(status.worker, steps=expected)
+            untold = untold_rows(self._plan, progress, self.log.rows())
+            for worker, columns in untold.items():
+                self._log_untold(worker, columns)
+            for status, expected in zip(self._status.workers, progress.steps, strict=True):
+                if status.steps <= expected or exact:
+                    self._change(status.worker, steps=expected)
             validation = [p for p in self._status.validation if p.epoch <= progress.validated]
             self._status = replace(self._status, validation=tuple(validation))
             self._trained = int(self.log.rows()["examples"].sum())
@@ -371,23 +379,16 @@ class RunRecord:
             self._first_examples = (now_s, self._trained)
             self.state_changed("training", "training")
 
-    def _log_untold(self, status: WorkerStatus, expected: int, progress: Progress) -> None:
+    def _log_untold(self, worker: int, columns: Mapping[str, Any]) -> None:
         """Rows for minibatches that count, but whose worker could not tell of them."""
-        assert self._plan is not None
-        count = expected - status.steps
-        steps = np.arange(status.steps, expected)
-        rows = self.log.rows()
-        told = int(rows["examples"][rows["worker"] == status.worker].sum())
-        examples = np.full(count, self._plan.batch_size)
-        examples[-1] += progress.examples[status.worker] - told - examples.sum()
+        count = len(columns["epoch"])
+        steps = self._status.workers[worker].steps
         self.log.append(
             {
-                "worker": np.full(count, status.worker),
-                "epoch": np.full(count, min(progress.epoch + 1, self._plan.epochs)),
-                "round": np.full(count, progress.round),
-                "step": steps + 1,
+                **columns,
+                "worker": np.full(count, worker),
+                "step": np.arange(steps + 1, steps + count + 1),
                 "loss": np.full(count, np.nan),
-                "examples": examples,
                 "time_s": np.full(count, time.monotonic() - self.began_s),
                 "examples_per_s": np.full(count, np.nan),
             }

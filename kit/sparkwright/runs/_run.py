@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from datetime import datetime
 from typing import Any
 
+from sparkwright._interrupts import TaskInterrupts, interrupts_raise
 from sparkwright.errors import RunInterrupted, RunTimeoutError, WorkerError
 from sparkwright.timeline import Timeline
 
@@ -71,6 +72,7 @@ class TrainingRun:
     def __repr__(self) -> str:
         status = self.status
         found = "" if status.early_stopping is None else f", {status.early_stopping}"
+        found += f". {status.note}" if status.note else ""
         return (
             f"<TrainingRun {self.id}: {self.title}, {status.state}, epoch {status.epoch}/"
             f"{status.epochs}, {len(self.log)} minibatches, "
@@ -128,7 +130,17 @@ class TrainingRun:
 
         The counts come once they are known. `revision` is the commit of the working folder.
         """
-        return {**self._configuration, **self._record.facts}
+        note = {"note": self.note} if self.note else {}
+        return {**self._configuration, **self._record.facts, **note}
+
+    @property
+    def note(self) -> str:
+        """What must be known to read the run's scores; shown with them. Default: empty."""
+        return self.status.note
+
+    @note.setter
+    def note(self, note: str) -> None:
+        self._record.annotated(note)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -182,22 +194,26 @@ class TrainingRun:
     def wait(self, timeout_s: float | None = None) -> Any:
         """Wait for the end and return the trained model.
 
-        Interrupting the wait (Ctrl-C, the notebook's ■) stops the run, keeping the last average.
+        Interrupting the wait (Ctrl-C, the notebook's ■) stops the run, keeping the last average,
+        within 5 s. A second interrupt does not wait for that.
 
         Raises:
-            RunInterrupted: on an interrupt; a KeyboardInterrupt.
+            RunInterrupted: on an interrupt; a KeyboardInterrupt that says what the model holds.
             RunTimeoutError: if the run is not over after `timeout_s` seconds; it goes on.
             WorkerError, DataError, NetworkError, RunTimeoutError: why the run failed.
         """
-        try:
-            if not self._wait_over(timeout_s):
-                raise RunTimeoutError(
-                    f"`wait` waited {timeout_s:g} s for run {self.id} to end; it goes on. "
-                    "Wait again, or end it with `run.stop()`."
-                )
-        except KeyboardInterrupt:
-            self._stop_now()
-            raise RunInterrupted(self._interrupted_message()) from None
+        with interrupts_raise() as interrupts:
+            try:
+                interrupts.begin()
+                is_over = self._wait_over(timeout_s)
+            except KeyboardInterrupt:
+                self._interrupt()
+                raise self._interrupted() from None
+        if not is_over:
+            raise RunTimeoutError(
+                f"`wait` waited {timeout_s:g} s for run {self.id} to end; it goes on. "
+                "Wait again, or end it with `run.stop()`."
+            )
         return self._finish()
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -216,15 +232,45 @@ class TrainingRun:
             self._waiters.append(wake)
         if self.finished:
             wake()
+        interrupts = TaskInterrupts()
         try:
             # In slices: the kernel's interrupt is noticed only when the event loop wakes up.
             while not over.is_set():
+                interrupts.install()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(over.wait(), 0.25)
         except (asyncio.CancelledError, KeyboardInterrupt):
-            await loop.run_in_executor(None, self._stop_now)
-            raise RunInterrupted(self._interrupted_message()) from None
+            try:
+                await loop.run_in_executor(None, self._stop_now)
+            except (asyncio.CancelledError, KeyboardInterrupt):
+                self._in_background(self._engine.cancel)
+            raise self._interrupted() from None
+        finally:
+            interrupts.remove()
         return self._finish()
+
+    def _interrupt(self) -> None:
+        """Stop the run soon; at once on another KeyboardInterrupt."""
+        try:
+            # On another thread: what an interrupt breaks off there could not be set right again.
+            self._in_background(self._stop_now).wait(_HARD_STOP_S + 1.0)
+        except KeyboardInterrupt:
+            self._in_background(self._engine.cancel)
+
+    def _in_background(self, act: Callable[[], None]) -> threading.Event:
+        """Call `act` on a thread of its own; returns what is set when it has returned."""
+        over = threading.Event()
+
+        def run() -> None:
+            try:
+                act()
+            except Exception:
+                _log.exception("run %s could not be stopped", self.id)
+            finally:
+                over.set()
+
+        threading.Thread(target=run, name=f"sparkwright-{self.id}-stop", daemon=True).start()
+        return over
 
     def _stop_now(self) -> None:
         began_s = time.monotonic()
@@ -243,12 +289,16 @@ class TrainingRun:
                 return False
         return True
 
-    def _interrupted_message(self) -> str:
-        status = self.status
-        return (
-            f"run {self.id} was interrupted in epoch {status.epoch} of {status.epochs} after "
-            f"{status.averagings} averagings; the model holds {_held(status.early_stopping)}."
+    def _interrupted(self) -> RunInterrupted:
+        """What is raised after an interrupt; its message says what the model holds."""
+        status, outcome = self.status, self._outcome
+        error = RunInterrupted(
+            f"run {self.id} was interrupted in epoch {status.epoch} of {status.epochs}; "
+            f"{_held_after_interrupt(self.id, outcome, status.early_stopping)}"
         )
+        if outcome is not None and outcome.error is not None:
+            error.add_note(f"The run had failed: {_sentence(outcome.error)}")
+        return error
 
     def _finish(self) -> Any:
         outcome = self._outcome
@@ -344,6 +394,28 @@ def _held(found: EarlyStoppingResult | None) -> str:
     if found is None or found.model != "best":
         return "the last average"
     return f"the best state, that of epoch {found.best_epoch}"
+
+
+def _held_after_interrupt(
+    run: str, outcome: Outcome | None, found: EarlyStoppingResult | None
+) -> str:
+    """Which state the model holds, as far as that is known."""
+    if outcome is None:
+        return (
+            f"run {run} has not ended yet. The model is unchanged until it does. Wait for it with "
+            "`run.wait()`."
+        )
+    count = outcome.progress.averagings
+    if outcome.vector is None and count:
+        return (
+            f"the model is unchanged since the run began: no worker could deliver the average of "
+            f"averaging {count}."
+        )
+    if found is not None and found.model == "best" and outcome.vector is not None:
+        return f"the model holds {_held(found)}."
+    if not count:
+        return "the model is unchanged since the run began: no averaging was done."
+    return f"the model holds the last average, that of averaging {count}."
 
 
 def _done(found: EarlyStoppingResult | None) -> str:

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sparkwright._interrupts import interrupts_raise
 from sparkwright.errors import RunInterrupted, SparkwrightError
 
 from ._errors import translated
@@ -124,12 +125,14 @@ def run_job(spark: "SparkSession", action: Callable[[], Result], *, description:
         RunInterrupted: on a KeyboardInterrupt, after the jobs have been cancelled.
         Whatever `SparkJob.wait` raises.
     """
-    job = SparkJob(spark, action, description=description)
-    try:
-        return job.wait()
-    except KeyboardInterrupt:
-        # Cancelling is a py4j call: on another thread, should the user interrupt again.
-        canceller = threading.Thread(target=job.cancel, daemon=True)
-        canceller.start()
-        canceller.join(5.0)
-        raise RunInterrupted(f"interrupted: {description}") from None
+    with interrupts_raise() as interrupts:
+        job = SparkJob(spark, action, description=description)
+        try:
+            interrupts.begin()
+            return job.wait()
+        except KeyboardInterrupt:
+            # Cancelling is a py4j call: on another thread, should the user interrupt again.
+            canceller = threading.Thread(target=job.cancel, daemon=True)
+            canceller.start()
+            canceller.join(5.0)
+            raise RunInterrupted(f"interrupted: {description}") from None

@@ -5,6 +5,7 @@ import itertools
 import platform
 from typing import TYPE_CHECKING, Any
 
+from sparkwright._interrupts import interrupts_held
 from sparkwright._version import __version__
 from sparkwright.data import (
     DataSet,
@@ -131,17 +132,18 @@ class SparkNetwork(EvaluatingNetwork, PredictingNetwork):
             display: show the run live; default None: in notebooks.
 
         Raises:
-            RunInterrupted: on an interrupt; the last average is kept.
+            RunInterrupted: on an interrupt; the last average is kept, see `TrainingRun.wait`.
             SlotsError, DataError, WorkerError, NetworkError, RunTimeoutError: what went wrong.
         """
-        return self.start(
-            data,
-            epochs=epochs,
-            validation=validation,
-            early_stopping=early_stopping,
-            resume=resume,
-            display=display,
-        ).wait()
+        with interrupts_held():
+            return self.start(
+                data,
+                epochs=epochs,
+                validation=validation,
+                early_stopping=early_stopping,
+                resume=resume,
+                display=display,
+            ).wait()
 
     def start(
         self,

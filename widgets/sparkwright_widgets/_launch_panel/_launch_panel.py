@@ -73,7 +73,10 @@ class LaunchPanel(Part):
         self.spark_form.on_change(lambda _name: self._edited())
         self.spark_state = widgets.HTML()
         self.spark_fold = Fold("Spark", [self.spark_state, self.spark_form])
-        self.run_form = OptionForm(RUN_OPTIONS, values_of(epochs, early_stopping))
+        # Alone, the panel validates on the data that it was given.
+        options = [o for o in RUN_OPTIONS if network is None or o.name != "validate_on"]
+        self.run_form = OptionForm(options, values_of(epochs, early_stopping))
+        self.validation_note = widgets.HTML()
         self.run_form.on_change(lambda _name: self._edited())
         self.start_button = Button(
             description="Start", icon="play", button_style="primary", tooltip="Begin to train"
@@ -103,6 +106,7 @@ class LaunchPanel(Part):
         self.show(
             self.spark_fold,
             self.run_form,
+            self.validation_note,
             self.weights_choice,
             resume,
             row(self.start_button, self.stop_button),
@@ -159,12 +163,33 @@ class LaunchPanel(Part):
         """The URL of the checkpoint to go on from; None: none is given."""
         return self.resume_form.values["resume"]
 
+    @property
+    def validates_on(self) -> Any:
+        """The part of an experiment's data that is validated on: "validation" or "test"."""
+        return self.run_form.values.get("validate_on", "validation")
+
     def set_run(
-        self, *, epochs: int, validates: bool, early_stopping: EarlyStopping | None
+        self,
+        *,
+        epochs: int,
+        validates: bool,
+        early_stopping: EarlyStopping | None,
+        validates_on: str = "validation",
     ) -> None:
         """Show other choices for the next run."""
         self._early_stopping = early_stopping
-        self.run_form.set({**values_of(epochs, early_stopping), "validate": validates})
+        values = {"validate": validates, "validate_on": validates_on}
+        values = {**values_of(epochs, early_stopping), **values}
+        self.run_form.set({name: values[name] for name in self.run_form.fields})
+
+    def set_validation(self, told: str) -> None:
+        """Say what must be known of the validation; empty: nothing."""
+        self.validation_note.value = (
+            f'<div class="sparkwright-why" role="status"><span aria-hidden="true">⚠</span> '
+            f"{escaped(told)}</div>"
+            if told
+            else ""
+        )
 
     @property
     def problem(self) -> str | None:

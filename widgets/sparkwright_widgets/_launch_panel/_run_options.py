@@ -25,6 +25,14 @@ RUN_OPTIONS = (
         advice="Measures the loss on data that is not trained on, to see overfitting.",
     ),
     Option(
+        name="validate_on",
+        kind="choice",
+        choices=("validation", "test"),
+        default="validation",
+        label="Validate on",
+        advice="The part of the data. Scores of the test set that validates are not independent.",
+    ),
+    Option(
         name="patience",
         kind="int",
         default=None,

@@ -61,10 +61,11 @@ def verdict_block(
         f'<p class="sparkwright-state sparkwright-is-{escaped(status.state)}">'
         f'<span class="sparkwright-badge"><span aria-hidden="true">{icon}</span> {word}</span> '
         f"<strong>{escaped(sentence)}</strong></p>"
-        f"{fragments.failure(status)}{fragments.figure_list(figures)}"
+        f"{fragments.failure(status)}{fragments.figure_list(figures)}{fragments.note(status)}"
         '<p class="sparkwright-note">Figures of the last epoch, unless they say otherwise.</p>'
     )
     words = text_table(["figure", "value"], figures)
+    words += f"\n{status.note}" if status.note else ""
     return Block(html=html, text=f"{word}: {sentence}\n{words}", kind="verdict")
 
 

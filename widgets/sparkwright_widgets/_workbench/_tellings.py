@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sparkwright import SharedTrainingMaster
+from sparkwright import Experiment, SharedTrainingMaster
 
 from ._state import BenchState, Trained
 
@@ -37,11 +37,19 @@ def tellings(state: BenchState, *, seen: dict[str, Any] | None, problem: str | N
         ("train", "set_spark"): {"spark": state.spark},
         ("train", "set_ready"): {"reason": problem},
         ("train", "set_weights"): {"told": _weights(hand, state)},
+        ("train", "set_validation"): {"told": _validation(state.experiment)},
         ("evaluate", "set_context"): {"network": network, "data": state.parts_to_evaluate},
         ("models", "network"): network,
         ("models", "metrics"): state.metrics,
     }
     return found if seen is None else {**found, ("network", "set_data"): seen}
+
+
+def _validation(experiment: Experiment) -> str:
+    if experiment.validate and experiment.validation is None:
+        part = experiment.validate_on
+        return f"Validation: none. The step Data keeps no share of the data for the {part} part."
+    return experiment.note
 
 
 def _weights(hand: Trained | None, state: BenchState) -> str | None:

@@ -291,6 +291,7 @@ class Workbench(Part):
         panel.set_run(
             epochs=self.experiment.epochs,
             validates=self.experiment.validate,
+            validates_on=self.experiment.validate_on,
             early_stopping=self.experiment.early_stopping,
         )
 
@@ -351,6 +352,7 @@ class Workbench(Part):
                     "spark": panel.settings,
                     "epochs": panel.epochs,
                     "validate": panel.validates,
+                    "validate_on": panel.validates_on,
                     "early_stopping": panel.early_stopping,
                 }
             )

@@ -12,7 +12,7 @@ SPLIT_OPTIONS = (
     Option(
         name="validation",
         kind="float",
-        default=0.0,
+        default=0.1,
         minimum=0.0,
         maximum=0.9,
         label="Share for validation",
@@ -21,7 +21,7 @@ SPLIT_OPTIONS = (
     Option(
         name="test",
         kind="float",
-        default=0.2,
+        default=0.1,
         minimum=0.0,
         maximum=0.9,
         label="Share for the test",
@@ -50,19 +50,19 @@ class DataSplit:
     """Shares of the parts, and how they are drawn. What is left is trained on.
 
     Attributes:
-        validation: share from 0 to below 1; default 0: no such part.
-        test: likewise; default 0.2.
+        validation: share from 0 to below 1; default 0.1. 0: no such part.
+        test: likewise; default 0.1.
         kind: "random" (default): sizes come out by chance, nothing is counted. "stratified": each
             part has its share of every class.
         seed: default 0.
 
     Example:
-        >>> DataSplit(validation=0.1).shares
+        >>> DataSplit(test=0.2).shares
         {'train': 0.7, 'validation': 0.1, 'test': 0.2}
     """
 
-    validation: float = 0.0
-    test: float = 0.2
+    validation: float = 0.1
+    test: float = 0.1
     kind: Literal["random", "stratified"] = "random"
     seed: int = 0
 
@@ -99,7 +99,7 @@ class DataSplit:
                 the seed itself.
 
         Example:
-            >>> print(DataSplit(test=0.25).to_code("digits"), end="")
+            >>> print(DataSplit(validation=0.0, test=0.25).to_code("digits"), end="")
             train, test = digits.random_split([0.75, 0.25], seed=0)
         """
         shares = self.shares

@@ -1,0 +1,223 @@
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkwright._interrupts import interrupts_held, interrupts_raise
+from sparkwright.errors import RunInterrupted
+from sparkwright.runs import TrainingRun
+from sparkwright.runs._engine import Outcome
+from sparkwright.runs._protocol import Progress
+from sparkwright.runs._record import RunRecord
+
+
+class FakeEngine:
+    """Ends when it is stopped, with the average of so many averagings; 0: without one."""
+
+    def __init__(self, averagings: int = 0, *, stops: bool = True, delivers: bool = True) -> None:
+        self.calls: list[str] = []
+        self.asked, self.over = threading.Event(), threading.Event()
+        self._averagings, self._stops, self._delivers = averagings, stops, delivers
+
+    def run(self, record: RunRecord) -> Outcome:
+        self.over.wait(60)
+        vector = np.ones(1) if self._averagings and self._delivers else None
+        return Outcome(
+            vector=vector,
+            counters=None,
+            progress=Progress(averagings=self._averagings),
+            stopped=True,
+        )
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+        self.asked.set()
+        if self._stops:
+            self.over.set()
+
+    def cancel(self) -> None:
+        self.calls.append("cancel")
+        self.over.set()
+
+
+def pyspark_handler(_number: int, _frame: object) -> None:
+    cancelled.append("all jobs")
+    raise KeyboardInterrupt
+
+
+pyspark_handler.__module__ = "pyspark.core.context"
+cancelled: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _spark_has_set_its_handler() -> Iterator[None]:
+    cancelled.clear()
+    before = signal.signal(signal.SIGINT, pyspark_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[FakeEngine], TrainingRun]]:
+    engines: list[FakeEngine] = []
+
+    def begin(engine: FakeEngine) -> TrainingRun:
+        engines.append(engine)
+        return TrainingRun(
+            id="run-1",
+            title="",
+            engine=engine,
+            record=RunRecord(workers=1, epochs=3, name="sparkwright-run-1"),
+            take_result=lambda outcome: None,
+            model=None,
+            configuration={},
+        )
+
+    yield begin
+    for engine in engines:
+        engine.over.set()
+
+
+def interrupt_when(condition: Callable[[], object]) -> None:
+    """Ctrl-C as soon as the main thread waits, as `condition` says."""
+
+    def send() -> None:
+        while not condition():
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=send, daemon=True).start()
+
+
+def waits() -> bool:
+    """Whether PySpark's handler has been replaced."""
+    return signal.getsignal(signal.SIGINT) is not pyspark_handler
+
+
+@pytest.mark.parametrize(
+    ("engine", "held"),
+    [
+        (FakeEngine(7), "the model holds the last average, that of averaging 7"),
+        (FakeEngine(0), "the model is unchanged since the run began: no averaging was done"),
+        (FakeEngine(7, delivers=False), "unchanged since the run began: no worker could deliver"),
+    ],
+)
+def test_an_interrupt_stops_the_run_and_says_what_the_model_holds(
+    start: Any, engine: FakeEngine, held: str
+) -> None:
+    run = start(engine)
+    interrupt_when(waits)
+    with pytest.raises(RunInterrupted, match=held):
+        run.wait()
+    assert (engine.calls, cancelled) == (["stop"], [])
+    assert signal.getsignal(signal.SIGINT) is pyspark_handler
+
+
+def test_a_second_interrupt_does_not_wait_for_the_end(start: Any) -> None:
+    engine = FakeEngine(7, stops=False)
+    run = start(engine)
+    interrupt_when(waits)
+    interrupt_when(engine.asked.is_set)
+    with pytest.raises(RunInterrupted, match=r"has not ended yet|averaging 7"):
+        run.wait()
+    engine.over.wait(10)
+    assert engine.calls == ["stop", "cancel"]
+    assert cancelled == []
+
+
+def test_an_interrupt_while_a_run_begins_waits_until_it_can_be_stopped(start: Any) -> None:
+    engine = FakeEngine(7)
+
+    def fit() -> None:
+        with interrupts_held():
+            signal.raise_signal(signal.SIGINT)
+            start(engine).wait()
+
+    with pytest.raises(RunInterrupted, match="averaging 7"):
+        fit()
+    assert engine.calls == ["stop"]
+    assert signal.getsignal(signal.SIGINT) is pyspark_handler
+
+
+def test_what_is_held_back_is_raised_at_the_end_or_by_a_second_interrupt() -> None:
+    after: list[int] = []
+
+    def interrupt(times: int) -> None:
+        with interrupts_held():
+            for _ in range(times):
+                signal.raise_signal(signal.SIGINT)
+            after.append(times)
+
+    for times in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            interrupt(times)
+    assert after == [1]
+
+
+def test_a_handler_of_the_users_own_stays_and_so_does_one_set_meanwhile(start: Any) -> None:
+    engine = FakeEngine(7)
+    run = start(engine)
+
+    def own(_number: int, _frame: object) -> None:
+        run.stop()
+
+    signal.signal(signal.SIGINT, own)
+    interrupt_when(lambda: True)
+    run.wait()  # ends as the user's handler has it
+    assert engine.calls == ["stop"]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with interrupts_raise():
+        signal.signal(signal.SIGINT, pyspark_handler)
+    assert signal.getsignal(signal.SIGINT) is pyspark_handler
+
+
+def test_other_threads_wait_without_a_handler(start: Any) -> None:
+    engine = FakeEngine(7)
+    run = start(engine)
+    thread = threading.Thread(target=run.wait)
+    thread.start()
+    engine.over.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert signal.getsignal(signal.SIGINT) is pyspark_handler
+
+
+def test_an_interrupted_await_stops_the_run_where_spark_began_in_the_same_cell(start: Any) -> None:
+    engine = FakeEngine(7)
+
+    async def cell() -> None:
+        run = start(engine)
+        interrupt_when(waits)
+        with pytest.raises(RunInterrupted, match="averaging 7"):
+            await run
+
+    asyncio.run(cell())
+    assert (engine.calls, cancelled) == (["stop"], [])
+    assert signal.getsignal(signal.SIGINT) is pyspark_handler
+
+
+def test_an_await_leaves_the_kernels_handler_in_place(start: Any) -> None:
+    engine = FakeEngine(7)
+
+    async def cell() -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def kernels(_number: int, _frame: object) -> None:
+            loop.call_soon_threadsafe(task.cancel)
+
+        kernels.__module__ = "ipykernel.ipkernel"
+        signal.signal(signal.SIGINT, kernels)
+        run = start(engine)
+        loop.call_later(0.01, lambda: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(RunInterrupted, match="averaging 7"):
+            await run
+        assert signal.getsignal(signal.SIGINT) is kernels
+
+    asyncio.run(cell())
+    assert engine.calls == ["stop"]

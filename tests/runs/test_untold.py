@@ -1,0 +1,119 @@
+from collections import Counter
+
+import numpy as np
+from hypothesis import given, settings, strategies as st
+from numpy.typing import NDArray
+
+from sparkwright.masters import TrainingPlan
+from sparkwright.masters._plan import PlanKind, minibatch_count
+from sparkwright.runs._ledger import Ledger
+from sparkwright.runs._protocol import Progress
+from sparkwright.runs._untold import untold_rows
+from sparkwright.runs._work import Span
+
+BATCH, EPOCHS = 10, 3
+
+
+def plan_of(*rows: int, frequency: int = 2, kind: PlanKind = "sharing") -> TrainingPlan:
+    return TrainingPlan(
+        rows=rows, batch_size=BATCH, averaging_frequency=frequency, epochs=EPOCHS, kind=kind
+    )
+
+
+def sizes(plan: TrainingPlan, span: Span) -> list[int]:
+    """The examples of each minibatch of a span."""
+    rows = plan.rows[span.owner]
+    return [min(rows, (n + 1) * BATCH) - n * BATCH for n in range(span.start, span.stop)]
+
+
+def columns(rows: list[tuple[int, int, int]]) -> dict[str, NDArray[np.int64]]:
+    table = np.array(rows, np.int64).reshape(-1, 3)
+    return dict(zip(("worker", "epoch", "examples"), table.T, strict=True))
+
+
+@settings(max_examples=50)
+@given(
+    rows=st.lists(st.integers(0, 60), min_size=1, max_size=4),
+    piece=st.integers(1, 3),
+    stop_after=st.integers(1, 60),
+    data=st.data(),
+)
+def test_every_epoch_has_the_minibatches_that_count(
+    rows: list[int], piece: int, stop_after: int, data: st.DataObject
+) -> None:
+    plan = plan_of(*rows)
+    workers = range(len(rows))
+    ledger = Ledger(
+        Progress.first(workers=len(rows)),
+        epochs=EPOCHS,
+        minibatches=lambda counts: [minibatch_count(n, BATCH) for n in counts],
+        piece_size=lambda _counts: piece,
+    )
+    ledger.begin(rows)
+    counted: list[tuple[int, int, int]] = []
+    told: list[tuple[int, int, int]] = []
+    for _ in range(stop_after):
+        # Data of workers that are lost must wait; it is trained in a later epoch, if ever.
+        present = data.draw(st.sets(st.sampled_from(workers), min_size=1))
+        worker = data.draw(st.sampled_from(workers))
+        span = ledger.hand_out(worker, present=present)
+        if span is None:
+            ledger.close_epoch()
+            ledger.open_epoch()
+            continue
+        done = data.draw(st.integers(0, span.size))
+        trained = [(worker, span.epoch + 1, n) for n in sizes(plan, span)[:done]]
+        ledger.count(
+            worker, span, minibatches=done, examples=sum(n for *_, n in trained), iterations=0
+        )
+        counted += trained
+        told += trained if data.draw(st.booleans()) else []
+
+    found = [
+        (worker, int(epoch), int(examples))
+        for worker, found in untold_rows(plan, ledger.progress, columns(told)).items()
+        for epoch, examples in zip(found["epoch"], found["examples"], strict=True)
+    ]
+    log = told + found
+    assert all(0 < examples <= BATCH for *_, examples in found)
+    for which in (0, 1):  # worker, epoch
+        assert Counter(row[which] for row in log) == Counter(row[which] for row in counted)
+    assert _examples(log, 0) == _examples(counted, 0)
+    silent = Counter(counted) - Counter(told)
+    if len({worker for worker, *_ in silent}) <= 1:
+        assert Counter(row[:2] for row in log) == Counter(row[:2] for row in counted)
+        assert _examples(log, 1) == _examples(counted, 1)
+
+
+def _examples(rows: list[tuple[int, int, int]], which: int) -> Counter[int]:
+    """Of each worker or epoch."""
+    found: Counter[int] = Counter()
+    for row in rows:
+        found[row[which]] += row[2]
+    return found
+
+
+def test_rounds_of_a_worker_that_trained_its_own_data() -> None:
+    plan = plan_of(50, 45, kind="averaging")
+    progress = Progress(
+        epoch=1,
+        round=1,
+        averagings=4,
+        opened=2,
+        todo=(Span(0, 1, 2, 5), Span(1, 1, 2, 5)),
+        steps=(7, 7),
+        examples=(70, 65),
+    )
+    told = columns([(0, 1, 10)] * 5 + [(0, 2, 10)] * 2 + [(1, 1, 10)] * 2)
+    found = untold_rows(plan, progress, told)
+    assert list(found) == [1]
+    assert found[1]["epoch"].tolist() == [1, 1, 1, 2, 2]
+    assert found[1]["round"].tolist() == [2, 2, 3, 1, 1]
+    assert found[1]["examples"].tolist() == [10, 10, 5, 10, 10]
+
+
+def test_rows_of_work_that_was_done_again_count_too() -> None:
+    progress = Progress(epoch=1, opened=1, steps=(3, 5), examples=(30, 50))
+    # Worker 1 was lost before it reported its second minibatch, which worker 0 trained again.
+    told = columns([(0, 1, 10)] * 3 + [(1, 1, 10)] * 6)
+    assert untold_rows(plan_of(40, 40), progress, told) == {}

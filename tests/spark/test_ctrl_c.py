@@ -1,0 +1,138 @@
+"""Ctrl-C in a script, as a terminal sends it: to all processes of the group, Java's too."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = """
+import json, pathlib, sys, threading, time
+import numpy as np
+import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.spark._jobs import run_job
+from tests.spark.helpers import dense, weights
+from tests.waiting import wait_until
+
+marker = sys.argv[1]
+
+class Slow:
+    def pre_update(self, minibatch, model):
+        time.sleep(0.02)
+    def post_update(self, minibatch, model):
+        pass
+
+def ready_when(condition):
+    def look():
+        wait_until(condition, 90)
+        print("ready", flush=True)
+    threading.Thread(target=look, daemon=True).start()
+
+def train(master):
+    model = dense()
+    before = weights(model)
+    network = sw.SparkNetwork(spark, model, master.with_hooks(Slow()))
+    features = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
+    run = network.start(DataSet(features, np.arange(120, dtype=np.int32) % 3), epochs=5000)
+    ready_when(lambda: run.status.averagings >= 2)
+    try:
+        run.wait()
+    except sw.RunInterrupted as error:
+        after = weights(model)
+        print(json.dumps({
+            "message": str(error),
+            "state": run.status.state,
+            "averagings": run.status.averagings,
+            "steps": int(run.history["step"].max()),
+            "iterations": int(model.optimizer.iterations),
+            "finite": bool(np.isfinite(after).all()),
+            "changed": bool((before != after).any()),
+        }), flush=True)
+
+def slow(rows):
+    time.sleep(600)
+    return rows
+
+def of_the_user(rows):
+    while not pathlib.Path(marker).exists():
+        time.sleep(0.05)
+    return rows
+
+spark = sw.start_spark(workers=3)
+context = spark.sparkContext
+found = []
+other = threading.Thread(
+    target=lambda: found.append(context.parallelize([7], 1).mapPartitions(of_the_user).collect())
+)
+other.start()
+options = {"batch_size_per_worker": 10, "workers": 2}
+train(sw.ParameterAveragingTrainingMaster(averaging_frequency=2, **options))
+train(sw.SharedTrainingMaster(**options))
+ready_when(lambda: len(context.statusTracker().getActiveJobsIds()) == 2)
+try:
+    run_job(spark, context.parallelize([1], 1).mapPartitions(slow).count, description="slow")
+except sw.RunInterrupted as error:
+    wait_until(lambda: len(context.statusTracker().getActiveJobsIds()) == 1, 30)
+    print(json.dumps({"message": str(error)}), flush=True)
+pathlib.Path(marker).touch()
+other.join(60)
+print(json.dumps(found), flush=True)
+spark.stop()
+"""
+
+
+def test_ctrl_c_in_a_script_keeps_the_average_and_other_jobs(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    root = str(Path(__file__).parents[2])
+    path = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "marker")],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        start_new_session=True,
+    )
+    # A script that hangs ends, and the test fails where it waits for its answer.
+    limit = threading.Timer(200, process.kill)
+    limit.start()
+    try:
+        runs = [_interrupted(process) for _ in range(2)]
+        for told in runs:
+            averagings = told.pop("averagings")
+            assert averagings >= 2
+            assert f"holds the last average, that of averaging {averagings}." in told["message"]
+            assert (told["state"], told["finite"], told["changed"]) == ("stopped", True, True)
+        # What the model holds is the average after so many minibatches.
+        assert runs[0]["iterations"] == runs[0]["steps"] > 0
+        assert _interrupted(process) == {"message": "interrupted: slow"}
+        assert _answer(process) == [[7]]
+        assert process.wait(60) == 0
+    finally:
+        limit.cancel()
+        process.kill()
+        process.communicate()
+
+
+def _interrupted(process: "subprocess.Popen[str]") -> Any:
+    """What the script tells after a Ctrl-C, sent when it is ready for it."""
+    assert _line(process) == "ready"
+    os.killpg(process.pid, signal.SIGINT)
+    return _answer(process)
+
+
+def _answer(process: "subprocess.Popen[str]") -> Any:
+    return json.loads(_line(process))
+
+
+def _line(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
