@@ -25,7 +25,7 @@ from sparkwright.storage import save_model
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers._failure import failure_of
 from sparkwright.workers._gpus import find_gpus, leave_gpus_to_workers
-from sparkwright.workers._pool import TrainerPool
+from sparkwright.workers._pool import TrainerPool, driver_secret
 from sparkwright.workers._shard import ShardWriter
 
 _LOOPBACK = "127.0.0.1"
@@ -189,7 +189,7 @@ class ParallelWrapper:
             save=self._save,
         )
         with _opening:
-            self._pool = self._pool or TrainerPool(owner=os.getpid())
+            self._pool = self._pool or TrainerPool(owner=os.getpid(), secret=driver_secret())
             _open_wrappers.add(self)
         launcher = LocalLauncher(
             pool=self._pool,

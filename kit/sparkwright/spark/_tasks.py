@@ -11,7 +11,7 @@ from typing import Any
 from sparkwright.data import from_bytes
 from sparkwright.runs._protocol import Failure
 from sparkwright.workers._failure import failure_of
-from sparkwright.workers._pool import TrainerPool
+from sparkwright.workers._pool import TrainerPool, driver_secret
 from sparkwright.workers._requests import Answer, RoundRequest, TrainRequest
 from sparkwright.workers._shard import ShardWriter
 
@@ -26,6 +26,7 @@ def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], 
     it at once, and abort the job in the end, where the coordinator knows whether and when a
     further attempt makes sense. Spark only restarts tasks whose process or executor is gone.
     """
+    secret = driver_secret()
 
     def task(index: int, elements: Iterable[Element]) -> list[Any]:
         from dataclasses import replace
@@ -34,7 +35,7 @@ def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], 
 
         began_s = time.monotonic()
         context: Any = TaskContext.get()
-        pool = TrainerPool(owner=os.getppid())
+        pool = TrainerPool(owner=os.getppid(), secret=secret)
         # Unlike the attempt's number, this id also grows when Spark runs the whole stage again.
         settings = replace(template.settings, worker=index, attempt=context.taskAttemptId())
         try:
@@ -66,6 +67,7 @@ def round_task(
         template: the request, to be completed.
         state: a Spark broadcast of (vector, extras, progress, share of each worker).
     """
+    secret = driver_secret()
 
     def task(index: int, elements: Iterable[Element]) -> list[Answer]:
         from dataclasses import replace
@@ -75,7 +77,7 @@ def round_task(
         began_s = time.monotonic()
         context: Any = TaskContext.get()
         vector, extras, progress, shares = state.value
-        pool = TrainerPool(owner=os.getppid())
+        pool = TrainerPool(owner=os.getppid(), secret=secret)
         with Shards(pool) as shards:
             shards.write(elements)
             settings = replace(template.settings, worker=index, attempt=context.attemptNumber())
