@@ -260,7 +260,7 @@ class LocalLauncher:
         self._folder.mkdir(mode=0o700)
         for kind, dataset in (("train", self._data), ("validation", self._validation)):
             for worker, part in enumerate(_blocks(dataset, self.workers)):
-                with ShardWriter(self._folder / f"{kind}-{worker}") as writer:
+                with ShardWriter(self._folder / f"{kind}-{worker}", worker=worker) as writer:
                     if part is not None:
                         writer.append(part)
         return tuple(0 if b is None else len(b) for b in _blocks(self._data, self.workers))

@@ -39,7 +39,7 @@ def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], 
         # Unlike the attempt's number, this id also grows when Spark runs the whole stage again.
         settings = replace(template.settings, worker=index, attempt=context.taskAttemptId())
         try:
-            with Shards(pool) as shards:
+            with Shards(pool, worker=index) as shards:
                 # Before a trainer is borrowed: the data may be what another network predicts.
                 shards.write(elements)
                 request = replace(
@@ -78,7 +78,7 @@ def round_task(
         context: Any = TaskContext.get()
         vector, extras, progress, shares = state.value
         pool = TrainerPool(owner=os.getppid(), secret=secret)
-        with Shards(pool) as shards:
+        with Shards(pool, worker=index) as shards:
             shards.write(elements)
             settings = replace(template.settings, worker=index, attempt=context.attemptNumber())
             request = replace(
@@ -102,8 +102,9 @@ def round_task(
 class Shards:
     """The files of one task's partition, removed when the task is over."""
 
-    def __init__(self, pool: TrainerPool) -> None:
+    def __init__(self, pool: TrainerPool, *, worker: int) -> None:
         """Choose a folder; nothing is created yet."""
+        self._worker = worker
         folder = pool.scratch()
         self.train, self.validation = Path(f"{folder}-train"), Path(f"{folder}-validation")
 
@@ -117,7 +118,10 @@ class Shards:
 
     def write(self, elements: Iterable[Element]) -> None:
         """Stream the partition to the files, never holding more than a chunk."""
-        with ShardWriter(self.train) as train, ShardWriter(self.validation) as validation:
+        with (
+            ShardWriter(self.train, worker=self._worker) as train,
+            ShardWriter(self.validation, worker=self._worker) as validation,
+        ):
             writers = {"train": train, "validation": validation}
             for key, kind, chunk in elements:
                 writers[kind].append(from_bytes(chunk), key=key)
