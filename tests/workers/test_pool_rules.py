@@ -172,7 +172,7 @@ def test_killed_trainer_is_reported_with_its_signal(pool: TrainerPool, stub: Non
     assert caught.value.reason == (
         f"the trainer process of worker 1 on {socket.gethostname()} ended (signal 9, SIGKILL). "
         "Most often the machine or the container had no memory left: see `dmesg`. Use smaller "
-        "batches, or give executors more `spark.executor.memoryOverhead`."
+        "batches or fewer workers on it, or give executors more `spark.executor.memoryOverhead`."
     )
 
 

@@ -16,7 +16,7 @@ _NOISE = re.compile(
 _LAST_WORDS = re.compile(r"Traceback \(most recent call last\)|Fatal Python error|F\d{4} .*Check f")
 _MEMORY = (
     " Most often the machine or the container had no memory left: see `dmesg`. Use smaller "
-    "batches, or give executors more `spark.executor.memoryOverhead`."
+    "batches or fewer workers on it, or give executors more `spark.executor.memoryOverhead`."
 )
 
 
