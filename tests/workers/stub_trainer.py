@@ -18,6 +18,6 @@ class StubTrainer(_trainer.Trainer):
         return Answer(fields={"run": request.run})
 
 
-# `python -m sparkwright.workers._trainer …`, as the pool starts it.
-_trainer.Trainer = StubTrainer
-_trainer.main(sys.argv[3:])
+if __name__ == "__main__":  # in place of `python -m sparkwright.workers._trainer …`
+    _trainer.Trainer = StubTrainer
+    _trainer.main(sys.argv[3:])

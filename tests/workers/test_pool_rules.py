@@ -19,6 +19,7 @@ from sparkwright.mesh._connection import Connection
 from sparkwright.networks import ModelDefinition
 from sparkwright.runs._peer_engine import settings_of
 from sparkwright.workers import _pool
+from sparkwright.workers._failure import failure_of
 from sparkwright.workers._pool import BorrowedTrainer, TrainerPool, driver_secret
 from sparkwright.workers._requests import RoundRequest
 from sparkwright.workers._wire import pack
@@ -174,6 +175,12 @@ def test_killed_trainer_is_reported_with_its_signal(pool: TrainerPool, stub: Non
         "Most often the machine or the container had no memory left: see `dmesg`. Use smaller "
         "batches or fewer workers on it, or give executors more `spark.executor.memoryOverhead`."
     )
+
+
+def test_failure_of_a_killed_trainer_shows_no_frames_of_the_task() -> None:
+    error = WorkerError(worker=1, host="node7", reason="the trainer process … ended (signal 9).")
+    failure = failure_of(error, worker=1, host="node7")
+    assert (failure.reason, failure.traceback) == (error.reason, "")
 
 
 def test_trainer_that_ends_by_itself_is_reported_with_its_traceback(
