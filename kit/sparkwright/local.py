@@ -26,7 +26,7 @@ from sparkwright.storage import save_model
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers._failure import failure_of
 from sparkwright.workers._gpus import find_gpus, leave_gpus_to_workers
-from sparkwright.workers._pool import TrainerPool
+from sparkwright.workers._pool import TrainerPool, driver_secret
 from sparkwright.workers._shard import ShardWriter
 
 _LOOPBACK = "127.0.0.1"
@@ -191,7 +191,7 @@ class ParallelWrapper:
             save=self._save,
         )
         with _opening:
-            self._pool = self._pool or TrainerPool(owner=os.getpid())
+            self._pool = self._pool or TrainerPool(owner=os.getpid(), secret=driver_secret())
             _open_wrappers.add(self)
         launcher = LocalLauncher(
             pool=self._pool,
@@ -262,7 +262,7 @@ class LocalLauncher:
         self._folder.mkdir(mode=0o700)
         for kind, dataset in (("train", self._data), ("validation", self._validation)):
             for worker, part in enumerate(_blocks(dataset, self.workers)):
-                with ShardWriter(self._folder / f"{kind}-{worker}") as writer:
+                with ShardWriter(self._folder / f"{kind}-{worker}", worker=worker) as writer:
                     if part is not None:
                         writer.append(part)
         return tuple(0 if b is None else len(b) for b in _blocks(self._data, self.workers))

@@ -39,6 +39,8 @@ MEMORY = Memory(
     scratch_folder="/s",
 )
 SETTINGS = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
     "spark.executor.cores": "1",
     "spark.locality.wait": "0s",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -446,6 +448,13 @@ def test_executors_that_end_when_somebody_logs_out_are_a_warning(
         ({"spark__cleaner__periodicGC__interval": "12h"}, "Cleaning", "warning"),
         ({"spark__cleaner__referenceTracking": "false"}, "Cleaning", "warning"),
         ({"spark__sql__execution__arrow__pyspark__enabled": "false"}, "Arrow", "warning"),
+        ({"spark__authenticate": "false"}, "Encryption", "warning"),
+        ({"spark__network__crypto__enabled": "false"}, "Encryption", "warning"),
+        (
+            {"spark__network__crypto__enabled": "false", "spark__ssl__rpc__enabled": "true"},
+            "Encryption",
+            "ok",
+        ),
     ],
 )
 def test_a_setting_is_judged(settings: dict[str, str], name: str, status: str) -> None:
@@ -454,6 +463,24 @@ def test_a_setting_is_judged(settings: dict[str, str], name: str, status: str) -
     assert check.status == status
     assert bool(check.remedy) == (status != "ok")
     assert [c.name for c in diagnosis.checks if c.status != "ok"] == [name] * (status != "ok")
+
+
+def test_encryption_matters_only_where_executors_are_on_other_machines() -> None:
+    bare = replace(FINE, spark=replace(SPARK, settings={}))
+    (check,) = diagnose(bare).find("Encryption")
+    assert "spark.authenticate=true and spark.network.crypto.enabled=true" in check.remedy
+    here = replace(bare, executors=(replace(FIRST, host=DRIVER.host),))
+    assert not diagnose(here).find("Encryption")
+    unseen = replace(bare, executors=())
+    assert diagnose(unseen).find("Encryption")
+    assert not diagnose(replace(unseen, spark=SparkFacts(master="local[2]"))).find("Encryption")
+
+
+def test_tenants_of_yarn_that_share_a_user_are_named() -> None:
+    (check,) = diagnose(with_settings("yarn")).find("Encryption")
+    assert (check.status, "runs all tenants' containers as one user" in check.found) == ("ok", True)
+    (check,) = diagnose(with_settings("yarn", spark__authenticate="false")).find("Encryption")
+    assert (check.status, "LinuxContainerExecutor" in check.remedy) == ("warning", True)
 
 
 def test_locality_is_told_to_wait_where_nobody_says_otherwise() -> None:

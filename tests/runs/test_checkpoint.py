@@ -211,7 +211,7 @@ def test_later_checkpoints_of_another_run_stay_with_a_warning(
 
 def test_what_a_killed_writer_left_is_removed(folder: str) -> None:
     left = [".checkpoint-00000004.swc.0a1b2c3d.tmp", ".checkpoint-00000009.swc.0a1b2c3d.tmp"]
-    for name in left:
+    for name in (*left, ".checkpoint-00000005.swc.0a1b2c3d.tmp.old"):
         with write_atomically(join(folder, name)) as file:
             file.write(b"half")
     write_checkpoint(folder, checkpoint_at(5), keep=3)

@@ -88,3 +88,66 @@ def test_findspark_is_asked_only_when_pyspark_cannot_be_imported(
     monkeypatch.setattr(findspark, "init", fail)
     with pytest.raises(sw.ConfigurationError, match="SPARK_HOME"):
         _session._find_pyspark()
+
+
+_DRIVER = """
+import sys
+from pyspark import SparkContext
+import sparkwright as sw
+from sparkwright.spark._spark_defaults import spark_home
+SparkContext._ensure_initialized()
+print("ready", flush=True)
+for line in sys.stdin:
+    if line == "start\\n":
+        spark = sw.start_spark(workers=1, memory_per_worker_mb=512)
+        print(spark.sparkContext.applicationId, flush=True)
+    elif line == "stop\\n":
+        spark.stop()
+        print("stopped", flush=True)
+    else:
+        spark.range(5).count()
+        folder = spark_home() / "work" / spark.sparkContext.applicationId
+        print([each.name for each in folder.iterdir()] if folder.exists() else "no folder")
+"""
+
+
+def test_sessions_of_one_second_have_folders_of_their_own() -> None:
+    drivers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _DRIVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+
+    def tell(command: str) -> list[str]:
+        for driver in drivers:
+            assert driver.stdin is not None
+            driver.stdin.write(f"{command}\n")
+            driver.stdin.flush()
+        return answers()
+
+    def answers() -> list[str]:
+        found: list[str] = []
+        for driver in drivers:
+            assert driver.stdout is not None
+            found.append(driver.stdout.readline().strip())
+        return found
+
+    try:
+        assert answers() == ["ready", "ready"]
+        for _ in range(10):
+            first, second = tell("start")
+            if first.split("-")[1] == second.split("-")[1]:
+                break
+            assert tell("stop") == ["stopped", "stopped"]
+        else:
+            pytest.skip("no two sessions were started in one second")
+        drivers.pop(0).communicate(timeout=60)  # the end of its input ends it
+        assert tell("look") == ["['0']"]
+        assert first != second
+    finally:
+        for driver in drivers:
+            driver.communicate(timeout=60)

@@ -1,6 +1,8 @@
 """Files at URLs: in memory, on disk, with spaces in their names."""
 
+import errno
 import itertools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -210,3 +212,63 @@ def test_a_store_that_cannot_rename_over_a_file_keeps_the_old_one_until_the_new_
     with pytest.raises(PermissionError, match="full"):
         put(url, b"new")
     assert read_bytes(url) == b"old"
+
+
+def test_durable_file_is_on_disk_before_its_name_and_its_name_before_the_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    done: list[tuple[str, str]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def recording_fsync(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        content = path.read_bytes().decode() if path.is_file() else path.name
+        done.append(("sync", content))
+        fsync(descriptor)
+
+    def recording_replace(path: str, to_path: str) -> None:
+        done.append(("rename to", Path(to_path).name))
+        replace(path, to_path)
+
+    monkeypatch.setattr(os, "fsync", recording_fsync)
+    monkeypatch.setattr(os, "replace", recording_replace)
+    url = str(tmp_path / "models" / "file")
+    with write_atomically(url, durable=True) as file:
+        file.write(b"new")
+    expected = [("sync", "new"), ("rename to", "file"), ("sync", "models")]
+    assert done == expected
+    done.clear()
+    move(url, str(tmp_path / "models" / "other"))
+    assert done == [expected[0], ("rename to", "other"), expected[2]]
+
+
+def test_file_that_cannot_be_synced_leaves_the_old_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = put(str(tmp_path / "file"), b"old")
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with (
+        pytest.raises(OSError, match=r"file could not be written.*Input/output"),
+        write_atomically(url, durable=True) as file,
+    ):
+        file.write(b"new")
+    assert read_bytes(url) == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_leftovers_of_killed_writers_are_removed_and_other_writers_files_stay(
+    tmp_path: Path,
+) -> None:
+    left = [".file.0a1b2c3d.tmp", ".file.0a1b2c3e.tmp.old"]
+    stay = [".file.0a1b2c3f.tmp", ".file2.0a1b2c3d.tmp", ".file.tmp", "file.0a1b2c3d.tmp"]
+    for name in (*left, *stay):
+        put(str(tmp_path / name))
+    for name in (left[0], *stay[1:]):
+        os.utime(tmp_path / name, (0, 0))
+    with write_atomically(str(tmp_path / "file"), durable=True) as file:
+        file.write(b"new")
+    assert sorted(os.listdir(tmp_path)) == sorted(["file", *stay])

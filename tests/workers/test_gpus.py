@@ -193,8 +193,10 @@ def test_who_waits_too_long_for_a_gpu_is_told_who_holds_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(_pool, "_GPU_TIMEOUT_S", 0.1)
-    pool = TrainerPool(owner=os.getpid())
-    handle, name = pool._hold_one([_gpu_name("gpu-0")])  # pyright: ignore[reportPrivateUsage]
+    pool = TrainerPool(owner=os.getpid(), secret=bytes(32))
+    handle, name = pool._hold_one(  # pyright: ignore[reportPrivateUsage]
+        [_gpu_name("gpu-0")], timeout_s=0.0, remedy=""
+    )
     try:
         assert name == "gpu-0"
         with (

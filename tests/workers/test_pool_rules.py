@@ -1,33 +1,210 @@
-"""Where trainers live, and who may use them."""
+"""Where trainers live, who may use them, and what is reported when one ends."""
 
+import contextlib
 import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
-from sparkwright.errors import NetworkError
-from sparkwright.workers._pool import TrainerPool
+from sparkwright.errors import NetworkError, RunTimeoutError, WorkerError
+from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.mesh._connection import Connection
+from sparkwright.networks import ModelDefinition
+from sparkwright.runs._peer_engine import settings_of
+from sparkwright.workers import _pool
+from sparkwright.workers._failure import failure_of
+from sparkwright.workers._pool import BorrowedTrainer, TrainerPool, driver_secret
+from sparkwright.workers._requests import RoundRequest
+from sparkwright.workers._wire import pack
+
+SECRET = driver_secret()
 
 
-def test_the_folder_belongs_to_its_owner_alone() -> None:
-    pool = TrainerPool(owner=os.getpid())
-    assert pool.folder.stat().st_mode & 0o777 == 0o700
-    assert TrainerPool(owner=os.getpid()).folder == pool.folder
-    pool.folder.chmod(0o755)
-    with pytest.raises(NetworkError, match="must belong to this user alone"):
-        TrainerPool(owner=os.getpid())
-    pool.folder.chmod(0o700)
+@pytest.fixture
+def pool() -> Iterator[TrainerPool]:
+    pool = TrainerPool(owner=os.getpid(), secret=SECRET)
+    yield pool
     pool.close()
-    assert not pool.folder.exists()
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Trainers start at once: they have no TensorFlow."""
+    python = tmp_path / "python"
+    script = Path(__file__).with_name("stub_trainer.py")
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+
+
+def request(run: str) -> RoundRequest:
+    settings = settings_of(ParameterAveragingTrainingMaster(seed=1), epochs=1)
+    return RoundRequest(
+        definition=ModelDefinition(name="m", config="{}", custom_objects=b"", parameters=0),
+        xla="auto",
+        run=run,
+        shard="",
+        settings=replace(settings, worker=1),
+        epoch=0,
+        share=None,
+        first=True,
+        iterations=0,
+        vector=b"",
+        extras=b"",
+    )
+
+
+def process_of(pool: TrainerPool) -> psutil.Process:
+    (file,) = pool.folder.glob("*.pid")
+    return psutil.Process(int(file.read_text()))
+
+
+def test_the_folder_belongs_to_its_owner_and_application_alone(pool: TrainerPool) -> None:
+    assert pool.folder.stat().st_mode & 0o777 == 0o700
+    assert TrainerPool(owner=os.getpid(), secret=SECRET).folder == pool.folder
+    other = TrainerPool(owner=os.getpid(), secret=bytes(32))
+    assert other.folder != pool.folder
+    other.close()
+    assert not other.folder.exists()
+    pool.folder.chmod(0o755)
+    with pytest.raises(NetworkError, match="belongs to this user alone"):
+        TrainerPool(owner=os.getpid(), secret=SECRET)
+    pool.folder.chmod(0o700)
+
+
+def test_link_in_place_of_the_folder_is_refused(pool: TrainerPool, tmp_path: Path) -> None:
+    pool.folder.rmdir()
+    tmp_path.chmod(0o700)
+    pool.folder.symlink_to(tmp_path)
+    try:
+        with pytest.raises(NetworkError, match=r"must be a folder .* mode l"):
+            TrainerPool(owner=os.getpid(), secret=SECRET)
+    finally:
+        pool.folder.unlink()
 
 
 def test_scratch_lies_in_sparks_local_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    pool: TrainerPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    pool = TrainerPool(owner=os.getpid())
     monkeypatch.setenv("LOCAL_DIRS", f"{tmp_path},/elsewhere")
     assert pool.scratch().parent == tmp_path
     monkeypatch.delenv("LOCAL_DIRS")
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
     assert pool.scratch().parent == pool.folder
-    pool.close()
+
+
+def test_wait_for_a_limited_trainer_times_out(
+    pool: TrainerPool, stub: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_pool, "_TRAINER_TIMEOUT_S", 0.1)
+    with (
+        pool.borrow(device="cpu", cores=1, at_most=1),
+        pytest.raises(
+            RunTimeoutError,
+            match=f"{os.getpid()} on .* waited 0.1 s for the trainer of cpu-1-0, .*{os.getpid()} h",
+        ),
+        pool.borrow(device="cpu", cores=1, at_most=1),
+    ):
+        pass
+
+
+def test_later_task_of_the_application_uses_the_same_trainer(pool: TrainerPool, stub: None) -> None:
+    with pool.borrow(device="cpu", cores=1) as trainer:
+        assert trainer.ask(request("a")).fields == {"run": "a"}
+    first = process_of(pool)
+    later = TrainerPool(owner=os.getpid(), secret=SECRET)
+    with later.borrow(device="cpu", cores=1) as trainer:
+        assert trainer.ask(request("b")).fields == {"run": "b"}
+    assert process_of(later) == first
+
+
+def test_secret_reaches_the_trainer_through_its_input_only(pool: TrainerPool, stub: None) -> None:
+    with pool.borrow(device="cpu", cores=1):
+        proc = Path(f"/proc/{process_of(pool).pid}")
+        for shown in ("cmdline", "environ"):
+            content = (proc / shown).read_bytes()
+            assert SECRET not in content
+            assert SECRET.hex().encode() not in content
+    for file in pool.folder.glob("*"):
+        if file.is_file():
+            assert SECRET not in file.read_bytes()
+
+
+def test_trainer_reads_nothing_from_a_peer_without_the_secret(
+    pool: TrainerPool, stub: None, tmp_path: Path
+) -> None:
+    made = tmp_path / "made"
+    with pool.borrow(device="cpu", cores=1) as trainer:
+        trainer.ask(request("a"))
+    (path,) = pool.folder.glob("*.sock")
+    fields, payload = pack(Evil(made), own_code=True)
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.connect(str(path))
+        stranger.settimeout(60.0)
+        with contextlib.suppress(NetworkError, ConnectionError):
+            Connection(stranger).send("request", {"path": [], **fields}, payload)
+            assert stranger.recv(1) == b""
+    assert not made.exists()
+    with pool.borrow(device="cpu", cores=1) as trainer:  # others are served as before
+        assert trainer.ask(request("b")).fields == {"run": "b"}
+
+
+class Evil:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return os.mkdir, (str(self.path),)
+
+
+def test_killed_trainer_is_reported_with_its_signal(pool: TrainerPool, stub: None) -> None:
+    with pool.borrow(device="cpu", cores=1) as trainer:
+        process_of(pool).kill()
+        with pytest.raises(WorkerError) as caught:
+            trainer.ask(request("a"))
+    assert caught.value.worker == 1
+    assert caught.value.reason == (
+        f"the trainer process of worker 1 on {socket.gethostname()} ended (signal 9, SIGKILL). "
+        "Most often the machine or the container had no memory left: see `dmesg`. Use smaller "
+        "batches or fewer workers on it, or give executors more `spark.executor.memoryOverhead`."
+    )
+
+
+def test_failure_of_a_killed_trainer_shows_no_frames_of_the_task() -> None:
+    error = WorkerError(worker=1, host="node7", reason="the trainer process … ended (signal 9).")
+    failure = failure_of(error, worker=1, host="node7")
+    assert (failure.reason, failure.traceback) == (error.reason, "")
+
+
+def test_trainer_that_ends_by_itself_is_reported_with_its_traceback(
+    pool: TrainerPool, stub: None
+) -> None:
+    with pool.borrow(device="cpu", cores=1) as trainer, pytest.raises(WorkerError) as caught:
+        trainer.ask(request("ends"))
+    reason = caught.value.reason
+    ended = f"ended (signal {signal.SIGINT.value}, SIGINT). The end of its log:\nTraceback"
+    assert ended in reason or "ended (exit status 1). The end of its log:\nTraceback" in reason
+    assert reason.endswith("KeyboardInterrupt: of the stub")
+    assert "oneDNN" not in reason
+
+
+def test_end_of_another_processs_trainer_is_reported_without_a_status(
+    pool: TrainerPool, stub: None
+) -> None:
+    with pool.borrow(device="cpu", cores=1):
+        process = process_of(pool)
+    children, _pool._started[:] = list(_pool._started), []  # pyright: ignore[reportPrivateUsage]
+    with pool.borrow(device="cpu", cores=1) as trainer:
+        assert isinstance(trainer, BorrowedTrainer)
+        process.kill()
+        for child in children:
+            child.wait(60.0)
+        with pytest.raises(WorkerError, match=r"of worker 1 on \S+ ended\. Most often"):
+            trainer.ask(request("a"))

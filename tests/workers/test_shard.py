@@ -1,5 +1,6 @@
 import itertools
 import json
+import socket
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from sparkwright.data import DataSet
-from sparkwright.errors import DataError
+from sparkwright.errors import DataError, WorkerError
 from sparkwright.workers._shard import Shard, ShardWriter
 
 folders = itertools.count()
@@ -24,7 +25,7 @@ def numbered(start: int, count: int) -> DataSet:
 
 
 def written(folder: Path, pieces: list[tuple[tuple[int, ...], DataSet]]) -> Shard:
-    with ShardWriter(folder) as writer:
+    with ShardWriter(folder, worker=0) as writer:
         for key, piece in pieces:
             writer.append(piece, key=key)
     return Shard(folder)
@@ -160,3 +161,23 @@ def test_the_files_are_for_this_user_alone_and_nothing_in_them_is_code(tmp_path:
     assert index["columns"][0] == ["features/image", "<f4", [2, 3]]
     order = np.load(tmp_path / "s" / "order.npy", allow_pickle=False)
     assert order.tolist() == [2, 3, 0, 1]
+
+
+@pytest.mark.parametrize("rows", [2, 200_000], ids=["while closing", "while appending"])
+def test_full_disk_is_an_error_of_the_worker_that_names_it(tmp_path: Path, rows: int) -> None:
+    folder = tmp_path / "shard"
+
+    def write() -> None:
+        with ShardWriter(folder, worker=3) as writer:
+            (folder / "0.bin").symlink_to("/dev/full")
+            writer.append(numbered(0, rows))
+
+    with pytest.raises(WorkerError) as caught:
+        write()
+    assert caught.value.worker == 3
+    assert caught.value.reason.startswith(
+        f"the examples of worker 3 could not be written to {folder} on {socket.gethostname()}: "
+        "No space left on device. Free there: "
+    )
+    assert "`spark.local.dir`" in caught.value.reason
+    assert not folder.exists()

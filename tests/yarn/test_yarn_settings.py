@@ -250,3 +250,16 @@ def test_a_failed_job_tells_memory_instead_of_javas_words() -> None:
     assert found.host == "node7"
     assert "took 1.4 GB of 1.2 GB" in found.reason
     assert "because" in str(translated(kind("stopped"), because="because")).partition(":")[2]
+
+
+def test_the_end_of_a_trainer_keeps_its_worker_host_and_words() -> None:
+    kind = type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})
+    reason = "the trainer process of worker 1 on node7 ended (signal 9, SIGKILL)."
+    raised = WorkerError(worker=1, host="node7", reason=reason)
+    trace = f"Traceback (most recent call last):\n  ...\nsparkwright.errors.WorkerError: {raised}"
+    found = translated(
+        kind(f"Lost task 0.3 (TID 7) (10.0.0.7 executor 3): {trace}\n\n\tat org.apache")
+    )
+    assert isinstance(found, WorkerError)
+    assert (found.worker, found.host, found.reason) == (1, "node7", reason)
+    assert str(found) == str(raised)

@@ -21,6 +21,9 @@ def settings_checks(findings: Findings) -> Iterator[Check]:
         return
     for name, rule in RULES.items():
         yield rule(findings.spark).check(name, "Spark")
+    hosts = {place.host for place in findings.executors} - {findings.driver.host}
+    if hosts or (not findings.executors and not findings.spark.master.startswith("local")):
+        yield _encryption(findings.spark).check("Encryption", "Spark")
 
 
 def _locality(spark: SparkFacts) -> Note:
@@ -163,6 +166,24 @@ def _arrow(spark: SparkFacts) -> Note:
         "off",
         "Set spark.sql.execution.arrow.pyspark.enabled=true: `toPandas` is many times as fast.",
     )
+
+
+def _encryption(spark: SparkFacts) -> Note:
+    names = ("spark.authenticate", "spark.network.crypto.enabled")
+    off = [name for name in names if not _is_on(spark.settings, name)]
+    if _is_on(spark.settings, "spark.ssl.rpc.enabled"):
+        off = []
+    shared = "YARN's default container executor runs all tenants' containers as one user"
+    on_yarn = spark.master.startswith("yarn")
+    if not off:
+        return Note("ok", "tasks travel encrypted" + f"; {shared}" * on_yarn)
+    remedy = f"Set {' and '.join(f'{name}=true' for name in off)}. "
+    if on_yarn:
+        remedy += f"{shared}, who can reach each other's processes: use LinuxContainerExecutor."
+    else:
+        remedy += "On a standalone cluster all machines need spark.authenticate.secret, too."
+    found = f"off: {', '.join(off)}; the secret of a run travels readable in its tasks"
+    return Note("warning", found, remedy)
 
 
 def _is_on(settings: Settings, name: str, *, default: str = "false") -> bool:

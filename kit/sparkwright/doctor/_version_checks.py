@@ -42,7 +42,9 @@ RULES = {
     ),
     "PySpark": _Rule(least=(4, 1), why="Driver and Python workers of PySpark speak one protocol."),
     "TensorFlow": _Rule(least=(2, 18), why="Workers would compute with different code."),
-    "Keras": _Rule(least=(3, 10), why="A model written by one Keras may not be read by another."),
+    "Keras": _Rule(
+        least=(3, 13, 2), why="A model written by one Keras may not be read by another."
+    ),
     "NumPy": _Rule(fails=1, least=(1, 26), why="Pickled arrays may not be read."),
     "PyArrow": _Rule(fails=0, warns=1, least=(18,), why="Data travels as Arrow's bytes."),
     "pandas": _Rule(fails=0, warns=1, least=(2, 2), needed=False, why="DataFrames may be refused."),

@@ -21,7 +21,7 @@ from ._checkpoint_format import Checkpoint as Checkpoint, decode, encode
 
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"checkpoint-([0-9]{8,})\.swc")
-_TEMPORARY = re.compile(r"\.checkpoint-([0-9]{8,})\.swc\.[0-9a-f]{8}\.tmp")
+_TEMPORARY = re.compile(r"\.checkpoint-([0-9]{8,})\.swc\.[0-9a-f]{8}\.tmp(?:\.old)?")
 _OLD_KIND = "ParameterAveragingTrainingMaster"  # settings without a name are its
 # Besides data and seed, these decide which examples a minibatch consists of.
 _DECISIVE = ("batch_size_per_worker", "shuffle", "repartition", "repartition_strategy")
@@ -56,7 +56,7 @@ def write_checkpoint(folder_url: str, checkpoint: Checkpoint, *, keep: int) -> s
         )
     name = f"checkpoint-{checkpoint.progress.averagings:08d}.swc"
     url = join(folder_url, name)
-    with write_atomically(url) as file:
+    with write_atomically(url, durable=True) as file:
         encode(file, checkpoint)
     try:
         _prune(folder_url, checkpoint.progress.averagings, keep)

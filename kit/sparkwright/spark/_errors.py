@@ -10,6 +10,9 @@ from sparkwright.workers._failure import advised
 from ._memory_kill import memory_kill
 
 _TRACE = re.compile(r"Traceback \(most recent call last\):\n.*?(?=\n\s*\tat |\n\n|\Z)", re.DOTALL)
+_WORKER = re.compile(
+    r"sparkwright\.errors\.WorkerError: (?:worker (\d+)|a task) on (\S+) failed: (.+)"
+)
 _HOST = re.compile(r"\(TID \d+\) \(([^ )]+) executor (\S+?)\)")
 
 
@@ -30,6 +33,8 @@ def translated(error: BaseException, *, because: str | None = None) -> BaseExcep
         return error
     trace = traces[-1].strip()
     last = trace.splitlines()[-1]
+    if ours := _WORKER.fullmatch(last):  # in words already; where it was raised is of no interest
+        return WorkerError(worker=int(ours[1] or -1), host=ours[2], reason=ours[3])
     name, _, message = last.partition(": ")
     known: Any = getattr(errors, name.rpartition(".")[2], None)
     if name.startswith("sparkwright.") and isinstance(known, type) and known is not WorkerError:

@@ -16,7 +16,7 @@ from sparkwright.data import DataSet, Normalizer
 from sparkwright.errors import ConfigurationError, DataError, NetworkError, WorkerError
 from sparkwright.networks import ModelDefinition, ModelState, pack_arrays
 from sparkwright.workers._batch_layout import output_types
-from sparkwright.workers._pool import BorrowedTrainer, TrainerPool
+from sparkwright.workers._pool import BorrowedTrainer, TrainerPool, driver_secret
 from sparkwright.workers._requests import Answer, Evaluating, InferRequest, Predicting, Scoring
 
 from ._shipping import ship_engine
@@ -44,6 +44,7 @@ class Inference:
         workers: copies of the network at work at a time on an executor's machine; None: as many
             as there are tasks.
         outputs: (dtype, shape of one example) of each output; None stands for any length.
+        secret: the driver's, for the trainers.
     """
 
     definition: ModelDefinition
@@ -52,6 +53,7 @@ class Inference:
     batch_size: int
     workers: int | None
     outputs: tuple[tuple[str, tuple[int | None, ...]], ...]
+    secret: bytes = field(repr=False)
 
     @classmethod
     def of(
@@ -80,6 +82,7 @@ class Inference:
             batch_size=batch_size,
             workers=workers,
             outputs=tuple(output_types(model).values()),
+            secret=driver_secret(),
         )
 
     def close(self) -> None:
@@ -141,7 +144,7 @@ class InferenceSession:
 
         context: Any = TaskContext.get()
         self.inference, self._device = inference, device_of(context)
-        self._pool = TrainerPool(owner=os.getppid())
+        self._pool = TrainerPool(owner=os.getppid(), secret=inference.secret)
 
     def run(self, dataset: DataSet, what: What, records: list[Any] | None = None) -> Any:
         """What `run_inference` makes of the examples.

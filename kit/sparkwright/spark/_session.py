@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -176,6 +177,8 @@ def _settings(
         chosen["spark.executor.cores"] = str(cores)
         chosen["spark.executor.extraJavaOptions"] = "-XX:+UseSerialGC"
         chosen["spark.driver.extraJavaOptions"] = "-XX:+UseSerialGC"
+        # It names the work folder. Each session counts from 0000: the second is not enough.
+        chosen["spark.deploy.appIdPattern"] = f"app-%s-%04d-{uuid.uuid4().hex[:8]}"
     elif not url.startswith("local"):
         chosen["spark.executor.instances"] = str(workers)
         chosen["spark.executor.cores"] = str(cores)

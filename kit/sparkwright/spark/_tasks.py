@@ -11,7 +11,7 @@ from typing import Any
 from sparkwright.data import from_bytes
 from sparkwright.runs._protocol import Failure
 from sparkwright.workers._failure import failure_of
-from sparkwright.workers._pool import TrainerPool
+from sparkwright.workers._pool import TrainerPool, driver_secret
 from sparkwright.workers._requests import Answer, RoundRequest, TrainRequest
 from sparkwright.workers._shard import ShardWriter
 
@@ -26,6 +26,7 @@ def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], 
     it at once, and abort the job in the end, where the coordinator knows whether and when a
     further attempt makes sense. Spark only restarts tasks whose process or executor is gone.
     """
+    secret = driver_secret()
 
     def task(index: int, elements: Iterable[Element]) -> list[Any]:
         from dataclasses import replace
@@ -34,11 +35,11 @@ def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], 
 
         began_s = time.monotonic()
         context: Any = TaskContext.get()
-        pool = TrainerPool(owner=os.getppid())
+        pool = TrainerPool(owner=os.getppid(), secret=secret)
         # Unlike the attempt's number, this id also grows when Spark runs the whole stage again.
         settings = replace(template.settings, worker=index, attempt=context.taskAttemptId())
         try:
-            with Shards(pool) as shards:
+            with Shards(pool, worker=index) as shards:
                 # Before a trainer is borrowed: the data may be what another network predicts.
                 shards.write(elements)
                 request = replace(
@@ -66,6 +67,7 @@ def round_task(
         template: the request, to be completed.
         state: a Spark broadcast of (vector, extras, progress, share of each worker).
     """
+    secret = driver_secret()
 
     def task(index: int, elements: Iterable[Element]) -> list[Answer]:
         from dataclasses import replace
@@ -75,8 +77,8 @@ def round_task(
         began_s = time.monotonic()
         context: Any = TaskContext.get()
         vector, extras, progress, shares = state.value
-        pool = TrainerPool(owner=os.getppid())
-        with Shards(pool) as shards:
+        pool = TrainerPool(owner=os.getppid(), secret=secret)
+        with Shards(pool, worker=index) as shards:
             shards.write(elements)
             settings = replace(template.settings, worker=index, attempt=context.attemptNumber())
             request = replace(
@@ -100,8 +102,9 @@ def round_task(
 class Shards:
     """The files of one task's partition, removed when the task is over."""
 
-    def __init__(self, pool: TrainerPool) -> None:
+    def __init__(self, pool: TrainerPool, *, worker: int) -> None:
         """Choose a folder; nothing is created yet."""
+        self._worker = worker
         folder = pool.scratch()
         self.train, self.validation = Path(f"{folder}-train"), Path(f"{folder}-validation")
 
@@ -115,7 +118,10 @@ class Shards:
 
     def write(self, elements: Iterable[Element]) -> None:
         """Stream the partition to the files, never holding more than a chunk."""
-        with ShardWriter(self.train) as train, ShardWriter(self.validation) as validation:
+        with (
+            ShardWriter(self.train, worker=self._worker) as train,
+            ShardWriter(self.validation, worker=self._worker) as validation,
+        ):
             writers = {"train": train, "validation": validation}
             for key, kind, chunk in elements:
                 writers[kind].append(from_bytes(chunk), key=key)

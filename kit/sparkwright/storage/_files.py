@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Generator, Iterator
 from typing import Any, BinaryIO
 
+from ._durability import remove_leftovers, sync_file, sync_folder
 from ._hdfs import SCHEME, HdfsOperations, hdfs_system_of
 
 
@@ -42,10 +43,15 @@ def _like(error: OSError, text: str) -> OSError:
 
 
 @contextlib.contextmanager
-def write_atomically(url: str) -> Generator[BinaryIO]:
+def write_atomically(url: str, *, durable: bool = False) -> Generator[BinaryIO]:
     """Open `url` for writing; it appears, whole, only if the block ends well.
 
     Parent folders are created. A local path counts as a URL.
+
+    Args:
+        url: where to.
+        durable: after the block, a file of this machine is on its disk, and what killed writers of
+            `url` left is removed; default False: the machine writes it when it likes.
 
     Raises:
         OSError: whatever the store says, naming `url`.
@@ -58,7 +64,13 @@ def write_atomically(url: str) -> Generator[BinaryIO]:
             system.makedirs(folder, exist_ok=True)
         with system.open(temporary, "wb") as file:
             yield file
+            if is_synced := durable and is_on_this_machine(system.unstrip_protocol(path)):
+                sync_file(file)
         _replace(system, temporary, path)
+        if is_synced:
+            sync_folder(folder)
+        if durable:
+            remove_leftovers(system, path)
     except OSError as error:
         raise _like(error, f"{url} could not be written: {error}") from error
     finally:
@@ -182,7 +194,7 @@ def move(url: str, to_url: str) -> None:
     """
     if _place(url) == _place(to_url):
         raise FileExistsError(f"a file must move to another place. Received: {url} for both.")
-    with write_atomically(to_url) as target:
+    with write_atomically(to_url, durable=True) as target:  # before the original is removed
         for block in _blocks(url):
             target.write(block)
     remove(url)

@@ -89,7 +89,7 @@ def save_model(
         # A folder, because Keras would put an archive together in memory.
         with contextlib.nullcontext() if save_updater else _updater_left_out(optimizer):
             keras.saving.save_model(model, folder, zipped=False)
-        with write_atomically(url) as target:
+        with write_atomically(url, durable=True) as target:
             write_model_archive(
                 target,
                 Path(folder),

@@ -45,11 +45,13 @@ def failure_of(error: BaseException, *, worker: int, host: str) -> Failure:
     kind = next((name for cls, name in kinds.items() if isinstance(error, cls)), "error")
     reason = str(getattr(error, "reason", "") or error)
     told = kind != "error" or isinstance(error, WorkerError)
+    # Where a task noticed the end of its trainer, or that the disk is full, explains nothing.
+    has_trace = type(error) is not WorkerError
+    trace = "".join(traceback.format_exception(error)) if has_trace else ""
     return Failure(
         worker=worker,
         host=host,
         kind=kind,
         reason=reason if told else advised(f"{type(error).__name__}: {reason}"),
-        traceback=getattr(error, "worker_traceback", "")
-        or "".join(traceback.format_exception(error)),
+        traceback=getattr(error, "worker_traceback", "") or trace,
     )

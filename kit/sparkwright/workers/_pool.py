@@ -1,13 +1,15 @@
 """Finds a free trainer process of this machine, or starts one."""
 
 import contextlib
+import dataclasses
 import fcntl
+import functools
 import hashlib
-import math
+import hmac
 import os
-import pickle
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -15,44 +17,77 @@ import time
 import uuid
 from collections.abc import Generator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sparkwright.errors import NetworkError, RunTimeoutError, WorkerError
-from sparkwright.mesh._connection import Connection
+from sparkwright.mesh._auth import SECRET_BYTES
+from sparkwright.mesh._connection import Connection, greet_server
 
 from ._gpus import device_environment
-from ._requests import Answer, Request
+from ._requests import Answer, Evaluating, InferRequest, Request
+from ._trainer_end import log_end, trainer_end
+from ._wire import pack, unpack
 
-_START_TIMEOUT_S = 120.0
+if TYPE_CHECKING:
+    import psutil
+
+# TensorFlow starts within it, however many trainers of the machine start at once.
+_START_TIMEOUT_S = 600.0
 _MOST_TRAINERS = 256
 _LOOK_AGAIN_S = 0.02
 # Spark gives a GPU to one task at a time: only what a cancelled one still computes is in the way.
 _GPU_TIMEOUT_S = 600.0
+# Who holds one of a limited number of trainers gives it back after each block of 8 MB.
+_TRAINER_TIMEOUT_S = 3600.0
+# A block of 8 MB takes seconds. How long a run may take, its coordinator knows.
+_INFERENCE_TIMEOUT_S = 3600.0
+_ENDING_S = 5.0
 _started: list[subprocess.Popen[bytes]] = []
 
 
+@functools.cache
+def driver_secret() -> bytes:
+    """The secret of this driver process, which its tasks carry to their trainers.
+
+    All runs of a Spark application have it in common, because trainers serve one after another.
+    """
+    return os.urandom(SECRET_BYTES)
+
+
 class TrainerPool:
-    """The trainers that belong to one owner process on this machine.
+    """The trainers that belong to one owner process on this machine, and to one application.
 
     A trainer is a socket, a lock and a log in the owner's folder. Holding the lock is having the
     trainer: the kernel gives it back when the holder dies.
     """
 
-    def __init__(self, *, owner: int) -> None:
-        """Use, or create, the folder of process `owner`."""
+    def __init__(self, *, owner: int, secret: bytes) -> None:
+        """Use, or create, the folder of process `owner`.
+
+        Args:
+            owner: the process with which the trainers end.
+            secret: the driver's, see `driver_secret`. Without it neither the folder's name nor an
+                answer of a trainer is to be had.
+
+        Raises:
+            NetworkError: if the folder is a link, or open to others.
+        """
         user = os.getuid() if hasattr(os, "getuid") else 0
         started = _start_time(owner)
-        label = hashlib.sha256(f"{owner} {started}".encode()).hexdigest()[:12]
+        label = hmac.digest(secret, f"{owner} {started}".encode(), "sha256").hex()[:16]
         root = Path(tempfile.gettempdir())
-        if len(str(root)) > 60:  # a Unix socket's path may have 107 characters
+        if len(str(root)) > 56:  # a Unix socket's path may have 107 characters
             root = Path("/tmp")
-        self._owner = owner
+        self._owner, self._secret = owner, secret
         self.folder = root / f"sparkwright-{user}-{label}"
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        found = self.folder.stat()
-        if found.st_uid != user or found.st_mode & 0o077:
+        with contextlib.suppress(FileExistsError):
+            self.folder.mkdir(mode=0o700)
+        found = self.folder.lstat()
+        is_private = stat.S_IMODE(found.st_mode) & 0o077 == 0 and found.st_uid == user
+        if not (stat.S_ISDIR(found.st_mode) and is_private):
             raise NetworkError(
-                f"{self.folder} must belong to this user alone. Received: owner {found.st_uid}, "
-                f"mode {found.st_mode & 0o777:o}. Remove it."
+                f"{self.folder} must be a folder that belongs to this user alone. Received: "
+                f"owner {found.st_uid}, mode {stat.filemode(found.st_mode)}. Remove it."
             )
 
     @contextlib.contextmanager
@@ -71,15 +106,25 @@ class TrainerPool:
                 as many as there are tasks.
 
         Raises:
-            RunTimeoutError: if the trainer of a GPU is held by another for ten minutes.
+            RunTimeoutError: if others hold the trainer of a GPU for ten minutes, or all that may be
+                at work for an hour.
         """
         if device.startswith("gpu"):
-            handle, name = self._hold_one([_gpu_name(device)], timeout_s=_GPU_TIMEOUT_S)
+            handle, name = self._hold_one(
+                [_gpu_name(device)],
+                timeout_s=_GPU_TIMEOUT_S,
+                remedy="Give each task a GPU of its own: `spark.task.resource.gpu.amount` of 1.",
+            )
         else:
             most = min(at_most or _MOST_TRAINERS, _MOST_TRAINERS)
-            handle, name = self._hold_one([f"{device}-{cores}-{number}" for number in range(most)])
+            handle, name = self._hold_one(
+                [f"{device}-{cores}-{number}" for number in range(most)],
+                timeout_s=_TRAINER_TIMEOUT_S,
+                remedy="Raise `eval_workers`, or leave it out.",
+            )
         try:
-            trainer = BorrowedTrainer(self.folder / name, self._owner, device, cores)
+            stem = self.folder / name
+            trainer = BorrowedTrainer(stem, self._owner, device, cores, secret=self._secret)
             try:
                 yield trainer
             finally:
@@ -87,7 +132,7 @@ class TrainerPool:
         finally:
             os.close(handle)
 
-    def _hold_one(self, names: list[str], *, timeout_s: float = math.inf) -> tuple[int, str]:
+    def _hold_one(self, names: list[str], *, timeout_s: float, remedy: str) -> tuple[int, str]:
         """Lock the first that is free; the descriptor that holds the lock, and the name."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -102,11 +147,11 @@ class TrainerPool:
                     os.pwrite(handle, str(os.getpid()).encode(), 0)
                     return handle, name
             if time.monotonic() > deadline:
+                holders = [(self.folder / f"{name}.lock").read_text() or "?" for name in names]
+                several = f"one of {len(names)} trainers" if len(names) > 1 else "the trainer"
                 raise RunTimeoutError(
                     f"process {os.getpid()} on {socket.gethostname()} waited {timeout_s:g} s for "
-                    f"the trainer of {names[0]}, which process "
-                    f"{(self.folder / f'{names[0]}.lock').read_text() or '?'} holds. Give each "
-                    "task a GPU of its own: `spark.task.resource.gpu.amount` of 1."
+                    f"{several} of {names[0]}, which process {', '.join(holders)} holds. {remedy}"
                 )
             time.sleep(_LOOK_AGAIN_S)
 
@@ -129,67 +174,82 @@ class TrainerPool:
 class BorrowedTrainer:
     """A trainer, for the time of one `borrow`."""
 
-    def __init__(self, stem: Path, owner: int, device: str, cores: int) -> None:
+    def __init__(self, stem: Path, owner: int, device: str, cores: int, *, secret: bytes) -> None:
         """Reach the trainer named `stem`, starting it if it is not there."""
         self._socket_path = Path(f"{stem}.sock")
         self._log_path = Path(f"{stem}.log")
         self._pid_path = Path(f"{stem}.pid")
         self._arguments = [str(owner), device, str(cores)]
+        self._secret = secret
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
         self._connection = self._reach()
 
     def ask(self, request: Request) -> Answer:
-        """Send `request` and wait for its answer, however long the work takes.
+        """Send `request` and wait for its answer, for as long as training takes.
 
         Raises:
-            WorkerError: if the trainer process ends, with the end of its log.
+            WorkerError: if the trainer process ends, with how it ended.
+            RunTimeoutError: if inference on the request's examples takes an hour.
         """
-        import cloudpickle
-
+        infers = isinstance(request, InferRequest)
+        worker = -1 if infers else request.settings.worker
+        self._connection.socket.settimeout(_INFERENCE_TIMEOUT_S if infers else None)
         try:
-            self._connection.send("request", {"path": _path()}, (cloudpickle.dumps(request),))
+            fields, payload = pack(request, own_code=True)
+            self._connection.send("request", {"path": _path(), **fields}, payload)
             message = self._connection.receive()
+        except TimeoutError:
+            raise RunTimeoutError(
+                f"process {os.getpid()} on {socket.gethostname()} waited {_INFERENCE_TIMEOUT_S:g} "
+                f"s for trainer process {self._pid()} to run the network over a block of examples. "
+                f"Its log: {self._log_path}. Use a smaller network, or executors with more cores."
+            ) from None
         except (NetworkError, OSError):
             message = None
         if message is None:
-            raise WorkerError(
-                worker=-1,
-                host=socket.gethostname(),
-                reason=f"the trainer process ended. The end of its log:\n{self._log_end()}",
-            )
-        # From our own process, over a socket that only this user can reach; see `_requests`.
-        answer = pickle.loads(message.payload)
+            raise WorkerError(worker=worker, host=socket.gethostname(), reason=self._end(worker))
+        answer = unpack(message, own_code=False)
         assert isinstance(answer, Answer)
+        if isinstance(request, InferRequest) and isinstance(request.what, Evaluating):
+            found = request.what.with_code(answer.result or {})
+            return dataclasses.replace(answer, result=found)
         return answer
 
     def close(self) -> None:
         """Hang up; the trainer stays."""
+        self._is_closed = True
         self._connection.close()
 
     def _reach(self) -> Connection:
-        with contextlib.suppress(OSError):
-            return self._connect()
-        self._start()
         deadline = time.monotonic() + _START_TIMEOUT_S
+        problem: OSError | None = None
         while time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
+            try:
                 return self._connect()
-            if self._process is not None and self._process.poll() is not None:
+            except OSError as error:  # a NetworkError is one: another task's work is ending
+                problem = error
+            if self._process is None:
+                if _trainer_at(self._pid_path) is None:
+                    self._start()
+            elif (status := self._process.poll()) is not None:
                 raise WorkerError(
                     worker=-1,
                     host=socket.gethostname(),
-                    reason=f"a trainer process could not start. Its log:\n{self._log_end()}",
+                    reason=f"a trainer process could not start: it ended with status {status}. "
+                    f"Its log:\n{log_end(self._log_path)}",
                 )
-            time.sleep(0.02)
+            time.sleep(_LOOK_AGAIN_S)
         raise RunTimeoutError(
-            f"the task waited {_START_TIMEOUT_S:g} s for its trainer process to listen. Its log: "
-            f"{self._log_path}"
+            f"process {os.getpid()} on {socket.gethostname()} waited {_START_TIMEOUT_S:g} s for "
+            f"trainer process {self._pid()} to answer: {problem}. Its log: {self._log_path}"
         )
 
     def _connect(self) -> Connection:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.connect(str(self._socket_path))
+            greet_server(sock, self._secret)
         except OSError:
             sock.close()
             raise
@@ -197,7 +257,6 @@ class BorrowedTrainer:
 
     def _start(self) -> None:
         """Start the process in this one's group, which Spark's daemon ends when it ends."""
-        _end_trainer(self._pid_path)
         self._socket_path.unlink(missing_ok=True)
         environment = {
             **os.environ,
@@ -213,20 +272,34 @@ class BorrowedTrainer:
                     str(self._socket_path),
                     *self._arguments,
                 ],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=environment,
             )
         self._pid_path.write_text(str(self._process.pid))
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
+            pipe.write(self._secret)
         # The trainer outlives this object on purpose: kept, so that it is no forgotten child.
         _started[:] = [p for p in _started if p.poll() is None] + [self._process]
 
-    def _log_end(self, lines: int = 15) -> str:
-        with contextlib.suppress(OSError):
-            text = self._log_path.read_text(errors="replace").splitlines()
-            return "\n".join(text[-lines:])
-        return "(none)"
+    def _pid(self) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            return int(self._pid_path.read_text())
+        return -1
+
+    def _end(self, worker: int) -> str:
+        """Why the trainer hung up, in words."""
+        if self._is_closed:
+            return "the task hung up on its trainer process."
+        pid, status = self._pid(), None
+        child = next((p for p in [self._process, *_started] if p and p.pid == pid), None)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            status = None if child is None else child.wait(_ENDING_S)
+        return trainer_end(
+            worker=worker, host=socket.gethostname(), status=status, log=self._log_path
+        )
 
 
 def _path() -> list[str]:
@@ -250,12 +323,22 @@ def _start_time(pid: int) -> float:
         return 0.0
 
 
-def _end_trainer(pid_path: Path) -> None:
-    """End the trainer whose number is in `pid_path`, if it is still that process."""
+def _trainer_at(pid_path: Path) -> "psutil.Process | None":
+    """The trainer whose number is in `pid_path`; None if it has ended."""
     import psutil
 
     with contextlib.suppress(OSError, ValueError, psutil.Error):
         process = psutil.Process(int(pid_path.read_text()))
         if str(pid_path.with_suffix(".sock")) in process.cmdline():
+            return process
+    return None
+
+
+def _end_trainer(pid_path: Path) -> None:
+    import psutil
+
+    process = _trainer_at(pid_path)
+    with contextlib.suppress(psutil.Error):
+        if process is not None:
             process.kill()
             process.wait(5.0)

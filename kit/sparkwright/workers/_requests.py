@@ -1,9 +1,9 @@
 """What a task asks of a trainer process, and how it is carried there.
 
 A trainer is started by its own user's task and reached through a Unix socket in a folder that only
-that user can enter; the kernel confirms the peer's user. What travels there are that same user's
-functions and layers, cloudpickled exactly as Spark's own closures are. Nothing from a TCP
-connection or a file is ever unpickled.
+that user can enter. Both sides prove the application's secret before anything is read, and the
+kernel confirms the peer's user. See `_wire` for what travels there: JSON and raw bytes, and
+the user's own layers and functions, cloudpickled as Spark's closures are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sparkwright.data import Normalizer
-from sparkwright.evaluation import AbstractEvaluation
+from sparkwright.evaluation import AbstractEvaluation, CustomEvaluation
 from sparkwright.networks import ModelDefinition
 from sparkwright.runs._work import Span
 
@@ -102,6 +102,30 @@ class Evaluating:
     evaluations: Mapping[str, tuple[AbstractEvaluation, ...]]
     normalizer: Normalizer | None = None
 
+    def without_code(self, counted: Mapping[str, tuple[AbstractEvaluation, ...]]) -> dict[str, Any]:
+        """`counted` as an answer holds it: without the user's own functions and classes."""
+        return {name: tuple(map(_without_code, found)) for name, found in counted.items()}
+
+    def with_code(self, found: Mapping[str, Any]) -> dict[str, tuple[AbstractEvaluation, ...]]:
+        """The inverse of `without_code`: functions and classes are those of the prototypes."""
+        return {
+            name: tuple(map(_with_code, self.evaluations[name], counted))
+            for name, counted in found.items()
+        }
+
+
+def _without_code(counted: AbstractEvaluation) -> Any:
+    if isinstance(counted, CustomEvaluation):
+        return CustomEvaluation.from_dict(counted.to_dict())
+    is_ours = type(counted).__module__.startswith("sparkwright.")
+    return counted if is_ours else counted.to_dict()
+
+
+def _with_code(prototype: AbstractEvaluation, found: Any) -> AbstractEvaluation:
+    if isinstance(prototype, CustomEvaluation):
+        return prototype + found
+    return type(prototype).from_dict(found) if isinstance(found, dict) else found
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scoring:
@@ -137,7 +161,8 @@ class InferRequest:
         digest: of the weights; a trainer that has others asks for them.
         weights: file of the weights; empty: only if the trainer has them already.
         columns: the examples, as `DataSet.columns` gives them.
-        records: JSON-able names of the examples, for evaluations that remember some.
+        records: JSON-able names of the examples, for evaluations that remember some; sent as text,
+            because there may be very many.
         batch_size: examples a call.
         what: what to do with the outputs.
     """
@@ -146,7 +171,7 @@ class InferRequest:
     digest: str
     weights: str = ""
     columns: Mapping[str, NDArray[Any]] = field(repr=False)
-    records: Sequence[Any] | None = field(default=None, repr=False)
+    records: Sequence[Any] | None = field(default=None, repr=False, metadata={"json": True})
     batch_size: int
     what: Evaluating | Scoring | Predicting
 
@@ -160,7 +185,7 @@ class Answer:
 
     Attributes:
         fields: JSON-able results.
-        payload: bytes that belong to them.
+        payload: bytes that belong to them; of a round the vector, then worker 0's counters.
         kind: of a failure, see `Failure`, or "lost": the connection to the driver broke; "weights":
             the trainer needs these first.
         result: what inference led to.

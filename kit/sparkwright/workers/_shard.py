@@ -1,7 +1,10 @@
 """A worker's examples as memory-mapped column files: written once, read at random for epochs."""
 
+import contextlib
 import json
 import shutil
+import socket
+from collections.abc import Generator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -10,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data import DataSet
-from sparkwright.errors import DataError
+from sparkwright.errors import DataError, WorkerError
 
 _INDEX = "shard.json"
 _ORDER = "order.npy"
@@ -23,10 +26,16 @@ class ShardWriter:
     gather a batch and column.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Write into `folder`, which is created."""
-        folder.mkdir(parents=True, mode=0o700)
-        self.folder = folder
+    def __init__(self, folder: Path, *, worker: int) -> None:
+        """Write the examples of `worker` into `folder`, which is created.
+
+        Raises:
+            WorkerError: here and later, if the disk is full or fails. Another attempt may come to
+                another machine, whose disk has room.
+        """
+        self.folder, self.worker = folder, worker
+        with self._disk_errors():
+            folder.mkdir(parents=True, mode=0o700)
         self.rows = 0
         self._columns: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._files: dict[str, BinaryIO] = {}
@@ -39,9 +48,18 @@ class ShardWriter:
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        self.close()
-        if kind is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            if kind is None:
+                self.close()
+        except BaseException:
+            kind = WorkerError
+            raise
+        finally:
+            if kind is not None:
+                for file in self._files.values():
+                    with contextlib.suppress(OSError):
+                        file.close()
+                shutil.rmtree(self.folder, ignore_errors=True)
 
     def append(self, dataset: DataSet, *, key: tuple[int, ...] = ()) -> None:
         """Add examples.
@@ -53,6 +71,7 @@ class ShardWriter:
 
         Raises:
             DataError: if their columns, dtypes or shapes differ from those before.
+            WorkerError: see `__init__`.
         """
         if not len(dataset):
             return
@@ -60,35 +79,57 @@ class ShardWriter:
         found = {name: (a.dtype, a.shape[1:]) for name, a in columns.items()}
         if not self._columns:
             self._columns = found
-            for number, name in enumerate(columns):
-                self._files[name] = (self.folder / f"{number}.bin").open("wb", buffering=1 << 20)
+            with self._disk_errors():
+                for number, name in enumerate(columns):
+                    path = self.folder / f"{number}.bin"
+                    self._files[name] = path.open("wb", buffering=1 << 20)
         elif found != self._columns:
             raise DataError(
                 "all examples must have the same columns, dtypes and shapes. Received: "
                 f"{_describe(found)} after {self.rows} examples with {_describe(self._columns)}. "
                 "Bring sequences of different length to one with `data.padded()`."
             )
-        for name, array in columns.items():
-            self._files[name].write(np.ascontiguousarray(array).data.cast("B"))
+        with self._disk_errors():
+            for name, array in columns.items():
+                self._files[name].write(np.ascontiguousarray(array).data.cast("B"))
         self._arrivals.append((key, self.rows, len(dataset)))
         self.rows += len(dataset)
 
     def close(self) -> None:
         """Finish; the folder can be opened as a `Shard` afterwards."""
-        for file in self._files.values():
-            file.close()
-        self._files = {}
-        in_order = sorted(self._arrivals, key=lambda arrival: arrival[0])
-        if in_order != self._arrivals:
-            rows = [np.arange(first, first + count) for _, first, count in in_order]
-            np.save(self.folder / _ORDER, np.concatenate(rows))
         index = {
             "rows": self.rows,
             "columns": [
                 [name, dtype.str, list(shape)] for name, (dtype, shape) in self._columns.items()
             ],
         }
-        (self.folder / _INDEX).write_text(json.dumps(index))
+        in_order = sorted(self._arrivals, key=lambda arrival: arrival[0])
+        with self._disk_errors():
+            for file in self._files.values():
+                file.close()
+            self._files = {}
+            if in_order != self._arrivals:
+                rows = [np.arange(first, first + count) for _, first, count in in_order]
+                np.save(self.folder / _ORDER, np.concatenate(rows))
+            (self.folder / _INDEX).write_text(json.dumps(index))
+
+    @contextlib.contextmanager
+    def _disk_errors(self) -> Generator[None]:
+        """Say which disk of which machine it is, and how much room there is."""
+        try:
+            yield
+        except OSError as error:
+            free = "unknown"
+            with contextlib.suppress(OSError):
+                free = f"{shutil.disk_usage(self.folder.parent).free >> 20:,} MiB"
+            raise WorkerError(
+                worker=self.worker,
+                host=socket.gethostname(),
+                reason=f"the examples of worker {self.worker} could not be written to "
+                f"{self.folder} on {socket.gethostname()}: {error.strerror or error}. Free there: "
+                f"{free}. Make room, or name a larger disk: `spark.local.dir`, on YARN "
+                "`yarn.nodemanager.local-dirs`, without Spark TMPDIR.",
+            ) from error
 
 
 class Shard:

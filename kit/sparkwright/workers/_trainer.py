@@ -6,6 +6,9 @@ trainer on the same machine, which stays until its owner (Spark's Python daemon,
 that uses a ParallelWrapper) is gone. One trainer serves one task at a time and one device.
 
     python -m sparkwright.workers._trainer SOCKET OWNER_PID DEVICE CORES
+
+The application's secret comes through standard input: arguments, environment and files can be read
+by other processes.
 """
 
 import contextlib
@@ -13,7 +16,6 @@ import faulthandler
 import hashlib
 import importlib
 import os
-import pickle
 import select
 import shutil
 import signal
@@ -29,12 +31,14 @@ from typing import Any
 import numpy as np
 
 from sparkwright.errors import ConfigurationError, NetworkError, SparkwrightError
-from sparkwright.mesh._connection import Connection, close_socket
+from sparkwright.mesh._auth import SECRET_BYTES
+from sparkwright.mesh._connection import Connection, close_socket, greet_client
 from sparkwright.timeline import PhaseCode
 
 from ._gpus import device_environment, ready_device
-from ._requests import Answer, InferRequest, Request, RoundRequest, TrainRequest
+from ._requests import Answer, Evaluating, InferRequest, Request, RoundRequest, TrainRequest
 from ._slim_imports import import_keras
+from ._wire import pack, unpack
 
 # Replicas of the networks used last; each holds weights, optimizer state and compiled functions.
 _KEPT_REPLICAS = 2
@@ -47,14 +51,11 @@ _IDLE_S = 3600.0
 class Trainer:
     """Serves requests one after another."""
 
-    def __init__(self, path: Path, *, device: str) -> None:
-        """Listen at `path`; `device` names what this trainer computes on."""
-        self._path, self._device = path, device
+    def __init__(self, path: Path, *, device: str, secret: bytes) -> None:
+        """Prepare to listen at `path`; `device` names what this trainer computes on."""
+        self._path, self._device, self._secret = path, device, secret
         self._refusal: ConfigurationError | None = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.bind(str(path))
-        self._socket.listen(8)
-        self._socket.settimeout(_IDLE_S)
         self._replicas: OrderedDict[tuple[str, str], Any] = OrderedDict()
         self._round_run = ""  # the run whose counters the replica holds
         self._digests: dict[tuple[str, str], str] = {}
@@ -75,14 +76,22 @@ class Trainer:
         self._device, self._refusal = ready_device(self._device)
 
     def serve(self) -> None:
-        """Answer until idle for an hour."""
+        """Listen, and answer until idle for an hour."""
+        # Not before TensorFlow is there: a handshake has to be answered within seconds.
+        self._socket.bind(str(self._path))
+        self._socket.listen(8)
+        self._socket.settimeout(_IDLE_S)
         self._ready_s = time.monotonic()
         while True:
             try:
                 sock, _ = self._socket.accept()
             except TimeoutError:
                 return
-            if _peer_user(sock) != os.getuid():
+            try:
+                if _peer_user(sock) != os.getuid():
+                    raise NetworkError("the peer is another user.")
+                greet_client(sock, self._secret)
+            except (NetworkError, OSError):
                 sock.close()
                 continue
             self._converse(Connection(sock))
@@ -93,31 +102,32 @@ class Trainer:
 
     def _converse(self, connection: Connection) -> None:
         """Answer one task's requests until it hangs up."""
-        import cloudpickle  # an evaluation may hold functions of the user's own
-
         try:
             while (message := connection.receive()) is not None:
-                _import_from(message.fields["path"])
-                request: Request = pickle.loads(message.payload)
+                request: Request | None = None
                 watch = _Watch(connection.socket)
                 try:
+                    _import_from(message.fields["path"])
+                    # The peer has proved the secret: what it sends of the user's own is run.
+                    request = unpack(message, own_code=True)
                     answer = self._answer(request, watch.gone)
                 except SparkwrightError as error:
                     answer = Answer.of_error(error)
                 except Exception as error:
                     # A user's layer may have failed half-way: what it left behind is not trusted.
-                    self._forget(request)
+                    if request is not None:
+                        self._forget(request)
                     answer = Answer.of_error(error)
                 finally:
                     watch.close()
                 if watch.gone.is_set():
                     break
-                connection.send("answer", {}, (cloudpickle.dumps(answer),))
+                connection.send("answer", *pack(answer, own_code=False))
         except (NetworkError, OSError):
             pass
         connection.close()
 
-    def _answer(self, request: Request, gone: threading.Event) -> Answer:
+    def _answer(self, request: Any, gone: threading.Event) -> Answer:
         match request:
             case TrainRequest():
                 return self._train(request, gone)
@@ -125,6 +135,8 @@ class Trainer:
                 return self._round(request)
             case InferRequest():
                 return self._infer(request, gone)
+            case _:
+                raise NetworkError(f"a trainer takes requests. Received: {type(request).__name__}.")
 
     def _replica(self, request: Request) -> Any:
         from ._replica import Replica
@@ -272,6 +284,7 @@ class Trainer:
             "readings": done.readings,
             "iterations": replica.iterations,
             "weight": len(done.losses) if finite else 0,
+            "vector_bytes": vector.nbytes,
             "place": {
                 "host": socket.gethostname(),
                 "device": self._device,
@@ -282,8 +295,7 @@ class Trainer:
         if settings.worker == 0:
             counters = pack_arrays(replica.state.read_counters())
         spans = self._spans(request, phases) if phases.on else None
-        payload = pickle.dumps((vector.tobytes(), counters))
-        return Answer(fields=fields, payload=payload, result=spans)
+        return Answer(fields=fields, payload=vector.tobytes() + counters, result=spans)
 
     def _spans(self, request: RoundRequest, phases: Any) -> Any:
         """What a round's answer tells of its phases: the spans, and the state of the clocks."""
@@ -311,7 +323,10 @@ class Trainer:
                 return Answer(kind="weights")
             _read_weights(replica, Path(request.weights), request.digest)
             self._digests[key] = request.digest
-        return Answer(result=run_inference(replica, request, gone))
+        result = run_inference(replica, request, gone)
+        if isinstance(request.what, Evaluating):
+            result = request.what.without_code(result)
+        return Answer(result=result)
 
 
 def _import_from(path: list[str]) -> None:
@@ -425,12 +440,15 @@ def main(arguments: list[str]) -> None:
     """Run a trainer."""
     path, owner, device, cores = arguments
     faulthandler.enable()
+    secret = sys.stdin.buffer.read(SECRET_BYTES)
+    if len(secret) != SECRET_BYTES:
+        raise SystemExit("the secret must come through standard input, from a TrainerPool.")
     # Ctrl-C in the terminal is the driver's affair, and the owner's end is noticed by `_end_with`,
     # which cleans up; Spark's daemon sends a hang-up as it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     _end_with(int(owner), Path(path))
-    trainer = Trainer(Path(path), device=device)
+    trainer = Trainer(Path(path), device=device, secret=secret)
     trainer.set_up(int(cores))
     try:
         trainer.serve()

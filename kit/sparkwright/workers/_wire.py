@@ -1,0 +1,217 @@
+"""Requests and answers on a trainer's socket: JSON, with raw bytes beside it.
+
+    payload = JSON text | pieces, each padded to 16 bytes; their sizes are in the message's fields
+
+Numbers, texts, None and lists stand for themselves. Any other value is an object with one key:
+
+    tuple  [value, ...]
+    map    [[key, value], ...]
+    bytes  number of the piece
+    array  [number of the piece, dtype, shape]
+    json   number of a piece of JSON text
+    data   [module, class, {field: value}], a data class or named tuple of the engine
+    own    number of one of the user's own objects
+
+The user's own objects, such as hooks and the functions of a custom evaluation, are one piece,
+cloudpickled as Spark's closures are. Only requests may have it, and a trainer reads it only from a
+task that has proved the application's secret. Nothing else is pickled.
+"""
+
+import dataclasses
+import importlib
+import json
+import pickle
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NoReturn
+
+import numpy as np
+
+from sparkwright.errors import NetworkError
+from sparkwright.mesh._framing import Message
+
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+_ALIGNED = 16
+_ENGINE = __name__.partition(".")[0]
+_KINDS = "biufcSUmM"
+
+
+def pack(value: Any, *, own_code: bool) -> tuple[dict[str, Any], list[Any]]:
+    """(fields, payload) of a message that holds `value`; see `Connection.send`.
+
+    Raises:
+        TypeError: if `value` holds the user's own objects, and `own_code` is False.
+    """
+    packer = _Packer()
+    packed = packer.packed(value)
+    code = None
+    if packer.own:
+        if not own_code:
+            kinds = sorted({type(each).__name__ for each in packer.own})
+            raise TypeError(
+                f"an answer may hold the engine's own values only. Received: {', '.join(kinds)}."
+            )
+        import cloudpickle
+
+        code = packer.add(cloudpickle.dumps(packer.own))
+    pieces = [json.dumps([packed, code], separators=(",", ":")).encode(), *packer.pieces]
+    payload: list[Any] = []
+    for piece in pieces:
+        payload += [piece, bytes(-len(piece) % _ALIGNED)]
+    return {"sizes": [len(piece) for piece in pieces]}, payload
+
+
+def unpack(message: Message, *, own_code: bool) -> Any:
+    """What was packed into `message`; arrays are views of its payload.
+
+    Args:
+        message: from a peer that has proved the application's secret.
+        own_code: whether it may hold the user's own objects, which are unpickled.
+
+    Raises:
+        NetworkError: if the message is malformed, or holds objects that it may not hold.
+        Whatever the user's own objects raise.
+    """
+    try:
+        pieces, view, start = list[memoryview](), memoryview(message.payload), 0
+        for size in message.fields["sizes"]:
+            if not 0 <= size <= len(view) - start:
+                _refuse(f"a piece of {size} bytes in {len(view)}")
+            pieces.append(view[start : start + size])
+            start += size + -size % _ALIGNED
+        packed, code = json.loads(bytes(pieces[0]))
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        _refuse(str(error))
+    own: list[Any] = []
+    if code is not None:
+        if not own_code:
+            _refuse("pickled objects, which only a request may hold")
+        own = pickle.loads(pieces[code + 1])
+    try:
+        return _Unpacker(pieces[1:], own).unpacked(packed)
+    except (ValueError, TypeError, LookupError, RecursionError, ImportError) as error:
+        _refuse(str(error))
+
+
+def _refuse(received: str) -> NoReturn:
+    raise NetworkError(f"a trainer's message must be packed values. Received: {received}.")
+
+
+class _Packer:
+    """Collects the pieces, and the user's own objects."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Any] = []
+        self.own: list[Any] = []
+
+    def add(self, piece: Any) -> int:
+        """Add a piece; returns its number."""
+        self.pieces.append(piece)
+        return len(self.pieces) - 1
+
+    def packed(self, value: Any) -> Any:
+        """What stands for `value` in the JSON text."""
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, np.generic):
+            return self.packed(value.item())
+        if isinstance(value, np.ndarray):
+            return {"array": self._array(value)}
+        if type(value) is list:
+            is_plain = set(map(type, value)) <= _PLAIN
+            return value if is_plain else [self.packed(each) for each in value]
+        if type(value) is tuple:
+            return {"tuple": [self.packed(each) for each in value]}
+        if isinstance(value, bytes | bytearray | memoryview):
+            return {"bytes": self.add(value)}
+        if (names := _fields_of(type(value))) is not None:
+            kind = type(value)
+            fields = {name: self._field(getattr(value, name), names[name]) for name in names}
+            return {"data": [kind.__module__, kind.__qualname__, fields]}
+        if isinstance(value, Mapping):
+            return {"map": [[self.packed(key), self.packed(each)] for key, each in value.items()]}
+        self.own.append(value)
+        return {"own": len(self.own) - 1}
+
+    def _field(self, value: Any, is_json: bool) -> Any:
+        if is_json and value is not None:
+            return {"json": self.add(json.dumps(value, separators=(",", ":")).encode())}
+        return self.packed(value)
+
+    def _array(self, array: np.ndarray[Any, Any]) -> list[Any]:
+        if array.dtype.kind not in _KINDS:
+            raise TypeError(
+                f"arrays must be of numbers, texts or times. Received: dtype={array.dtype}."
+            )
+        flat = np.ascontiguousarray(array).reshape(-1)
+        piece = flat.view(np.uint8).data if flat.nbytes else b""
+        return [self.add(piece), array.dtype.str, list(array.shape)]
+
+
+class _Unpacker:
+    """The inverse of `_Packer`."""
+
+    def __init__(self, pieces: list[memoryview], own: list[Any]) -> None:
+        self._pieces, self._own = pieces, own
+
+    def unpacked(self, packed: Any) -> Any:
+        """What `packed` stands for."""
+        if isinstance(packed, list):
+            is_plain = set(map(type, packed)) <= _PLAIN
+            return packed if is_plain else [self.unpacked(each) for each in packed]
+        if not isinstance(packed, dict):
+            return packed
+        ((tag, held),) = packed.items()
+        match tag:
+            case "tuple":
+                return tuple(map(self.unpacked, held))
+            case "map":
+                return {self.unpacked(key): self.unpacked(each) for key, each in held}
+            case "bytes":
+                return bytes(self._pieces[held])
+            case "array":
+                number, dtype, shape = held
+                return np.frombuffer(self._pieces[number], _dtype(dtype)).reshape(shape)
+            case "json":
+                return json.loads(bytes(self._pieces[held]))
+            case "data":
+                return self._data(*held)
+            case "own":
+                return self._own[held]
+            case _:
+                raise ValueError(f"the tag {tag!r}")
+
+    def _data(self, module: str, name: str, fields: dict[str, Any]) -> Any:
+        if module.partition(".")[0] != _ENGINE:
+            raise ValueError(f"a value of {module}")
+        kind: Any = getattr(importlib.import_module(module), name)
+        names = _fields_of(kind) if isinstance(kind, type) else None
+        if names is None or set(names) != set(fields):
+            raise ValueError(f"a {module}.{name} of {sorted(fields)}")
+        values = {field: self.unpacked(each) for field, each in fields.items()}
+        if issubclass(kind, tuple):
+            return kind(**values)
+        # As it was, without the checks and copies of `__init__`.
+        made = object.__new__(kind)
+        for field, value in values.items():
+            object.__setattr__(made, field, value)
+        return made
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    dtype = np.dtype(name)
+    if dtype.kind not in _KINDS:
+        raise ValueError(f"an array of dtype {name}")
+    return dtype
+
+
+@cache
+def _fields_of(kind: type) -> dict[str, bool] | None:
+    """Field -> whether it is sent as JSON text; None: no data class or named tuple of ours."""
+    if kind.__module__.partition(".")[0] != _ENGINE:
+        return None
+    if dataclasses.is_dataclass(kind):
+        found = dataclasses.fields(kind)
+        return {field.name: bool(field.metadata.get("json")) for field in found}
+    names: Any = getattr(kind, "_fields", None)
+    return dict.fromkeys(names, False) if issubclass(kind, tuple) and names else None

@@ -1,0 +1,23 @@
+"""A trainer process that has no TensorFlow, and ends, or answers, as the request's run says."""
+
+import sys
+from typing import Any
+
+from sparkwright.workers import _trainer
+from sparkwright.workers._requests import Answer
+
+
+class StubTrainer(_trainer.Trainer):
+    def set_up(self, cores: int) -> None:
+        """Nothing to start."""
+
+    def _answer(self, request: Any, gone: Any) -> Answer:
+        if request.run == "ends":
+            print("2026-01-01 00:00:00.000001: I tensorflow/core: this is oneDNN", flush=True)
+            raise KeyboardInterrupt("of the stub")
+        return Answer(fields={"run": request.run})
+
+
+if __name__ == "__main__":  # in place of `python -m sparkwright.workers._trainer …`
+    _trainer.Trainer = StubTrainer
+    _trainer.main(sys.argv[3:])

@@ -1,0 +1,323 @@
+"""What travels on a trainer's socket, and what is never unpickled."""
+
+import json
+import os
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis.extra import numpy as arrays
+
+from sparkwright import masters, updates
+from sparkwright.data import DataSet, NormalizerChain, Standardize
+from sparkwright.errors import NetworkError
+from sparkwright.evaluation import (
+    ROC,
+    AbstractEvaluation,
+    CustomEvaluation,
+    Evaluation,
+    EvaluationBinary,
+    EvaluationCalibration,
+    RegressionEvaluation,
+    ROCBinary,
+    ROCMultiClass,
+)
+from sparkwright.mesh._framing import Message
+from sparkwright.networks import ModelDefinition
+from sparkwright.runs._peer_engine import settings_of
+from sparkwright.runs._work import Span
+from sparkwright.timeline._clocks import ClockState
+from sparkwright.timeline._span_block import SpanBlock
+from sparkwright.workers._inference import LossSum
+from sparkwright.workers._requests import (
+    Answer,
+    Evaluating,
+    InferRequest,
+    Predicting,
+    RoundRequest,
+    TrainRequest,
+)
+from sparkwright.workers._wire import pack, unpack
+
+LABELS, BOTH = [0, 1, 1, 0], [[0.75, 0.25], [0.25, 0.75], [0.5, 0.5], [0.875, 0.125]]
+RECORDS = [[0, row] for row in range(4)]
+PROTOTYPES: list[AbstractEvaluation] = [
+    Evaluation(keep_errors=2),
+    EvaluationBinary(roc_thresholds=0),
+    CustomEvaluation(lambda labels, *_: {"n": len(labels)}, lambda a, b: {"n": a["n"] + b["n"]}),
+    ROC(),
+    ROC(thresholds=10),
+    ROCBinary(),
+    ROCMultiClass(),
+    RegressionEvaluation(),
+    EvaluationCalibration(),
+]
+DEFINITION = ModelDefinition(name="m", config="{}", custom_objects=b"\x80code", parameters=3)
+SPANS = SpanBlock.of_one(3, 1.5, 0.25)
+
+
+def sent(value: Any, *, own_code: bool = False) -> Any:
+    """`value` as the other side of a socket gets it."""
+    fields, payload = pack(value, own_code=own_code)
+    content = bytearray(b"".join(bytes(memoryview(piece)) for piece in payload))
+    fields = json.loads(json.dumps(fields))
+    return unpack(Message(kind="x", fields=fields, payload=content), own_code=own_code)
+
+
+def of_sharing(**options: Any) -> TrainRequest:
+    master = masters.SharedTrainingMaster(
+        seed=1,
+        checkpoint=masters.Checkpointing("/runs/7"),
+        time_source=masters.NtpClock(server="time.example"),
+        residual_clipping=updates.ResidualClipping(),
+        **options,
+    )
+    return TrainRequest(
+        definition=DEFINITION,
+        xla="auto",
+        run="r",
+        controller=("10.0.0.1", 4040),
+        secret=bytes(range(32)),
+        listen_host="",
+        ports="50000-50100",
+        shard="/a",
+        validation="/b",
+        consume=True,
+        settings=settings_of(master, epochs=2),
+        times=(1.0, 2.0),
+    )
+
+
+@pytest.mark.parametrize(
+    "threshold",
+    [updates.FixedThreshold(), updates.AdaptiveThreshold(), updates.TargetSparsity()],
+)
+def test_request_to_train_arrives_without_pickle(threshold: Any) -> None:
+    request = of_sharing(threshold=threshold)
+    assert sent(request) == request
+
+
+def test_request_of_a_round_arrives_without_pickle() -> None:
+    master = masters.ParameterAveragingTrainingMaster(seed=1)
+    request = RoundRequest(
+        definition=DEFINITION,
+        xla="auto",
+        run="r",
+        shard="/a",
+        settings=settings_of(master, epochs=1),
+        epoch=1,
+        share=Span(0, 1, 2, 3),
+        first=True,
+        iterations=9,
+        vector=b"\x00\x01",
+        extras=b"",
+    )
+    found = sent(request)
+    assert found == request
+    assert type(found.share) is Span
+
+
+def test_examples_to_predict_arrive_without_pickle() -> None:
+    data = DataSet({"x": np.arange(6.0, dtype=np.float32).reshape(3, 2).T}, [0, 1])
+    normalizer = NormalizerChain((Standardize.fit(data), Standardize.fit(data)))
+    request = InferRequest(
+        definition=DEFINITION,
+        digest="d",
+        columns=data.columns(),
+        records=RECORDS,
+        batch_size=2,
+        what=Predicting(normalizer=normalizer),
+    )
+    found = sent(request)
+    assert found.records == RECORDS
+    assert found.what.normalizer == normalizer
+    assert replace(found.what, normalizer=None) == Predicting()
+    for name, array in request.columns.items():
+        np.testing.assert_array_equal(found.columns[name], array)
+        assert found.columns[name].flags.writeable
+        assert found.columns[name].flags.aligned
+
+
+def test_hooks_arrive_as_one_pickle_that_only_a_request_may_hold() -> None:
+    shared: list[str] = []
+    hooks = (Hook(shared), Hook(shared))
+    request = of_sharing(hooks=hooks)
+    found = sent(request, own_code=True).settings.hooks
+    found[0].seen.append("a")
+    assert found[1].seen == ["a"]
+    with pytest.raises(TypeError, match=r"engine's own values only\. Received: Hook"):
+        pack(request, own_code=False)
+
+
+@pytest.mark.parametrize("prototype", PROTOTYPES, ids=lambda each: each.name)
+def test_evaluations_are_counted_on_the_other_side(prototype: AbstractEvaluation) -> None:
+    what = Evaluating(evaluations={"y": (prototype,)})
+    single = isinstance(prototype, ROC | EvaluationBinary | ROCBinary | RegressionEvaluation)
+    labels, scores = LABELS, [row[1:] for row in BOTH] if single else BOTH
+    (there,) = sent(what, own_code=isinstance(prototype, CustomEvaluation)).evaluations["y"]
+    counted = there.updated(labels, scores, records=RECORDS)
+    answer = sent(Answer(result=what.without_code({"y": (counted,)})))
+    (found,) = what.with_code(answer.result)["y"]
+    expected = prototype.updated(labels, scores, records=RECORDS)
+    assert found == expected
+    assert found + found == expected + expected
+    assert (found + found).to_json() == (expected + expected).to_json()
+
+
+def test_evaluation_of_the_users_own_class_is_answered_as_json() -> None:
+    prototype = OwnEvaluation()
+    what = Evaluating(evaluations={"y": (prototype,)})
+    (there,) = sent(what, own_code=True).evaluations["y"]
+    answer = sent(Answer(result=what.without_code({"y": (there.updated(LABELS, BOTH),)})))
+    assert what.with_code(answer.result) == {"y": (OwnEvaluation(rows=4),)}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [LossSum(3, 1.5), {"y": np.arange(3.0)}, ClockState(wall_s=1.0, source="ntp"), None],
+)
+def test_results_are_answered_without_pickle(result: Any) -> None:
+    found = sent(Answer(result=result, fields={"losses": [0.5, float("nan")]}, payload=b"ab"))
+    np.testing.assert_equal(found.result, result)
+    assert type(found.result) is type(result)
+    np.testing.assert_equal(found.fields["losses"], [0.5, float("nan")])
+
+
+def test_spans_of_a_round_are_answered_without_pickle() -> None:
+    found, _ = sent(Answer(result=(SPANS, ClockState(wall_s=1.0, source="system")))).result
+    assert isinstance(found, SpanBlock)
+    for one, other in zip(found, SPANS, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+nested = st.recursive(
+    plain | st.binary(),
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.dictionaries(st.text() | st.integers() | st.tuples(st.text()), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(nested)
+def test_plain_values_arrive_as_they_are(value: Any) -> None:
+    found = sent(value)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@given(
+    arrays.arrays(
+        st.sampled_from(["<f4", ">f8", "?", "i1", "<u8", "<c8", "<U3", "S2", "<M8[s]"]),
+        arrays.array_shapes(min_dims=0, min_side=0),
+    )
+)
+def test_arrays_arrive_as_they_are(array: Any) -> None:
+    found = sent({"a": array, "b": b"123"})["a"]
+    np.testing.assert_array_equal(found, array)
+    assert (found.dtype, found.shape) == (array.dtype, array.shape)
+
+
+def test_pickles_in_an_answer_are_refused_and_not_read(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    evil = pickle.dumps([Evil(made)])
+    text = json.dumps([{"own": 0}, 0]).encode()
+    payload = text + bytes(-len(text) % 16) + evil
+    message = Message(kind="answer", fields={"sizes": [len(text), len(evil)]}, payload=payload)
+    with pytest.raises(NetworkError, match="only a request may hold"):
+        unpack(message, own_code=False)
+    assert not made.exists()
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        {"data": ["subprocess", "Popen", {"args": "true"}]},
+        {"data": ["os", "system", {}]},
+        {"data": ["sparkwright.workers._pool", "TrainerPool", {"owner": 1}]},
+        {"data": ["sparkwright.workers._pool", "os", {}]},
+        {"data": ["sparkwright.no", "No", {}]},
+        {"data": ["sparkwright.runs._work", "Span", {"owner": 1}]},
+        {"array": [0, "O", [1]]},
+        {"array": [0, "<f8", [7]]},
+        {"array": [9, "<f8", [1]]},
+        {"bytes": 9},
+        {"own": 0},
+        {"what": 1},
+        {"tuple": [], "map": []},
+        {},
+    ],
+    ids=json.dumps,
+)
+def test_malformed_values_are_refused(packed: Any) -> None:
+    text = json.dumps([packed, None]).encode()
+    payload = text + bytes(-len(text) % 16) + bytes(8)
+    message = Message(kind="x", fields={"sizes": [len(text), 8]}, payload=payload)
+    with pytest.raises(NetworkError, match="must be packed values"):
+        unpack(message, own_code=True)
+
+
+@pytest.mark.parametrize("sizes", [None, [], [-1], [99], ["2"], [2, 99]])
+def test_pieces_that_are_not_there_are_refused(sizes: Any) -> None:
+    message = Message(kind="x", fields={"sizes": sizes}, payload=b"{}" + bytes(14))
+    with pytest.raises(NetworkError, match="must be packed values"):
+        unpack(message, own_code=True)
+
+
+class Hook:
+    def __init__(self, seen: list[str]) -> None:
+        self.seen = seen
+
+    def pre_update(self, *_: Any) -> None: ...
+
+    def post_update(self, *_: Any) -> None: ...
+
+
+class Evil:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return os.mkdir, (str(self.path),)
+
+
+@dataclass(frozen=True)
+class OwnEvaluation(AbstractEvaluation):
+    name = "own"
+    rows: int = 0
+
+    def updated(
+        self, labels: Any, predictions: Any, *, mask: Any = None, records: Any = None
+    ) -> "OwnEvaluation":
+        return OwnEvaluation(self.rows + len(labels))
+
+    def __add__(self, other: "OwnEvaluation") -> "OwnEvaluation":
+        return OwnEvaluation(self.rows + other.rows)
+
+    @property
+    def examples(self) -> int:
+        return self.rows
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "rows": self.rows}
+
+    @classmethod
+    def from_dict(cls, values: Any) -> "OwnEvaluation":
+        return cls(values["rows"])
+
+    def summary(self) -> str:
+        return ""
+
+    def _repr_html_(self) -> str:
+        return ""
+
+    def plot(self, *, axes: Any = None) -> Any: ...
