@@ -193,6 +193,21 @@ def test_several_inputs_and_outputs_are_matched_by_name(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.predict(seen.features, verbose=0)["odds"], ours["odds"])
 
 
+def test_inputs_without_names_are_matched_in_order(tmp_path: Path) -> None:
+    pair = [keras.Input((5,)), keras.Input((5,))]
+    model: Any = keras.Model(pair, layers.Dense(1)(layers.Subtract()(pair)))
+    raw = {"new": table() * 3, "old": table()}
+    normalizer = Standardize.fit(DataSet(raw))
+    seen = normalizer.transform(raw)
+    plain = keras_alone(saved(model, normalizer, tmp_path))
+    np.testing.assert_allclose(
+        plain.predict(list(raw.values()), verbose=0),
+        model.predict(list(seen.values()), verbose=0),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
 def test_steps_that_a_masking_layer_leaves_out_stay_as_they_are(tmp_path: Path) -> None:
     model: Any = keras.Sequential(
         [
@@ -215,6 +230,33 @@ def test_steps_that_a_masking_layer_leaves_out_stay_as_they_are(tmp_path: Path) 
     assert not np.allclose(ours, expected(model, raw, normalizer), rtol=1e-5)
 
 
+def test_masked_steps_do_not_count_in_the_loss_of_keras_alone(tmp_path: Path) -> None:
+    model: Any = keras.Sequential(
+        [
+            keras.Input((None, 2)),
+            layers.Masking(),
+            layers.LSTM(4, return_sequences=True),
+            layers.Dense(1),
+        ]
+    )
+    model.compile("sgd", "mse")
+    raw = random.normal(50, 9, (12, 6, 2)).astype(np.float32)
+    targets = random.normal(300, 40, (12, 6, 1)).astype(np.float32)
+    mask = np.arange(6) < random.integers(2, 7, (12, 1))
+    raw[~mask] = 0.0
+    masks = mask.astype(np.float32)
+    data = DataSet(raw, targets, features_masks=masks, labels_masks=masks)
+    normalizer = Standardize.fit(data, labels=True)
+    seen = normalizer.transform(data).features["features"]
+    ours = normalizer.revert_labels(model.predict(seen, verbose=0))
+    plain = keras_alone(saved(model, normalizer, tmp_path))
+    np.testing.assert_allclose(
+        plain.evaluate(raw, targets, verbose=0), ((ours - targets) ** 2)[mask].mean(), rtol=1e-5
+    )
+
+
+# Keras does not know that the network inside uses the mask.
+@pytest.mark.filterwarnings("ignore:Layer .* does not support masking")
 def test_a_mask_that_is_given_reaches_the_layers(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((None, 2)), layers.GRU(4), layers.Dense(1)])
     raw = random.normal(50, 9, (12, 6, 2)).astype(np.float32)
@@ -275,6 +317,11 @@ class Subclassed(keras.Model):
         return self.dense(inputs)
 
 
+class Compiling(Own):
+    def compile(self, *args: Any, **options: Any) -> None:
+        super().compile(*args, **options)
+
+
 def test_what_layers_cannot_express_is_refused_with_the_alternative(tmp_path: Path) -> None:
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data)
@@ -282,6 +329,9 @@ def test_what_layers_cannot_express_is_refused_with_the_alternative(tmp_path: Pa
     subclassed.build((None, 5))
     with pytest.raises(sw.ConfigurationError, match=r'neither Sequential.*normalizer="beside"'):
         saved(subclassed, normalizer, tmp_path)
+    x = keras.Input((5,), name="features")
+    with pytest.raises(sw.ConfigurationError, match="a `compile` of its own"):
+        saved(Compiling(x, layers.Dense(1)(x)), normalizer, tmp_path)
     with pytest.raises(sw.ConfigurationError, match=r"fitted to another shape than \(4,\)"):
         saved(sequential(4), normalizer, tmp_path)
     one, two = keras.Input((5,), name="one"), keras.Input((5,), name="two")

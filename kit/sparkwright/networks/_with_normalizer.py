@@ -41,18 +41,21 @@ def describe_with_normalizer(model: Any, normalizer: "Normalizer") -> dict[str, 
     refuse_second_normalizer(model)
     if not (getattr(model, "inputs", None) and getattr(model, "outputs", None)):
         raise _refused(model, "it is neither Sequential nor functional, or not built yet")
+    if type(model).compile is not keras.Model.compile:
+        raise _refused(model, "its class has a `compile` of its own")
     # A call adds a node to the model, which would stay for good.
     nodes = len(model._inbound_nodes)
     try:
         around = _Around(model, normalizer._scales())  # pyright: ignore[reportPrivateUsage]
-        outer = keras.Model(*around.graph(), name=model.name)
-        return keras.saving.serialize_keras_object(outer)
+        outer: Any = keras.Model(*around.graph(), name=model.name)
+        described: Any = keras.saving.serialize_keras_object(outer)
     except ConfigurationError:
         raise
     except (TypeError, ValueError, NotImplementedError) as error:
         raise _refused(model, f"Keras says: {error}") from error
     finally:
         del model._inbound_nodes[nodes:]
+    return described
 
 
 def refuse_second_normalizer(model: Any) -> None:
@@ -137,16 +140,16 @@ class _Around:
         return self._ops.where(self._ops.any(some, axis=-1, keepdims=True), seen, kept)
 
     def _scales_of_inputs(self, steps: "Sequence[Scales]") -> "dict[str, list[ColumnScale]]":
-        names = [tensor.name for tensor in self._model.inputs]
-        orders = {tuple(step.features) for step in steps if step.features}
+        names: list[str] = [tensor.name for tensor in self._model.inputs]
+        orders: list[tuple[str, ...]] = [tuple(step.features) for step in steps if step.features]
         fitted = list(dict.fromkeys(name for order in orders for name in order))
         # Several normalizers may name inputs in another order than the data has.
-        known = self._pairs("inputs", names, fitted, in_order=len(orders) <= 1)
+        known = self._pairs("inputs", names, fitted, in_order=len(set(orders)) <= 1)
         found: dict[str, list[ColumnScale]] = {}
-        for tensor in self._model.inputs:
-            name = known.get(tensor.name, tensor.name)
+        for own in names:
+            name = known.get(own, own)
             scales = [step.features.get(name, step.inputs) for step in steps]
-            found[tensor.name] = [scale for scale in scales if scale is not None]
+            found[own] = [scale for scale in scales if scale is not None]
         return found
 
     def _find_mask_values(self) -> dict[str, float]:
@@ -168,6 +171,9 @@ class _Around:
 
     def _reverted(self, output: Any, name: str) -> Any:
         scales = self._scaled_outputs.get(name, [])
+        if scales:
+            # Keras' own conversion within a Rescaling layer would lose a mask.
+            output = self._layers.Identity(dtype="float64")(output)
         for number, scale in reversed(list(enumerate(scales))):
             output = self._line(output, scale, f"revert_{name}_{number}", revert=True)
         dtype = str(self._dtype_of_output(name))

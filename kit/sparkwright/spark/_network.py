@@ -185,7 +185,9 @@ class SparkNetwork(EvaluatingNetwork, PredictingNetwork):
             save=save,
         )
         saves_files = early_stopping is not None and early_stopping.saves_files
-        place = place_for(self.model, self.normalizer) if saves_files else "inside"
+        place: NormalizerPlace = "inside"
+        if saves_files:
+            place = place_for(self.model, self.normalizer)
         master = beginning.master
         in_rounds = getattr(master, "communication", "ring") == "spark"
         if in_rounds and (validation is not None or resume is not None or master.checkpoint):
