@@ -17,6 +17,11 @@ from sparkwright._interrupts import interrupts_held
 from sparkwright.data import DataSet, LocalTable, Normalizer
 from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import EarlyStopping, TrainingMaster
+from sparkwright.networks._with_normalizer import (
+    NormalizerPlace,
+    place_for,
+    refuse_second_normalizer,
+)
 from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
 from sparkwright.runs._begin import RunBeginning
@@ -115,7 +120,10 @@ class ParallelWrapper:
                 "`normalizer` must be a normalizer or None. Received: "
                 f"{type(normalizer).__name__}. See `sparkwright.data.Standardize.fit`."
             )
+        if normalizer is not None:
+            refuse_second_normalizer(model)
         self.model, self.master, self.normalizer = model, master, normalizer
+        self._place: NormalizerPlace = "inside"
         self._cores = cores_per_worker or max(1, cores // self.workers)
         self._pool: TrainerPool | None = None
         self._active: TrainingRun | None = None
@@ -190,6 +198,8 @@ class ParallelWrapper:
             validates=validating is not None,
             save=self._save,
         )
+        if early_stopping is not None and early_stopping.saves_files:
+            self._place = place_for(self.model, self.normalizer)
         with _opening:
             self._pool = self._pool or TrainerPool(owner=os.getpid(), secret=driver_secret())
             _open_wrappers.add(self)
@@ -210,8 +220,13 @@ class ParallelWrapper:
         )
 
     def _save(self, model: Any, url: str) -> None:
-        notes = {} if self.normalizer is None else {"normalizer": self.normalizer.to_dict()}
-        save_model(model, url, save_updater=saves_updater(self.master), notes=notes)
+        save_model(
+            model,
+            url,
+            save_updater=saves_updater(self.master),
+            normalizer=self.normalizer,
+            normalizer_place=self._place,
+        )
 
     def close(self) -> None:
         """Stop a run that still goes on, and end the worker processes."""

@@ -51,21 +51,32 @@ def test_training_on_raw_data_is_training_on_normalized_data(
 
 
 @pytest.mark.usefixtures("local_trainers")
-def test_training_without_spark_normalizes_too(raw: DataSet) -> None:
+def test_training_without_spark_normalizes_too(raw: DataSet, tmp_path: Path) -> None:
     normalizer = Standardize.fit(raw)
     normalized = normalizer.transform(raw)
     model, plain = dense(), dense()
+    best = str(tmp_path / "best.keras")
     losses: list[list[float]] = []
     for trained_here, data, option in ((model, raw, normalizer), (plain, normalized, None)):
+        rules = sw.EarlyStopping(patience=9, keep_best="memory" if option is None else best)
         with sw.ParallelWrapper(
             trained_here, master(), workers=1, cores_per_worker=1, normalizer=option
         ) as wrapper:
-            run = wrapper.start(data, epochs=2, validation=data, display=False)
+            run = wrapper.start(
+                data, epochs=2, validation=data, early_stopping=rules, display=False
+            )
             run.wait(60)
         losses.append([point.loss for point in run.status.validation])
     np.testing.assert_array_equal(weights(model), weights(plain))
     assert len(losses[0]) == 2
     assert losses[0] == losses[1]
+    features = raw.features["features"]
+    alone: Any = keras.saving.load_model(best)
+    np.testing.assert_allclose(
+        alone.predict(features, verbose=0),
+        model.predict(normalizer.transform(features), verbose=0),
+        rtol=1e-5,
+    )
     wrong: Any = "x"
     with pytest.raises(sw.ConfigurationError, match="`normalizer` must be a normalizer or None"):
         sw.ParallelWrapper(model, master(), normalizer=wrong)
@@ -85,6 +96,33 @@ def test_a_network_comes_back_with_its_normalizer(
     assert again.evaluate(raw) == trained.evaluate(raw)
     assert again.evaluate(raw).class_names == ("a", "b", "c")
     np.testing.assert_array_equal(weights(sw.load_model(url)), weights(trained.model))
+
+
+def test_keras_alone_predicts_what_the_cluster_predicts(spark: Any, tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    features = random.normal([0, 2_000, 1e6, -3], [1, 400, 10, 1e-6], (90, 4)).astype(np.float32)
+    amounts = (features[:, :1] * 3e4 + 2e5).astype(np.float32)
+    data = DataSet(features, amounts)
+    layers = [keras.Input((4,)), keras.layers.Dense(6, activation="tanh"), keras.layers.Dense(1)]
+    model = keras.Sequential(layers, name="amounts")
+    model.compile("adam", "mse")
+    best, url = str(tmp_path / "best.keras"), str(tmp_path / "model.keras")
+    normalizer = Standardize.fit(data, labels=True)
+    network = sw.SparkNetwork(spark, model, master(), normalizer=normalizer)
+    rules = sw.EarlyStopping(patience=9, keep_best=best)
+    network.fit(data, epochs=2, validation=data, early_stopping=rules)
+    network.save(url)
+    expected = network.predict(features)
+    for file in (best, url):
+        plain: Any = keras.saving.load_model(file)
+        np.testing.assert_allclose(plain.predict(features, verbose=0), expected, rtol=1e-5)
+        assert sw.model_info(file).normalizer == "inside"
+    again = sw.SparkNetwork.load(spark, url, master())
+    np.testing.assert_array_equal(again.predict(features), expected)
+    assert again.score(data) == network.score(data)
+    network.fit(data)
+    again.fit(data)
+    np.testing.assert_array_equal(weights(again.model), weights(network.model))
 
 
 def test_new_files_are_read_as_those_the_model_was_trained_on(spark: Any, tmp_path: Path) -> None:

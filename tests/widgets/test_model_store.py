@@ -184,6 +184,20 @@ def test_saving_writes_what_the_form_says_and_lists_again(store):
     assert not store.replacing.asking
 
 
+def test_the_form_asks_where_the_normalizer_goes_if_there_is_one(store):
+    assert store.form.normalizer_field.layout.display == "none"
+    store.network = SimpleNamespace(
+        name="scaled", spark=None, model=None, master=None, save=None, normalizer=object()
+    )
+    assert store.form.normalizer_field.layout.display is None
+    for value, place in ((True, "inside"), (False, "beside")):
+        store.form.normalizer_field.value = value
+        store.form.name_field.value = place
+        store.save_button.click()
+        settled(store)
+        assert store._operations.names("save")[-1][2]["normalizer"] == place
+
+
 def test_a_file_is_replaced_only_after_a_second_press(store):
     store.form.name_field.value = "a"
     store.save_button.click()

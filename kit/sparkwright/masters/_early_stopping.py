@@ -138,6 +138,11 @@ class EarlyStopping(Serialisable):
         return wants_scores or self.monitor != "loss" or self.best_url is not None
 
     @property
+    def saves_files(self) -> bool:
+        """Whether models are saved to files."""
+        return self.best_url is not None or self.save_last is not None
+
+    @property
     def best_url(self) -> str | None:
         """Where the best model is saved; None: nowhere."""
         return None if self.keep_best == "memory" else self.keep_best

@@ -18,6 +18,11 @@ from sparkwright.data._minibatches._loaders import Loader
 from sparkwright.data._pieces import OnError
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping, TrainingMaster
+from sparkwright.networks._with_normalizer import (
+    NormalizerPlace,
+    place_for,
+    refuse_second_normalizer,
+)
 from sparkwright.runs import TrainingRun
 from sparkwright.runs._begin import RunBeginning
 from sparkwright.runs._engine import Engine
@@ -77,7 +82,8 @@ class SparkNetwork(EvaluatingNetwork, PredictingNetwork):
 
         Raises:
             ConfigurationError: if `model` is no Keras model, `master` no training master or
-                `normalizer` no normalizer.
+                `normalizer` no normalizer; or if `model` holds one already, as Keras alone reads it
+                from a file that has it inside.
         """
         import keras
 
@@ -94,6 +100,8 @@ class SparkNetwork(EvaluatingNetwork, PredictingNetwork):
                 "`normalizer` must be a normalizer or None. Received: "
                 f"{type(normalizer).__name__}. See `sparkwright.data.Standardize.fit`."
             )
+        if normalizer is not None:
+            refuse_second_normalizer(model)
         super().__init__(spark, model, normalizer=normalizer)
         self.master = master
         self._exports = Exports(spark)
@@ -166,7 +174,7 @@ class SparkNetwork(EvaluatingNetwork, PredictingNetwork):
         def save(model: Any, url: str) -> None:
             network = copy.copy(self)
             network.model = model
-            network.save(url, save_updater=saves_updater(master))
+            network.save(url, save_updater=saves_updater(master), normalizer=place)
 
         beginning = RunBeginning(
             f"run-{next(_numbers)}",
@@ -178,6 +186,10 @@ class SparkNetwork(EvaluatingNetwork, PredictingNetwork):
             validates=validation is not None,
             save=save,
         )
+        saves_files = early_stopping is not None and early_stopping.saves_files
+        place: NormalizerPlace = "inside"
+        if saves_files:
+            place = place_for(self.model, self.normalizer)
         master = beginning.master
         in_rounds = getattr(master, "communication", "ring") == "spark"
         if in_rounds and (validation is not None or resume is not None or master.checkpoint):
@@ -278,11 +290,13 @@ class SparkNetwork(EvaluatingNetwork, PredictingNetwork):
         title: str | None = None,
         comment: str | None = None,
         saved_by: str | None = "auto",
+        normalizer: NormalizerPlace = "inside",
     ) -> None:
         """Write the model to `url`, atomically; see `save_model`.
 
         The normalizer, the names of classes and the schema of the table, with the categories of
         text, go into the same file, which Keras reads as ever; so does how the model was trained.
+        `load` returns the network as it is now, with the normalizer.
 
         Args:
             url: where to.
@@ -291,13 +305,14 @@ class SparkNetwork(EvaluatingNetwork, PredictingNetwork):
             title: a few words, likewise.
             comment: more of them.
             saved_by: who; default "auto": user and machine. None: not kept.
+            normalizer: "inside" (default): also as Keras' own layers around the model, so that
+                `keras.saving.load_model` gives a model of raw features, and of outputs in the units
+                of the labels. "beside": Keras alone gets the model without it.
 
         Raises:
             What `save_model` raises.
         """
         notes: dict[str, Any] = {}
-        if self.normalizer is not None:
-            notes["normalizer"] = self.normalizer.to_dict()
         if self.class_names:
             notes["class_names"] = {n: list(names) for n, names in self.class_names.items()}
         if self.schema is not None:
@@ -314,6 +329,8 @@ class SparkNetwork(EvaluatingNetwork, PredictingNetwork):
                 "saved_by": saved_by,
                 "training": training_summary(self.master, self._active),
             },
+            normalizer=self.normalizer,
+            normalizer_place=normalizer,
         )
 
     @classmethod

@@ -7,8 +7,13 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from sparkwright.errors import DataError
+from sparkwright.networks._with_normalizer import NormalizerPlace
 
 ModelFormat = Literal["keras", "hdf5"]
+_PLACES = {
+    "inside": "inside the model",
+    "beside": "beside the model: Keras alone does not apply it",
+}
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -34,6 +39,8 @@ class ModelInfo:
         has_updater: whether the optimizer's state is in the file.
         sha256: of all of Keras' files in it; see `verify_model`.
         training: how it was trained: run, epochs, examples, loss, master.
+        normalizer: "inside": Keras alone normalizes too; "beside": only Sparkwright does; None: the
+            file has none.
         kept: what lies in the file besides: "normalizer", "class_names", "schema", …
         problem: why the file cannot be used, in a listing; None: nothing found.
     """
@@ -59,6 +66,7 @@ class ModelInfo:
     has_updater: bool | None = None
     sha256: str | None = None
     training: Mapping[str, Any] | None = None
+    normalizer: NormalizerPlace | None = None
     kept: tuple[str, ...] = ()
     problem: str | None = None
 
@@ -105,6 +113,7 @@ class ModelInfo:
             ("optimizer", updater and f"its state is {updater}"),
             ("metrics", metrics_text(self.metrics)),
             ("training", _training_text(self.training or {})),
+            ("normalizer", self.normalizer and _PLACES[self.normalizer]),
             ("kept", ", ".join(self.kept)),
             ("versions", ", ".join(f"{name} {text}" for name, text in self.versions.items())),
             ("sha256", self.sha256),
@@ -142,6 +151,11 @@ def info_from_about(about: Mapping[str, Any], **known: Any) -> ModelInfo:
         shapes = {name: shapes_from(about.get(name)) for name in ("inputs", "outputs")}
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _refused("saved_at, inputs or outputs", error) from None
+    # Files of before do not say where it is: it was beside the model.
+    has_one = "normalizer" in known.get("kept", ())
+    place = take("normalizer", str, "beside" if has_one else None)
+    if place not in (None, *_PLACES):
+        raise _refused("normalizer", place)
     versions = {str(name): str(text) for name, text in take("versions", dict, {}).items()}
     return ModelInfo(
         **known,
@@ -153,6 +167,7 @@ def info_from_about(about: Mapping[str, Any], **known: Any) -> ModelInfo:
         metrics=take("metrics", dict, {}),
         has_updater=take("has_updater", bool),
         training=take("training", dict),
+        normalizer=place,
     )
 
 

@@ -11,20 +11,25 @@ import warnings
 from collections.abc import Generator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, get_args
 
 import numpy as np
 
 from sparkwright._version import __version__
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks._dtype_policy import dtype_policy
+from sparkwright.networks._with_normalizer import NormalizerPlace, describe_with_normalizer
 
 from ._code_in_models import refuse_code
 from ._files import open_to_read, write_atomically
 from ._hdf5_models import HDF5_SIGNATURE, check_hdf5
 from ._model_archive import CONFIG, NOTES, read_json_member, unpack_model, write_model_archive
 from ._model_metadata import AUTOMATIC, ModelMetadata
+from ._normalizer_inside import put_normalizer_inside, take_normalizer_out
 from ._seeds import read_seeds, restore_seeds
+
+if TYPE_CHECKING:
+    from sparkwright.data._normalizing._normalizer import Normalizer
 
 _ABOUT = "about"
 _FORMAT = 1
@@ -47,6 +52,8 @@ def save_model(
     save_updater: bool = True,
     notes: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    normalizer: "Normalizer | None" = None,
+    normalizer_place: NormalizerPlace = "inside",
 ) -> None:
     """Write `model` to `url`, atomically.
 
@@ -64,9 +71,16 @@ def save_model(
         metadata: "title" and "comment", text; "metrics", JSON-able results by name; "saved_by",
             text (without it, user and machine; None: not kept); "training", JSON-able: how it was
             trained. Default none of them.
+        normalizer: what raw data goes through before it reaches the model, and its outputs after
+            it; `load_normalizer` reads it. Default None: nothing.
+        normalizer_place: "inside" (default): also as Keras' own layers around the model, so that
+            Keras alone takes raw features and gives outputs in the units of the labels. "beside":
+            Keras alone gets the model without it. `load_model` returns the model without it in
+            either case.
 
     Raises:
-        ConfigurationError: if `metadata` or `notes` are not such.
+        ConfigurationError: if `metadata` or `notes` are not such, or if layers cannot express the
+            normalizer, or not around this model.
         OSError: whatever the store says, naming the URL.
     """
     import keras
@@ -80,20 +94,34 @@ def save_model(
         raise ConfigurationError(
             f"`notes` may have any key but {_ABOUT!r}, which is taken. Received: {sorted(notes)}."
         )
+    if normalizer_place not in get_args(NormalizerPlace):
+        raise ConfigurationError(
+            'the place of a normalizer must be "inside" or "beside". Received: '
+            f"{normalizer_place!r}."
+        )
+    notes = dict(notes or {})
+    outer: dict[str, Any] | None = None
+    if normalizer is not None:
+        notes["normalizer"] = normalizer.to_dict()
+        if normalizer_place == "inside":
+            outer = describe_with_normalizer(model, normalizer)
     given = ModelMetadata.from_dict(metadata or {})
     optimizer = getattr(model, "optimizer", None)
     has_updater = save_updater and optimizer is not None and bool(optimizer.built)
     about = _described(model, given, has_updater=has_updater)
+    about["normalizer"] = None if normalizer is None else normalizer_place
     with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
         # Of an optimizer that has not begun, Keras saves what it expects to find again.
         # A folder, because Keras would put an archive together in memory.
         with contextlib.nullcontext() if save_updater else _updater_left_out(optimizer):
             keras.saving.save_model(model, folder, zipped=False)
+        if outer is not None:
+            put_normalizer_inside(Path(folder), outer, str(model.name))
         with write_atomically(url, durable=True) as target:
             write_model_archive(
                 target,
                 Path(folder),
-                lambda digests: {**(notes or {}), _ABOUT: {**about, "digests": digests}},
+                lambda digests: {**notes, _ABOUT: {**about, "digests": digests}},
             )
 
 
@@ -101,6 +129,9 @@ def load_model(
     url: str, *, custom_objects: dict[str, Any] | None = None, safe_mode: bool = True
 ) -> Any:
     """Read a model that `save_model` or Keras wrote.
+
+    A normalizer in the file, inside the model or beside it, is no part of the result: see
+    `load_normalizer`.
 
     Args:
         url: where from: a `.keras` file, or a whole model in HDF5 (`.h5`). The content decides, not
@@ -127,6 +158,9 @@ def load_model(
                 config = read_json_member(file, url, CONFIG)
                 if safe_mode:
                     refuse_code(config, url)
+                about = about_in(notes)
+                if about.get("normalizer") == "inside":
+                    take_normalizer_out(path, str(about.get("name")), url)
         if path.is_file():
             with path.open("rb") as copy:
                 check_hdf5(copy, url, safe_mode=safe_mode)

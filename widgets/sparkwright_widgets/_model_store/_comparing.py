@@ -80,6 +80,7 @@ def _fields(info: ModelInfo) -> Iterator[tuple[str, Any]]:
             {None: None, True: "in the file", False: "not in it"}[info.has_updater],
         ),
         *_flat("training", info.training or {}),
+        ("normalizer", info.normalizer and f"{info.normalizer} the model"),
         ("kept beside it", ", ".join(info.kept) or None),
         *_flat("version", info.versions),
         ("sha256", info.sha256),

@@ -11,7 +11,7 @@ from ._looks import LABELLED, field, hint
 
 
 class SaveForm(Fold):
-    """File name, title, comment, whether the optimizer goes along; and the button.
+    """File name, title, comment, whether the optimizer goes along, where the normalizer goes.
 
     Args:
         button: saves.
@@ -25,6 +25,12 @@ class SaveForm(Fold):
         self.updater_field = Checkbox(
             value=True, description="with the optimizer's state, to train on", indent=False
         )
+        self.normalizer_field = Checkbox(
+            value=True,
+            description="normalizer inside the model, so that Keras alone is right on raw data",
+            indent=False,
+        )
+        self.normalizer_field.layout.display = "none"
         self.hint, self.outcome = widgets.HTML(), widgets.HTML()
         names = widgets.Box([field(self.name_field), field(self.title_field)])
         names.add_class("sparkwright-grid")
@@ -32,7 +38,7 @@ class SaveForm(Fold):
         inside = [
             names,
             comment,
-            row(button, self.updater_field),
+            row(button, self.updater_field, self.normalizer_field),
             self.hint,
             confirmation,
             self.outcome,
@@ -43,12 +49,21 @@ class SaveForm(Fold):
     @property
     def settings(self) -> dict[str, Any]:
         """What goes into the file beside the model."""
-        return {
+        found: dict[str, Any] = {
             "save_updater": self.updater_field.value,
             "title": self.title_field.value.strip() or None,
             "comment": self.comment_field.value.strip() or None,
         }
+        if self.normalizer_field.layout.display is None:
+            found["normalizer"] = "inside" if self.normalizer_field.value else "beside"
+        return found
 
-    def tell(self, sentence: str) -> None:
-        """Say what goes into the file, or why there is nothing to save."""
+    def tell(self, sentence: str, *, normalizes: bool) -> None:
+        """Say what goes into the file, or why there is nothing to save.
+
+        Args:
+            sentence: that is said.
+            normalizes: whether the network has a normalizer, so that its place can be chosen.
+        """
+        self.normalizer_field.layout.display = None if normalizes else "none"
         self.hint.value = hint(sentence)

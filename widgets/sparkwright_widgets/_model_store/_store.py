@@ -359,8 +359,10 @@ class ModelStore(Part):
         self.form.name_field.placeholder = self._default_name()
         self._actions.layout.display = None if self.models else "none"
         self.hint.value = hint(why_disabled(self.rows.catalog, ticked, listed=self._listed))
+        of_spark = is_network(self._network)
         self.form.tell(
-            what_is_saved(self._network, self._metrics, of_spark=is_network(self._network))
+            what_is_saved(self._network, self._metrics, of_spark=of_spark),
+            normalizes=of_spark and getattr(self._network, "normalizer", None) is not None,
         )
 
     def _default_name(self) -> str:
