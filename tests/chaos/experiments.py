@@ -69,6 +69,7 @@ class Experiment:
         jitter_s: how long after the moment the fault strikes.
         pause_s: how long a pause or a cut lasts.
         grace_s: the run's `replacement_grace_s`.
+        hopeless: whether no run could go on after this fault; it must end with an error.
     """
 
     seed: int = -1
@@ -80,9 +81,11 @@ class Experiment:
     jitter_s: float = 0.0
     pause_s: float = 6.0
     grace_s: float = 2.0
+    hopeless: bool = False
 
     def __str__(self) -> str:
-        return f"{self.seed}-{self.master}: {self.victim}, {self.fault}, {self.moment}"
+        number = "" if self.seed < 0 else f"{self.seed} "
+        return f"{number}{self.master}: {self.victim}, {self.fault}, {self.moment}"
 
 
 def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:

@@ -21,6 +21,8 @@ import sparkwright as sw
 
 LIMIT_S = 90.0
 _READY_S = 90.0
+# Averagings: who has been at so many and is at so few has begun anew.
+_MANY, _FEW = 8, 3
 
 
 class Laboratory:
@@ -126,20 +128,23 @@ class Laboratory:
             chosen |= options
             master = sw.ParameterAveragingTrainingMaster(**chosen)
         clock = counting.ClockAhead(str(self.folder / "clock-ahead"))
-        return master.with_hooks(counting.Paced(), clock, *hooks)
+        return master.with_hooks(clock, *hooks)
 
     def start(
         self,
         experiment: Experiment,
         *hooks: Any,
         model: Any = None,
+        pace_s: float = 0.02,
         epochs: int = counting.EPOCHS,
         resume: str | None = None,
         **options: Any,
     ) -> "Watched":
         """Begin a run that counts."""
         model = counting.counter() if model is None else model
-        network = sw.SparkNetwork(self.spark, model, self.master(experiment, *hooks, **options))
+        network = sw.SparkNetwork(
+            self.spark, model, self.master(experiment, counting.Paced(pace_s), *hooks, **options)
+        )
         validation = counting.examples() if experiment.moment == "validation" else None
         run = network.start(
             counting.data(self.spark), epochs=epochs, validation=validation, resume=resume
@@ -227,6 +232,7 @@ class Watched:
         self.epochs, self.workers = epochs, workers
         self.began_s = time.monotonic()
         self.most_averagings = self.losses = 0
+        self.restarted = False
         self.stop_asked = False
         self._saw_validation = threading.Event()
         run.add_listener(self._heard)
@@ -240,7 +246,10 @@ class Watched:
 
     def _watch(self) -> None:
         while not self.run.finished:
-            self.most_averagings = max(self.most_averagings, self._averagings())
+            now = self._averagings()
+            self.most_averagings = max(self.most_averagings, now)
+            # 0 may stand there for a moment while the run goes back to a copy.
+            self.restarted |= self.most_averagings >= _MANY and 0 < now <= _FEW
             time.sleep(0.005)
 
     def _averagings(self) -> int:
@@ -320,6 +329,8 @@ class Watched:
             losses=self.losses,
             most_averagings=self.most_averagings,
             averagings=self._averagings(),
+            restarted=self.restarted,
+            warnings=run.warnings,
             rounds=rounds,
             untold=int(np.isnan(history["loss"]).sum()),
             examples=int(history["examples"].sum()),

@@ -48,6 +48,8 @@ class Evidence:
         losses: workers that were reported lost, in all.
         most_averagings: the most that `run.status` ever showed.
         averagings: that it shows at the end.
+        restarted: whether it went back to nearly none.
+        warnings: of the run.
         rounds: minibatches of each worker in each averaging, as `run.history` has them.
         untold: rows of `run.history` without a loss: their worker died before it could tell.
         examples: in all rows of `run.history`.
@@ -66,6 +68,8 @@ class Evidence:
     losses: int
     most_averagings: int
     averagings: int
+    restarted: bool
+    warnings: Sequence[str]
     rounds: Sequence[Sequence[int]]
     untold: int
     examples: int
@@ -116,6 +120,8 @@ def judge(seen: Evidence) -> Verdict:
         return Verdict(evidence=seen, remarks={"hangs": f"no end after {seen.seconds:.0f} s"})
     sharing = seen.experiment.master == "sharing"
     _judge_delivery(seen, remarks, sharing=sharing)
+    if seen.restarted and not seen.warnings:
+        remarks["silent failures"] = "training began anew from zero without a warning"
     if seen.state == "done":
         _judge_examples(seen, remarks, sharing=sharing)
     elif seen.state == "failed":
@@ -123,7 +129,8 @@ def judge(seen: Evidence) -> Verdict:
             remarks["silent failures"] = "the run failed, and `wait` raised nothing"
         elif seen.most_averagings and not re.search(r"averaging|epoch|minibatch", seen.error):
             remarks["silent failures"] = "the error does not say how far the run came"
-        remarks["runs given up"] = "the run failed, though others could have gone on"
+        if not seen.experiment.hopeless:
+            remarks["runs given up"] = "the run failed, though it could have gone on"
     elif not seen.stop_asked:
         remarks["silent failures"] = f"the run ended as {seen.state!r}, and nobody asked for it"
     return Verdict(evidence=seen, remarks=remarks)
