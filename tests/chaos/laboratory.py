@@ -250,7 +250,7 @@ class Watched:
             self.most_averagings = max(self.most_averagings, now)
             # 0 may stand there for a moment while the run goes back to a copy.
             self.restarted |= self.most_averagings >= _MANY and 0 < now <= _FEW
-            time.sleep(0.005)
+            time.sleep(0.01)
 
     def _averagings(self) -> int:
         """Averagings; with sharing, rounds of minibatches that all workers could have done."""
@@ -270,7 +270,7 @@ class Watched:
         while not self.run.finished and time.monotonic() < deadline_s:
             if condition(self.run.status):
                 return True
-            time.sleep(0.002)
+            time.sleep(0.005)
         return False
 
     def reaches(self, moment: str, folder: Path) -> bool:

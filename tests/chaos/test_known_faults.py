@@ -14,7 +14,8 @@ import sparkwright as sw
 
 pytestmark = [pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(240)]
 
-BOTH: tuple[Master, ...] = ("averaging", "sharing")
+# Of both masters in the long form.
+BOTH = ["averaging", pytest.param("sharing", marks=pytest.mark.slow)]
 LONG = 400  # epochs: such a run is stopped
 
 
@@ -49,7 +50,7 @@ def test_a_worker_that_fails_for_good_ends_the_run_with_the_last_average(
     assert "signal 9" in verdict.evidence.error
 
 
-@pytest.mark.parametrize("fault", ["pause", "hold the GIL"])
+@pytest.mark.parametrize("fault", ["pause", pytest.param("hold the GIL", marks=pytest.mark.slow)])
 def test_a_stalled_driver_evicts_nobody(laboratory: Laboratory, report: Any, fault: str) -> None:
     verdict = laboratory.perform(Experiment(victim="driver", fault=fault, pause_s=6))
     report(verdict)
@@ -164,7 +165,8 @@ def test_when_all_workers_die_at_once_training_goes_on_from_the_last_checkpoint(
     assert not watched.restarted
 
 
-@pytest.mark.parametrize("master", BOTH)
+@pytest.mark.slow
+@pytest.mark.parametrize("master", ["averaging", "sharing"])
 def test_a_killed_drivers_run_is_resumed(
     laboratory: Laboratory, report: Any, master: Master
 ) -> None:
