@@ -17,12 +17,11 @@ _DISK_MB = 48
 
 
 @contextmanager
-def laboratory_on_hosts(root: Path, **settings: str) -> Iterator[Laboratory]:
+def laboratory_on_hosts(root: Path) -> Iterator[Laboratory]:
     """A driver's host, a Master's and the Workers' behind a switch; Spark on them.
 
     Args:
         root: for the files of experiments.
-        settings: of Spark, with underscores for dots.
     """
     with ExitStack() as stack:
         hosts = stack.enter_context(Hosts(["master", *NAMES]))
@@ -35,14 +34,11 @@ def laboratory_on_hosts(root: Path, **settings: str) -> Iterator[Laboratory]:
             subprocess.run(["mount", "-t", "tmpfs", "-o", options, "chaos", folder], check=True)
             stack.callback(subprocess.run, ["umount", "--lazy", folder], check=False)
         laboratory = Laboratory(
-            lambda: sw.start_spark(
+            lambda settings: sw.start_spark(
                 workers=len(NAMES),
                 master=cluster.url,
                 app_name="sparkwright-chaos",
-                settings={
-                    **cluster.driver_settings,
-                    **{name.replace("_", "."): value for name, value in settings.items()},
-                },
+                settings=cluster.driver_settings | settings,
             ),
             root,
             executors=len(NAMES),

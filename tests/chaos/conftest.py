@@ -26,13 +26,13 @@ def _send_by_value() -> None:
         module.register_pickle_by_value(counting)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
     """Four executors of one core: a worker's replacement has a slot at once."""
     executors = counting.WORKERS + 1
 
-    def start() -> Any:
-        return sw.start_spark(workers=executors, app_name="sparkwright-chaos")
+    def start(settings: dict[str, str]) -> Any:
+        return sw.start_spark(workers=executors, app_name="sparkwright-chaos", settings=settings)
 
     found = Laboratory(start, tmp_path_factory.mktemp("chaos"), executors=executors)
     yield found
@@ -63,3 +63,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         with Path(target).open("a") as file:
             for verdict in _verdicts:
                 file.write(json.dumps({"run": str(verdict), "wrong": verdict.remarks}) + "\n")
+
+

@@ -19,7 +19,7 @@ if __name__ == "__main__":
         module.register_pickle_by_value(counting)
     name, folder = sys.argv[1:]
     laboratory = Laboratory(
-        lambda: sw.start_spark(workers=counting.WORKERS),
+        lambda settings: sw.start_spark(workers=counting.WORKERS, settings=settings),
         Path(folder).parent,
         executors=counting.WORKERS,
     )

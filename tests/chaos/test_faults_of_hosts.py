@@ -10,6 +10,8 @@ from tests.chaos.experiments import Experiment, Master, draw
 from tests.chaos.laboratory import Laboratory
 from tests.cluster.helpers import needs_hosts
 
+from sparkwright.errors import ConfigurationError
+
 pytestmark = [
     *(pytest.mark.spark, pytest.mark.chaos, pytest.mark.slow, needs_hosts),
     pytest.mark.timeout(300),
@@ -18,6 +20,15 @@ pytestmark = [
 # A third of the random ones.
 RUNS = int(os.environ.get("SPARKWRIGHT_CHAOS_RUNS", "4")) // 2
 FIRST = int(os.environ.get("SPARKWRIGHT_CHAOS_FIRST", "0"))
+SPECULATION = {
+    "spark_speculation": "true",
+    "spark_speculation_interval": "100ms",
+    "spark_speculation_quantile": "0.1",
+    "spark_speculation_multiplier": "1.01",
+    "spark_speculation_minTaskRuntime": "100ms",
+    # Of stages with one task, which have no others to be compared with.
+    "spark_speculation_task_duration_threshold": "1s",
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +58,15 @@ def test_a_run_survives_a_random_fault_of_a_host(
     laboratory: Laboratory, report: Any, experiment: Experiment
 ) -> None:
     report(laboratory.perform(experiment))
+
+
+def test_speculation_is_refused_or_harmless(laboratory: Laboratory, report: Any) -> None:
+    """Spark copies slow tasks to other hosts: with two workers, the third host is free for that."""
+    try:
+        laboratory.restart(**SPECULATION)
+        laboratory.ready()
+        experiment = Experiment(victim="trainer", fault="speculation", moment="first second")
+        report(laboratory.verdict(laboratory.start(experiment, workers=2)))
+    except ConfigurationError as error:
+        if "speculation" not in str(error):
+            raise

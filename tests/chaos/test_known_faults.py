@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tests.chaos import counting, faults
 from tests.chaos.experiments import Experiment, Master
-from tests.chaos.laboratory import Laboratory, Watched
+from tests.chaos.laboratory import Laboratory
+from tests.chaos.watched import Watched
 from tests.waiting import wait_until
 
 import sparkwright as sw
