@@ -63,5 +63,3 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         with Path(target).open("a") as file:
             for verdict in _verdicts:
                 file.write(json.dumps({"run": str(verdict), "wrong": verdict.remarks}) + "\n")
-
-

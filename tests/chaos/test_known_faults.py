@@ -87,7 +87,7 @@ def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(
 
 def executor_with_shuffle(spark: Any) -> Any:
     """The executor that holds the newest shuffle's output, of one partition."""
-    tracker = spark._jvm.org.apache.spark.SparkEnv.get().mapOutputTracker()
+    tracker = spark.sparkContext._jsc.sc().env().mapOutputTracker()
     statuses = tracker.shuffleStatuses()
     newest = max(_keys(statuses))
     number = statuses.apply(newest).mapStatuses()[0].location().executorId()
