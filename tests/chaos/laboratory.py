@@ -94,7 +94,9 @@ class Laboratory:
 
     # -- runs -----------------------------------------------------------------------------------
 
-    def master(self, experiment: Experiment, *hooks: Any, **options: Any) -> Any:
+    def master(
+        self, experiment: Experiment, *hooks: Any, stall_timeout_s: float = 60, **options: Any
+    ) -> Any:
         """The training master of an experiment."""
         chosen: dict[str, Any] = {
             "workers": counting.WORKERS,
@@ -105,6 +107,7 @@ class Laboratory:
                 connect_timeout_s=10,
                 replacement_grace_s=experiment.grace_s,
                 replacement_timeout_s=60,
+                stall_timeout_s=stall_timeout_s,
                 rendezvous_timeout_s=60,
             ),
         }

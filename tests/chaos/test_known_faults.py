@@ -126,12 +126,13 @@ def test_a_run_whose_worker_hangs_can_be_stopped(
     laboratory.ready()
     switch = laboratory.folder / "hangs"
     experiment = Experiment(master=master, fault="hang", moment="stop", hopeless=True)
-    watched = laboratory.start(experiment, counting.HangAtExample(str(switch)), epochs=LONG)
+    hook = counting.HangAtExample(str(switch))
+    watched = laboratory.start(experiment, hook, epochs=LONG, stall_timeout_s=3)
     has_averaged(watched)
     switch.touch()
-    time.sleep(2)  # an epoch takes a third of a second
-    watched.stop()
     try:
+        assert watched.until(lambda status: any(w.state == "stalled" for w in status.workers))
+        watched.stop()
         report(laboratory.verdict(watched, limit_s=60))
     finally:
         switch.unlink()

@@ -5,6 +5,7 @@ they have learnt from, and how often, whatever the run itself claims.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -156,8 +157,10 @@ def _judge_delivery(seen: Evidence, remarks: dict[Column, str], *, sharing: bool
     if sharing:
         slack += _REDONE * seen.losses
     if abs(found - expected) > slack:
+        most = Counter(tuple(each) for each in seen.rounds).most_common(6)
         remarks["wrong deliveries"] = (
-            f"the history has {expected:.3f} minibatches, the delivered model {found:.3f}"
+            f"the history has {expected:.3f} minibatches, the delivered model {found:.3f}; rounds "
+            f"of so many on each worker: {most}, {seen.untold} of them untold"
         )
 
 
