@@ -119,7 +119,7 @@ class Laboratory:
         if experiment.master == "sharing":
             # Each minibatch changes a parameter by half a threshold or not at all.
             chosen |= {
-                "threshold": sw.FixedThreshold(2 / counting.BATCH),
+                "threshold": sw.FixedThreshold(threshold=2 / counting.BATCH),
                 "residual_clipping": None,
                 "minibatches_per_message": 1,
             }

@@ -145,7 +145,10 @@ def test_sharing_delivers_what_was_below_the_threshold(laboratory: Laboratory, r
     laboratory.ready()
     experiment = Experiment(master="sharing", fault="none", moment="final delivery")
     watched = laboratory.start(
-        experiment, pace_s=0.0, workers=1, threshold=sw.FixedThreshold(8.3 / counting.BATCH)
+        experiment,
+        pace_s=0.0,
+        workers=1,
+        threshold=sw.FixedThreshold(threshold=8.3 / counting.BATCH),
     )
     report(laboratory.verdict(watched, struck=False))
 
