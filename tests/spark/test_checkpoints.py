@@ -1,16 +1,11 @@
 """Checkpoints while training, and going on from them."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.spark.helpers import KillOnce, Paced, weights
+from tests.spark.helpers import Paced, weights
 from tests.waiting import wait_until
 
 import sparkwright as sw
@@ -124,22 +119,6 @@ def test_one_processes_run_is_resumed_on_this_machine(tmp_path: Path, blobs: Dat
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
 
 
-@pytest.mark.faults
-@pytest.mark.parametrize("master_of", [averaging, sharing])
-def test_when_all_workers_are_killed_training_goes_on_from_the_last_checkpoint(
-    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None, master_of: Any
-) -> None:
-    markers = [str(tmp_path / name) for name in ("one", "two")]
-    hooks = [KillOnce(marker, at=17) for marker in markers]
-    master = master_of(tmp_path / "checkpoints").with_hooks(*hooks)
-    run = sw.SparkNetwork(spark, model_of(), master).start(blobs, epochs=3)
-    run.wait(120)
-    assert run.status.epoch == 3
-    assert run.history["examples"].sum() >= 3 * 120
-    if master_of is averaging:
-        assert run.history["examples"].sum() == 3 * 120
-
-
 def test_what_does_not_belong_to_a_checkpoint_is_refused(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:
@@ -164,67 +143,3 @@ def test_what_does_not_belong_to_a_checkpoint_is_refused(
         resume(model_of(), sharing())
     with pytest.raises(FileNotFoundError, match="nowhere"):
         sw.SparkNetwork(spark, model_of(), averaging()).fit(blobs, resume=str(tmp_path / "nowhere"))
-
-
-def line_of(process: Any) -> str:
-    import psutil
-
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""  # it has just ended
-
-
-DRIVER = """
-import sys
-from tests.spark.helpers import Paced
-from tests.spark.test_checkpoints import averaging, model_of
-import cloudpickle, pyspark.cloudpickle
-import numpy as np
-import sparkwright as sw
-from sparkwright.data import DataSet
-from tests.spark import helpers
-
-if __name__ == "__main__":
-    for module in (cloudpickle, pyspark.cloudpickle):
-        module.register_pickle_by_value(helpers)
-    folder, data = sys.argv[1:]
-    loaded = np.load(data)
-    spark = sw.start_spark(workers=2)
-    network = sw.SparkNetwork(spark, model_of(), averaging(folder).with_hooks(Paced(0.05)))
-    network.fit(DataSet(loaded["x"], loaded["y"]), epochs=5)
-"""
-
-
-@pytest.mark.faults
-def test_after_the_drivers_death_slots_are_free_and_the_run_is_resumed(
-    spark: Any, blobs: DataSet, tmp_path: Path
-) -> None:
-    """kill -9 of the driver in mid-run: nobody trains on; a new driver ends with the same bits."""
-    import psutil
-
-    undisturbed = model_of()
-    sw.SparkNetwork(spark, undisturbed, averaging()).fit(blobs, epochs=5)
-    folder, data, script = tmp_path / "run", tmp_path / "data.npz", tmp_path / "driver.py"
-    np.savez(data, x=blobs.features["features"], y=blobs.labels["labels"])
-    script.write_text(DRIVER)
-    root = str(Path(__file__).parents[2])
-    environment = {**os.environ, "PYTHONPATH": root}
-    driver = subprocess.Popen([sys.executable, script, folder, data], env=environment, cwd=root)
-    try:
-        wait_until(lambda: len(files(folder)) >= 2, 90)
-        family = psutil.Process(driver.pid).children(recursive=True)
-        lines = [line_of(process) for process in family]
-        assert any("_trainer" in line for line in lines)
-        assert any("Executor" in line for line in lines)
-        driver.send_signal(signal.SIGKILL)
-        killed_s = time.monotonic()
-        gone, alive = psutil.wait_procs(family, timeout=10)
-        print(f"{len(gone)} processes were gone {time.monotonic() - killed_s:.1f} s later")
-        assert not alive, [line_of(process) for process in alive]
-    finally:
-        driver.kill()
-        driver.wait(10)
-    resumed = model_of(seed=99)
-    sw.SparkNetwork(spark, resumed, averaging()).fit(blobs, epochs=5, resume=str(folder))
-    np.testing.assert_array_equal(weights(resumed), weights(undisturbed))

@@ -158,7 +158,8 @@ def is_trainer(process: Any) -> bool:
         return False
 
 
-@pytest.mark.faults
+@pytest.mark.chaos
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_worker_lost_while_all_wait_for_a_verdict_changes_nothing(
     two: Any, monkeypatch: pytest.MonkeyPatch, lost: int
@@ -313,7 +314,8 @@ def test_shared_gradients_end_after_the_right_epoch_too() -> None:
             assert epoch_of(model) == sequence.ended.best
 
 
-@pytest.mark.faults
+@pytest.mark.chaos
+@pytest.mark.slow
 @pytest.mark.parametrize("master_of", [averaging, sharing])
 def test_a_killed_worker_does_not_change_what_is_found(
     spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None, master_of: Any

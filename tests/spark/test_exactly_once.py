@@ -9,12 +9,10 @@ import pytest
 from tests.spark.helpers import (
     KillOnce,
     RecordingHook,
-    Slow,
     dense,
     partitioned,
     seen,
 )
-from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -72,58 +70,6 @@ def test_iteration_epoch_and_averaging_counts_are_exact(
     assert rounds.tolist() == [-(-12 // frequency)] * 2
 
 
-@pytest.mark.parametrize("grace_s", [60.0, 0.01])
-def test_a_killed_worker_is_replaced_and_nothing_counts_twice(
-    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None, grace_s: float
-) -> None:
-    killer = KillOnce(str(tmp_path / "killed"), at=7)
-    model = dense()
-    master = sw.ParameterAveragingTrainingMaster(
-        workers=2,
-        batch_size_per_worker=5,
-        averaging_frequency=2,
-        mesh=sw.MeshConfig(replacement_grace_s=grace_s),
-    ).with_hooks(killer)
-    run = sw.SparkNetwork(spark, model, master).start(blobs, epochs=2)
-    run.wait(120)
-    assert (tmp_path / "killed").exists()
-    assert sum(worker.restarts for worker in run.status.workers) == 1
-    assert run.history["examples"].sum() == 240
-    steps = [rows["step"].tolist() for _, rows in run.history.groupby("worker")]
-    if grace_s > 1:  # the others wait for the replacement
-        assert int(model.optimizer.iterations) == 24
-        assert steps == [list(range(1, 25))] * 2
-    else:  # they go on alone; what was lost is trained by both when its data is back
-        assert int(model.optimizer.iterations) >= 24
-        assert sum(map(len, steps)) == 48
-        assert all(len(set(each)) == len(each) for each in steps)
-
-
-def test_a_killed_python_worker_is_replaced_and_nothing_counts_twice(
-    spark: Any, blobs: DataSet, leaves_nothing: None
-) -> None:
-    """The Spark side of a worker dies: Spark runs its task again, the run's counts stay exact."""
-    import psutil
-
-    model = dense()
-    master = sw.ParameterAveragingTrainingMaster(
-        workers=2, batch_size_per_worker=5, averaging_frequency=2
-    ).with_hooks(Slow())
-    run = sw.SparkNetwork(spark, model, master).start(blobs, epochs=2)
-    wait_until(lambda: run.status.averagings >= 3, 60)
-    victims = [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if _is_busy_python_worker(process)
-    ]
-    assert victims
-    victims[0].kill()
-    run.wait(120)
-    assert sum(worker.restarts for worker in run.status.workers) >= 1
-    assert int(model.optimizer.iterations) >= 24
-    assert run.history["examples"].sum() == 240
-
-
 def test_an_undisturbed_run_and_a_killed_one_end_with_the_same_bits(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:
@@ -145,33 +91,3 @@ def test_an_undisturbed_run_and_a_killed_one_end_with_the_same_bits(
         sw.SparkNetwork(spark, model, master).fit(blobs)
         found.append(np.concatenate([w.ravel() for w in model.get_weights()]))
     np.testing.assert_array_equal(found[0], found[1])
-
-
-def _is_busy_python_worker(process: Any) -> bool:
-    """A forked PySpark worker that holds a connection to a trainer's Unix socket."""
-    import psutil
-
-    try:
-        if "pyspark.daemon" not in " ".join(process.cmdline()):
-            return False
-        is_fork = "pyspark.daemon" in " ".join(process.parent().cmdline())
-        return is_fork and any(
-            file.path.endswith(".lock") and "sparkwright" in file.path
-            for file in process.open_files()
-        )
-    except psutil.Error:
-        return False
-
-
-def test_when_all_workers_are_killed_training_begins_anew(
-    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None
-) -> None:
-    markers = [str(tmp_path / name) for name in ("one", "two")]
-    master = sw.ParameterAveragingTrainingMaster(
-        workers=2, batch_size_per_worker=5, averaging_frequency=2
-    ).with_hooks(*(KillOnce(marker, at=6) for marker in markers))
-    model = dense()
-    run = sw.SparkNetwork(spark, model, master).start(blobs)
-    run.wait(120)
-    assert int(model.optimizer.iterations) >= 12
-    assert run.history["examples"].sum() == 120

@@ -1,0 +1,27 @@
+"""A driver that is killed: trains with checkpoints until then.
+
+python driver.py MASTER FOLDER
+"""
+
+import sys
+from pathlib import Path
+
+import cloudpickle
+import pyspark.cloudpickle
+from tests.chaos import counting
+from tests.chaos.experiments import Experiment
+from tests.chaos.laboratory import Laboratory
+
+import sparkwright as sw
+
+if __name__ == "__main__":
+    for module in (cloudpickle, pyspark.cloudpickle):
+        module.register_pickle_by_value(counting)
+    name, folder = sys.argv[1:]
+    laboratory = Laboratory(
+        lambda settings: sw.start_spark(workers=counting.WORKERS, settings=settings),
+        Path(folder).parent,
+        executors=counting.WORKERS,
+    )
+    chosen = Experiment(master=name, victim="driver")  # type: ignore[arg-type]
+    laboratory.start(chosen).run.wait()

@@ -1,0 +1,123 @@
+"""What chaos experiments there are: a seed decides all of one; pure."""
+
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+Master = Literal["averaging", "sharing", "spark"]
+Victim = Literal[
+    "trainer", "python worker", "executor", "driver", "clock of a host", "network", "disk"
+]
+Moment = Literal[
+    "start", "first second", "validation", "checkpoint", "epoch end", "final delivery", "stop"
+]
+
+# communication="spark" has neither validation nor checkpoints.
+MOMENTS: dict[Master, tuple[Moment, ...]] = {
+    "averaging": (
+        "start",
+        "first second",
+        "validation",
+        "checkpoint",
+        "epoch end",
+        "final delivery",
+        "stop",
+    ),
+    "sharing": (
+        "start",
+        "first second",
+        "validation",
+        "checkpoint",
+        "epoch end",
+        "final delivery",
+        "stop",
+    ),
+    "spark": ("start", "first second", "epoch end", "final delivery", "stop"),
+}
+FAULTS: dict[Victim, tuple[str, ...]] = {
+    "trainer": ("kill", "pause"),
+    "python worker": ("kill", "pause"),
+    "executor": ("kill", "pause"),
+    "driver": ("pause", "hold the GIL", "kill"),
+    "clock of a host": ("jump",),
+    "network": ("cut", "cut one way", "slow"),
+    "disk": ("fill",),
+}
+# Those that need hosts of their own come from the second list.
+_PROCESSES: tuple[Victim, ...] = (
+    *("trainer", "trainer", "python worker", "executor"),
+    *("executor", "driver", "clock of a host"),
+)
+_HOSTS: tuple[Victim, ...] = ("network", "network", "disk", "executor", "trainer")
+# Shorter and longer than `PEER_TIMEOUT_S`.
+_PAUSES_S = (1.0, 6.0)
+_GRACES_S = (0.2, 2.0, 30.0)
+PEER_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Experiment:
+    """A fault that strikes a run at a moment.
+
+    Attributes:
+        seed: that it was drawn from; -1: it was written down.
+        master: of the run; "spark" averages with `communication="spark"`.
+        victim: what is struck.
+        fault: what happens to it.
+        moment: when.
+        worker: whose trainer, Python worker, executor or host is struck, from 0.
+        jitter_s: how long after the moment the fault strikes.
+        pause_s: how long a pause or a cut lasts.
+        grace_s: the run's `replacement_grace_s`.
+        hopeless: whether no run could go on after this fault; it must end with an error.
+    """
+
+    seed: int = -1
+    master: Master = "averaging"
+    victim: Victim = "trainer"
+    fault: str = "kill"
+    moment: Moment = "first second"
+    worker: int = 0
+    jitter_s: float = 0.0
+    pause_s: float = 6.0
+    grace_s: float = 2.0
+    hopeless: bool = False
+
+    def __str__(self) -> str:
+        number = "" if self.seed < 0 else f"{self.seed} "
+        return f"{number}{self.master}: {self.victim}, {self.fault}, {self.moment}"
+
+
+def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:
+    """The experiment of a seed.
+
+    Args:
+        seed: decides everything.
+        hosts: whether executors are on hosts of their own, whose network and disk can fail.
+        workers: of the run.
+
+    Example:
+        >>> draw(3) == draw(3)
+        True
+    """
+    chance = random.Random(f"{seed} {hosts}")
+    # In turn, so that a few seeds already cover all of them.
+    master: Master = ("averaging", "sharing", "averaging", "sharing", "spark")[seed % 5]
+    victims = _HOSTS if hosts else _PROCESSES
+    victim = victims[seed % len(victims)]
+    fault = chance.choice(FAULTS[victim])
+    if master == "spark" and fault == "kill" and victim == "driver":
+        fault = "pause"  # there is no checkpoint to go on from
+    moment = chance.choice(MOMENTS[master])
+    spread_s = {"start": 1.5, "first second": 0.9}.get(moment, 0.1)
+    return Experiment(
+        seed=seed,
+        master=master,
+        victim=victim,
+        fault=fault,
+        moment=moment,
+        worker=chance.randrange(workers),
+        jitter_s=round(chance.uniform(0, spread_s), 3),
+        pause_s=chance.choice(_PAUSES_S),
+        grace_s=chance.choice(_GRACES_S),
+    )

@@ -1,0 +1,202 @@
+"""Strikes processes, hosts and the driver itself, and mends what can be mended."""
+
+import contextlib
+import ctypes
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+from tests.chaos.experiments import Experiment
+
+Undo = Callable[[], None]
+
+
+# -- which process is whose ------------------------------------------------------------------
+
+
+def executors(spark: Any) -> list[psutil.Process]:
+    """The executors' JVMs of a session, wherever on this machine they run."""
+    driver = f":{spark.sparkContext.getConf().get('spark.driver.port')}"
+    found = []
+    for process in psutil.process_iter():
+        line = _line(process)
+        if "CoarseGrainedExecutorBackend" in line and f"{driver} " in line + " ":
+            found.append(process)
+    return sorted(found, key=lambda process: process.pid)
+
+
+def executor_number(executor: psutil.Process) -> str:
+    """What Spark calls it."""
+    line = executor.cmdline()
+    return line[line.index("--executor-id") + 1]
+
+
+def trainer_of(run: Any, worker: int) -> psutil.Process | None:
+    """The process in which a worker trains, if it is known by now."""
+    pids = {each.worker: each.pid for each in run.status.workers}
+    with contextlib.suppress(psutil.Error):
+        if pids.get(worker):
+            found = psutil.Process(pids[worker])
+            return found if "sparkwright.workers._trainer" in _line(found) else None
+    return None
+
+
+def trainers(spark: Any) -> list[psutil.Process]:
+    """All trainer processes of a session."""
+    return [p for p in _descendants(spark) if "sparkwright.workers._trainer" in _line(p)]
+
+
+def python_worker_of(spark: Any, trainer: psutil.Process) -> psutil.Process | None:
+    """The Python worker of the task that holds a trainer: it has the trainer's lock open."""
+    for process in _descendants(spark):
+        if "pyspark.daemon" not in _line(process):
+            continue
+        with contextlib.suppress(psutil.Error):
+            locks = [Path(f.path) for f in process.open_files() if f.path.endswith(".lock")]
+            sockets = {lock.with_suffix(".sock") for lock in locks}
+            if any(str(path) in _line(trainer) for path in sockets):
+                return process
+    return None
+
+
+def executor_of(trainer: psutil.Process) -> psutil.Process | None:
+    """The executor that a trainer belongs to."""
+    with contextlib.suppress(psutil.Error):
+        for parent in trainer.parents():
+            if "CoarseGrainedExecutorBackend" in _line(parent):
+                return parent
+    return None
+
+
+def _descendants(spark: Any) -> list[psutil.Process]:
+    found = []
+    for executor in executors(spark):
+        with contextlib.suppress(psutil.Error):
+            found += executor.children(recursive=True)
+    return found
+
+
+def _line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""  # it has just ended
+
+
+# -- faults ----------------------------------------------------------------------------------
+
+
+def strike(experiment: Experiment, laboratory: Any, run: Any) -> bool:
+    """Let the fault happen; returns whether its victim was still there."""
+    if experiment.victim == "driver":
+        hold_the_gil(experiment.pause_s) if "GIL" in experiment.fault else stop_this_process(
+            experiment.pause_s
+        )
+        return True
+    if experiment.victim == "clock of a host":
+        switch = laboratory.folder / "clock-ahead"
+        switch.touch()
+        laboratory.later(experiment.pause_s, lambda: switch.unlink(missing_ok=True))
+        return True
+    if experiment.victim in ("network", "disk"):
+        return _strike_host(experiment, laboratory)
+    return _strike_process(experiment, laboratory, run)
+
+
+def _strike_process(experiment: Experiment, laboratory: Any, run: Any) -> bool:
+    deadline_s = time.monotonic() + 10
+    while not run.finished and time.monotonic() < deadline_s:
+        if (victim := _victim(experiment, laboratory.spark, run)) is not None:
+            with contextlib.suppress(psutil.Error):
+                if experiment.fault == "kill":
+                    victim.kill()
+                else:
+                    victim.suspend()
+                    laboratory.later(experiment.pause_s, lambda: _resume(victim))
+                return True
+        time.sleep(0.01)
+    return False
+
+
+def _victim(experiment: Experiment, spark: Any, run: Any) -> psutil.Process | None:
+    trainer = trainer_of(run, experiment.worker)
+    if trainer is None:
+        # At the start nobody knows yet which process will be whose.
+        if experiment.moment != "start":
+            return None
+        known = executors(spark) if experiment.victim == "executor" else trainers(spark)
+        if not known or experiment.victim == "executor":
+            return known[experiment.worker % len(known)] if known else None
+        trainer = known[experiment.worker % len(known)]
+    if experiment.victim == "trainer":
+        return trainer
+    if experiment.victim == "executor":
+        return executor_of(trainer)
+    return python_worker_of(spark, trainer)
+
+
+def _resume(process: psutil.Process) -> None:
+    with contextlib.suppress(psutil.Error):
+        process.resume()
+
+
+def _strike_host(experiment: Experiment, laboratory: Any) -> bool:
+    hosts, name = laboratory.hosts, laboratory.host_names[experiment.worker]
+    if experiment.victim == "disk":
+        laboratory.later(experiment.pause_s, laboratory.fill_disk(name))
+        # What is on a full disk stays; only who comes anew needs room.
+        for trainer in trainers(laboratory.spark):
+            if str(laboratory.disk(name)) in _environment(trainer):
+                trainer.kill()
+        return True
+    if experiment.fault == "cut":
+        hosts.cut_off(name)
+    elif experiment.fault == "cut one way":
+        hosts.link(name, "outside", both_ways=False, cut=True)
+    else:
+        hosts.links(delay_s=0.03, loss=0.02)
+    laboratory.later(experiment.pause_s, hosts.links)
+    return True
+
+
+def _environment(process: psutil.Process) -> str:
+    try:
+        return str(process.environ())
+    except psutil.Error:
+        return ""
+
+
+def stop_this_process(seconds: float) -> None:
+    """SIGSTOP and, after `seconds`, SIGCONT: as a virtual machine that is suspended."""
+    script = 'kill -STOP "$1"; sleep "$2"; kill -CONT "$1"'
+    subprocess.run(["sh", "-c", script, "sh", str(os.getpid()), f"{seconds:g}"], check=True)
+
+
+def hold_the_gil(seconds: float) -> None:
+    """Keep all other threads of this process from running, as C code can."""
+    ctypes.PyDLL(None).sleep(round(seconds))
+
+
+class Later:
+    """What is to be undone after a while, or now."""
+
+    def __init__(self) -> None:
+        self._undo: list[tuple[threading.Timer, Undo]] = []
+
+    def __call__(self, seconds: float, undo: Undo) -> None:
+        timer = threading.Timer(seconds, undo)
+        timer.daemon = True
+        timer.start()
+        self._undo.append((timer, undo))
+
+    def now(self) -> None:
+        """Undo what has not been undone yet; doing it twice does no harm."""
+        for timer, undo in self._undo:
+            timer.cancel()
+            undo()
+        self._undo.clear()

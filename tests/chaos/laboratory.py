@@ -1,0 +1,228 @@
+"""Runs experiments on a session of Spark and says what came of them."""
+
+import contextlib
+import faulthandler
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+from tests.chaos import counting, faults
+from tests.chaos.experiments import PEER_TIMEOUT_S, Experiment
+from tests.chaos.verdicts import Verdict, judge
+from tests.chaos.watched import Watched
+
+import sparkwright as sw
+
+LIMIT_S = 90.0
+_READY_S = 90.0
+
+
+class Laboratory:
+    """A session, its data, and what must be mended after an experiment.
+
+    Attributes:
+        spark: the session; another one after `restart`.
+        folder: of the experiment at work.
+        hosts: of the executors; None: they are on this one.
+        host_names: of the executors.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[dict[str, str]], Any],
+        root: Path,
+        *,
+        executors: int,
+        hosts: Any = None,
+        host_names: tuple[str, ...] = (),
+        disk: Callable[[str], Path] | None = None,
+    ) -> None:
+        self._start, self._root, self._executors = start, root, executors
+        self.hosts, self.host_names = hosts, host_names
+        self._disk = disk
+        self.spark: Any = start({})
+        self.later = faults.Later()
+        self.folder = root
+        self._numbers = 0
+
+    def close(self) -> None:
+        self.later.now()
+        self.spark.stop()
+
+    def restart(self, **settings: str) -> None:
+        """A new session: a run of the old one hangs, or Spark is to have other settings.
+
+        Args:
+            settings: of Spark, with underscores for dots.
+        """
+        self.spark.stop()
+        self.spark = self._start({k.replace("_", "."): v for k, v in settings.items()})
+
+    def ready(self) -> None:
+        """Mend everything, and wait until all executors are there again."""
+        self.later.now()
+        if self.hosts is not None:
+            self.hosts.links()
+        deadline_s = time.monotonic() + _READY_S
+        tracker = self.spark.sparkContext._jsc.sc().statusTracker()
+        while len(tracker.getExecutorInfos()) - 1 != self._executors:
+            if time.monotonic() > deadline_s:
+                self.restart()
+                return
+            time.sleep(0.1)
+        self._numbers += 1
+        self.folder = self._root / str(self._numbers)
+        self.folder.mkdir(parents=True)
+
+    def disk(self, host: str) -> Path:
+        """The folder in which the executors of a host keep their files."""
+        assert self._disk is not None
+        return self._disk(host)
+
+    def fill_disk(self, host: str) -> Callable[[], None]:
+        """Leave no byte on a host's disk; returns what gives the room back."""
+        filler = self.disk(host) / "filler"
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(1 << 16))
+        return lambda: filler.unlink(missing_ok=True)
+
+    # -- runs -----------------------------------------------------------------------------------
+
+    def master(
+        self, experiment: Experiment, *hooks: Any, stall_timeout_s: float = 60, **options: Any
+    ) -> Any:
+        """The training master of an experiment."""
+        chosen: dict[str, Any] = {
+            "workers": counting.WORKERS,
+            "batch_size_per_worker": counting.BATCH,
+            "seed": 1,
+            "mesh": sw.MeshConfig(
+                peer_timeout_s=PEER_TIMEOUT_S,
+                connect_timeout_s=10,
+                replacement_grace_s=experiment.grace_s,
+                replacement_timeout_s=60,
+                stall_timeout_s=stall_timeout_s,
+                rendezvous_timeout_s=60,
+            ),
+        }
+        if experiment.moment == "checkpoint" or experiment.victim == "driver":
+            every = 4 if experiment.master == "averaging" else 8
+            if experiment.master != "spark":
+                url = str(self.folder / "checkpoints")
+                chosen["checkpoint"] = sw.Checkpointing(url, every_rounds=every)
+        if experiment.master == "sharing":
+            # Each minibatch changes a parameter by half a threshold or not at all.
+            chosen |= {
+                "threshold": sw.FixedThreshold(threshold=2 / counting.BATCH),
+                "residual_clipping": None,
+                "minibatches_per_message": 1,
+            }
+            chosen |= options
+            master: Any = sw.SharedTrainingMaster(**chosen)
+        else:
+            chosen["averaging_frequency"] = 2
+            if experiment.master == "spark":
+                chosen |= {"communication": "spark", "averaging_frequency": 8}
+            chosen |= options
+            master = sw.ParameterAveragingTrainingMaster(**chosen)
+        clock = counting.ClockAhead(str(self.folder / "clock-ahead"))
+        return master.with_hooks(clock, *hooks)
+
+    def start(
+        self,
+        experiment: Experiment,
+        *hooks: Any,
+        model: Any = None,
+        pace_s: float = 0.02,
+        epochs: int = counting.EPOCHS,
+        resume: str | None = None,
+        **options: Any,
+    ) -> Watched:
+        """Begin a run that counts."""
+        model = counting.counter() if model is None else model
+        network = sw.SparkNetwork(
+            self.spark, model, self.master(experiment, counting.Paced(pace_s), *hooks, **options)
+        )
+        validation = counting.examples() if experiment.moment == "validation" else None
+        run = network.start(
+            counting.data(self.spark), epochs=epochs, validation=validation, resume=resume
+        )
+        return Watched(
+            experiment, run, epochs=epochs, workers=options.get("workers", counting.WORKERS)
+        )
+
+    def perform(self, experiment: Experiment) -> Verdict:
+        """Run an experiment to its end and judge it."""
+        self.ready()
+        if experiment.victim == "driver" and experiment.fault == "kill":
+            return self._perform_with_a_driver_of_its_own(experiment)
+        watched = self.start(experiment)
+        run = watched.run
+        struck = False
+        if watched.reaches(experiment.moment, self.folder):
+            if experiment.moment == "stop":
+                watched.stop()
+            time.sleep(experiment.jitter_s)
+            struck = not run.finished and faults.strike(experiment, self, run)
+        return self.verdict(watched, struck=struck)
+
+    def verdict(
+        self, watched: Watched, *, struck: bool = True, limit_s: float = LIMIT_S
+    ) -> Verdict:
+        """Wait for the end, and judge it."""
+        evidence = watched.evidence(struck=struck, limit_s=limit_s)
+        self.later.now()
+        if evidence.state == "hung":
+            faulthandler.dump_traceback(all_threads=True)
+            self._end(watched.run)
+        return judge(evidence)
+
+    def _end(self, run: Any) -> None:
+        run.stop()
+        deadline_s = time.monotonic() + 10
+        while not run.finished and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+        if not run.finished:
+            self.spark.sparkContext.cancelAllJobs()
+            self.restart()
+
+    def _perform_with_a_driver_of_its_own(self, experiment: Experiment) -> Verdict:
+        """Kill a driver that writes checkpoints; resume its run in this one."""
+        began_s = time.monotonic()
+        url = self.folder / "checkpoints"
+        self.kill_a_driver(experiment, url)
+        watched = self.start(experiment, resume=str(url))
+        watched.began_s = began_s
+        return self.verdict(watched)
+
+    def kill_a_driver(self, experiment: Experiment, url: Path) -> None:
+        """Start a driver, wait for checkpoints, kill it; its executors must end by themselves."""
+        root = Path(__file__).parents[2]
+        script = Path(__file__).with_name("driver.py")
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        }
+        driver = subprocess.Popen(
+            [sys.executable, script, experiment.master, url], env=environment, cwd=root
+        )
+        try:
+            deadline_s = time.monotonic() + LIMIT_S
+            while len(list(url.glob("*.swc"))) < 2:
+                assert driver.poll() is None, "the driver ended by itself"
+                assert time.monotonic() < deadline_s, "the driver wrote no checkpoints"
+                time.sleep(0.002)
+            time.sleep(experiment.jitter_s)
+            family = psutil.Process(driver.pid).children(recursive=True)
+            driver.kill()
+            _, alive = psutil.wait_procs(family, timeout=20)
+            assert not alive, [" ".join(process.cmdline()) for process in alive]
+        finally:
+            driver.kill()
+            driver.wait(10)

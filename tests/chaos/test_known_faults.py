@@ -1,0 +1,179 @@
+"""Faults that once lost what had been learnt, or delivered what was wrong, one by one."""
+
+import contextlib
+import time
+from typing import Any
+
+import pytest
+from tests.chaos import counting, faults
+from tests.chaos.experiments import Experiment, Master
+from tests.chaos.laboratory import Laboratory
+from tests.chaos.watched import Watched
+from tests.waiting import wait_until
+
+import sparkwright as sw
+
+pytestmark = [pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(240)]
+
+# Of both masters in the long form.
+BOTH = ["averaging", pytest.param("sharing", marks=pytest.mark.slow)]
+LONG = 400  # epochs: such a run is stopped
+
+
+def has_averaged(watched: Watched, count: int = 10) -> None:
+    wait_until(lambda: watched.most_averagings >= count, 60)
+
+
+def goes_on(watched: Watched, count: int = 10) -> None:
+    """Wait until so many more minibatches are done on each worker."""
+    before = {each.worker: each.steps for each in watched.run.status.workers}
+    wait_until(
+        lambda: all(w.steps >= before[w.worker] + count for w in watched.run.status.workers), 120
+    )
+
+
+@pytest.mark.parametrize("master", BOTH)
+def test_a_worker_that_fails_for_good_ends_the_run_with_the_last_average(
+    laboratory: Laboratory, report: Any, master: Master
+) -> None:
+    """Spark gives a task up after four attempts; this one dies of the same example each time."""
+    laboratory.ready()
+    switch = laboratory.folder / "deadly"
+    experiment = Experiment(
+        master=master, fault="kill four times", moment="epoch end", hopeless=True
+    )
+    watched = laboratory.start(experiment, counting.KillAtExample(str(switch)), epochs=LONG)
+    has_averaged(watched)
+    switch.touch()
+    verdict = laboratory.verdict(watched, limit_s=150)
+    report(verdict)
+    assert verdict.evidence.state == "failed"
+    assert "signal 9" in verdict.evidence.error
+
+
+@pytest.mark.parametrize("fault", ["pause", pytest.param("hold the GIL", marks=pytest.mark.slow)])
+def test_a_stalled_driver_evicts_nobody(laboratory: Laboratory, report: Any, fault: str) -> None:
+    verdict = laboratory.perform(Experiment(victim="driver", fault=fault, pause_s=6))
+    report(verdict)
+    assert verdict.evidence.losses == 0
+    assert not verdict.evidence.restarted
+
+
+def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(
+    laboratory: Laboratory, report: Any
+) -> None:
+    laboratory.ready()
+    experiment = Experiment(victim="executor", fault="kill twice", moment="epoch end", grace_s=0.2)
+    watched = laboratory.start(experiment, epochs=LONG)
+    has_averaged(watched)
+    holder = executor_with_shuffle(laboratory.spark)
+    holder.kill()
+    time.sleep(1)
+    goes_on(watched)
+    survivors = [faults.trainer_of(watched.run, n) for n in range(counting.WORKERS)]
+    pid = next(
+        executor.pid
+        for trainer in survivors
+        if trainer is not None and (executor := faults.executor_of(trainer)) is not None
+    )
+    next(each for each in faults.executors(laboratory.spark) if each.pid == pid).kill()
+    time.sleep(1)
+    with contextlib.suppress(AssertionError):  # then the verdict says more
+        goes_on(watched)
+    watched.stop()
+    report(laboratory.verdict(watched, limit_s=240))
+    assert max(each.restarts for each in watched.run.status.workers) >= 1
+
+
+def executor_with_shuffle(spark: Any) -> Any:
+    """The executor that holds the newest shuffle's output, of one partition."""
+    tracker = spark.sparkContext._jsc.sc().env().mapOutputTracker()
+    statuses = tracker.shuffleStatuses()
+    newest = max(_keys(statuses))
+    number = statuses.apply(newest).mapStatuses()[0].location().executorId()
+    return next(each for each in faults.executors(spark) if faults.executor_number(each) == number)
+
+
+def _keys(scala_map: Any) -> list[int]:
+    keys, found = scala_map.keys().iterator(), []
+    while keys.hasNext():
+        found.append(keys.next())
+    return found
+
+
+@pytest.mark.parametrize("master", BOTH)
+def test_parameters_that_become_nan_in_the_last_minibatch_are_not_delivered(
+    laboratory: Laboratory, report: Any, master: Master
+) -> None:
+    laboratory.ready()
+    experiment = Experiment(
+        master=master, fault="NaN parameters", moment="final delivery", hopeless=True
+    )
+    # With sharing, workers do not all do the same number.
+    last = counting.EXAMPLES // counting.WORKERS // counting.BATCH * 3 - 2 * (master == "sharing")
+    poison = counting.PoisonAt(str(laboratory.folder / "poisoned"), at=last)
+    watched = laboratory.start(experiment, poison, epochs=3)
+    verdict = laboratory.verdict(watched)
+    assert (laboratory.folder / "poisoned").exists()
+    report(verdict)
+    assert verdict.evidence.error
+
+
+@pytest.mark.parametrize("master", BOTH)
+def test_a_run_whose_worker_hangs_can_be_stopped(
+    laboratory: Laboratory, report: Any, master: Master
+) -> None:
+    laboratory.ready()
+    switch = laboratory.folder / "hangs"
+    experiment = Experiment(master=master, fault="hang", moment="stop", hopeless=True)
+    hook = counting.HangAtExample(str(switch))
+    watched = laboratory.start(experiment, hook, epochs=LONG, stall_timeout_s=3)
+    has_averaged(watched)
+    switch.touch()
+    try:
+        assert watched.until(lambda status: any(w.state == "stalled" for w in status.workers))
+        watched.stop()
+        report(laboratory.verdict(watched, limit_s=60))
+    finally:
+        switch.unlink()
+        for trainer in faults.trainers(laboratory.spark):
+            trainer.kill()  # one of them sleeps on
+
+
+def test_sharing_delivers_what_was_below_the_threshold(laboratory: Laboratory, report: Any) -> None:
+    """8 minibatches' worth: without the last flush, a fraction of them would be missing."""
+    laboratory.ready()
+    experiment = Experiment(master="sharing", fault="none", moment="final delivery")
+    watched = laboratory.start(
+        experiment,
+        pace_s=0.0,
+        workers=1,
+        threshold=sw.FixedThreshold(threshold=8.3 / counting.BATCH),
+    )
+    report(laboratory.verdict(watched, struck=False))
+
+
+@pytest.mark.parametrize("master", BOTH)
+def test_when_all_workers_die_at_once_training_goes_on_from_the_last_checkpoint(
+    laboratory: Laboratory, report: Any, master: Master
+) -> None:
+    laboratory.ready()
+    experiment = Experiment(master=master, fault="kill all", moment="checkpoint")
+    watched = laboratory.start(experiment)
+    assert watched.until(
+        lambda _: len(list((laboratory.folder / "checkpoints").glob("*.swc"))) >= 3
+    )
+    for trainer in faults.trainers(laboratory.spark):
+        trainer.kill()
+    report(laboratory.verdict(watched))
+    assert watched.losses >= counting.WORKERS
+    assert not watched.restarted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("master", ["averaging", "sharing"])
+def test_a_killed_drivers_run_is_resumed(
+    laboratory: Laboratory, report: Any, master: Master
+) -> None:
+    experiment = Experiment(master=master, victim="driver", fault="kill", moment="checkpoint")
+    report(laboratory.perform(experiment))

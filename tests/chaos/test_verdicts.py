@@ -1,0 +1,101 @@
+"""What experiments are drawn, and that each fault that a verdict looks for is found."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.chaos.experiments import FAULTS, MOMENTS, Experiment, draw
+from tests.chaos.verdicts import COLUMNS, Evidence, claimed, judge, table
+
+GOOD = Evidence(
+    experiment=Experiment(master="averaging"),
+    state="done",
+    error="",
+    struck=True,
+    stop_asked=False,
+    losses=1,
+    most_averagings=4,
+    averagings=4,
+    restarted=False,
+    warnings=(),
+    rounds=((2, 2),) * 4,
+    untold=0,
+    examples=32,
+    epochs=2,
+    # 8 minibatches of 2 examples, by 2 workers; each example twice, at half weight.
+    counts=np.array([8.0] + [1.0] * 16),
+    workers=2,
+    seconds=3.0,
+)
+SHARED = replace(
+    GOOD,
+    experiment=Experiment(master="sharing"),
+    counts=np.array([16.0] + [2.0] * 16),
+    losses=0,
+)
+
+
+def changed(index: int, value: float, counts: Any = GOOD.counts) -> Any:
+    found = counts.copy()
+    found[index] = value
+    return found
+
+
+@pytest.mark.parametrize("seen", [GOOD, SHARED], ids=["averaging", "sharing"])
+def test_a_run_that_counts_right_is_all_right(seen: Evidence) -> None:
+    assert judge(seen).remarks == {}
+
+
+@pytest.mark.parametrize(
+    ("seen", "column"),
+    [
+        (replace(GOOD, state="hung"), "hangs"),
+        (replace(GOOD, counts=changed(3, np.nan)), "wrong deliveries"),
+        (replace(GOOD, counts=changed(0, 7.0)), "wrong deliveries"),
+        (replace(GOOD, counts=GOOD.counts * 0), "averages lost"),
+        (replace(GOOD, averagings=3), "averages lost"),
+        (replace(GOOD, examples=31), "lost or doubled examples"),
+        (replace(GOOD, examples=33), "lost or doubled examples"),
+        (replace(GOOD, counts=changed(5, 1.5)), "lost or doubled examples"),
+        (replace(GOOD, counts=changed(5, 0.5)), "lost or doubled examples"),
+        (replace(SHARED, counts=changed(5, 1, SHARED.counts)), "lost or doubled examples"),
+        (replace(GOOD, state="failed"), "silent failures"),
+        (replace(GOOD, state="failed", error="it broke"), "silent failures"),
+        (replace(GOOD, state="failed", error="in epoch 3"), "runs given up"),
+        (replace(GOOD, state="stopped"), "silent failures"),
+        (replace(GOOD, restarted=True), "silent failures"),
+    ],
+)
+def test_what_is_wrong_is_found(seen: Evidence, column: Any) -> None:
+    assert column in judge(seen).remarks
+
+
+def test_a_run_that_cannot_go_on_may_end_with_an_error_and_its_average() -> None:
+    hopeless = Experiment(hopeless=True)
+    ended = replace(GOOD, experiment=hopeless, state="failed", error="after 4 averagings: it died")
+    assert judge(ended).remarks == {}
+
+
+def test_workers_weigh_as_many_minibatches_as_they_did() -> None:
+    assert claimed([(2, 2), (3, 1)], sharing=False) == pytest.approx(2 + 2.5)
+    assert claimed([(2, 2), (3, 1)], sharing=True) == 8
+
+
+def test_experiments_are_possible_and_twenty_cover_all_victims() -> None:
+    for hosts in (False, True):
+        drawn = [draw(seed, hosts=hosts) for seed in range(200)]
+        assert drawn == [draw(seed, hosts=hosts) for seed in range(200)]
+        for each in drawn:
+            assert each.fault in FAULTS[each.victim]
+            assert each.moment in MOMENTS[each.master]
+        victims = {each.victim for each in drawn}
+        assert {each.victim for each in drawn[:20]} == victims
+        assert {each.master for each in drawn[:20]} == {"averaging", "sharing", "spark"}
+
+
+def test_the_table_counts_runs_by_what_is_wrong() -> None:
+    lines = table([judge(GOOD), judge(replace(GOOD, state="hung")), judge(SHARED)]).splitlines()
+    assert len(lines) == 4
+    assert all(name in lines[0] for name in COLUMNS)
+    assert lines[-1].split() == ["all", "3", "0", "0", "1", "0", "0", "0", "0"]

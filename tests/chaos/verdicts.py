@@ -1,0 +1,214 @@
+"""What is wrong with the end of a run, from what was seen of it; pure.
+
+The network of these runs counts: see `counting`. So its delivered parameters say which examples
+they have learnt from, and how often, whatever the run itself claims.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from tests.chaos.experiments import Experiment
+
+Column = Literal[
+    "lost or doubled examples",
+    "hangs",
+    "averages lost",
+    "wrong deliveries",
+    "silent failures",
+    "runs given up",
+]
+COLUMNS: tuple[Column, ...] = (
+    "lost or doubled examples",
+    "hangs",
+    "averages lost",
+    "wrong deliveries",
+    "silent failures",
+    "runs given up",
+)
+# Sums of thirds in float32.
+_TOLERANCE = 1e-3
+# Minibatches of a lost worker that reached the others, and that are done again.
+_REDONE = 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What was seen of a run, and its end.
+
+    Attributes:
+        experiment: what was done to it.
+        state: of `run.status` at the end; "hung" if there was none in time.
+        error: the text of what `run.wait` raised; empty: nothing.
+        struck: whether the fault came before the end.
+        stop_asked: whether `run.stop` was called.
+        losses: workers that were reported lost, in all.
+        most_averagings: the most that `run.status` ever showed.
+        averagings: that it shows at the end.
+        restarted: whether it went back to nearly none.
+        warnings: of the run.
+        rounds: minibatches of each worker in each averaging, as `run.history` has them.
+        untold: rows of `run.history` without a loss: their worker died before it could tell.
+        examples: in all rows of `run.history`.
+        epochs: that the run was to have.
+        counts: the delivered parameters: the minibatches, then how often each example was trained.
+        weight: by which an example's count is to be multiplied, if all rounds are full.
+        seconds: from the start to the end.
+        text: what else to report.
+    """
+
+    experiment: Experiment
+    state: str
+    error: str
+    struck: bool
+    stop_asked: bool
+    losses: int
+    most_averagings: int
+    averagings: int
+    restarted: bool
+    warnings: Sequence[str]
+    rounds: Sequence[Sequence[int]]
+    untold: int
+    examples: int
+    epochs: int
+    counts: NDArray[np.float64]
+    workers: int
+    seconds: float
+    text: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What is wrong: a remark for each column that it belongs to."""
+
+    evidence: Evidence
+    remarks: dict[Column, str] = field(default_factory=dict[Column, str])
+
+    def __str__(self) -> str:
+        """The experiment, and what is wrong."""
+        seen = self.evidence
+        wrong = "; ".join(f"{name}: {text}" for name, text in self.remarks.items()) or "all right"
+        struck = "" if seen.struck else ", the fault came too late"
+        return (
+            f"{seen.experiment}: {seen.state} after {seen.seconds:.1f} s{struck}; {wrong}"
+            + (f" [{seen.error[:500]}]" if seen.error else "")
+            + seen.text
+        )
+
+
+def claimed(rounds: Iterable[Sequence[int]], *, sharing: bool) -> float:
+    """What the parameter that counts minibatches must be after these rounds.
+
+    Sharing adds the workers' minibatches up. An averaging weighs each worker with its own.
+
+    Example:
+        >>> claimed([(2, 2), (2, 0), (1, 2)], sharing=False)
+        5.666666666666667
+    """
+    if sharing:
+        return float(sum(sum(each) for each in rounds))
+    return float(sum(sum(n * n for n in each) / sum(each) for each in rounds if sum(each)))
+
+
+def judge(seen: Evidence) -> Verdict:
+    """Compare what a run delivered with what it claims, and with what it should be."""
+    remarks: dict[Column, str] = {}
+    if seen.state == "hung":
+        return Verdict(evidence=seen, remarks={"hangs": f"no end after {seen.seconds:.0f} s"})
+    sharing = seen.experiment.master == "sharing"
+    _judge_delivery(seen, remarks, sharing=sharing)
+    if seen.restarted and not seen.warnings:
+        remarks["silent failures"] = "training began anew from zero without a warning"
+    if seen.state == "done":
+        _judge_examples(seen, remarks, sharing=sharing)
+    elif seen.state == "failed":
+        if not seen.error:
+            remarks["silent failures"] = "the run failed, and `wait` raised nothing"
+        elif seen.most_averagings and not re.search(r"averaging|epoch|minibatch", seen.error):
+            remarks["silent failures"] = "the error does not say how far the run came"
+        if not seen.experiment.hopeless:
+            remarks["runs given up"] = "the run failed, though it could have gone on"
+    elif not seen.stop_asked:
+        remarks["silent failures"] = f"the run ended as {seen.state!r}, and nobody asked for it"
+    return Verdict(evidence=seen, remarks=remarks)
+
+
+def _judge_delivery(seen: Evidence, remarks: dict[Column, str], *, sharing: bool) -> None:
+    counts = seen.counts
+    if not np.isfinite(counts).all():
+        remarks["wrong deliveries"] = "the delivered parameters are not finite"
+        return
+    expected, found = claimed(seen.rounds, sharing=sharing), float(counts[0])
+    formed = seen.most_averagings > 0
+    if formed and found <= 0:
+        remarks["averages lost"] = (
+            f"{seen.most_averagings} averagings were reported, and the model has none"
+        )
+        return
+    if not sharing and seen.averagings < seen.most_averagings:
+        remarks["averages lost"] = (
+            f"{seen.most_averagings} averagings were reported, then {seen.averagings}"
+        )
+    slack = _TOLERANCE * max(1.0, expected) + seen.untold
+    if sharing:
+        slack += _REDONE * seen.losses
+    if abs(found - expected) > slack:
+        most = Counter(tuple(each) for each in seen.rounds).most_common(6)
+        remarks["wrong deliveries"] = (
+            f"the history has {expected:.3f} minibatches, the delivered model {found:.3f}; rounds "
+            f"of so many on each worker: {most}, {seen.untold} of them untold"
+        )
+
+
+def _judge_examples(seen: Evidence, remarks: dict[Column, str], *, sharing: bool) -> None:
+    each = seen.counts[1:]
+    total = seen.epochs * len(each)
+    again = sharing and seen.losses > 0
+    if seen.examples < total or (seen.examples > total and not again):
+        remarks["lost or doubled examples"] = (
+            f"the history has {seen.examples} examples instead of {total}"
+        )
+    if "wrong deliveries" in remarks or "averages lost" in remarks:
+        return
+    full = len({tuple(each) for each in seen.rounds}) == 1 and len(set(seen.rounds[0])) == 1
+    if sharing:
+        least, most = float(seen.epochs), float(seen.epochs)
+        if again:  # what a lost worker had not sent yet, and what the others did again
+            least, most = least - 2.0 * seen.losses, most + 4.0 * seen.losses
+    else:
+        least = seen.epochs / seen.workers
+        most = least if full else float(seen.epochs)
+    outside = np.flatnonzero((each < least - _TOLERANCE) | (each > most + _TOLERANCE))
+    if outside.size:
+        remarks["lost or doubled examples"] = (
+            f"{outside.size} examples were trained less often than {least:g} times or more often "
+            f"than {most:g}, such as number {outside[0]}: {each[outside[0]]:g}"
+        )
+
+
+def table(verdicts: Sequence[Verdict]) -> str:
+    """Runs by master and victim, and how many of them have something in each column."""
+    head = ("master", "victim", "runs", "undisturbed", *COLUMNS)
+    keys = sorted({(v.evidence.experiment.master, v.evidence.experiment.victim) for v in verdicts})
+    groups = [(*key, [v for v in verdicts if _key(v) == key]) for key in keys]
+    rows = [head]
+    for master, victim, group in [*groups, ("all", "", list(verdicts))]:
+        found = [sum(name in v.remarks for v in group) for name in COLUMNS]
+        calm = sum(not v.evidence.struck for v in group)
+        rows.append((master, victim, *map(str, (len(group), calm, *found))))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(w) if i > 1 else cell.ljust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+
+
+def _key(verdict: Verdict) -> tuple[str, str]:
+    return verdict.evidence.experiment.master, verdict.evidence.experiment.victim

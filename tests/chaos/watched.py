@@ -1,0 +1,134 @@
+"""A run that is watched: what it claims, when it reaches a moment, how it ends."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.chaos import counting
+from tests.chaos.experiments import Experiment
+from tests.chaos.verdicts import Evidence
+
+# Averagings: who has been at so many and is at so few has begun anew.
+_MANY, _FEW = 8, 3
+
+
+class Watched:
+    """A run, and the most that it has ever claimed."""
+
+    def __init__(self, experiment: Experiment, run: Any, *, epochs: int, workers: int) -> None:
+        self.experiment, self.run = experiment, run
+        self.epochs, self.workers = epochs, workers
+        self.began_s = time.monotonic()
+        self.most_averagings = self.losses = 0
+        self.restarted = False
+        self.stop_asked = False
+        self._saw_validation = threading.Event()
+        run.add_listener(self._heard)
+        threading.Thread(target=self._watch, name="watch", daemon=True).start()
+
+    def _heard(self, event: Any) -> None:
+        if type(event).__name__ == "WorkerLost":
+            self.losses += 1
+        elif type(event).__name__ == "Validated":
+            self._saw_validation.set()
+
+    def _watch(self) -> None:
+        while not self.run.finished:
+            now = self._averagings()
+            self.most_averagings = max(self.most_averagings, now)
+            # 0 may stand there for a moment while the run goes back to a copy.
+            self.restarted |= self.most_averagings >= _MANY and 0 < now <= _FEW
+            time.sleep(0.01)
+
+    def _averagings(self) -> int:
+        """Averagings; with sharing, rounds of minibatches that all workers could have done."""
+        status = self.run.status
+        if self.experiment.master != "sharing":
+            return status.averagings
+        return sum(each.steps for each in status.workers) // self.workers
+
+    def stop(self) -> None:
+        """Ask the run to end."""
+        self.stop_asked = True
+        self.run.stop()
+
+    def until(self, condition: Callable[[Any], object], limit_s: float = 60.0) -> bool:
+        """Whether `condition(run.status)` comes true while the run goes on."""
+        deadline_s = time.monotonic() + limit_s
+        while not self.run.finished and time.monotonic() < deadline_s:
+            if condition(self.run.status):
+                return True
+            time.sleep(0.005)
+        return False
+
+    def reaches(self, moment: str, folder: Path) -> bool:
+        """Wait for a moment; False if the run is over before."""
+        last = self.epochs - 1
+        sharing = self.experiment.master == "sharing"
+
+        def is_last_round(status: Any) -> bool:
+            if sharing:
+                total = self.epochs * counting.EXAMPLES // counting.BATCH
+                return sum(each.steps for each in status.workers) >= total - 2 * self.workers
+            return status.averagings >= status.rounds * self.epochs - 1 > 0
+
+        def is_epoch_end(status: Any) -> bool:
+            if sharing:
+                return (
+                    sum(w.steps for w in status.workers)
+                    >= 3 * counting.EXAMPLES // counting.BATCH - 3
+                )
+            return status.epoch >= min(3, last) and status.round >= status.rounds - 1
+
+        conditions: dict[str, Callable[[Any], object]] = {
+            "start": lambda status: status.state in ("starting", "training"),
+            "first second": lambda status: any(each.steps for each in status.workers),
+            "validation": lambda status: (
+                self._saw_validation.is_set()
+                or any(each.state == "validating" for each in status.workers)
+            ),
+            "checkpoint": lambda _: (
+                (folder / "checkpoints").exists() and bool(os.listdir(folder / "checkpoints"))
+            ),
+            "epoch end": is_epoch_end,
+            "final delivery": is_last_round,
+            "stop": lambda status: sum(each.steps for each in status.workers) >= 60,
+        }
+        return self.until(conditions[moment])
+
+    def evidence(self, *, struck: bool, limit_s: float, text: str = "") -> Evidence:
+        """Wait for the end, and collect what is to be judged."""
+        run, error = self.run, ""
+        try:
+            run.wait(max(1.0, limit_s - (time.monotonic() - self.began_s)))
+        except Exception as problem:
+            error = f"{type(problem).__name__}: {problem}"
+        status, history = run.status, run.history
+        numbers = history.groupby(["epoch", "round", "worker"]).size()
+        rounds = [
+            tuple(int(n) for n in group) for _, group in numbers.groupby(level=["epoch", "round"])
+        ]
+        return Evidence(
+            experiment=self.experiment,
+            state=status.state if run.finished else "hung",
+            error=error,
+            struck=struck,
+            stop_asked=self.stop_asked,
+            losses=self.losses,
+            most_averagings=self.most_averagings,
+            averagings=self._averagings(),
+            restarted=self.restarted,
+            warnings=run.warnings,
+            rounds=rounds,
+            untold=int(np.isnan(history["loss"]).sum()),
+            examples=int(history["examples"].sum()),
+            epochs=self.epochs,
+            counts=counting.counts(run.model),
+            workers=self.workers,
+            seconds=time.monotonic() - self.began_s,
+            text=text,
+        )
