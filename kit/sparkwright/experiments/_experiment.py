@@ -13,6 +13,7 @@ from sparkwright.masters import (
     training_master_from_dict,
 )
 from sparkwright.masters._options import (
+    MAX_SEED,
     check_choice,
     check_count,
     check_flag,
@@ -92,7 +93,7 @@ class Experiment(Serialisable):
         check_instance("spark", self.spark, SparkSettings)
         check_instance("early_stopping", self.early_stopping, EarlyStopping, optional=True)
         check_count("epochs", self.epochs)
-        check_count("seed", self.seed, minimum=0)
+        check_count("seed", self.seed, minimum=0, maximum=MAX_SEED)
         check_flag("parallel", self.parallel)
         check_flag("validate", self.validate)
 

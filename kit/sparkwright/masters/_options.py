@@ -1,14 +1,26 @@
 """Checks that name the option, shared by the configuration classes."""
 
-import math
 from collections.abc import Collection
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
+# What counts of examples, minibatches, workers and epochs are multiplied in has 64 bits.
+MAX_COUNT = 2**31 - 1
+MAX_BYTES = 2**53
+MAX_SEED = 2**63 - 1
+MAX_SECONDS = 10**9
 
-def check_count(name: str, value: Any, *, minimum: int = 1, optional: bool = False) -> None:
-    """Refuse anything but an integer of at least `minimum` (or None, if `optional`).
+
+def check_count(
+    name: str,
+    value: Any,
+    *,
+    minimum: int = 1,
+    maximum: int = MAX_COUNT,
+    optional: bool = False,
+) -> None:
+    """Refuse anything but an integer from `minimum` to `maximum` (or None, if `optional`).
 
     Raises:
         ConfigurationError: naming the option and what it received.
@@ -20,19 +32,25 @@ def check_count(name: str, value: Any, *, minimum: int = 1, optional: bool = Fal
             f"`{name}` must be an integer of at least {minimum}{' or None' if optional else ''}. "
             f"Received: {name}={value!r}."
         )
+    if value > maximum:
+        received = str(value) if value.bit_length() <= 64 else f"{value.bit_length()} bits"
+        raise ConfigurationError(
+            f"`{name}` must be an integer of at most {maximum}{' or None' if optional else ''}. "
+            f"Received: {name}={received}."
+        )
 
 
 def check_seconds(name: str, value: Any) -> None:
-    """Refuse anything but a finite number greater than 0.
+    """Refuse anything but a number greater than 0, of at most `MAX_SECONDS`.
 
     Raises:
         ConfigurationError: naming the option and what it received.
     """
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (number and math.isfinite(value) and value > 0):
+    if not (number and 0 < value <= MAX_SECONDS):
         raise ConfigurationError(
-            f"`{name}` must be a finite number of seconds greater than 0. "
-            f"Received: {name}={value!r}."
+            f"`{name}` must be a finite number of seconds greater than 0, and at most "
+            f"{MAX_SECONDS}. Received: {name}={value!r}."
         )
 
 

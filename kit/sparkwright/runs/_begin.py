@@ -6,6 +6,7 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping, SharedTrainingMaster
+from sparkwright.masters._options import check_count
 from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.storage import save_model
@@ -68,10 +69,7 @@ class RunBeginning:
             )
         if epochs is None:
             epochs = 1 if early_stopping is None else early_stopping.epochs_of(None)
-        if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
-            raise ConfigurationError(
-                f"`epochs` must be an integer of at least 1. Received: {epochs!r}."
-            )
+        check_count("epochs", epochs)
         if early_stopping is not None:
             epochs = early_stopping.epochs_of(epochs)
         self.id, self.epochs, self._model = id, epochs, model

@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from sparkwright._yaml import strict_json
 from sparkwright.errors import DataError
 
 from ._entries import read_entry
@@ -196,7 +197,7 @@ def _json_in(archive: zipfile.ZipFile, url: str, name: str) -> dict[str, Any] | 
                 f"{name} in a model's file may have {_MAX_TEXT_BYTES} bytes at most. "
                 f"Received: {entry.file_size} in {url}. Is it a model's file?"
             )
-        found: Any = json.loads(read_entry(archive, entry))
+        found: Any = strict_json(read_entry(archive, entry))
     except DataError:
         raise
     except _DAMAGE as error:

@@ -304,7 +304,7 @@ def _values_on_spark(
     on_error: OnError,
     parallelism: int,
 ) -> dict[str, set[str]]:
-    from sparkwright.spark._jobs import run_job
+    from sparkwright.spark._jobs import collect
 
     reader = source.reader(names, names, is_exact=True)
     groups = group_by_size([piece.size_bytes for piece in pieces], parallelism)
@@ -313,7 +313,7 @@ def _values_on_spark(
         partial(_values, reader=reader, names=names, on_error=on_error)
     )
     merged: dict[str, set[str]] = {name: set() for name in names}
-    for found in run_job(spark, rdd.collect, description="find classes and categories"):
+    for found in collect(spark, rdd, description="find classes and categories"):
         for name, values in found.items():
             merged[name] |= values
     return merged
