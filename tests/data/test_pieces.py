@@ -66,7 +66,7 @@ ACTIONS: dict[str, Callable[[DistributedDataSet, str], Any]] = {
     "count": lambda data, _: data.count(),
     "count what is skipped": lambda data, _: data.skipped(),
     "collect": lambda data, _: data.map_chunks(lambda chunk: chunk, step="").collect(),
-    "fit a normalizer": lambda data, _: sw.data.Standardize().fit(data),
+    "fit a normalizer": lambda data, _: sw.data.Standardize.fit(data),
     "split": lambda data, _: data.random_split([1, 1])[0].count(),
     "find lengths": lambda data, _: data.padded(),
     "export": lambda data, url: data.export(url, batch_size=4),

@@ -197,7 +197,10 @@ class Experiment(Serialisable):
         """
         from sparkwright.storage._files import read_bytes
 
-        return cls.from_yaml(read_bytes(url).decode())
+        try:
+            return cls.from_yaml(read_bytes(url).decode())
+        except (UnicodeDecodeError, ConfigurationError) as error:
+            raise ConfigurationError(f"{url} holds no experiment: {error}") from None
 
     @classmethod
     def _readers(cls) -> Mapping[str, Callable[[dict[str, Any]], Any]]:

@@ -167,9 +167,12 @@ def opened(file: BinaryIO, url: str) -> zipfile.ZipFile:
         DataError: if it is none, or its directory is damaged; names `url`.
     """
     try:
-        return zipfile.ZipFile(file)
+        archive = zipfile.ZipFile(file)
     except _DAMAGE as error:
         raise damaged(url, str(error)) from None
+    if any(entry.header_offset < 0 for entry in archive.infolist()):
+        raise damaged(url, "a member begins before the file")
+    return archive
 
 
 def damaged(url: str, reason: str) -> DataError:

@@ -221,11 +221,15 @@ def _check_complete(url: str, files: Sequence[StoredFile], examples: Mapping[str
 
 def _kept_specs(notes: Mapping[str, tuple[Layout, dict[str, int]]]) -> tuple[FeatureSpec, ...]:
     """What `write_tfrecord` noted beside the files."""
-    layout = reduce(merged_layout, (layout for layout, _ in notes.values()))
-    return tuple(
-        FeatureSpec(key=key_of(name), column=name, shape=shape, dtype=dtype)
-        for name, (dtype, shape) in layout.items()
-    )
+    try:
+        layout = reduce(merged_layout, (layout for layout, _ in notes.values()))
+        return tuple(
+            FeatureSpec(key=key_of(name), column=name, shape=shape, dtype=dtype)
+            for name, (dtype, shape) in layout.items()
+        )
+    except (ConfigurationError, DataError) as error:
+        folders = ", ".join(notes)
+        raise DataError(f"{error} {LAYOUT} in {folders} says so. Is it damaged?") from None
 
 
 def _fingerprint(
