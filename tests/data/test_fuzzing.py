@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,18 +14,22 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.data import DataSet
+from sparkwright._yaml import read_yaml
+from sparkwright.data import DataSet, Manifest
 from sparkwright.data._images._images import image_reader
 from sparkwright.data._minibatches._minibatch_files import MinibatchReader
 from sparkwright.data._minibatches._paths import find_files
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._records._record_files import cut_files, read_records
+from sparkwright.data._records._tfrecord import read_frames
 from sparkwright.data._records._tfrecord_files import reading
 from sparkwright.data._sequences._csv_steps import StepFormat
 from sparkwright.data._sequences._sequence_options import prepared
 from sparkwright.data._sequences._sequences import Survey, completed
-from sparkwright.evaluation import Evaluation
+from sparkwright.evaluation import Evaluation, evaluation_from_json
 from sparkwright.experiments import Experiment
+from sparkwright.masters import training_master_from_yaml
+from sparkwright.networks import NetworkSpec
 from sparkwright.runs._checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from sparkwright.runs._protocol import Progress
 from sparkwright.storage import load_evaluation, save_evaluation, verify_model
@@ -149,6 +154,24 @@ def read_minibatches(folder: Path) -> Any:
     return columns(map(sw.data.from_bytes, reader.read(found.files, SkipLog("raise"))))
 
 
+def write_old_minibatches(folder: Path) -> None:
+    sw.data.to_minibatch_files(DATA, str(folder / "export"), batch_size=8)
+    file = folder / "export" / "manifest.json"
+    fields = json.loads(file.read_bytes())
+    fields["files"] = [entry[:3] for entry in fields["files"]]
+    file.write_text(json.dumps({**fields, "version": 1}))
+
+
+def write_numpy(folder: Path) -> None:
+    np.savez(folder / "a.npz", features=DATA.features["features"], labels=DATA.labels["labels"])
+
+
+def read_numpy(folder: Path) -> Any:
+    reader = MinibatchReader(loader=sw.data.numpy_loader)
+    files = find_files(str(folder / "a.npz"), ours=False).files
+    return columns(map(sw.data.from_bytes, reader.read(files, SkipLog("raise"))))
+
+
 def write_model(folder: Path) -> None:
     saved = folder / "saved"
     saved.mkdir()
@@ -247,6 +270,10 @@ FORMATS: dict[str, Format] = {
         "export/_minibatches-*/*/*/*-000001.arrow",
         exact=True,
     ),
+    "minibatches without checksums": Format(
+        write_old_minibatches, read_minibatches, "export/_minibatches-*/*/*/*-000001.arrow"
+    ),
+    "npz": Format(write_numpy, read_numpy, "a.npz"),
     "manifest": Format(
         lambda folder: sw.data.to_minibatch_files(DATA, str(folder / "export"), batch_size=8),
         read_minibatches,
@@ -323,3 +350,69 @@ def test_a_damaged_file_is_read_as_before_or_named(name: str, tmp_path: Path) ->
             if found != expected and (form.exact or not damaged):
                 wrong.append(f"{number}: other data from {len(damaged)} of {len(intact)} bytes")
     assert not wrong, "\n".join(wrong)
+
+
+TWICE_JSON = '{"workers": 1, "mesh": {"port": 1, "port": 2}}'
+TWICE_YAML = "workers: 1\nmesh:\n  port: 1\n  port: 2\n"
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (sw.SharedTrainingMaster.from_json, TWICE_JSON),
+        (sw.SharedTrainingMaster.from_yaml, TWICE_YAML),
+        (training_master_from_yaml, TWICE_YAML),
+        (NetworkSpec.from_json, TWICE_JSON),
+        (NetworkSpec.from_yaml, TWICE_YAML),
+        (Experiment.from_yaml, TWICE_YAML),
+        (lambda text: Manifest.from_json(text.encode(), url="a"), TWICE_JSON),
+        (evaluation_from_json, TWICE_JSON),
+    ],
+)
+def test_duplicate_keys_are_refused(read: Callable[[str], Any], text: str) -> None:
+    with pytest.raises(sw.SparkwrightError, match="duplicate key 'port'"):
+        read(text)
+
+
+def test_yaml_merges_may_be_overridden() -> None:
+    found = read_yaml("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\n")
+    assert found["b"] == {"x": 3, "y": 2}
+
+
+def tfrecord_folder(tmp_path: Path) -> tuple[Path, bytes]:
+    """A folder, and its file without the last record."""
+    sw.data.write_tfrecord(DATA, str(tmp_path))
+    (file,) = tmp_path.glob("part-*")
+    content = file.read_bytes()
+    with file.open("rb") as stream:
+        *_, (last, _) = read_frames(stream, size_bytes=len(content), source="a")
+    return file, content[:last]
+
+
+def test_tfrecords_cut_between_records_are_noticed(tmp_path: Path) -> None:
+    file, cut = tfrecord_folder(tmp_path)
+    file.write_bytes(cut)
+    with pytest.raises(sw.DataError, match=r"says, 20\. Received: 19 in .*part-r-00000\.tfrecord"):
+        read_tfrecords(tmp_path)
+    log = SkipLog("skip")
+    found = list(reading(str(tmp_path), [listed := list_files(str(file))[0]])(listed, log))
+    assert sum(map(len, found)) == 19
+    assert log.skipped.counts == {"missing records": 1}
+    file.unlink()
+    (tmp_path / "other").write_bytes(cut)
+    with pytest.raises(sw.DataError, match="without part-r-00000"):
+        read_tfrecords(tmp_path)
+
+
+def test_tfrecords_are_as_many_as_their_layout_says_if_it_says(tmp_path: Path) -> None:
+    file, cut = tfrecord_folder(tmp_path)
+    layout = tmp_path / "_layout.json"
+    noted = json.loads(layout.read_bytes())
+    (tmp_path / "empty.tfrecord").write_bytes(b"")
+    noted["examples"]["empty.tfrecord"] = 0
+    layout.write_text(json.dumps(noted))
+    assert read_tfrecords(tmp_path)["features/features"][1] == (20, 3)
+    del noted["examples"]  # as earlier versions wrote it
+    layout.write_text(json.dumps(noted))
+    file.write_bytes(cut)
+    assert read_tfrecords(tmp_path)["features/features"][1] == (19, 3)

@@ -1,15 +1,14 @@
 """Checks that name the option, shared by the configuration classes."""
 
+import sys
 from collections.abc import Collection
 from typing import Any
 
+from sparkwright._option import MAX_COUNT
 from sparkwright.errors import ConfigurationError
 
-# What counts of examples, minibatches, workers and epochs are multiplied in has 64 bits.
-MAX_COUNT = 2**31 - 1
 MAX_BYTES = 2**53
-MAX_SEED = 2**63 - 1
-MAX_SECONDS = 10**9
+MAX_SEED = 2**64 - 1
 
 
 def check_count(
@@ -41,16 +40,16 @@ def check_count(
 
 
 def check_seconds(name: str, value: Any) -> None:
-    """Refuse anything but a number greater than 0, of at most `MAX_SECONDS`.
+    """Refuse anything but a finite number greater than 0.
 
     Raises:
         ConfigurationError: naming the option and what it received.
     """
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (number and 0 < value <= MAX_SECONDS):
+    if not (number and 0 < value <= sys.float_info.max):
         raise ConfigurationError(
-            f"`{name}` must be a finite number of seconds greater than 0, and at most "
-            f"{MAX_SECONDS}. Received: {name}={value!r}."
+            f"`{name}` must be a finite number of seconds greater than 0. "
+            f"Received: {name}={value!r}."
         )
 
 

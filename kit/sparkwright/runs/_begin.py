@@ -9,6 +9,7 @@ from sparkwright.masters import EarlyStopping, SharedTrainingMaster
 from sparkwright.masters._options import check_count
 from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.networks._optimizer_options import check_optimizer
 from sparkwright.storage import save_model
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
@@ -73,6 +74,7 @@ class RunBeginning:
         if early_stopping is not None:
             epochs = early_stopping.epochs_of(epochs)
         self.id, self.epochs, self._model = id, epochs, model
+        check_optimizer(getattr(model, "optimizer", None))
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), StartState(model)
         if isinstance(master, SharedTrainingMaster):
