@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from sparkwright._option import Option
 from sparkwright.errors import ConfigurationError
 
-WHOLE = Option(name="batch_size", kind="int")
+WHOLE = Option(name="batch_size", kind="int", maximum=10**12)
 
 
 @given(st.integers(-(10**12), 10**12))

@@ -13,6 +13,8 @@ from sparkwright.errors import ConfigurationError
 
 OptionKind = Literal["int", "float", "text", "choice", "flag", "ints"]
 
+# Products of counts (examples, minibatches, workers) must fit 64 bits.
+MAX_COUNT = 2**31 - 1
 _FALSE_AND_TRUE = {"false": False, "no": False, "0": False, "true": True, "yes": True, "1": True}
 # A comma that is no sign of thousands may be meant as a point.
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
@@ -32,7 +34,7 @@ class Option:
         advice: one sentence: what to choose, and why.
         choices: with kind "choice".
         minimum: the least value of "int", "float" and "ints"; None: any.
-        maximum: the largest one.
+        maximum: the largest one; None: of integers `MAX_COUNT`.
         above: a bound that "float" must exceed; None: none.
         below: a bound that "float" must stay below; None: none.
         optional: whether None may be given.
@@ -75,7 +77,7 @@ class Option:
             f"{words} {bound:g}"
             for words, bound in (
                 ("of at least", self.minimum),
-                ("of at most", self.maximum),
+                ("of at most", self.maximum if (self.maximum or 0) < MAX_COUNT else None),
                 ("greater than", self.above),
                 ("less than", self.below),
             )
@@ -91,6 +93,11 @@ class Option:
             ConfigurationError: naming the option, the rule and the value.
         """
         if not (value is None and self.optional) and not self._fits(value):
+            if self.kind == "int" and _is_int(value) and value > self._largest_integer:
+                raise ConfigurationError(
+                    f"`{self.name}` must be at most {self._largest_integer:.0f}. "
+                    f"Received: {self.name}={value!r:.40}."
+                )
             raise ConfigurationError(
                 f"`{self.name}` must be {self.rule}. Received: {self.name}={value!r}."
             )
@@ -157,13 +164,20 @@ class Option:
                 return value in self.choices
             case "ints":
                 numbers = value if isinstance(value, list | tuple) else [value]
-                return bool(numbers) and all(_is_int(n) and self._in_bounds(n) for n in numbers)
+                return bool(numbers) and all(map(self._is_fitting_int, numbers))
             case "int":
-                return _is_int(value) and self._in_bounds(value)
+                return self._is_fitting_int(value)
             case "float":
                 number = isinstance(value, int | float) and not isinstance(value, bool)
                 # Neither NaN nor an integer that no float can hold.
                 return number and abs(value) <= sys.float_info.max and self._in_bounds(value)
+
+    def _is_fitting_int(self, value: Any) -> bool:
+        return _is_int(value) and value <= self._largest_integer and self._in_bounds(value)
+
+    @property
+    def _largest_integer(self) -> float:
+        return MAX_COUNT if self.maximum is None else self.maximum
 
     def _in_bounds(self, value: float) -> bool:
         return (

@@ -21,7 +21,8 @@ def read_yaml(text: str) -> Any:
     """What `text` holds: plain values only, no objects; dates stay text.
 
     Raises:
-        ConfigurationError: if it is no YAML, nested too deeply, or holds itself; says where.
+        ConfigurationError: if it is no YAML, nested too deeply, has a duplicate key, or holds
+            itself; says where.
 
     Example:
         >>> read_yaml("threshold: 1e-3")
@@ -69,13 +70,35 @@ def read_json(text: str) -> Any:
     """What `text` holds.
 
     Raises:
-        ConfigurationError: if it is no JSON, or nested too deeply; says where.
+        ConfigurationError: if it is no JSON, nested too deeply, or has a duplicate key.
     """
     try:
-        found = json.loads(text)
+        found = strict_json(text)
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"the text must be JSON. Received: {error}. {_REMEDY}") from error
     return _unfolded(found, "JSON")
+
+
+def strict_json(text: str | bytes) -> Any:
+    """`json.loads` that refuses duplicate keys, of which it would keep the last.
+
+    Raises:
+        ValueError: naming the key; or if `text` is no JSON.
+
+    Example:
+        >>> strict_json('{"workers": 4, "workers": 2}')
+        Traceback (most recent call last):
+        ValueError: duplicate key 'workers'
+    """
+    return json.loads(text, object_pairs_hook=_unique)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"duplicate key {next(key for key in keys if keys.count(key) > 1)!r}")
+    return found
 
 
 def _unfolded(value: Any, form: str) -> Any:
@@ -115,9 +138,28 @@ def _dialect(kind: str) -> Any:
     dialect: Any = type(kind, (base,), {})
     dialect.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+0123456789"))
     if kind == "Loader":
+        dialect.construct_mapping = _construct_mapping
         # No setting is a date; the writer still puts text that looks like one into quotes.
         dialect.yaml_implicit_resolvers = {
             first: [(tag, rule) for tag, rule in rules if tag != _DATE]
             for first, rules in dialect.yaml_implicit_resolvers.items()
         }
     return dialect
+
+
+def _construct_mapping(loader: Any, node: Any, deep: bool = False) -> Any:
+    """Refuse duplicate keys, of which PyYAML would keep the last."""
+    import yaml
+
+    seen: set[Any] = set()
+    # Before keys that `<<` merges are added: these may be overridden.
+    for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        if not isinstance(key_node, yaml.ScalarNode):
+            continue  # refused below: a list or mapping is no key
+        key = (key_node.tag, key_node.value)
+        if key in seen:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"duplicate key {key_node.value!r}", key_node.start_mark
+            )
+        seen.add(key)
+    return yaml.constructor.SafeConstructor.construct_mapping(loader, node, deep)

@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet, MinibatchSource, numpy_loader, to_bytes
-from sparkwright.data._minibatches._loaders import checked_dataset
 from sparkwright.data._minibatches._minibatch_files import MinibatchReader
 from sparkwright.data._minibatches._paths import find_files
 from sparkwright.data._pieces import SkipLog
@@ -357,34 +355,3 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(OSError, match="file"):
         sw.data.to_minibatch_files(GOOD, tmp_path / "file" / "export", batch_size=2)
-
-
-@settings(max_examples=300)
-@given(st.data())
-def test_damaged_bytes_give_an_error_or_a_data_set(data: Any) -> None:
-    content = bytearray(to_bytes(GOOD))
-    for _ in range(data.draw(st.integers(1, 4))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    try:
-        found = checked_dataset(bytes(content))
-    except sw.DataError:
-        return
-    for array in found.columns().values():
-        array.sum()
-
-
-@settings(max_examples=200)
-@given(st.data())
-def test_damaged_archives_give_an_error_or_a_data_set(data: Any) -> None:
-    content = bytearray(npz(features=np.zeros((4, 3)), labels=np.arange(4)))
-    for _ in range(data.draw(st.integers(1, 4))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-
-    class Source(MinibatchSource):
-        def read(self) -> bytes:
-            return bytes(content)
-
-    try:
-        numpy_loader(Source("x"))
-    except sw.DataError:
-        return

@@ -1,6 +1,8 @@
 """Pieces in partitions, and what a source skips, counted once."""
 
-from collections.abc import Iterator
+import time
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
-from sparkwright.data import DataSet, Skipped
+from sparkwright.data import DataSet, DistributedDataSet, Skipped
 from sparkwright.data._pieces import SkipLog, from_pieces, group_by_size
+from sparkwright.spark._surveying import survey_partitions
 
 
 @given(st.lists(st.integers(0, 100), max_size=40), st.integers(1, 12))
@@ -59,10 +62,73 @@ def test_what_is_skipped_is_found_without_a_pass_before(spark: Any) -> None:
     assert sent(spark, [1], on_error="skip").skipped() == Skipped()
 
 
+ACTIONS: dict[str, Callable[[DistributedDataSet, str], Any]] = {
+    "count": lambda data, _: data.count(),
+    "count what is skipped": lambda data, _: data.skipped(),
+    "collect": lambda data, _: data.map_chunks(lambda chunk: chunk, step="").collect(),
+    "fit a normalizer": lambda data, _: sw.data.Standardize.fit(data),
+    "split": lambda data, _: data.random_split([1, 1])[0].count(),
+    "find lengths": lambda data, _: data.padded(),
+    "export": lambda data, url: data.export(url, batch_size=4),
+    "survey": lambda data, _: survey_partitions(data),
+    # The data is read first in the map stage of a shuffle.
+    "shuffle": lambda data, _: counted(data).shuffle(seed=0).collect(),
+    "write parts": lambda data, url: sw.data.write_tfrecord(
+        counted(data), url, examples_per_part=2
+    ),
+    # A task of its own merges the summaries of 32 partitions.
+    "statistics": lambda data, _: data.statistics(),
+}
+
+
+def counted(data: DistributedDataSet) -> DistributedDataSet:
+    counts = (1,) * data.rdd.getNumPartitions()
+    return DistributedDataSet(data.spark, data.rdd, counts=counts)
+
+
 @pytest.mark.spark
-def test_an_error_on_an_executor_arrives_as_itself(spark: Any) -> None:
-    with pytest.raises(sw.DataError, match=r"at least 0\. Received: -5") as caught:
-        sent(spark, [1, -5]).collect()
+def test_a_damaged_file_is_read_once_per_action(spark: Any, tmp_path: Path) -> None:
+    attempts = tmp_path / "attempts"
+    attempts.mkdir()
+
+    def read_one(piece: int, log: SkipLog) -> Iterator[DataSet]:
+        if piece == 2:
+            (attempts / uuid.uuid4().hex).touch()
+            log.skip("damaged", "a file must be intact. Received: two.csv.")
+        yield DataSet(np.ones((1, 2), np.float32))
+
+    pieces = list(range(33))
+    found: dict[str, tuple[str, int]] = {}
+    for name, action in ACTIONS.items():
+        count = 33 if name == "statistics" else 3
+        data = from_pieces(spark, pieces[:count], read_one, sizes=[1] * count, partitions=count)
+        with pytest.raises(sw.DataError) as caught:
+            action(data, str(tmp_path / name))
+        read_times = list(attempts.iterdir())
+        found[name] = str(caught.value), len(read_times)
+        for file in read_times:
+            file.unlink()
+    assert all("two.csv" in message for message, _ in found.values()), found
+    assert {name: times for name, (_, times) in found.items()} == dict.fromkeys(ACTIONS, 1)
+
+
+@pytest.mark.spark
+def test_a_data_error_ends_a_job_whose_other_tasks_still_run(spark: Any, tmp_path: Path) -> None:
+    ended = tmp_path / "ended"
+
+    def read_one(piece: int, log: SkipLog) -> Iterator[DataSet]:
+        if piece == 0:
+            log.skip("damaged", "a file must be intact. Received: zero.csv.")
+        while not ended.exists():  # the job is cancelled, which ends this task
+            time.sleep(0.1)
+        yield DataSet(np.ones((1, 2), np.float32))
+
+    data = from_pieces(spark, [0, 1], read_one, sizes=[1, 1], partitions=2)
+    try:
+        with pytest.raises(sw.DataError, match=r"zero\.csv") as caught:
+            data.count()
+    finally:
+        ended.touch()
     assert 'on_error="skip"' in str(caught.value)
 
 

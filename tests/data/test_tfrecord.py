@@ -24,7 +24,7 @@ from sparkwright.data._records._tf_example import (
     values_of,
 )
 from sparkwright.data._records._tfrecord import compression_of, framed, masked_crc, read_frames
-from sparkwright.data._records._tfrecord_files import _kept_specs, read_tfrecord  # pyright: ignore[reportPrivateUsage]
+from sparkwright.data._records._tfrecord_files import read_tfrecord, reading
 from sparkwright.data._records._tfrecord_writing import Layout, layout_from_json, merged_layout
 from sparkwright.storage._listing import list_files
 
@@ -130,9 +130,8 @@ def assert_same(found: DataSet, expected: DataSet) -> None:
 def read_all(folder: Path, specs: Any = (), **options: Any) -> DataSet:
     files = list_files(str(folder))
     log = SkipLog("raise")
-    if not specs and "convert" not in options:
-        specs = _kept_specs(files)
-    found = [part for file in files for part in read_tfrecord(file, log, specs=specs, **options)]
+    read = reading(str(folder), files, specs=specs, **options)
+    found = [part for file in files for part in read(file, log)]
     return DataSet.concatenate(found)
 
 
@@ -183,7 +182,7 @@ def test_sequences_of_different_length_are_read_back(tmp_path: Path) -> None:
     parts = [DataSet(np.ones((2, steps, 3), np.float32), [0, 1]) for steps in (4, 9)]
     write_tfrecord(parts, str(tmp_path / "out"))
     (file,) = list_files(str(tmp_path / "out"))
-    found = list(read_tfrecord(file, SkipLog("raise"), specs=_kept_specs([file])))
+    found = list(reading(file.url, [file])(file, SkipLog("raise")))
     assert [part.features["features"].shape for part in found] == [(2, 4, 3), (2, 9, 3)]
 
 
@@ -191,7 +190,7 @@ def test_a_large_file_is_read_in_chunks(tmp_path: Path) -> None:
     data = DataSet(np.zeros((40, 25_000), np.float32))
     write_tfrecord(data, str(tmp_path / "out"))
     (file,) = list_files(str(tmp_path / "out"))
-    found = list(read_tfrecord(file, SkipLog("raise"), specs=_kept_specs([file])))
+    found = list(reading(file.url, [file])(file, SkipLog("raise")))
     assert len(found) == 4
     assert sum(map(len, found)) == 40
 

@@ -37,7 +37,7 @@ OPTIONS = [(cls, option) for cls in CLASSES for option in options_of_master(cls)
 IDS = [f"{cls.__name__}.{option.name}" for cls, option in OPTIONS]
 # Options that make sense only beside others.
 BESIDE: dict[tuple[type[Any], str], dict[str, Any]] = {
-    (MeshConfig, "chunk_bytes"): {"max_pending_bytes": 2**80},
+    (MeshConfig, "chunk_bytes"): {"max_pending_bytes": 2**53},
     (MeshConfig, "max_pending_bytes"): {"chunk_bytes": 1024},
     (AdaptiveThreshold, "min_sparsity"): {"max_sparsity": 2.0**126},
     (AdaptiveThreshold, "max_sparsity"): {"min_sparsity": 2.0**-126},

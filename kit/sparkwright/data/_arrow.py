@@ -1,7 +1,8 @@
 """DataSets as Arrow: IPC bytes between Spark tasks and in exported files, tables for users."""
 
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from ._dataset import Array, DataSet
 
 _ROWS = b"sparkwright.rows"
 _BOOLEAN = b"sparkwright.boolean"
+_ERROR = b"sparkwright.error\n"  # no Arrow stream starts with it
+
+P = ParamSpec("P")
 
 
 def to_bytes(dataset: DataSet) -> bytes:
@@ -24,10 +28,36 @@ def to_bytes(dataset: DataSet) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
+def error_to_bytes(error: DataError) -> bytes:
+    """A chunk that carries `error`: `from_bytes` and `row_count` raise it."""
+    return _ERROR + str(error).encode()
+
+
+def errors_as_chunks(function: Callable[P, Iterable[bytes]]) -> Callable[P, Iterator[bytes]]:
+    """Yield a DataError of a generator of chunks as its last chunk, for functions in Spark tasks.
+
+    Spark runs a task three times more after any exception, although invalid data stays invalid.
+    """
+
+    @wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> Iterator[bytes]:
+        try:
+            yield from function(*args, **kwargs)
+        except DataError as error:
+            yield error_to_bytes(error)
+
+    return guarded
+
+
 def from_bytes(content: bytes) -> DataSet:
-    """The inverse of `to_bytes`; the arrays are read-only views of `content`."""
+    """The inverse of `to_bytes`; the arrays are read-only views of `content`.
+
+    Raises:
+        DataError: the error that the chunk carries instead of examples.
+    """
     import pyarrow as pa
 
+    _raise_error(content)
     # The stream's first message is its schema: a marker, the length of what follows, that.
     end = 8 + int.from_bytes(content[4:8], "little")
     schema = _schema(bytes(content[:end]))
@@ -43,11 +73,17 @@ def _schema(message: bytes) -> Any:
 
 
 def row_count(content: bytes) -> int:
-    """How many examples `content` holds, from its schema alone."""
+    """How many examples `content` holds, from its schema alone; raises as `from_bytes`."""
     import pyarrow as pa
 
+    _raise_error(content)
     with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
         return int((reader.schema.metadata or {})[_ROWS])
+
+
+def _raise_error(content: bytes) -> None:
+    if content[: len(_ERROR)] == _ERROR:
+        raise DataError(bytes(content[len(_ERROR) :]).decode())
 
 
 def to_table(dataset: DataSet) -> Any:

@@ -1,10 +1,10 @@
 """Examples distributed over Spark: an RDD of Arrow chunks, and what can be asked of it."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from ._arrow import from_bytes, to_bytes
+from ._arrow import errors_as_chunks, from_bytes, to_bytes
 from ._dataset import DataSet
 from ._folding import Merge, Summarise, Summary
 from ._reducing import reduce_all
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 class DistributedDataSet:
     """A DataSet that lies in partitions on a Spark cluster.
 
-    Lazy, as RDDs are. Each element of `rdd` is an Arrow IPC stream of one or more examples.
+    Lazy, as RDDs are. Each element of `rdd` is an Arrow IPC stream of one or more examples. Where
+    data is invalid, a partition ends with an element that carries the DataError: `from_bytes` and
+    `row_count` raise it.
 
     Attributes:
         spark: the session.
@@ -112,11 +114,13 @@ class DistributedDataSet:
             keeps_counts: whether the number of examples stays; default True.
         """
 
-        def mapped(chunk: bytes) -> bytes:
-            return to_bytes(function(from_bytes(chunk)))
+        @errors_as_chunks
+        def mapped(chunks: Iterable[bytes]) -> Iterator[bytes]:
+            for chunk in chunks:
+                yield to_bytes(function(from_bytes(chunk)))
 
         counts = self._counts if keeps_counts else None
-        return self.derive(self.rdd.map(mapped), step=step, counts=counts)
+        return self.derive(self.rdd.mapPartitions(mapped), step=step, counts=counts)
 
     def reduce_chunks(
         self,
@@ -190,13 +194,11 @@ class DistributedDataSet:
     def partition_counts(self) -> tuple[int, ...]:
         """Examples in each partition; counted by one Spark job the first time."""
         if self._counts is None:
-            from sparkwright.partitions._execute import count_examples
-            from sparkwright.spark._jobs import run_job
+            from sparkwright.partitions._execute import counts_in_order, indexed_counts
+            from sparkwright.spark._jobs import collect
 
-            counts = run_job(
-                self.spark, lambda: count_examples(self.rdd), description="count examples"
-            )
-            self._counts = tuple(counts)
+            found = collect(self.spark, indexed_counts(self.rdd), description="count examples")
+            self._counts = tuple(counts_in_order(found))
         return self._counts
 
     @property
@@ -355,7 +357,7 @@ class DistributedDataSet:
         Raises:
             DataError: if there are none.
         """
-        from sparkwright.spark._jobs import run_job
+        from sparkwright.spark._jobs import collect
 
-        chunks = run_job(self.spark, self.rdd.collect, description="collect examples")
+        chunks = collect(self.spark, self.rdd, description="collect examples")
         return DataSet.concatenate([from_bytes(chunk) for chunk in chunks])

@@ -7,7 +7,7 @@ import numpy as np
 
 from sparkwright.errors import DataError
 
-from ._arrow import to_bytes
+from ._arrow import error_to_bytes, errors_as_chunks, to_bytes
 from ._chunks import cut, joined_chunks
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
@@ -66,10 +66,15 @@ def from_dataframe(
     def convert(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        for batch in batches:
-            if batch.num_rows:
-                chunks = [to_bytes(c) for c in cut(_dataset_of(batch, groups, weights))]
-                yield pa.RecordBatch.from_pydict({"chunk": pa.array(chunks, pa.binary())})
+        def of(chunks: list[bytes]) -> Any:
+            return pa.RecordBatch.from_pydict({"chunk": pa.array(chunks, pa.binary())})
+
+        try:
+            for batch in batches:
+                if batch.num_rows:
+                    yield of([to_bytes(c) for c in cut(_dataset_of(batch, groups, weights))])
+        except DataError as error:
+            yield of([error_to_bytes(error)])
 
     rdd = selected.mapInArrow(convert, "chunk binary").rdd.map(lambda row: bytes(row.chunk))
     return DistributedDataSet(frame.sparkSession, rdd)
@@ -126,6 +131,7 @@ def _arrays_for_vectors(frame: "DataFrame") -> "DataFrame":
     return frame.withColumns({name: vector_to_array(frame[name]) for name in vectors})
 
 
+@errors_as_chunks
 def _chunks_of(records: Iterable[Any]) -> Iterator[bytes]:
     datasets = (r if isinstance(r, DataSet) else _one_example(r) for r in records)
     return map(to_bytes, joined_chunks(datasets))

@@ -7,7 +7,7 @@ from functools import partial
 from sparkwright.errors import ConfigurationError, DataError
 
 from ._alignment import Alignment, LengthRange, check_alignment, pad_dataset
-from ._arrow import from_bytes, to_bytes
+from ._arrow import errors_as_chunks, from_bytes, to_bytes
 from ._chunks import joined_chunks
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
@@ -94,16 +94,17 @@ def padded(
 
 
 def _lengths(data: DistributedDataSet) -> Lengths:
-    from sparkwright.spark._jobs import run_job
+    from sparkwright.spark._jobs import collect
 
     rdd = data.rdd.mapPartitions(_lengths_of)
-    return sum(run_job(data.spark, rdd.collect, description="find the longest sequence"), Lengths())
+    return sum(collect(data.spark, rdd, description="find the longest sequence"), Lengths())
 
 
 def _lengths_of(chunks: Iterable[bytes]) -> Iterator[Lengths]:
     yield sum((Lengths.of(from_bytes(chunk)) for chunk in chunks), Lengths())
 
 
+@errors_as_chunks
 def _padded_chunks(
     chunks: Iterable[bytes], *, names: Sequence[str], length: int, align: Alignment, masked: bool
 ) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from ._arrow import to_bytes
+from ._arrow import errors_as_chunks, row_count, to_bytes
 from ._chunks import joined_chunks
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
@@ -163,14 +163,12 @@ class SkipTracker:
 
     def total(self, spark: "SparkSession") -> Skipped:
         """The sum over all partitions; a Spark job if some have not been read to their end yet."""
-        from sparkwright.spark._jobs import run_job
+        from sparkwright.spark._jobs import collect
 
         rdd = self.rdd
         assert rdd is not None
         if len(self.done.value) < rdd.getNumPartitions():
-            run_job(
-                spark, lambda: rdd.foreachPartition(_drain), description="count what is skipped"
-            )
+            collect(spark, rdd.mapPartitions(_drain), description="count what is skipped")
         return self.so_far()
 
 
@@ -190,6 +188,7 @@ def _by_partition() -> Any:
     return ByPartition()
 
 
+@errors_as_chunks
 def _read_partition(
     index: int,
     groups: Iterable[list[Any]],
@@ -204,6 +203,7 @@ def _read_partition(
     done.add({index: log.skipped})
 
 
-def _drain(chunks: Iterable[bytes]) -> None:
-    for _ in chunks:
-        pass
+def _drain(chunks: Iterable[bytes]) -> Iterator[None]:
+    for chunk in chunks:
+        row_count(chunk)  # raises the error that a chunk carries
+    yield from ()

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.errors import DataError
+
 from ._arrow import from_bytes
 from ._folding import Merge, Summarise, Summary, fold, merge_all
 
@@ -24,9 +26,9 @@ def reduce_partitions(
     description: str,
 ) -> list[Summary | None]:
     """The summary of each partition, in order; None where one is empty. One Spark job."""
-    from sparkwright.spark._jobs import run_job
+    from sparkwright.spark._jobs import collect
 
-    pairs = run_job(data.spark, _summaries(data, summarise, merge).collect, description=description)
+    pairs = collect(data.spark, _summaries(data, summarise, merge), description=description)
     return [found for _, found in sorted(pairs, key=_index)]
 
 
@@ -41,15 +43,20 @@ def reduce_all(
 
     Many partitions are merged in groups on the executors, so the driver holds few summaries.
     """
-    from sparkwright.spark._jobs import run_job
+    from sparkwright.spark._jobs import collect
 
-    pairs = _summaries(data, summarise, merge)
+    pairs: Any = _summaries(data, summarise, merge)
     count = data.rdd.getNumPartitions()
+    if count > _FAN_IN:
+        pairs = pairs.mapPartitionsWithIndex(_with_error_paired)
     while count > _FAN_IN:
         count = -(-count // _FAN_IN)
         grouped: Any = pairs.map(partial(_with_group, size=_FAN_IN)).groupByKey(count, int)
         pairs = grouped.map(partial(_merge_group, merge=merge))
-    found = run_job(data.spark, pairs.collect, description=description)
+    found = collect(data.spark, pairs, description=description)
+    for _, summary in found:
+        if isinstance(summary, DataError):
+            raise summary
     return merge_all((summary for _, summary in sorted(found, key=_index)), merge)
 
 
@@ -60,6 +67,14 @@ def _summaries(
         yield index, fold(map(from_bytes, chunks), summarise, merge, partition=index)
 
     return data.rdd.mapPartitionsWithIndex(of_partition)
+
+
+def _with_error_paired(index: int, pairs: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    """Send a DataError through the shuffle: Spark would run the task three times more."""
+    try:
+        yield from pairs
+    except DataError as error:
+        yield index, error
 
 
 def _index(pair: tuple[int, Any]) -> int:
@@ -74,4 +89,10 @@ def _merge_group(
     group: tuple[int, Iterable[tuple[int, Any]]], *, merge: Merge[Any]
 ) -> tuple[int, Any]:
     members = sorted(group[1], key=_index)
-    return group[0], merge_all((summary for _, summary in members), merge)
+    error = next((summary for _, summary in members if isinstance(summary, DataError)), None)
+    if error is None:
+        try:
+            return group[0], merge_all((summary for _, summary in members), merge)
+        except DataError as met:
+            error = met
+    return group[0], error

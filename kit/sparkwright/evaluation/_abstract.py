@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
+from sparkwright._yaml import strict_json
 from sparkwright.errors import DataError
 
 
@@ -124,7 +125,7 @@ class AbstractEvaluation(ABC):
             DataError: if `text` is not JSON of such an evaluation.
         """
         try:
-            values = json.loads(text)
+            values = strict_json(text)
         except (ValueError, RecursionError) as error:
             raise DataError(
                 f"an evaluation must be JSON. Received: {text[:40]!r}: {error}."

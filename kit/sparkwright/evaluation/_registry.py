@@ -1,10 +1,10 @@
 """Reading any evaluation: its name in the JSON says which class it is of."""
 
-import json
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from sparkwright._yaml import strict_json
 from sparkwright.errors import DataError
 
 from ._abstract import AbstractEvaluation
@@ -52,7 +52,7 @@ def evaluation_from_json(text: str) -> AbstractEvaluation:
         DataError: if `text` is not JSON of an evaluation.
     """
     try:
-        values: Any = json.loads(text)
+        values: Any = strict_json(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"an evaluation must be JSON. Received: {text[:40]!r}: {error}.") from None
     return evaluation_from_dict(values)

@@ -13,6 +13,7 @@ from sparkwright.masters import (
     training_master_from_dict,
 )
 from sparkwright.masters._options import (
+    MAX_SEED,
     check_choice,
     check_count,
     check_flag,
@@ -98,7 +99,7 @@ class Experiment(Serialisable):
         check_instance("spark", self.spark, SparkSettings)
         check_instance("early_stopping", self.early_stopping, EarlyStopping, optional=True)
         check_count("epochs", self.epochs)
-        check_count("seed", self.seed, minimum=0)
+        check_count("seed", self.seed, minimum=0, maximum=MAX_SEED)
         check_flag("parallel", self.parallel)
         check_flag("validate", self.validate)
 
@@ -207,7 +208,10 @@ class Experiment(Serialisable):
         """
         from sparkwright.storage._files import read_bytes
 
-        return cls.from_yaml(read_bytes(url).decode())
+        try:
+            return cls.from_yaml(read_bytes(url).decode())
+        except (UnicodeDecodeError, ConfigurationError) as error:
+            raise ConfigurationError(f"{url} holds no experiment: {error}") from None
 
     @classmethod
     def _as_of_today(cls, settings: dict[str, Any]) -> dict[str, Any]:

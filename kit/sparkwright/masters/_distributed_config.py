@@ -1,6 +1,6 @@
 """Reads the settings that Deeplearning4j and Elephas keep in a Keras HDF5 file."""
 
-import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -98,7 +98,7 @@ def _check(config: Mapping[str, Any]) -> None:
         check_count("workers_per_node", config["workers_per_node"])
     threshold = config.get("update_threshold", _DEFAULT_THRESHOLD)
     number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-    if not (number and math.isfinite(threshold) and threshold > 0):
+    if not (number and 0 < threshold <= sys.float_info.max):
         raise ConfigurationError(
             "`update_threshold` must be a finite number greater than 0. Received: "
             f"update_threshold={threshold!r:.80}."

@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -184,7 +185,7 @@ def _higher_is_better(name: str) -> bool | None:
 
 def _check_number(name: str, value: Any, *, least: float = -math.inf) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (number and math.isfinite(value) and value >= least):
+    if not (number and abs(value) <= sys.float_info.max and value >= least):
         bound = "" if least == -math.inf else f" of at least {least:g}"
         raise ConfigurationError(
             f"`{name}` must be a finite number{bound}. Received: {name}={value!r}."

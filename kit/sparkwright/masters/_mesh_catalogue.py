@@ -4,6 +4,8 @@ from typing import Any
 
 from sparkwright._option import Option
 
+from ._options import MAX_BYTES
+
 
 def _seconds(name: str, default: float, label: str, advice: str, least: float = 0) -> Option:
     bound: dict[str, Any] = {"minimum": least} if least else {"above": 0}
@@ -124,6 +126,7 @@ MESH_OPTIONS = (
     Option(
         name="max_pending_bytes",
         kind="int",
+        maximum=MAX_BYTES,
         default=64 << 20,
         minimum=1024,
         unit="bytes",

@@ -8,7 +8,14 @@ from typing import Any, Literal, Self
 
 from sparkwright.errors import ConfigurationError
 
-from ._options import check_choice, check_count, check_flag, check_seconds, check_text
+from ._options import (
+    MAX_BYTES,
+    check_choice,
+    check_count,
+    check_flag,
+    check_seconds,
+    check_text,
+)
 from ._port_span import port_span, ports_in_variable
 from ._serialisation import checked_dict, options_of, refuse_unknown
 
@@ -120,7 +127,7 @@ class MeshConfig:
                 f"sent so many times. Received: max_downstreams={self.max_downstreams}."
             )
         check_count("chunk_bytes", self.chunk_bytes, minimum=1024)
-        check_count("max_pending_bytes", self.max_pending_bytes)
+        check_count("max_pending_bytes", self.max_pending_bytes, maximum=MAX_BYTES)
         if self.max_pending_bytes < self.chunk_bytes:
             raise ConfigurationError(
                 "`max_pending_bytes` must be at least `chunk_bytes`, or nothing could be sent. "

@@ -11,6 +11,7 @@ from sparkwright.errors import ConfigurationError
 from ._early_stopping import EarlyStopping
 from ._early_stopping_catalogue import EARLY_STOPPING
 from ._nested_catalogue import OF_NESTED_CLASSES
+from ._options import MAX_SEED
 from ._parameter_averaging import ParameterAveragingTrainingMaster
 from ._shared_training import SharedTrainingMaster
 from ._training_master import STORAGE_LEVELS
@@ -43,6 +44,7 @@ _BATCH_SIZE = Option(
 _SEED = Option(
     name="seed",
     kind="int",
+    maximum=MAX_SEED,
     optional=True,
     minimum=0,
     none_text="drawn anew for each run",

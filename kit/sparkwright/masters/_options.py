@@ -1,14 +1,25 @@
 """Checks that name the option, shared by the configuration classes."""
 
-import math
+import sys
 from collections.abc import Collection
 from typing import Any
 
+from sparkwright._option import MAX_COUNT
 from sparkwright.errors import ConfigurationError
 
+MAX_BYTES = 2**53
+MAX_SEED = 2**64 - 1
 
-def check_count(name: str, value: Any, *, minimum: int = 1, optional: bool = False) -> None:
-    """Refuse anything but an integer of at least `minimum` (or None, if `optional`).
+
+def check_count(
+    name: str,
+    value: Any,
+    *,
+    minimum: int = 1,
+    maximum: int = MAX_COUNT,
+    optional: bool = False,
+) -> None:
+    """Refuse anything but an integer from `minimum` to `maximum` (or None, if `optional`).
 
     Raises:
         ConfigurationError: naming the option and what it received.
@@ -20,6 +31,12 @@ def check_count(name: str, value: Any, *, minimum: int = 1, optional: bool = Fal
             f"`{name}` must be an integer of at least {minimum}{' or None' if optional else ''}. "
             f"Received: {name}={value!r}."
         )
+    if value > maximum:
+        received = str(value) if value.bit_length() <= 64 else f"{value.bit_length()} bits"
+        raise ConfigurationError(
+            f"`{name}` must be an integer of at most {maximum}{' or None' if optional else ''}. "
+            f"Received: {name}={received}."
+        )
 
 
 def check_seconds(name: str, value: Any) -> None:
@@ -29,7 +46,7 @@ def check_seconds(name: str, value: Any) -> None:
         ConfigurationError: naming the option and what it received.
     """
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (number and math.isfinite(value) and value > 0):
+    if not (number and 0 < value <= sys.float_info.max):
         raise ConfigurationError(
             f"`{name}` must be a finite number of seconds greater than 0. "
             f"Received: {name}={value!r}."

@@ -17,7 +17,7 @@ from sparkwright.errors import ConfigurationError
 
 from ._exchange_costs import ExchangeCosts, exchange, minibatches_per_exchange
 from ._gathered import PIECE_S
-from ._options import check_count, check_seconds
+from ._options import MAX_BYTES, check_count, check_seconds
 from ._serialisation import refuse_unknown
 from ._shared_training import SharedTrainingMaster
 from ._training_master import TrainingMaster
@@ -233,7 +233,7 @@ def predict_scaling(
         [1.0, 5.6, 42.9]
     """
     check_seconds("step_s", step_s)
-    check_count("vector_bytes", vector_bytes)
+    check_count("vector_bytes", vector_bytes, maximum=MAX_BYTES)
     known = costs or ScalingCosts()
     between = known.exchange
     if bandwidth_bytes_per_s is not None:

@@ -8,7 +8,7 @@ from sparkwright.errors import ConfigurationError
 
 from ._checkpointing import Checkpointing
 from ._mesh_config import MeshConfig
-from ._options import check_choice, check_count, check_flag, check_instance, check_text
+from ._options import MAX_SEED, check_choice, check_count, check_flag, check_instance, check_text
 from ._plan import TrainingPlan
 from ._serialisation import Serialisable
 from ._time_source import NtpClock, SystemClock, TimeSource, time_source_from_dict
@@ -82,7 +82,7 @@ class TrainingMaster(Serialisable):
         check_count("workers", self.workers, optional=True)
         check_count("batch_size_per_worker", self.batch_size_per_worker)
         check_count("prefetch_batches", self.prefetch_batches, minimum=0)
-        check_count("seed", self.seed, minimum=0, optional=True)
+        check_count("seed", self.seed, minimum=0, maximum=MAX_SEED, optional=True)
         for name in ("shuffle", "collect_training_stats"):
             check_flag(name, getattr(self, name))
         for name, choices in _CHOICES.items():

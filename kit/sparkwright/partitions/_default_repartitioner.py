@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from sparkwright._option import MAX_COUNT
 from sparkwright.errors import ConfigurationError
 
 # With so many pieces for each worker, one that is slow or late holds the others up for a
@@ -52,6 +53,11 @@ class DefaultRepartitioner:
             raise ConfigurationError(
                 "`max_partitions` must be an integer of at least 1. "
                 f"Received: max_partitions={most!r}."
+            )
+        if most > MAX_COUNT:
+            raise ConfigurationError(
+                f"`max_partitions` must be at most {MAX_COUNT}. "
+                f"Received: max_partitions={most!r:.40}."
             )
 
     def partitions(self, total: int, batch_size: int) -> int:

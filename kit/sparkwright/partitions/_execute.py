@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sparkwright.data import DataSet, from_bytes, row_count, to_bytes
+from sparkwright.data._arrow import error_to_bytes, errors_as_chunks
 from sparkwright.errors import DataError
 
 from ._placement import Destinations
@@ -46,7 +47,16 @@ def count_examples(rdd: "RDD[bytes]") -> list[int]:
     Returns:
         Examples in each partition, in order.
     """
-    found = rdd.mapPartitionsWithIndex(_count_partition).collect()
+    return counts_in_order(indexed_counts(rdd).collect())
+
+
+def indexed_counts(rdd: "RDD[bytes]") -> "RDD[tuple[int, int]]":
+    """Lazy pairs of each partition's index and number of examples."""
+    return rdd.mapPartitionsWithIndex(_count_partition)
+
+
+def counts_in_order(found: Iterable[tuple[int, int]]) -> list[int]:
+    """The counts of `indexed_counts`, ordered by partition."""
     return [count for _, count in sorted(found)]
 
 
@@ -107,12 +117,17 @@ def place(
     """
     # Any: PySpark's annotations of the sort below do not accept a tuple as key.
     pieces: Any = rdd.mapPartitionsWithIndex(
-        partial(_pieces, placement=placement, source_counts=tuple(source_counts))
+        partial(
+            _pieces_or_error,
+            partitions=partitions,
+            placement=placement,
+            source_counts=tuple(source_counts),
+        )
     )
     placed = pieces.repartitionAndSortWithinPartitions(
         partitions, partial(_target_of, partition_of=partition_of)
     )
-    return placed.mapPartitions(_joined if join is None else join)
+    return placed.mapPartitions(errors_as_chunks(_joined if join is None else join))
 
 
 def _count_partition(partition: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, int]]:
@@ -120,7 +135,8 @@ def _count_partition(partition: int, chunks: Iterable[bytes]) -> Iterator[tuple[
 
 
 def _target_of(key: Key, *, partition_of: Callable[[int], int]) -> int:
-    return partition_of(key[0])
+    # The key of an error holds the partition instead of a target.
+    return -1 - key[0] if key[0] < 0 else partition_of(key[0])
 
 
 class _Outbox:
@@ -160,6 +176,17 @@ class _Outbox:
         """Yield everything that waits."""
         for target in list(self._waiting):
             yield from self.send(target)
+
+
+def _pieces_or_error(
+    source: int, chunks: Iterable[bytes], *, partitions: int, **options: Any
+) -> Iterator[tuple[Key, bytes]]:
+    """`_pieces`; a DataError goes to every partition, where it sorts before all pieces."""
+    try:
+        yield from _pieces(source, chunks, **options)
+    except DataError as error:
+        for partition in range(partitions):
+            yield (-1 - partition, source, 0), error_to_bytes(error)
 
 
 def _pieces(

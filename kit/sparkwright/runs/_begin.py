@@ -6,8 +6,10 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping, SharedTrainingMaster
+from sparkwright.masters._options import check_count
 from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.networks._optimizer_options import check_optimizer
 from sparkwright.storage import save_model
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
@@ -68,13 +70,11 @@ class RunBeginning:
             )
         if epochs is None:
             epochs = 1 if early_stopping is None else early_stopping.epochs_of(None)
-        if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
-            raise ConfigurationError(
-                f"`epochs` must be an integer of at least 1. Received: {epochs!r}."
-            )
+        check_count("epochs", epochs)
         if early_stopping is not None:
             epochs = early_stopping.epochs_of(epochs)
         self.id, self.epochs, self._model = id, epochs, model
+        check_optimizer(getattr(model, "optimizer", None))
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), StartState(model)
         if isinstance(master, SharedTrainingMaster):

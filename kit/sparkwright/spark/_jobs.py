@@ -7,20 +7,23 @@ waits on a plain event, and an interrupt cancels the job group.
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparkwright._interrupts import interrupts_raise
-from sparkwright.errors import RunInterrupted, SparkwrightError
+from sparkwright.errors import DataError, RunInterrupted, SparkwrightError
 
 from ._errors import translated
 from ._lost_executors import LostExecutors
 from ._shipping import ensure_engine
 
 if TYPE_CHECKING:
+    from pyspark import RDD
     from pyspark.sql import SparkSession
 
 Result = TypeVar("Result")
+Element = TypeVar("Element")
 
 
 class SparkJob:
@@ -56,16 +59,23 @@ class SparkJob:
         self._thread = thread
         thread.start()
 
-    def wait(self) -> Any:
+    def wait(self, error: Callable[[], BaseException | None] = lambda: None) -> Any:
         """The action's result.
 
+        Args:
+            error: called while the job runs; an error that it returns cancels the job. Default:
+                no error.
+
         Raises:
+            The error that `error` returns.
             Whatever the action raises; what a task raised, as that error; why executors were ended,
             if that was the end of it.
         """
         with LostExecutors(self._spark) as lost:
             while not self._over.wait(0.5):
-                pass
+                if (found := error()) is not None:
+                    self.cancel_on_thread()
+                    raise found
             self._thread.join(5.0)
             if self.error is not None:
                 # Who cancels a job knows why its executors end.
@@ -77,6 +87,12 @@ class SparkJob:
         """Cancel the job; its tasks' Python workers are killed."""
         self._cancelled = True
         self._context.cancelJobGroup(self.group)
+
+    def cancel_on_thread(self) -> None:
+        """Cancel the job by a thread: an interrupt must not meet the calling thread in py4j."""
+        canceller = threading.Thread(target=self.cancel, daemon=True)
+        canceller.start()
+        canceller.join(5.0)
 
     @property
     def cancelled(self) -> bool:
@@ -113,13 +129,21 @@ def run_partition(rdd: Any, partition: int) -> list[Any]:
         return list(elements)
 
 
-def run_job(spark: "SparkSession", action: Callable[[], Result], *, description: str) -> Result:
+def run_job(
+    spark: "SparkSession",
+    action: Callable[[], Result],
+    *,
+    description: str,
+    error: Callable[[], BaseException | None] = lambda: None,
+) -> Result:
     """Run a Spark action so that an interrupt cancels its jobs.
 
     Args:
         spark: the session.
         action: what to do.
         description: shown in Spark's pages.
+        error: called while the job runs; an error that it returns cancels the job and is raised.
+            Default: no error.
 
     Raises:
         RunInterrupted: on a KeyboardInterrupt, after the jobs have been cancelled.
@@ -129,10 +153,56 @@ def run_job(spark: "SparkSession", action: Callable[[], Result], *, description:
         job = SparkJob(spark, action, description=description)
         try:
             interrupts.begin()
-            return job.wait()
+            return job.wait(error)
         except KeyboardInterrupt:
-            # Cancelling is a py4j call: on another thread, should the user interrupt again.
-            canceller = threading.Thread(target=job.cancel, daemon=True)
-            canceller.start()
-            canceller.join(5.0)
+            job.cancel_on_thread()
             raise RunInterrupted(f"interrupted: {description}") from None
+
+
+def collect(spark: "SparkSession", rdd: "RDD[Element]", *, description: str) -> list[Element]:
+    """The elements of `rdd`, as `run_job` collects them; a DataError is raised at once.
+
+    A task that meets a DataError returns it and ends well, so Spark does not run it three times
+    more. An accumulator brings the error to the driver while other tasks still run.
+
+    Args:
+        spark: the session.
+        rdd: the elements.
+        description: shown in Spark's pages.
+
+    Raises:
+        DataError: the first one that a task has met.
+        Whatever `run_job` raises.
+    """
+    met: Any = spark.sparkContext.accumulator([], _errors_added())
+    guarded = rdd.mapPartitions(partial(_with_error_returned, met=met))
+
+    def first() -> DataError | None:
+        return next(iter(met.value), None)
+
+    found: list[Any] = run_job(spark, guarded.collect, description=description, error=first)
+    for element in found:
+        if isinstance(element, DataError):
+            raise element
+    return found
+
+
+def _with_error_returned(elements: Iterable[Any], *, met: Any) -> Iterator[Any]:
+    try:
+        yield from elements
+    except DataError as error:
+        met.add([error])
+        yield error
+
+
+def _errors_added() -> Any:
+    from pyspark import AccumulatorParam
+
+    class ErrorsAdded(AccumulatorParam[list[DataError]]):
+        def zero(self, value: list[DataError]) -> list[DataError]:
+            return []
+
+        def addInPlace(self, value1: list[DataError], value2: list[DataError]) -> list[DataError]:
+            return value1 + value2
+
+    return ErrorsAdded()

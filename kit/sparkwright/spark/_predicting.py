@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sparkwright.data import DataSet, DistributedDataSet, Normalizer, from_bytes, to_bytes
+from sparkwright.data._arrow import errors_as_chunks
 from sparkwright.errors import DataError
 from sparkwright.workers._requests import Predicting, Scoring
 
@@ -37,6 +38,7 @@ def predict_dataset(
     """
     what = Predicting(normalizer=normalizer)
 
+    @errors_as_chunks
     def with_outputs(chunks: Iterable[bytes]) -> Iterator[bytes]:
         # As its own tag each piece keeps what belongs to it.
         known = map(from_bytes, chunks)

@@ -11,7 +11,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.partitions import PartitionSurvey, RepartitionPlan
 from sparkwright.partitions._label_sample import LabelSample
 
-from ._jobs import run_job
+from ._jobs import collect
 
 # All partitions together send no more sampled rows to the driver.
 _MOST_ROWS = 400_000
@@ -76,10 +76,8 @@ def survey_partitions(
     partitions = max(1, data.rdd.getNumPartitions())
     most = min(sample_rows, max(_FEWEST_ROWS, _MOST_ROWS // partitions))
     look = partial(_look, output=label, most_rows=most, seed=seed)
-    found = run_job(
-        data.spark,
-        lambda: data.rdd.mapPartitionsWithIndex(look).collect(),
-        description="survey partitions",
+    found = collect(
+        data.spark, data.rdd.mapPartitionsWithIndex(look), description="survey partitions"
     )
     found.sort(key=lambda each: each[0])
     rows = [count for _, count, _, _ in found]
@@ -112,12 +110,13 @@ def measure_repartition(data: DistributedDataSet, plan: RepartitionPlan) -> Meas
     Raises:
         DataError: if the data is not what the plan was made for.
     """
-    from sparkwright.partitions import count_examples, repartition
+    from sparkwright.partitions import repartition
+    from sparkwright.partitions._execute import counts_in_order, indexed_counts
 
     def timed(rdd: Any, description: str) -> tuple[list[int], float]:
         start = time.perf_counter()
-        counts = run_job(data.spark, lambda: count_examples(rdd), description=description)
-        return counts, time.perf_counter() - start
+        found = collect(data.spark, indexed_counts(rdd), description=description)
+        return counts_in_order(found), time.perf_counter() - start
 
     counts, read_s = timed(data.rdd, "read the data")
     if tuple(counts) != plan.source_counts:

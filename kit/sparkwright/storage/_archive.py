@@ -18,6 +18,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright._yaml import strict_json
+
 _META = "meta.json"
 _DIGESTS = "sha256"
 # Stays in a core's cache between its CRC and its writing.
@@ -68,7 +70,7 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any]
     try:
         with zipfile.ZipFile(file) as archive:
             infos = _checked(archive.infolist(), file.seek(0, io.SEEK_END))
-            meta: Any = json.loads(_read_member(archive, infos.pop(_META)).tobytes())
+            meta: Any = strict_json(_read_member(archive, infos.pop(_META)).tobytes())
             digests: dict[str, str] = meta.pop(_DIGESTS)
             if digests.keys() != infos.keys():
                 raise ArchiveError(f"it should not consist of {sorted(infos)}")

@@ -1,11 +1,11 @@
 """Keras' older HDF5 files, which Deeplearning4j and Elephas use too: looked at before loading."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from sparkwright._yaml import strict_json
 from sparkwright.errors import DataError
 
 from ._code_in_models import refuse_code
@@ -117,7 +117,7 @@ class _Hdf5:
         if text is None:
             return None
         try:
-            found: Any = json.loads(text)
+            found: Any = strict_json(text)
         except (TypeError, ValueError, RecursionError) as error:
             raise self._damaged(f"{name} is no JSON: {error}") from None
         if not isinstance(found, dict):

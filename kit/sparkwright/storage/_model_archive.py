@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from sparkwright._yaml import strict_json
 from sparkwright.errors import DataError
 
 from ._entries import read_entry
@@ -166,9 +167,12 @@ def opened(file: BinaryIO, url: str) -> zipfile.ZipFile:
         DataError: if it is none, or its directory is damaged; names `url`.
     """
     try:
-        return zipfile.ZipFile(file)
+        archive = zipfile.ZipFile(file)
     except _DAMAGE as error:
         raise damaged(url, str(error)) from None
+    if any(entry.header_offset < 0 for entry in archive.infolist()):
+        raise damaged(url, "a member begins before the file")
+    return archive
 
 
 def damaged(url: str, reason: str) -> DataError:
@@ -196,7 +200,7 @@ def _json_in(archive: zipfile.ZipFile, url: str, name: str) -> dict[str, Any] | 
                 f"{name} in a model's file may have {_MAX_TEXT_BYTES} bytes at most. "
                 f"Received: {entry.file_size} in {url}. Is it a model's file?"
             )
-        found: Any = json.loads(read_entry(archive, entry))
+        found: Any = strict_json(read_entry(archive, entry))
     except DataError:
         raise
     except _DAMAGE as error:

@@ -1,6 +1,6 @@
 """Bounds on the residual, against a growing backlog of what was never sent; pure."""
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright._option import MAX_COUNT
 from sparkwright.errors import ConfigurationError
 
 from ._format import check_threshold
@@ -33,7 +34,7 @@ class ResidualClipping:
             value = getattr(self, name)
             kind = int if integer else int | float
             number = isinstance(value, kind) and not isinstance(value, bool)
-            if not (number and math.isfinite(value) and value >= 1):
+            if not (number and 1 <= value <= (MAX_COUNT if integer else sys.float_info.max)):
                 raise ConfigurationError(
                     f"`{name}` must be {'an integer' if integer else 'a finite number'} of at "
                     f"least 1. Received: {name}={value!r}."

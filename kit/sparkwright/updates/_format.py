@@ -11,6 +11,7 @@ next N_i elements of the vector. A segment is an int32 array in one of DL4J's tw
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,6 +78,7 @@ def check_threshold(value: Any) -> float:
         ConfigurationError: if it is not a finite number above 0, in float32 too.
     """
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    number = number and abs(value) <= sys.float_info.max  # no integer that overflows
     with np.errstate(over="ignore", under="ignore"):
         rounded = float(np.float32(value)) if number else math.nan
     if not (math.isfinite(rounded) and rounded > 0):

@@ -113,7 +113,7 @@ def write_file_batches(
 def _packed_on_spark(
     spark: "SparkSession", work: list[tuple[str, list[str]]], folder: str, partitions: int | None
 ) -> list[str]:
-    from sparkwright.spark._jobs import run_job
+    from sparkwright.spark._jobs import collect
     from sparkwright.spark._slots import is_local
 
     if not is_local(spark):  # before hours of work: do executors see the driver's folders?
@@ -125,7 +125,7 @@ def _packed_on_spark(
     context = spark.sparkContext
     tasks = min(len(work), partitions or context.defaultParallelism)
     rdd = context.parallelize(work, tasks).mapPartitions(partial(_packed, folder=folder))
-    return run_job(spark, rdd.collect, description="write file batches")
+    return collect(spark, rdd, description="write file batches")
 
 
 def _packed(work: Iterable[tuple[str, list[str]]], folder: str) -> Iterator[str]:

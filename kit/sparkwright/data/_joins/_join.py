@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright.data._alignment import Alignment, LengthRange, check_alignment
-from sparkwright.data._arrow import to_bytes
+from sparkwright.data._arrow import errors_as_chunks, to_bytes
 from sparkwright.data._chunks import joined_chunks
 from sparkwright.data._class_values import MOST_CLASSES, found_text
 from sparkwright.data._distributed import DistributedDataSet
@@ -151,10 +151,10 @@ def _surveyed(
     length: int | None,
     on_error: OnError,
 ) -> JoinReader:
-    from sparkwright.spark._jobs import run_job
+    from sparkwright.spark._jobs import collect
 
     surveys = batches.mapPartitions(partial(reader.survey, on_error=on_error))
-    found = sum(run_job(spark, surveys.collect, description="look into the join"), JoinSurvey())
+    found = sum(collect(spark, surveys, description="look into the join"), JoinSurvey())
     if reader.missing == "error" and found.lacking:
         raise DataError(lacking_text(found.lacking, found.first_lacking))
     if reader.duplicates == "error" and found.repeated:
@@ -199,6 +199,7 @@ def _with_lengths(
     return {"lengths": dict.fromkeys(sequential, whole.longest), "masked": masked}
 
 
+@errors_as_chunks
 def _read_partition(
     index: int, batches: Iterable[bytes], *, reader: JoinReader, on_error: OnError, done: Any
 ) -> Iterator[bytes]:

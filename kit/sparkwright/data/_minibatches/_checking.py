@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sparkwright.data._dataset import Array, DataSet
 from sparkwright.errors import DataError
 
-from ._loaders import Loader, MinibatchSource, arrow_loader, load
+from ._loaders import Loader, MinibatchSource, arrow_loader, check_crc, checked_dataset, load
 from ._manifest import Manifest
 from ._minibatch_files import problem_of
 from ._paths import FileToRead
@@ -153,7 +153,12 @@ def _check_file(
     file: FileToRead, expected: Expected, loader: Loader, *, clearing: bool
 ) -> ValidationResult:
     try:
-        dataset = load(loader, MinibatchSource(file.url))
+        if loader is arrow_loader:
+            content = MinibatchSource(file.url).read()
+            check_crc(file, content)
+            dataset = checked_dataset(content)
+        else:
+            dataset = load(loader, MinibatchSource(file.url))
     except Exception as error:  # a loader of the user's raises what it likes
         problem = problem_of(file.url, error)
         if clearing and problem.reason != "missing file" and not isinstance(error, DataError):

@@ -138,7 +138,7 @@ def write_partitions(
     Returns:
         What was written, by partition.
     """
-    from sparkwright.spark._jobs import run_job
+    from sparkwright.spark._jobs import collect
 
     write = partial(
         _write_partition,
@@ -147,11 +147,7 @@ def write_partitions(
         files_per_folder=files_per_folder,
         leftovers_apart=leftovers_apart,
     )
-    found = run_job(
-        spark,
-        lambda: rdd.mapPartitionsWithIndex(write).collect(),
-        description="export minibatches",
-    )
+    found = collect(spark, rdd.mapPartitionsWithIndex(write), description="export minibatches")
     parts = sorted(found, key=lambda part: part.number)
     _remove_others(folder, {part.name for part in parts})
     return parts
@@ -234,7 +230,7 @@ def _join(
     files_per_folder: int,
 ) -> list[MinibatchFile]:
     """Join the leftovers to minibatches, in the order of their partitions; a Spark job."""
-    from sparkwright.spark._jobs import run_job
+    from sparkwright.spark._jobs import collect
 
     minibatches = join_leftovers([part.left_over for part in parts], batch_size)
     if not minibatches:
@@ -246,7 +242,7 @@ def _join(
     ]
     tasks = context.parallelize(named, min(len(named), context.defaultParallelism))
     write = partial(write_joined, folder=folder, files_per_folder=files_per_folder)
-    files = run_job(data.spark, lambda: tasks.map(write).collect(), description="join what is left")
+    files = collect(data.spark, tasks.map(write), description="join what is left")
     remove_tree(join(folder, "leftovers"))
     return files
 
@@ -279,7 +275,7 @@ def write_joined(
     minibatch = DataSet.concatenate(pieces)
     path, content = minibatch_path("rest", number, files_per_folder), to_bytes(minibatch)
     write_bytes(join(folder, path), content)
-    return MinibatchFile(path=path, examples=len(minibatch), size_bytes=len(content))
+    return MinibatchFile.of(path, content, examples=len(minibatch))
 
 
 def _leftover(folder: str, name: str) -> str:

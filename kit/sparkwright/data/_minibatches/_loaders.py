@@ -18,7 +18,8 @@ from sparkwright.data._dataset import DataSet
 from sparkwright.errors import DataError
 from sparkwright.storage._files import open_file, read_bytes
 
-from ._manifest import Columns, columns_of
+from ._manifest import Columns, columns_of, crc32c_of
+from ._paths import FileToRead
 
 _SHORT_NAMES = {"x": "features", "y": "labels", "sample_weight": "weights"}
 _GROUPS = ("features", "labels", "features_masks", "labels_masks")
@@ -73,6 +74,16 @@ def arrow_loader(source: MinibatchSource) -> DataSet:
         OSError: whatever the store says.
     """
     return checked_dataset(source.read())
+
+
+def check_crc(file: FileToRead, content: bytes) -> None:
+    """Compare a file's bytes with the checksum in its export's manifest, if that has one.
+
+    Raises:
+        DataError: if they differ.
+    """
+    if file.crc32c is not None and crc32c_of(content) != file.crc32c:
+        raise DataError("its bytes are not those of its checksum in the manifest: it is damaged")
 
 
 def checked_dataset(content: bytes) -> DataSet:

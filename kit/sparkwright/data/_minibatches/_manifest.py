@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from sparkwright._yaml import strict_json
 from sparkwright.data._skipped import Skipped
 from sparkwright.errors import DataError
 
 MANIFEST_NAME = "manifest.json"
 _FORMAT = "sparkwright minibatches"
-_VERSION = 1
+_VERSION = 2
+_KNOWN_VERSIONS = (1, 2)  # files have no CRC in the first
 
 # Flat column name -> (dtype, shape of one example): `DataSet.layout` in words that JSON has.
 Columns = Mapping[str, tuple[str, tuple[int, ...]]]
@@ -26,11 +28,18 @@ class MinibatchFile:
         path: where, below the manifest's folder of files.
         examples: how many.
         size_bytes: the file's length.
+        crc32c: CRC-32C of its bytes; None where an earlier version wrote it.
     """
 
     path: str
     examples: int
     size_bytes: int
+    crc32c: int | None = None
+
+    @classmethod
+    def of(cls, path: str, content: bytes, *, examples: int) -> "MinibatchFile":
+        """Describe a file of these bytes."""
+        return cls(path=path, examples=examples, size_bytes=len(content), crc32c=crc32c_of(content))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +104,8 @@ class Manifest:
         }
         head = json.dumps(fields, indent=1, ensure_ascii=False).removesuffix("\n}")
         lines = ",\n".join(
-            "  " + json.dumps([file.path, file.examples, file.size_bytes]) for file in self.files
+            "  " + json.dumps([file.path, file.examples, file.size_bytes, file.crc32c])
+            for file in self.files
         )
         return f'{head},\n "files": [\n{lines}\n ]\n}}\n'
 
@@ -111,7 +121,7 @@ class Manifest:
             DataError: naming `url`, if it is no manifest, a newer version's or damaged.
         """
         try:
-            fields: Any = json.loads(content)
+            fields: Any = strict_json(content)
             found = _format(fields)
             if found is not None:
                 raise DataError(f"{url} must be the manifest of an export. Received: {found}.")
@@ -127,8 +137,13 @@ class Manifest:
     @classmethod
     def _from_fields(cls, fields: Any) -> "Manifest":
         files = tuple(
-            MinibatchFile(path=_path(path), examples=_count(rows, 1), size_bytes=_count(size, 1))
-            for path, rows, size in fields["files"]
+            MinibatchFile(
+                path=_path(path),
+                examples=_count(rows, 1),
+                size_bytes=_count(size, 1),
+                crc32c=_crc(*crc),
+            )
+            for path, rows, size, *crc in fields["files"]
         )
         if len({file.path for file in files}) != len(files):
             raise ValueError("a file is named twice")
@@ -156,6 +171,13 @@ class Manifest:
         return manifest
 
 
+def crc32c_of(content: bytes) -> int:
+    """The checksum of a file's bytes."""
+    import google_crc32c
+
+    return google_crc32c.value(content)
+
+
 def columns_of(layout: Mapping[str, tuple[Any, tuple[int, ...]]]) -> Columns:
     """`DataSet.layout` as a manifest has it.
 
@@ -175,7 +197,7 @@ def _format(fields: Any) -> str | None:
     """What is wrong with the file as a whole."""
     if not isinstance(fields, dict) or fields.get("format") != _FORMAT:  # pyright: ignore[reportUnknownMemberType]
         return "a JSON file of another kind"
-    if fields.get("version") != _VERSION:  # pyright: ignore[reportUnknownMemberType]
+    if fields.get("version") not in _KNOWN_VERSIONS:  # pyright: ignore[reportUnknownMemberType]
         return f"version {fields.get('version')!r}, known is {_VERSION}; update sparkwright"  # pyright: ignore[reportUnknownMemberType]
     return None
 
@@ -184,6 +206,10 @@ def _count(value: Any, least: int) -> int:
     if type(value) is not int or not least <= value <= 1 << 62:
         raise ValueError(f"{value!r} is no whole number from {least}")
     return value
+
+
+def _crc(value: Any = None) -> int | None:
+    return None if value is None else _count(value, 0)
 
 
 def _dtype(value: Any) -> str:

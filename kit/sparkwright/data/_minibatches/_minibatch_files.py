@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from sparkwright.data._arrow import from_bytes, to_bytes
+from sparkwright.data._arrow import errors_as_chunks, from_bytes, to_bytes
 from sparkwright.data._chunks import joined_chunks
 from sparkwright.data._dataset import DataSet
 from sparkwright.data._distributed import DistributedDataSet
@@ -26,7 +26,15 @@ from sparkwright.data._session_first import session_first
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._files import exists, is_on_this_machine, will_read
 
-from ._loaders import ArrowChecker, Loader, MinibatchSource, NoFeaturesError, load, numpy_loader
+from ._loaders import (
+    ArrowChecker,
+    Loader,
+    MinibatchSource,
+    NoFeaturesError,
+    check_crc,
+    load,
+    numpy_loader,
+)
 from ._manifest import Columns, columns_text
 from ._paths import FileToRead, equal_shares, find_files, is_rdd
 from ._read_ahead import read_ahead
@@ -130,6 +138,7 @@ def _one_group(urls: Iterable[Any]) -> Iterator[list[FileToRead]]:
     yield [FileToRead(str(url)) for url in urls]
 
 
+@errors_as_chunks
 def _read_partition(
     index: int, groups: Iterable[list[FileToRead]], *, reader: "MinibatchReader", done: Any
 ) -> Iterator[bytes]:
@@ -176,6 +185,7 @@ class MinibatchReader:
     def _arrow(self, file: FileToRead, *, checker: ArrowChecker) -> "bytes | Problem":
         try:
             content = MinibatchSource(file.url).read()
+            check_crc(file, content)
             rows, columns = checker.rows_and_columns(content)
         except Exception as error:
             return problem_of(file.url, error)

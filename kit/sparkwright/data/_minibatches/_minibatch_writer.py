@@ -11,6 +11,7 @@ from sparkwright.storage._files import join, write_bytes
 from ._manifest import Columns, MinibatchFile, columns_of, columns_text
 
 FILES_PER_FOLDER = 1000
+MAX_EXAMPLES = 2**31 - 1
 
 
 class MinibatchWriter:
@@ -47,9 +48,7 @@ class MinibatchWriter:
         path = minibatch_path(self._part, number, self._files_per_folder)
         content = to_bytes(minibatch)
         write_bytes(join(self._folder, path), content)
-        self.files.append(
-            MinibatchFile(path=path, examples=len(minibatch), size_bytes=len(content))
-        )
+        self.files.append(MinibatchFile.of(path, content, examples=len(minibatch)))
 
     def _checked(self, dataset: DataSet) -> DataSet:
         if not len(dataset):
@@ -73,15 +72,16 @@ def minibatch_path(part: str, number: int, files_per_folder: int) -> str:
 
 
 def check_sizes(batch_size: int, files_per_folder: int) -> None:
-    """Refuse sizes below 1.
+    """Refuse sizes that a manifest cannot hold.
 
     Raises:
         ConfigurationError: naming the option.
     """
     for name, value in (("batch_size", batch_size), ("files_per_folder", files_per_folder)):
-        if type(value) is not int or value < 1:
+        if type(value) is not int or not 1 <= value <= MAX_EXAMPLES:
             raise ConfigurationError(
-                f"`{name}` must be a whole number of at least 1. Received: {name}={value!r}."
+                f"`{name}` must be a whole number of at least 1, and at most {MAX_EXAMPLES}. "
+                f"Received: {name}={value!r}."
             )
 
 

@@ -31,6 +31,7 @@ class FileToRead:
         url: where it lies.
         size_bytes: its length; None if nobody knows.
         examples: how many it holds, by the export's manifest; None without one.
+        crc32c: CRC-32C of its bytes, by the export's manifest; None if unknown.
         start: the first example to take.
         stop: one past the last; None: to the end.
     """
@@ -40,6 +41,7 @@ class FileToRead:
     examples: int | None = None
     start: int = 0
     stop: int | None = None
+    crc32c: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -236,7 +238,7 @@ def _of_export(export: ExportedDataSet) -> FoundFiles:
         raise DataError(f"an export must have at least one file. Received: {export.url} with none.")
     return FoundFiles(
         files=tuple(
-            FileToRead(path, file.size_bytes, file.examples)
+            FileToRead(path, file.size_bytes, file.examples, crc32c=file.crc32c)
             for path, file in zip(export.paths, manifest.files, strict=True)
         ),
         manifest=manifest,

@@ -127,13 +127,13 @@ def _checked(
         tasks = max(context.defaultParallelism, -(-len(files) // _FILES_A_TASK))
         rdd = context.parallelize(files, min(tasks, len(files)))
 
-    from sparkwright.spark._jobs import run_job
+    from sparkwright.spark._jobs import collect
 
-    return run_job(spark, rdd.mapPartitions(check).collect, description="validate minibatch files")
+    return collect(spark, rdd.mapPartitions(check), description="validate minibatch files")
 
 
 def _of_data(data: DistributedDataSet, expected: Expected) -> ValidationResult:
-    from sparkwright.spark._jobs import run_job
+    from sparkwright.spark._jobs import collect
 
     def check(index: int, chunks: Iterable[bytes]) -> Iterator[ValidationResult]:
         name = f"partition {index}"
@@ -143,7 +143,7 @@ def _of_data(data: DistributedDataSet, expected: Expected) -> ValidationResult:
         )
 
     rdd = data.rdd.mapPartitionsWithIndex(check)
-    results = run_job(data.spark, rdd.collect, description="validate examples")
+    results = collect(data.spark, rdd, description="validate examples")
     return sum(results, ValidationResult())
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkwright.data._sources._data_source import DataSource
 from sparkwright.data._tables._arrow_files import open_arrow
-from sparkwright.data._tables._columnar import OpenTable, damage
+from sparkwright.data._tables._columnar import OpenTable, damage, is_damage
 from sparkwright.data._tables._parquet import open_parquet
 from sparkwright.errors import DataError
 from sparkwright.storage._listing import StoredFile
@@ -38,9 +38,7 @@ def columnar_beginning(files: Sequence[StoredFile], source: DataSource, *, shown
         with opener(file.url) as table:
             return _columnar_rows(table, files, shown)
     except Exception as error:
-        if not isinstance(error, OSError | EOFError) and not type(error).__module__.startswith(
-            "pyarrow"
-        ):
+        if not is_damage(error):
             raise
         raise DataError(damage(file.url, error)) from None
 

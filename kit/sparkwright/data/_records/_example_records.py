@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkwright._yaml import strict_json
 from sparkwright.data._dataset import Array, DataSet
 from sparkwright.errors import DataError
 
@@ -84,7 +85,7 @@ class RecordLayout:
             DataError: if it is none of ours, or of a later format, naming `source`.
         """
         try:
-            content: Any = json.loads(text)
+            content: Any = strict_json(text)
         except (ValueError, RecursionError):
             content = None
         match content:

@@ -15,8 +15,15 @@ from sparkwright.data._dataset import DataSet
 from sparkwright.data._wording import clipped
 from sparkwright.errors import ConfigurationError, DataError
 
-from ._map_files import MapFolder, MapIndex, map_folders, opened, read_index
-from ._record_conversion import Convert, Decoders, RecordConversion, check_functions, in_order
+from ._map_files import MapFolder, MapIndex, in_file, map_folders, opened, read_index
+from ._record_conversion import (
+    Convert,
+    Decoders,
+    RecordConversion,
+    check_functions,
+    in_order,
+    out_of_order,
+)
 from ._sequence_file_reader import Record, SequenceFileReader
 
 _OPEN_PARTS = 32
@@ -222,7 +229,12 @@ class _Part:
             for block in reader.records_at(self.index.positions[-1]):
                 if block:
                     content = block[-1][1]
-            self._last_key = conversion.key(content)
+            with in_file(reader.source):
+                last = conversion.key(content)
+            if last < (indexed := self.index.keys[-1]):
+                position = self.index.positions[-1]
+                raise DataError(out_of_order(last, indexed, position, reader.source))
+            self._last_key = last
         return self._last_key
 
     def close(self) -> None:
@@ -288,7 +300,8 @@ class _Part:
         for number, block in enumerate(blocks):
             if known is not None and number == 0:
                 continue
-            found = [conversion.key(record[1]) for record in block], block
+            with in_file(reader.source):
+                found = [conversion.key(record[1]) for record in block], block
             if number == 0 and reader.header.compression == "block":
                 self._blocks[position] = found
                 if len(self._blocks) > _BLOCKS_KEPT:

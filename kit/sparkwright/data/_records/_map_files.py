@@ -182,13 +182,25 @@ def read_index(folder: MapFolder, decoders: Decoders | None = None) -> MapIndex:
         for _, key, value in reader.records():
             keys.append(key)
             places.append(value)
-        index = MapIndex(
-            key_class=header.key_class,
-            keys=_decoded(keys, header.key_class, decode),
-            positions=_decoded(places, LONG, hadoop_type(LONG, role="value", source="").decode),
-        )
+        with in_file(reader.source):
+            index = MapIndex(
+                key_class=header.key_class,
+                keys=_decoded(keys, header.key_class, decode),
+                positions=_decoded(places, LONG, hadoop_type(LONG, role="value", source="").decode),
+            )
     _check_index(index, folder)
     return index
+
+
+@contextmanager
+def in_file(source: str) -> Generator[None]:
+    """Add a file's name to a DataError about a key or value."""
+    try:
+        yield
+    except DataError as error:
+        if source in str(error):
+            raise
+        raise DataError(f"{error} It lies in {source}, which is damaged.") from None
 
 
 def _decoded(
@@ -254,7 +266,8 @@ def _rebuilt(folder: MapFolder, interval: int) -> int:
         count = due = 0
         indexed, last = -1, None
         for position, content, _ in reader.records():
-            key = decode(content)
+            with in_file(reader.source):
+                key = decode(content)
             if last is not None and key < last:
                 raise DataError(out_of_order(key, last, position, reader.source))
             if count >= due and position > indexed:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, groupby
 from typing import Any
 
-from sparkwright.data._arrow import from_bytes, to_bytes
+from sparkwright.data._arrow import error_to_bytes, from_bytes, to_bytes
 from sparkwright.data._dataset import DataSet
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._minibatches._visibility import check_visible
@@ -24,6 +24,7 @@ from sparkwright.storage._files import (
 from sparkwright.storage._folders import write_folder
 from sparkwright.storage._listing import list_entries
 
+_FAILED = -1  # the key of an error, which sorts before all examples
 _DONE = "_SUCCESS"  # as Hadoop's jobs leave it; readers pass over names that start so
 
 
@@ -229,7 +230,7 @@ def _distributed(
     max_files: int | None,
     numbered: bool,
 ) -> list[WrittenPart]:
-    from sparkwright.spark._jobs import run_job
+    from sparkwright.spark._jobs import collect
 
     rdd: Any = data.rdd
     if numbered or examples_per_part is not None:
@@ -247,9 +248,7 @@ def _distributed(
     else:
         rdd = rdd if max_files is None else rdd.coalesce(max_files)
         task = _any_keys(url, write, rdd.getNumPartitions())
-    return run_job(
-        data.spark, rdd.mapPartitionsWithIndex(task).collect, description="write record files"
-    )
+    return collect(data.spark, rdd.mapPartitionsWithIndex(task), description="write record files")
 
 
 Task = Callable[[int, Iterable[Any]], Iterator[WrittenPart]]
@@ -284,17 +283,20 @@ def _by_part(rdd: Any, counts: tuple[int, ...], size: int) -> Any:
 
     def cut(index: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         first = offsets[index]
-        for chunk in chunks:
-            dataset = from_bytes(chunk)
-            start = 0
-            while start < len(dataset):
-                end = min(len(dataset), start + size - (first + start) % size)
-                yield first + start, to_bytes(dataset.take(slice(start, end)))
-                start = end
-            first += len(dataset)
+        try:
+            for chunk in chunks:
+                dataset = from_bytes(chunk)
+                start = 0
+                while start < len(dataset):
+                    end = min(len(dataset), start + size - (first + start) % size)
+                    yield first + start, to_bytes(dataset.take(slice(start, end)))
+                    start = end
+                first += len(dataset)
+        except DataError as error:
+            yield _FAILED, error_to_bytes(error)
 
     return rdd.mapPartitionsWithIndex(cut).repartitionAndSortWithinPartitions(
-        partitions, lambda first: first // size * partitions // parts
+        partitions, lambda first: max(0, first) // size * partitions // parts
     )
 
 

@@ -108,7 +108,7 @@ class _Unpacked:
         self._unpacker = zlib.decompressobj(wbits=self._bits)
         self._packed = b""
         self._held = bytearray()
-        self._begun = False
+        self._begun = True  # a file without any byte is not compressed
 
     def some(self, count: int) -> bytes:
         while len(self._held) < count and self._more():

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError, SkipLog, check_on_error, from_pieces
 from sparkwright.data._session_first import session_first
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import exists, join, open_to_read, read_bytes
+from sparkwright.storage._files import exists, is_folder, join, open_to_read, read_bytes
 from sparkwright.storage._listing import StoredFile, list_files
 
 from ._record_conversion import Example, example_of, stacked, told
@@ -83,9 +83,8 @@ def from_tfrecord(
     files = list_files(url)
     if not files:
         raise DataError(f"there must be at least one file. Received: {url} without any.")
-    if convert is None and not specs:
-        specs = _kept_specs(files)
-    read = partial(read_tfrecord, specs=specs, convert=convert, compression=compression)
+    read = reading(url, files, specs=specs, convert=convert, compression=compression)
+    specs = read.keywords["specs"]
     options = [compression, on_error, partitions or spark.sparkContext.defaultParallelism]
     fingerprint = None if convert is not None else _fingerprint(files, specs, options)
     return from_pieces(
@@ -99,6 +98,35 @@ def from_tfrecord(
     )
 
 
+def reading(
+    url: str,
+    files: Sequence[StoredFile],
+    *,
+    specs: Sequence[FeatureSpec] = (),
+    convert: Callable[[dict[str, Any]], Any] | None = None,
+    compression: str | None = "auto",
+) -> "partial[Iterator[DataSet]]":
+    """`read_tfrecord` with all that is noted beside `files`, which were found at `url`.
+
+    Raises:
+        DataError: if it is not known what is in the files, or a file is missing.
+    """
+    notes = _notes(files, needed=convert is None and not specs)
+    examples = {
+        join(folder, name): count
+        for folder, (_, counts) in notes.items()
+        for name, count in counts.items()
+    }
+    _check_complete(url, files, examples)
+    return partial(
+        read_tfrecord,
+        specs=tuple(specs) if specs or convert is not None else _kept_specs(notes),
+        convert=convert,
+        compression=compression,
+        examples=examples,
+    )
+
+
 def read_tfrecord(
     file: StoredFile,
     log: SkipLog,
@@ -106,19 +134,37 @@ def read_tfrecord(
     specs: Sequence[FeatureSpec] = (),
     convert: Callable[[dict[str, Any]], Any] | None = None,
     compression: str | None = "auto",
+    examples: Mapping[str, int] | None = None,
 ) -> Iterator[DataSet]:
-    """The examples of one file; the arguments are those of `from_tfrecord`."""
+    """The examples of one file.
 
-    def examples() -> Iterator[Example]:
+    Args:
+        file: the file.
+        log: gets what cannot be read.
+        specs: what to take from each record.
+        convert: as for `from_tfrecord`.
+        compression: as for `from_tfrecord`.
+        examples: URL of a file -> how many it must hold, where that is known.
+    """
+    damaged = False
+
+    def damage(error: DataError) -> None:
+        nonlocal damaged
+        damaged = True
+        log.skip("damaged record", str(error))
+
+    def found_examples() -> Iterator[Example]:
+        count = 0
         with open_to_read(file.url) as content:
             frames = read_frames(
                 content,
                 size_bytes=file.size_bytes,
                 source=file.url,
                 compression=compression_of(file.url, compression),
-                on_damage=lambda error: log.skip("damaged record", str(error)),
+                on_damage=damage,
             )
             for at, frame in frames:
+                count += 1
                 try:
                     found = parse_example(frame)
                     if convert is None:
@@ -130,30 +176,60 @@ def read_tfrecord(
                     log.skip("unusable record", f"{told(error)} {where}")
                 else:
                     yield made
+        noted = (examples or {}).get(file.url, count)
+        if noted != count and not damaged:
+            log.skip(
+                "missing records",
+                f"a TFRecord file must hold as many records as {LAYOUT} beside it says, {noted}. "
+                f"Received: {count} in {file.url}. The file is not complete, or another one.",
+                count=max(1, noted - count),
+            )
 
     try:
-        yield from stacked(examples())
+        yield from stacked(found_examples())
     except OSError as error:
         log.skip("unreadable file", f"a file must be readable. Received: {error}.")
 
 
-def _kept_specs(files: Sequence[StoredFile]) -> tuple[FeatureSpec, ...]:
-    """What `write_tfrecord` noted beside the files."""
-    folders = sorted({file.url.rpartition("/")[0] for file in files})
-    layouts: list[Layout] = []
-    for folder in folders:
+def _notes(
+    files: Sequence[StoredFile], *, needed: bool
+) -> dict[str, tuple[Layout, dict[str, int]]]:
+    """Folder -> what `write_tfrecord` noted there."""
+    found: dict[str, tuple[Layout, dict[str, int]]] = {}
+    for folder in sorted({file.url.rpartition("/")[0] for file in files}):
         url = join(folder, LAYOUT)
-        if not exists(url):
+        if exists(url):
+            found[folder] = layout_from_json(read_bytes(url), source=url)
+        elif needed:
             raise DataError(
                 "it must be said what is in TFRecord files: `features=` and `labels=`, or "
                 f"`convert=`. Received: neither, and {folder} is no folder of `write_tfrecord`."
             )
-        layouts.append(layout_from_json(read_bytes(url), source=url))
-    layout = reduce(merged_layout, layouts)
-    return tuple(
-        FeatureSpec(key=key_of(name), column=name, shape=shape, dtype=dtype)
-        for name, (dtype, shape) in layout.items()
-    )
+    return found
+
+
+def _check_complete(url: str, files: Sequence[StoredFile], examples: Mapping[str, int]) -> None:
+    """See to it that a folder has every file that was written to it."""
+    missing = sorted(set(examples) - {file.url for file in files})
+    if missing and is_folder(url):
+        raise DataError(
+            f"a folder of TFRecord files must hold every file that {LAYOUT} names. Received: {url} "
+            f"without {missing[0].rpartition('/')[2]}, {len(missing)} missing in all. Restore the "
+            "folder, or give a pattern."
+        )
+
+
+def _kept_specs(notes: Mapping[str, tuple[Layout, dict[str, int]]]) -> tuple[FeatureSpec, ...]:
+    """What `write_tfrecord` noted beside the files."""
+    try:
+        layout = reduce(merged_layout, (layout for layout, _ in notes.values()))
+        return tuple(
+            FeatureSpec(key=key_of(name), column=name, shape=shape, dtype=dtype)
+            for name, (dtype, shape) in layout.items()
+        )
+    except (ConfigurationError, DataError) as error:
+        folders = ", ".join(notes)
+        raise DataError(f"{error} {LAYOUT} in {folders} says so. Is it damaged?") from None
 
 
 def _fingerprint(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from sparkwright._yaml import strict_json
 from sparkwright.data._dataset import DataSet
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.errors import ConfigurationError, DataError
@@ -151,21 +152,25 @@ def merged_layout(one: Layout, other: Layout) -> Layout:
     return found
 
 
-def layout_from_json(content: bytes, *, source: str) -> Layout:
+def layout_from_json(content: bytes, *, source: str) -> tuple[Layout, dict[str, int]]:
     """What `write_tfrecord` noted; nothing in `content` is believed unchecked.
+
+    Returns:
+        The layout; and name of a file -> examples, empty where an earlier version wrote it.
 
     Raises:
         DataError: if it is none of ours, or of a later format, naming `source`.
     """
     try:
-        noted: Any = json.loads(content)
+        noted: Any = strict_json(content)
         if noted["format"] != _FORMAT or not noted["columns"]:
             raise ValueError
-        return {
+        layout = {
             str(name): (str(dtype), tuple(int(size) for size in shape))
             for name, dtype, shape in noted["columns"]
         }
-    except (ValueError, TypeError, KeyError, RecursionError):
+        return layout, {str(name): int(n) for name, n in noted.get("examples", {}).items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         raise DataError(
             f"the notes beside TFRecord files must hold a layout of format {_FORMAT}. "
             f"Received: {content[:200]!r} in {source}. "
@@ -179,4 +184,9 @@ def _write_layout(url: str, parts: list[WrittenPart]) -> None:
         layout = merged_layout(layout, part.layout)
     columns = [[name, dtype, list(shape)] for name, (dtype, shape) in layout.items()]
     with write_atomically(join(url, LAYOUT)) as file:
-        file.write(json.dumps({"format": _FORMAT, "columns": columns}).encode())
+        noted = {
+            "format": _FORMAT,
+            "columns": columns,
+            "examples": {part.entry: part.count for part in parts},
+        }
+        file.write(json.dumps(noted).encode())

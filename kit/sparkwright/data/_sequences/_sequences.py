@@ -127,7 +127,7 @@ def _surveyed(
     on_error: OnError,
     url: str,
 ) -> SequenceReader:
-    from sparkwright.spark._jobs import run_job
+    from sparkwright.spark._jobs import collect
 
     context = spark.sparkContext
     slices = min(len(pieces), context.defaultParallelism * 4)
@@ -135,7 +135,7 @@ def _surveyed(
     rdd = context.parallelize(pieces, slices).mapPartitions(
         partial(_survey, reader=reader, on_error=on_error)
     )
-    found = sum(run_job(spark, rdd.collect, description="find the longest sequence"), Survey())
+    found = sum(collect(spark, rdd, description="find the longest sequence"), Survey())
     return completed(reader, found, url)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.data._arrow import from_bytes, row_count, to_bytes
+from sparkwright.data._arrow import errors_as_chunks, from_bytes, row_count, to_bytes
 from sparkwright.data._chunks import joined_chunks
 from sparkwright.data._classes import added, class_of_each_example, class_output, counted
 from sparkwright.data._dataset import DataSet
@@ -168,6 +168,7 @@ def _parts(
     ]
 
 
+@errors_as_chunks
 def _part(
     index: int,
     chunks: Iterable[bytes],
@@ -184,6 +185,7 @@ def _part(
     assignment.finish()
 
 
+@errors_as_chunks
 def _within(
     index: int, chunks: Iterable[bytes], *, seed: int, low: float, high: float
 ) -> Iterator[bytes]:

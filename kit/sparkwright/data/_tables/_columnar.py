@@ -115,7 +115,7 @@ class ColumnarReader:
             if piece.parts is None or piece.parts[0] == 0 or log.raises:
                 trouble = "unfit file", f"{piece.url}: {error}"
         except Exception as error:
-            if not _is_damage(error):
+            if not is_damage(error):
                 raise
             trouble = unreadable(is_whole=piece.is_whole), damage(piece.url, error)
         if trouble is not None:
@@ -159,7 +159,7 @@ class ColumnarSource:
                 with open_table(file.url) as opened:
                     self.columns = opened.names
             except Exception as error:
-                if not _is_damage(error):
+                if not is_damage(error):
                     raise
                 # Its reader reports it, unless there is no other file.
                 trouble = trouble or damage(file.url, error)
@@ -178,7 +178,7 @@ class ColumnarSource:
                     # Lists have a length only where there are rows.
                     found = {**_shapes(opened, [n for n in nested if n not in found]), **found}
             except Exception as error:
-                if not _is_damage(error):
+                if not is_damage(error):
                     raise
                 continue  # its reader reports it
             if all(name in found for name in nested):
@@ -196,7 +196,7 @@ class ColumnarSource:
                 with self._open(file.url) as opened:
                     found += _parts(file, opened.parts, piece_bytes)
             except Exception as error:
-                if not _is_damage(error):
+                if not is_damage(error):
                     raise
                 # The executor that reads it reports it.
                 found.append(ColumnarPiece(url=file.url, size_bytes=file.size_bytes))
@@ -219,9 +219,11 @@ def damage(url: str, error: Exception) -> str:
     return f"{said.rstrip('.')}. Is it whole, and of this format?"
 
 
-def _is_damage(error: Exception) -> bool:
-    # PyArrow tells of damaged files by errors of many kinds, OSError and ValueError among them.
-    return isinstance(error, OSError | EOFError) or type(error).__module__.startswith("pyarrow")
+def is_damage(error: Exception) -> bool:
+    """Whether PyArrow or the store raises `error` for a file that cannot be read."""
+    # Of many kinds; names of columns that are no UTF-8 among them.
+    kinds = OSError | EOFError | UnicodeDecodeError
+    return isinstance(error, kinds) or type(error).__module__.startswith("pyarrow")
 
 
 def _parts(

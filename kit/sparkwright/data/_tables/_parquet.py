@@ -133,7 +133,12 @@ def open_parquet(url: str, /) -> Generator[OpenTable]:
         # Without a buffer, all that a row group has of a column would be in memory. In stores each
         # small read would fetch some MiB ahead, so there it is.
         buffer_size = _BUFFER_BYTES if is_on_this_machine(url) else 0
-        file: Any = pq.ParquetFile(stream, pre_buffer=False, buffer_size=buffer_size)
+        file: Any = pq.ParquetFile(
+            stream,
+            pre_buffer=False,
+            buffer_size=buffer_size,
+            page_checksum_verification=True,  # of pages that have a checksum
+        )
         metadata = file.metadata
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
 

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -229,7 +230,8 @@ def _fixed_schema(
     choice: ColumnChoice,
     values: Callable[[tuple[str, ...]], Mapping[str, set[str]]],
 ) -> TableSchema:
-    names = choice.to_infer(source.columns)
+    with _naming(source):
+        names = choice.to_infer(source.columns)
     found: Mapping[str, set[str]] = values(names) if names else {}
     _check_values(found)
     empty = sorted(name for name in names if not found.get(name))
@@ -238,11 +240,24 @@ def _fixed_schema(
             f'a column with "infer" must hold values. Received: none in {listed(empty)} of '
             f"{listed(_urls(source))}."
         )
-    return choice.schema(
-        source.columns,
-        values={name: sorted(several) for name, several in found.items()},
-        shapes=source.shapes(choice.used(source.columns)),
-    )
+    with _naming(source):
+        return choice.schema(
+            source.columns,
+            values={name: sorted(several) for name, several in found.items()},
+            shapes=source.shapes(choice.used(source.columns)),
+        )
+
+
+@contextmanager
+def _naming(source: TableSource) -> Generator[None]:
+    """Name the file whose columns do not fit the options: it may be damaged."""
+    try:
+        yield
+    except (ConfigurationError, DataError) as error:
+        url = source.files[0].url
+        if url in str(error):
+            raise
+        raise type(error)(f"{error} The columns are those of {url}.") from None
 
 
 def _check_columns(source: TableSource, schema: TableSchema) -> None:
@@ -304,7 +319,7 @@ def _values_on_spark(
     on_error: OnError,
     parallelism: int,
 ) -> dict[str, set[str]]:
-    from sparkwright.spark._jobs import run_job
+    from sparkwright.spark._jobs import collect
 
     reader = source.reader(names, names, is_exact=True)
     groups = group_by_size([piece.size_bytes for piece in pieces], parallelism)
@@ -313,7 +328,7 @@ def _values_on_spark(
         partial(_values, reader=reader, names=names, on_error=on_error)
     )
     merged: dict[str, set[str]] = {name: set() for name in names}
-    for found in run_job(spark, rdd.collect, description="find classes and categories"):
+    for found in collect(spark, rdd, description="find classes and categories"):
         for name, values in found.items():
             merged[name] |= values
     return merged

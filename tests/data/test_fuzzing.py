@@ -1,0 +1,418 @@
+"""Damaged files of every format: the same data as before, or an error that names the file."""
+
+import contextlib
+import io
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkwright as sw
+from sparkwright._yaml import read_yaml
+from sparkwright.data import DataSet, Manifest
+from sparkwright.data._images._images import image_reader
+from sparkwright.data._minibatches._minibatch_files import MinibatchReader
+from sparkwright.data._minibatches._paths import find_files
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._records._record_files import cut_files, read_records
+from sparkwright.data._records._tfrecord import read_frames
+from sparkwright.data._records._tfrecord_files import reading
+from sparkwright.data._sequences._csv_steps import StepFormat
+from sparkwright.data._sequences._sequence_options import prepared
+from sparkwright.data._sequences._sequences import Survey, completed
+from sparkwright.evaluation import Evaluation, evaluation_from_json
+from sparkwright.experiments import Experiment
+from sparkwright.masters import training_master_from_yaml
+from sparkwright.networks import NetworkSpec
+from sparkwright.runs._checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from sparkwright.runs._protocol import Progress
+from sparkwright.storage import load_evaluation, save_evaluation, verify_model
+from sparkwright.storage._listing import list_files
+from sparkwright.storage._model_archive import unpack_model, write_model_archive
+
+FLIPS = 24
+DATA = DataSet(
+    np.arange(60, dtype=np.float32).reshape(20, 3) / 7, np.arange(20, dtype=np.int32) % 4
+)
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a file of a format is written and read.
+
+    Attributes:
+        write: into a folder.
+        read: from that folder.
+        damaged: pattern of the file to damage.
+        exact: whether any change must be found: the format has checksums and counts.
+    """
+
+    write: Callable[[Path], Any]
+    read: Callable[[Path], Any]
+    damaged: str
+    exact: bool = False
+
+
+def columns(found: Any) -> Any:
+    data = DataSet.concatenate(list(found))
+    return {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in data.columns().items()}
+
+
+def table() -> Any:
+    import pyarrow as pa
+
+    return pa.table(
+        {
+            **{f"x{i}": DATA.features["features"][:, i] for i in range(3)},
+            "y": [f"class {label}" for label in DATA.labels["labels"]],
+        }
+    )
+
+
+def write_csv(folder: Path) -> None:
+    import pyarrow.csv as csv
+
+    csv.write_csv(table(), folder / "a.csv")
+
+
+def write_parquet(folder: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(table(), folder / "a.parquet", write_page_checksum=True, row_group_size=8)
+
+
+def write_arrow(folder: Path) -> None:
+    import pyarrow as pa
+
+    with pa.ipc.new_file(folder / "a.arrow", table().schema) as writer:
+        writer.write_table(table(), 8)
+
+
+def read_table(read: Callable[..., Any]) -> Callable[[Path], Any]:
+    return lambda folder: columns([read(str(folder), labels="y", classes="infer").data])
+
+
+def write_sequences(folder: Path) -> None:
+    for number in range(3):
+        rows = (f"{step},{step * number}" for step in range(6))
+        (folder / f"{number}.csv").write_text("\n".join(rows) + "\n")
+
+
+def read_sequences(folder: Path) -> Any:
+    reader, pairs = prepared(str(folder), labels=1, layout=StepFormat())
+    urls = [(one.url, None) for one, _ in pairs]
+    found = sum((reader.survey([pair], "raise") for pair in urls), Survey())
+    return columns(completed(reader, found, str(folder))(urls, SkipLog("raise")))
+
+
+def write_images(folder: Path) -> None:
+    from PIL import Image
+
+    for name, ending in (("cat", "png"), ("dog", "jpg")):
+        (folder / name).mkdir()
+        pixels = np.random.default_rng(0).integers(0, 255, (9, 9, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / name / f"a.{ending}")
+
+
+def read_images(folder: Path) -> Any:
+    reader = image_reader(
+        size=(9, 9), channels=3, label="parent", classes=["cat", "dog"], one_hot=False, scale=False,
+        resize="bilinear", upright=False, draft=False, augment=None, threads=1,
+    )  # fmt: skip
+    files = [file.url for file in list_files(str(folder))]
+    return columns(reader.read_files(files, SkipLog("raise")))
+
+
+def read_sequence_files(folder: Path, *, ordered: bool = False) -> Any:
+    files = [file for file in list_files(str(folder)) if not file.url.endswith("/index")]
+    pieces = cut_files(files, 1)
+    log = SkipLog("raise")
+    return columns(part for piece in pieces for part in read_records(piece, log, ordered=ordered))
+
+
+def read_by_number(folder: Path) -> Any:
+    with sw.data.MapFileReader(str(folder)) as reader:
+        return columns([reader.take(range(20))])
+
+
+def read_tfrecords(folder: Path) -> Any:
+    files = list_files(str(folder))
+    read = reading(str(folder), files)
+    return columns(part for file in files for part in read(file, SkipLog("raise")))
+
+
+def read_minibatches(folder: Path) -> Any:
+    found = find_files(str(folder / "export"), ours=True)
+    assert found.manifest is not None
+    reader = MinibatchReader(columns=found.manifest.columns)
+    return columns(map(sw.data.from_bytes, reader.read(found.files, SkipLog("raise"))))
+
+
+def write_old_minibatches(folder: Path) -> None:
+    sw.data.to_minibatch_files(DATA, str(folder / "export"), batch_size=8)
+    file = folder / "export" / "manifest.json"
+    fields = json.loads(file.read_bytes())
+    fields["files"] = [entry[:3] for entry in fields["files"]]
+    file.write_text(json.dumps({**fields, "version": 1}))
+
+
+def write_numpy(folder: Path) -> None:
+    np.savez(folder / "a.npz", features=DATA.features["features"], labels=DATA.labels["labels"])
+
+
+def read_numpy(folder: Path) -> Any:
+    reader = MinibatchReader(loader=sw.data.numpy_loader)
+    files = find_files(str(folder / "a.npz"), ours=False).files
+    return columns(map(sw.data.from_bytes, reader.read(files, SkipLog("raise"))))
+
+
+def write_model(folder: Path) -> None:
+    saved = folder / "saved"
+    saved.mkdir()
+    (saved / "config.json").write_text('{"config": {"name": "net"}}')
+    (saved / "metadata.json").write_text("{}")
+    (saved / "model.weights.h5").write_bytes(bytes(range(256)) * 8)
+    with (folder / "a.keras").open("wb") as file:
+        write_model_archive(file, saved, lambda digests: {"about": {"digests": digests}})
+    shutil.rmtree(saved)
+
+
+def read_model(folder: Path) -> Any:
+    url = str(folder / "a.keras")
+    verify_model(url)
+    target = folder / "unpacked"
+    shutil.rmtree(target, ignore_errors=True)
+    with (folder / "a.keras").open("rb") as file:
+        unpack_model(file, url, target)
+    return [(target / name).read_bytes() for name in ("config.json", "model.weights.h5")]
+
+
+def write_hdf5(folder: Path) -> None:
+    import h5py
+
+    with h5py.File(folder / "a.h5", "w") as file:
+        file.attrs["model_config"] = '{"config": {"name": "net", "layers": []}}'
+        file.create_group("model_weights").create_dataset("kernel", data=np.arange(20.0))
+
+
+def write_run(folder: Path) -> None:
+    checkpoint = Checkpoint(
+        progress=Progress(epoch=2, averagings=3), vector=np.arange(50, dtype=np.float32),
+        has_updater=False, master={}, fingerprint="f", rows=(10, 10), epochs=4, run="run-1",
+    )  # fmt: skip
+    write_checkpoint(str(folder), checkpoint, keep=1)
+
+
+def read_run(folder: Path) -> Any:
+    (file,) = folder.glob("*.swc")
+    found = read_checkpoint(str(file))
+    return found.vector.tobytes(), found.progress, found.rows, found.run, found.epochs
+
+
+def write_evaluation(folder: Path) -> None:
+    found = Evaluation()
+    found = found.updated(DATA.labels["labels"], np.eye(4)[DATA.labels["labels"]])
+    save_evaluation(found, str(folder / "a.json"))
+
+
+FORMATS: dict[str, Format] = {
+    "csv": Format(write_csv, read_table(sw.data.read_csv), "a.csv"),
+    "parquet": Format(write_parquet, read_table(sw.data.read_parquet), "a.parquet"),
+    "arrow": Format(write_arrow, read_table(sw.data.read_arrow), "a.arrow"),
+    "csv sequences": Format(write_sequences, read_sequences, "1.csv"),
+    "png": Format(write_images, read_images, "cat/a.png"),
+    "jpeg": Format(write_images, read_images, "dog/a.jpg"),
+    "sequence file": Format(
+        lambda folder: sw.data.write_sequence_file(DATA, str(folder)),
+        read_sequence_files,
+        "part-*",
+    ),
+    "sequence file in blocks": Format(
+        lambda folder: sw.data.write_sequence_file(DATA, str(folder), compression="block"),
+        read_sequence_files,
+        "part-*",
+    ),
+    "map file": Format(
+        lambda folder: sw.data.write_map_file(DATA, str(folder)),
+        lambda folder: read_sequence_files(folder, ordered=True),
+        "part-*/data",
+    ),
+    "map file by number": Format(
+        lambda folder: sw.data.write_map_file(DATA, str(folder)), read_by_number, "part-*/data"
+    ),
+    "map file's index": Format(
+        lambda folder: sw.data.write_map_file(DATA, str(folder)), read_by_number, "part-*/index"
+    ),
+    "tfrecord": Format(
+        lambda folder: sw.data.write_tfrecord(DATA, str(folder)),
+        read_tfrecords,
+        "part-*",
+        exact=True,
+    ),
+    "packed tfrecord": Format(
+        lambda folder: sw.data.write_tfrecord(DATA, str(folder), compression="gzip"),
+        read_tfrecords,
+        "part-*",
+        exact=True,
+    ),
+    "tfrecord's layout": Format(
+        lambda folder: sw.data.write_tfrecord(DATA, str(folder)), read_tfrecords, "_layout.json"
+    ),
+    "minibatches": Format(
+        lambda folder: sw.data.to_minibatch_files(DATA, str(folder / "export"), batch_size=8),
+        read_minibatches,
+        "export/_minibatches-*/*/*/*-000001.arrow",
+        exact=True,
+    ),
+    "minibatches without checksums": Format(
+        write_old_minibatches, read_minibatches, "export/_minibatches-*/*/*/*-000001.arrow"
+    ),
+    "npz": Format(write_numpy, read_numpy, "a.npz"),
+    "manifest": Format(
+        lambda folder: sw.data.to_minibatch_files(DATA, str(folder / "export"), batch_size=8),
+        read_minibatches,
+        "export/manifest.json",
+        exact=True,
+    ),
+    "model": Format(
+        write_model,
+        read_model,
+        "a.keras",
+        exact=True,
+    ),
+    "hdf5 model": Format(
+        write_hdf5, lambda folder: verify_model(str(folder / "a.h5")).name, "a.h5"
+    ),
+    "checkpoint": Format(write_run, read_run, "*.swc", exact=True),
+    "evaluation": Format(
+        write_evaluation, lambda folder: load_evaluation(str(folder / "a.json")), "a.json"
+    ),
+    "experiment": Format(
+        lambda folder: Experiment(epochs=3).save(str(folder / "a.yaml")),
+        lambda folder: Experiment.load(str(folder / "a.yaml")),
+        "a.yaml",
+    ),
+}
+
+
+def damages(content: bytes, others: list[bytes], chance: random.Random) -> Iterator[bytes]:
+    size = len(content)
+    yield from (content[:end] for end in {0, 1, 4, size // 4, size // 2, size - size // 4})
+    yield from (content[: size - cut] for cut in (1, 2, 8, 16))
+    for _ in range(FLIPS):
+        flipped = bytearray(content)
+        flipped[chance.randrange(size)] ^= 1 << chance.randrange(8)
+        yield bytes(flipped)
+    for _ in range(4):
+        start = chance.randrange(size)
+        stop = min(size, start + chance.randrange(1, 40))
+        yield content[:start] + bytes(stop - start) + content[stop:]
+        yield content[:start] + content[stop:]
+    yield bytes(size)
+    yield from others
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_damaged_file_is_read_as_before_or_named(name: str, tmp_path: Path) -> None:
+    form = FORMATS[name]
+    contents: dict[str, bytes] = {}
+    for other, made in FORMATS.items():
+        folder = tmp_path / other
+        folder.mkdir()
+        if other == name or made.damaged.endswith((".csv", ".parquet", ".json", ".keras")):
+            made.write(folder)
+            (file,) = folder.glob(made.damaged)
+            contents[other] = file.read_bytes()
+    folder = tmp_path / name
+    (file,) = folder.glob(form.damaged)
+    intact = contents.pop(name)
+    expected = form.read(folder)
+    wrong: list[str] = []
+    for number, damaged in enumerate(damages(intact, [*contents.values()], random.Random(name))):
+        if damaged == intact:
+            continue
+        file.write_bytes(damaged)
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):
+                found = form.read(folder)
+        except sw.SparkwrightError as error:
+            if str(folder) not in str(error):
+                wrong.append(f"{number}: without the file's name: {error}")
+        except Exception as error:
+            wrong.append(f"{number}: {type(error).__name__}: {error}")
+        else:
+            if found != expected and (form.exact or not damaged):
+                wrong.append(f"{number}: other data from {len(damaged)} of {len(intact)} bytes")
+    assert not wrong, "\n".join(wrong)
+
+
+TWICE_JSON = '{"workers": 1, "mesh": {"port": 1, "port": 2}}'
+TWICE_YAML = "workers: 1\nmesh:\n  port: 1\n  port: 2\n"
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (sw.SharedTrainingMaster.from_json, TWICE_JSON),
+        (sw.SharedTrainingMaster.from_yaml, TWICE_YAML),
+        (training_master_from_yaml, TWICE_YAML),
+        (NetworkSpec.from_json, TWICE_JSON),
+        (NetworkSpec.from_yaml, TWICE_YAML),
+        (Experiment.from_yaml, TWICE_YAML),
+        (lambda text: Manifest.from_json(text.encode(), url="a"), TWICE_JSON),
+        (evaluation_from_json, TWICE_JSON),
+    ],
+)
+def test_duplicate_keys_are_refused(read: Callable[[str], Any], text: str) -> None:
+    with pytest.raises(sw.SparkwrightError, match="duplicate key 'port'"):
+        read(text)
+
+
+def test_yaml_merges_may_be_overridden() -> None:
+    found = read_yaml("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\n")
+    assert found["b"] == {"x": 3, "y": 2}
+
+
+def tfrecord_folder(tmp_path: Path) -> tuple[Path, bytes]:
+    """A folder, and its file without the last record."""
+    sw.data.write_tfrecord(DATA, str(tmp_path))
+    (file,) = tmp_path.glob("part-*")
+    content = file.read_bytes()
+    with file.open("rb") as stream:
+        *_, (last, _) = read_frames(stream, size_bytes=len(content), source="a")
+    return file, content[:last]
+
+
+def test_tfrecords_cut_between_records_are_noticed(tmp_path: Path) -> None:
+    file, cut = tfrecord_folder(tmp_path)
+    file.write_bytes(cut)
+    with pytest.raises(sw.DataError, match=r"says, 20\. Received: 19 in .*part-r-00000\.tfrecord"):
+        read_tfrecords(tmp_path)
+    log = SkipLog("skip")
+    found = list(reading(str(tmp_path), [listed := list_files(str(file))[0]])(listed, log))
+    assert sum(map(len, found)) == 19
+    assert log.skipped.counts == {"missing records": 1}
+    file.unlink()
+    (tmp_path / "other").write_bytes(cut)
+    with pytest.raises(sw.DataError, match="without part-r-00000"):
+        read_tfrecords(tmp_path)
+
+
+def test_tfrecords_are_as_many_as_their_layout_says_if_it_says(tmp_path: Path) -> None:
+    file, cut = tfrecord_folder(tmp_path)
+    layout = tmp_path / "_layout.json"
+    noted = json.loads(layout.read_bytes())
+    (tmp_path / "empty.tfrecord").write_bytes(b"")
+    noted["examples"]["empty.tfrecord"] = 0
+    layout.write_text(json.dumps(noted))
+    assert read_tfrecords(tmp_path)["features/features"][1] == (20, 3)
+    del noted["examples"]  # as earlier versions wrote it
+    layout.write_text(json.dumps(noted))
+    file.write_bytes(cut)
+    assert read_tfrecords(tmp_path)["features/features"][1] == (19, 3)
