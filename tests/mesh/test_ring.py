@@ -28,7 +28,11 @@ def ports() -> Iterator[Callable[[int], list[RingPort]]]:
             found: list[RingPort] = []
             for rank in range(count):
                 shared = PeerPort(
-                    secret=SECRET, host="127.0.0.1", ports=range(1), name=f"ring-{rank}"
+                    secret=SECRET,
+                    worker=rank,
+                    host="127.0.0.1",
+                    ports=range(1),
+                    name=f"ring-{rank}",
                 )
                 stack.callback(shared.close)
                 found.append(RingPort(shared, secret=SECRET))
@@ -56,7 +60,8 @@ def dial() -> Iterator[Callable[[RingPort], Connection]]:
     with contextlib.ExitStack() as stack:
 
         def connected(port: RingPort) -> Connection:
-            connection = connect(port.address, secret=SECRET, timeout_s=5)
+            to = f"worker {port._port.worker}"
+            connection = connect(port.address, secret=SECRET, to=to, timeout_s=5)
             stack.callback(connection.close)
             connection.socket.settimeout(10)
             return connection
@@ -64,15 +69,20 @@ def dial() -> Iterator[Callable[[RingPort], Connection]]:
         yield connected
 
 
+def places(ports: list[RingPort]) -> dict[str, Any]:
+    """Addresses and workers of a ring of `ports`, by rank."""
+    return {
+        "addresses": [port.address for port in ports],
+        "workers": [port._port.worker for port in ports],
+    }
+
+
 def joined(ports: list[RingPort], *, generation: int = 1, **timeouts: float) -> list[Ring]:
     """All of `ports` in one ring."""
     settings = {"connect_timeout_s": 5.0, "peer_timeout_s": 5.0, **timeouts}
-    addresses = [port.address for port in ports]
     return each(
         ports,
-        lambda rank, port: port.join(
-            generation=generation, rank=rank, addresses=addresses, **settings
-        ),
+        lambda rank, port: port.join(generation=generation, rank=rank, **places(ports), **settings),
     )
 
 
@@ -370,7 +380,7 @@ def test_a_neighbour_that_does_not_come_is_named(ports: Callable[[int], list[Rin
         three[0].join(
             generation=1,
             rank=0,
-            addresses=[port.address for port in three],
+            **places(three),
             connect_timeout_s=1,
             peer_timeout_s=60,
         )
@@ -397,7 +407,7 @@ def test_a_meeting_that_is_given_up_ends_at_once(
         both[0].join(
             generation=4,
             rank=0,
-            addresses=[port.address for port in both],
+            **places(both),
             connect_timeout_s=60,
             peer_timeout_s=60,
         )

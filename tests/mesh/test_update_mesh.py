@@ -3,6 +3,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,9 @@ class Workers:
         self.incarnations: dict[int, int] = {}
 
     def start(self, worker: int, incarnation: int = 0, **options: Any) -> UpdateMesh:
-        port = PeerPort(secret=SECRET, host=HOST, ports=range(1), name=f"port-{worker}")
+        port = PeerPort(
+            secret=SECRET, worker=worker, host=HOST, ports=range(1), name=f"port-{worker}"
+        )
         self._stack.callback(port.close)
         settings: dict[str, Any] = {"heartbeat_s": 0.05, "peer_timeout_s": 5.0, **options}
         mesh = UpdateMesh(
@@ -269,7 +272,7 @@ def test_who_missed_more_than_is_kept_is_told_to_catch_up(workers: Workers) -> N
 
 def introduced(workers: Workers, fields: dict[str, Any]) -> Connection:
     """A connection to worker 0 that begins with these fields."""
-    connection = connect(workers.ports[0].address, secret=SECRET, timeout_s=5)
+    connection = connect(workers.ports[0].address, secret=SECRET, to="worker 0", timeout_s=5)
     connection.socket.settimeout(WAIT_S)
     connection.send("mesh", fields)
     return connection
@@ -278,7 +281,7 @@ def introduced(workers: Workers, fields: dict[str, Any]) -> Connection:
 def with_an_impostor(workers: Workers, **options: Any) -> tuple[list[UpdateMesh], Connection]:
     """Workers 0 and 1, connected, and the raw connection of a worker 2 below worker 0."""
     meshes = [workers.start(worker, **options) for worker in range(2)]
-    quiet = PeerPort(secret=SECRET, host=HOST, ports=range(1), name="port-2")
+    quiet = PeerPort(secret=SECRET, worker=2, host=HOST, ports=range(1), name="port-2")
     workers._stack.callback(quiet.close)
     workers.ports[2], workers.incarnations[2] = quiet, 0
     workers.reshape([0, 1, 2])
@@ -346,17 +349,18 @@ def test_a_neighbour_in_the_middle_of_a_long_message_is_not_silent(workers: Work
     meshes, impostor = with_an_impostor(workers, peer_timeout_s=1.5)
     payload = bytes(60)
     head = encode_head("update", {"origin": (2, 0), "sequence": 1}, len(payload))
-    impostor.socket.sendall(head)
-    for number in range(len(payload)):
-        impostor.socket.sendall(payload[number : number + 1])
+    content = b"".join(chain.from_iterable(impostor.sealed(head, [payload])))
+    impostor.socket.sendall(content[:-60])
+    for number in range(60):
+        impostor.socket.sendall(content[len(content) - 60 + number :][:1])
         time.sleep(0.05)
     assert meshes[1].wait_for({(2, 0): 1}, timeout_s=WAIT_S)
 
 
 @pytest.mark.parametrize(
-    "content",
+    "head",
     [
-        b"\0" * 100,
+        None,
         encode_head("dance", {}, 0),
         encode_head("update", {"origin": [1], "sequence": 1}, 0),
         encode_head("update", {"origin": [1, 0], "sequence": 0}, 0),
@@ -366,10 +370,11 @@ def test_a_neighbour_in_the_middle_of_a_long_message_is_not_silent(workers: Work
         encode_head("behind", {"floors": []}, 0),
     ],
 )
-def test_garbage_drops_that_connection_only(workers: Workers, content: bytes) -> None:
+def test_garbage_drops_that_connection_only(workers: Workers, head: bytes | None) -> None:
     # Mere silence would be borne for longer than this test waits.
     meshes, impostor = with_an_impostor(workers, peer_timeout_s=60.0)
-    impostor.socket.sendall(content)
+    sealed = b"\0" * 100 if head is None else b"".join(chain(*impostor.sealed(head)))
+    impostor.socket.sendall(sealed)
     wait_until(lambda: meshes[0].neighbours == {(1, 0)})
     meshes[0].publish(b"x")
     assert meshes[1].wait_for({(0, 0): 1}, timeout_s=WAIT_S)
@@ -394,7 +399,7 @@ def test_a_stale_or_mistaken_worker_is_refused(workers: Workers, fields: dict[st
 def test_a_stranger_without_the_secret_is_refused(workers: Workers) -> None:
     of(workers, 2)
     with pytest.raises(NetworkError, match="did not prove this run's secret"):
-        connect(workers.ports[0].address, secret=b"x" * 32, timeout_s=5)
+        connect(workers.ports[0].address, secret=b"x" * 32, to="worker 0", timeout_s=5)
 
 
 def test_an_upstream_that_cannot_be_reached_is_named_until_it_is(workers: Workers) -> None:

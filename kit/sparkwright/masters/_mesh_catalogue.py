@@ -113,4 +113,12 @@ MESH_OPTIONS = (
         advice="For each neighbour; at least the size of one piece. More memory rides out a slow "
         "network for longer.",
     ),
+    Option(
+        name="encrypt",
+        kind="flag",
+        default=False,
+        label="Encrypt what is sent",
+        advice="Messages cannot be changed on their way in any case. Take it where others could "
+        "read the network.",
+    ),
 )

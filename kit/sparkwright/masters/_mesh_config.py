@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from sparkwright.errors import ConfigurationError
 
-from ._options import check_choice, check_count, check_seconds, check_text
+from ._options import check_choice, check_count, check_flag, check_seconds, check_text
 from ._port_span import port_span, ports_in_variable
 from ._serialisation import checked_dict, options_of, refuse_unknown
 
@@ -51,7 +51,10 @@ class MeshConfig:
         chunk_bytes: size of the pieces in which larger messages are sent (default 1 MiB, at least
             1 KiB). It bounds how long a sign of life waits behind a large message.
         max_pending_bytes: bytes that may wait to be sent to one neighbour (default 64 MiB, at
-            least `chunk_bytes`); when there are more, whoever produces them waits.
+            least `chunk_bytes`); when there are more, whoever produces them waits. As many may
+            have arrived and wait for a busy worker; then it reads no more, and its neighbors wait.
+        encrypt: whether what driver and workers send one another is encrypted (default False: it
+            is authenticated only, so it can be read on the way but not changed).
 
     Example:
         >>> MeshConfig(ports="50000-50100").port_numbers
@@ -73,6 +76,7 @@ class MeshConfig:
     max_downstreams: int = 8
     chunk_bytes: int = 1 << 20
     max_pending_bytes: int = 64 << 20
+    encrypt: bool = False
 
     def __post_init__(self) -> None:
         """Refuse masks, ports and times that cannot be meant."""
@@ -109,6 +113,7 @@ class MeshConfig:
                 f"`max_downstreams` must be at most {_MOST_DOWNSTREAMS}, because every update is "
                 f"sent so many times. Received: max_downstreams={self.max_downstreams}."
             )
+        check_flag("encrypt", self.encrypt)
         check_count("chunk_bytes", self.chunk_bytes, minimum=1024)
         check_count("max_pending_bytes", self.max_pending_bytes)
         if self.max_pending_bytes < self.chunk_bytes:

@@ -14,13 +14,18 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError
 
-from ._connection import Address, Connection, close_socket, connect
+from ._auth import worker_identity
+from ._connection import Connection, connect
 from ._framing import Message
+from ._handshake import Address
 from ._port import PeerPort
 from ._schedule import all_gather_steps, reduce_scatter_steps, segment_bounds
+from ._seal import Buffer
 
-# Received bytes are added in blocks of this size, while they are still in the cache.
+# Received bytes are authenticated and added in blocks of this size, while they are in the cache.
 _BLOCK_BYTES = 256 << 10
+# So much is sealed before it is sent at once.
+_BATCH_BYTES = 4 * _BLOCK_BYTES
 _SLICE_S = 0.5
 _LENGTH = struct.Struct("<Q")
 _INTRODUCTION = "join"
@@ -39,11 +44,10 @@ class Ring:
         """Use proven connections; both None for a ring of one."""
         self.rank, self.size = rank, size
         self._timeout_s = timeout_s
-        self._out = onward.socket if onward else None
-        self._in = inward.socket if inward else None
-        for sock in (self._out, self._in):
-            if sock is not None:
-                sock.setblocking(False)
+        self._onward, self._inward = onward, inward
+        for connection in (onward, inward):
+            if connection is not None:
+                connection.socket.setblocking(False)
         self._scratch = np.empty(0, np.uint8)
 
     def __enter__(self) -> Self:
@@ -54,9 +58,9 @@ class Ring:
 
     def abort(self) -> None:
         """Close both connections; whoever waits in this ring gets a NetworkError at once."""
-        for sock in (self._out, self._in):
-            if sock is not None:
-                close_socket(sock)
+        for connection in (self._onward, self._inward):
+            if connection is not None:
+                connection.close()
 
     def all_gather(self, content: bytes) -> list[bytes]:
         """Every worker's `content`, in the order of ranks (the lengths may differ).
@@ -135,58 +139,44 @@ class Ring:
         """Send all of `outgoing` while filling `incoming`; add what has come to `add_to`.
 
         Raises:
-            NetworkError: if a neighbour goes away, or unless `patient` nothing moves for
-                `timeout_s`.
+            NetworkError: if a neighbour goes away, if something else than the neighbour sent what
+                has come, or unless `patient` nothing moves for `timeout_s`.
         """
-        if self._out is None or self._in is None:
+        if self._onward is None or self._inward is None:
             return
-        out, into = memoryview(outgoing), memoryview(incoming)
-        sent = received = added = 0
+        out = _Outgoing(memoryview(outgoing), self._onward)
+        into = _Incoming(memoryview(incoming), self._inward)
+        added = 0
         limit_s = math.inf if patient else self._timeout_s
         deadline = time.monotonic() + limit_s
-        while sent < len(out) or received < len(into):
-            moved = False
+        while out.left or into.left:
             try:
-                if received < len(into):
-                    try:
-                        got = self._in.recv_into(into[received:])
-                    except BlockingIOError:
-                        got = -1
-                    if got == 0:
-                        raise NetworkError("the previous worker of the ring closed its connection.")
-                    if got > 0:
-                        received, moved = received + got, True
-                if sent < len(out):
-                    try:
-                        sent += self._out.send(out[sent : sent + 4 * _BLOCK_BYTES])
-                        moved = True
-                    except BlockingIOError:
-                        pass
-                if add_to is not None and (
-                    received - added >= _BLOCK_BYTES or (received == len(into) and added < received)
-                ):
+                moved = into.left and into.receive_some()
+                moved = (out.left and out.send_some()) or moved
+                if add_to is not None and added < into.received:
                     item = add_to.itemsize
-                    first, last = added // item, received // item
-                    new = np.frombuffer(into, add_to.dtype, last - first, first * item)
+                    first, last = added // item, into.received // item
+                    new = np.frombuffer(incoming, add_to.dtype, last - first, first * item)
                     np.add(add_to[first:last], new, out=add_to[first:last])
                     added = last * item
                 if not moved:
-                    self._wait(sent < len(out), received < len(into), deadline)
+                    self._wait(out.left, into.left, deadline)
                 else:
                     deadline = time.monotonic() + limit_s
+            except NetworkError:
+                self.abort()
+                raise
             except (OSError, ValueError) as error:
-                if isinstance(error, NetworkError):
-                    raise
                 raise NetworkError(f"the ring broke at worker {self.rank}: {error}.") from None
 
     def _wait(self, sending: bool, receiving: bool, deadline: float) -> None:
-        assert self._out is not None
-        assert self._in is not None
+        assert self._onward is not None
+        assert self._inward is not None
         poller = select.poll()
         if receiving:
-            poller.register(self._in, select.POLLIN)
+            poller.register(self._inward.socket, select.POLLIN)
         if sending:
-            poller.register(self._out, select.POLLOUT)
+            poller.register(self._onward.socket, select.POLLOUT)
         remaining_s = deadline - time.monotonic()
         # In slices: a socket that `abort` closes between here and there would not end the wait.
         if not poller.poll(max(0.0, min(remaining_s, _SLICE_S)) * 1e3) and remaining_s <= 0:
@@ -195,6 +185,78 @@ class Ring:
                 f"worker {self.rank} of the ring waited {self._timeout_s:g} s for worker {whom}. "
                 "If it is only slow, raise `MeshConfig(peer_timeout_s=…)`."
             )
+
+
+class _Outgoing:
+    """What is sent in one exchange: sealed blocks, each followed by its tag."""
+
+    def __init__(self, content: memoryview, connection: Connection) -> None:
+        self._content, self._connection = content, connection
+        self._buffers: list[Buffer] = []  # what is sealed and not yet sent
+
+    @property
+    def left(self) -> bool:
+        """Whether something is still to be sent."""
+        return bool(self._buffers) or bool(len(self._content))
+
+    def send_some(self) -> bool:
+        """Send what fits; whether anything did."""
+        if not self._buffers:
+            batch, self._content = self._content[:_BATCH_BYTES], self._content[_BATCH_BYTES:]
+            for start in range(0, len(batch), _BLOCK_BYTES):
+                block = batch[start : start + _BLOCK_BYTES]
+                self._buffers += self._connection.sealer.seal(block)
+        try:
+            sent = self._connection.socket.sendmsg(self._buffers)
+        except BlockingIOError:
+            return False
+        while self._buffers and sent >= len(self._buffers[0]):
+            sent -= len(self._buffers.pop(0))
+        if sent:
+            self._buffers[0] = memoryview(self._buffers[0])[sent:]
+        return True
+
+
+class _Incoming:
+    """What is received in one exchange.
+
+    Attributes:
+        received: bytes that have come and are the neighbour's.
+    """
+
+    def __init__(self, into: memoryview, connection: Connection) -> None:
+        self._into, self._connection = into, connection
+        self._tag = memoryview(bytearray(connection.opener.tag_bytes))
+        self._got = 0  # of the next block and its tag
+        self.received = 0
+
+    @property
+    def left(self) -> bool:
+        """Whether something is still to come."""
+        return self.received < len(self._into)
+
+    def receive_some(self) -> bool:
+        """Receive what is there, a block at most; whether anything was.
+
+        Raises:
+            NetworkError: if the neighbour is gone, or has not sent this.
+        """
+        block = self._into[self.received : self.received + _BLOCK_BYTES]
+        tag_from = max(0, self._got - len(block))
+        try:
+            got, *_ = self._connection.socket.recvmsg_into(
+                [block[self._got :], self._tag[tag_from:]]
+            )
+        except BlockingIOError:
+            return False
+        if not got:
+            raise NetworkError("the previous worker of the ring closed its connection.")
+        self._got += got
+        if self._got == len(block) + len(self._tag):
+            self._connection.opener.open(block, self._tag)
+            self.received += len(block)
+            self._got = 0
+        return True
 
 
 class RingPort:
@@ -219,6 +281,7 @@ class RingPort:
         generation: int,
         rank: int,
         addresses: Sequence[Address],
+        workers: Sequence[int],
         connect_timeout_s: float,
         peer_timeout_s: float,
     ) -> Ring:
@@ -228,6 +291,7 @@ class RingPort:
             generation: of the ring; whoever comes for another one is sent away.
             rank: this worker's place in it.
             addresses: of all workers, by rank.
+            workers: whom to find there, by rank.
             connect_timeout_s: how long to wait for each neighbour.
             peer_timeout_s: how long the ring may stand still in the middle of an exchange.
 
@@ -238,9 +302,11 @@ class RingPort:
         if size == 1:
             return Ring(rank=0, size=1, onward=None, inward=None, timeout_s=peer_timeout_s)
         deadline = time.monotonic() + connect_timeout_s
+        following = (rank + 1) % size
         onward = connect(
-            addresses[(rank + 1) % size],
+            addresses[following],
             secret=self._secret,
+            to=worker_identity(workers[following]),
             timeout_s=connect_timeout_s,
             give_up=lambda: generation <= self._over,
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError, NetworkError
 
+from ._auth import worker_identity
 from ._connection import Connection, connect
 from ._framing import Message, encode_head
 from ._mesh_link import CHUNK_BYTES, MeshLink
@@ -453,6 +454,7 @@ class UpdateMesh:
         connection = connect(
             (seat.host, seat.port),
             secret=self._secret,
+            to=worker_identity(seat.worker),
             timeout_s=min(_ATTEMPT_S, self._connect_timeout_s),
             give_up=dial.stopped.is_set,
         )

@@ -140,6 +140,7 @@ class CoordinatorServer:
         peer_timeout_s: float,
         start: Callable[[], tuple[dict[str, Any], Sequence[Any]]],
         name: str,
+        encrypt: bool = False,
     ) -> None:
         """Open the port and start.
 
@@ -152,6 +153,7 @@ class CoordinatorServer:
             peer_timeout_s: a worker silent for so long is given up.
             start: gives (fields, payload) of the state that training starts from.
             name: of the threads.
+            encrypt: whether connections are encrypted, not only authenticated.
 
         Raises:
             NetworkError: if no port can be opened.
@@ -171,7 +173,12 @@ class CoordinatorServer:
         self._ended = False
         self._name = name
         self._listener = Listener(
-            secret=secret, host=host, ports=ports, on_connection=self._accept, name=f"{name}-port"
+            secret=secret,
+            host=host,
+            ports=ports,
+            on_connection=self._accept,
+            name=f"{name}-port",
+            encrypt=encrypt,
         )
         self.address: Address = self._listener.address
         self._timer = threading.Thread(target=self._tick, name=f"{name}-timer", daemon=True)

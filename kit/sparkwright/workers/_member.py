@@ -142,6 +142,7 @@ class RunMember:
                 generation=group.generation,
                 rank=group.rank_of(self.settings.worker),
                 addresses=[(seat.host, seat.port) for seat in group.seats],
+                workers=[seat.worker for seat in group.seats],
                 connect_timeout_s=self.settings.connect_timeout_s,
                 peer_timeout_s=self.settings.peer_timeout_s,
             )

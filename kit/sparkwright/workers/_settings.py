@@ -17,6 +17,7 @@ class WorkerSettings:
         judged: after an evaluation, wait for the driver's verdict.
         timeline: whether to tell the driver of each phase.
         time_source: see the master.
+        encrypt: whether the worker's port asks for encryption.
     """
 
     worker: int
@@ -34,6 +35,7 @@ class WorkerSettings:
     judged: bool = False
     timeline: bool = False
     time_source: Any = None
+    encrypt: bool = False
     hooks: tuple[Any, ...] = field(default=(), repr=False)
 
 
