@@ -11,6 +11,7 @@ Header and fields are authenticated together, so no payload is read that the pee
 `_auth` makes the keys, `_seal` the tags, `_framing` the header and fields.
 """
 
+import contextlib
 import logging
 import socket
 import threading
@@ -233,20 +234,15 @@ class Listener:
                 if not is_slow and (host == most or 4 * count < self._max_handshakes):
                     return False
                 del self._strangers[oldest]
-                # Its thread wakes up and closes it.
-                try:
-                    oldest.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass  # it has hung up
+                with contextlib.suppress(OSError):  # it may have hung up
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread wakes up and closes it
             self._strangers[sock] = host, now_s
             return True
 
     def _greet(self, sock: socket.socket) -> None:
         keys: Keys | None = None
-        try:
+        with contextlib.suppress(OSError, NetworkError):
             keys = greet_client(sock, self._secret, identity=self._identity, encrypt=self._encrypt)
-        except (OSError, NetworkError):
-            pass
         with self._lock:
             had_to_go = self._strangers.pop(sock, None) is None
         if keys is None or had_to_go or self._closed.is_set():
