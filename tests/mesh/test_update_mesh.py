@@ -210,13 +210,15 @@ def test_two_who_have_much_to_send_one_another_again_do_not_hold_each_other_up(
 
 
 def publishing(mesh: UpdateMesh, count: int) -> threading.Event:
-    """Set when `mesh` has published so many updates of a megabyte."""
+    """Set when `mesh` has published so many updates of a megabyte; then it waits for others."""
     done = threading.Event()
 
     def publish() -> None:
         for _ in range(count):
             mesh.publish(bytes(1_000_000))
         done.set()
+        with mesh.reading_all():
+            mesh._closed.wait()
 
     threading.Thread(target=publish, daemon=True).start()
     return done
