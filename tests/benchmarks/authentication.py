@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.authentication
 
-Each pair of workers joins three rings: blocks as they are, authenticated, encrypted. All-reduces
+Each pair of workers joins three rings: vectors as they are, authenticated, encrypted. All-reduces
 take turns, so that whatever else the machine does meets all three alike. Ratios are medians over
 the rounds, with the middle 95 % of 2,000 bootstrap medians.
 """
@@ -90,14 +90,15 @@ def _ring(rank: int, way: str, listeners: list[socket.socket]) -> Ring:
     inward, _ = listeners[rank].accept()
     for sock in (onward, inward):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    keys = None if way == "plain" else Keys(*_KEYS, way == "encrypted")
-    back = None if keys is None else Keys(keys.receiving, keys.sending, keys.encrypt)
+    encrypt, sealed = way == "encrypted", way != "plain"
+    client, server = Keys(*_KEYS, encrypt), Keys(*_KEYS[::-1], encrypt)
     return Ring(
         rank=rank,
         size=2,
-        onward=Connection(onward, keys),
-        inward=Connection(inward, back),
+        onward=Connection(onward, client),
+        inward=Connection(inward, server),
         timeout_s=_TIMEOUT_S,
+        sealed=(sealed, sealed),
     )
 
 

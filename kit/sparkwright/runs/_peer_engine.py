@@ -507,6 +507,7 @@ def settings_of(master: TrainingMaster, *, epochs: int, judged: JudgedRun | None
         "shuffle": master.shuffle,
         "stop_at_non_finite": master.non_finite == "stop",
         "peer_timeout_s": mesh.peer_timeout_s,
+        "authenticate": mesh.authenticate,
         "encrypt": mesh.encrypt,
         "connect_timeout_s": mesh.connect_timeout_s,
         "checkpoint": master.checkpoint,

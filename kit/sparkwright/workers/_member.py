@@ -76,7 +76,7 @@ class RunMember:
         )
         self.rows, self.phases = RowBuffer(control), phases
         self._port = port
-        self._ring_port = RingPort(port, secret=secret)
+        self._ring_port = RingPort(port, secret=secret, authenticate=settings.authenticate)
         self._server = ShardServer(shard, port)
         control.when_regrouping(self._ring_port.abandon)
         self._device = device

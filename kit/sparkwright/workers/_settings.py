@@ -17,6 +17,7 @@ class WorkerSettings:
         judged: after an evaluation, wait for the driver's verdict.
         timeline: whether to tell the driver of each phase.
         time_source: see the master.
+        authenticate: whether vectors in the ring are authenticated; None: unless on loopback.
         encrypt: whether the worker's port asks for encryption.
     """
 
@@ -35,6 +36,7 @@ class WorkerSettings:
     judged: bool = False
     timeline: bool = False
     time_source: Any = None
+    authenticate: bool | None = None
     encrypt: bool = False
     hooks: tuple[Any, ...] = field(default=(), repr=False)
 
