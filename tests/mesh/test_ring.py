@@ -449,6 +449,62 @@ def test_a_ring_of_one_needs_nobody(ports: Callable[[int], list[RingPort]]) -> N
     ring.abort()
 
 
+@pytest.mark.parametrize(
+    ("authenticate", "host", "sealed"),
+    [
+        (None, "127.0.0.1", False),
+        (None, "10.0.0.7", True),
+        (True, "127.0.0.1", True),
+        (False, "10.0.0.7", False),
+    ],
+)
+def test_vectors_are_authenticated_outside_one_machine_or_by_choice(
+    ports: Callable[[int], list[RingPort]],
+    monkeypatch: pytest.MonkeyPatch,
+    authenticate: bool | None,
+    host: str,
+    sealed: bool,
+) -> None:
+    both = [RingPort(port._port, secret=SECRET, authenticate=authenticate) for port in ports(2)]
+    monkeypatch.setattr(Connection, "peer_host", host)
+    for ring in joined(both):
+        assert ring._sealed == (sealed, sealed)
+        ring.abort()
+
+
+def test_the_next_worker_is_told_whether_vectors_are_authenticated(
+    ports: Callable[[int], list[RingPort]],
+) -> None:
+    """Addresses may look different at the two ends, as behind a proxy."""
+    both = [
+        RingPort(port._port, secret=SECRET, authenticate=authenticate)
+        for port, authenticate in zip(ports(2), (True, False), strict=True)
+    ]
+    rings = joined(both)
+    assert [ring._sealed for ring in rings] == [(True, False), (False, True)]
+    vectors = np.ones((2, 100_003))
+    each(rings, lambda rank, ring: ring.all_reduce(vectors[rank]))
+    np.testing.assert_array_equal(vectors, 2.0)
+    for ring in rings:
+        ring.abort()
+
+
+def test_an_encrypted_ring_gives_the_same_bits(ports: Callable[[int], list[RingPort]]) -> None:
+    vectors = np.random.default_rng(4).normal(size=(2, 1_000_003)).astype(np.float32)
+    found: list[bytes] = []
+    for encrypt in (False, True):
+        opened = ports(2)
+        for port in opened:
+            port._port._listener._encrypt = encrypt
+        rings, own = joined(opened), vectors.copy()
+        assert [ring._sealed for ring in rings] == [(encrypt, encrypt)] * 2
+        each(rings, lambda rank, ring, own=own: ring.all_reduce(own[rank]))
+        found += [vector.tobytes() for vector in own]
+        for ring in rings:
+            ring.abort()
+    assert len(set(found)) == 1
+
+
 def test_a_closed_ring_port_drops_joiners_that_nobody_took_and_those_to_come(
     ports: Callable[[int], list[RingPort]], dial: Callable[[RingPort], Connection]
 ) -> None:
