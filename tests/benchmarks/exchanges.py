@@ -64,7 +64,9 @@ def exchanges() -> Iterator[Row]:
 
 def _work(rank: int, kind: str, pipe: "Pipe[Any, Any]") -> None:
     """Meet the others, exchange at intervals, say (seconds, processor seconds) of an exchange."""
-    port = PeerPort(secret=_SECRET, host="127.0.0.1", ports=range(1), name=f"exchange-{rank}")
+    port = PeerPort(
+        secret=_SECRET, worker=rank, host="127.0.0.1", ports=range(1), name=f"exchange-{rank}"
+    )
     rings = RingPort(port, secret=_SECRET)
     mesh = UpdateMesh(port, secret=_SECRET, me=(rank, 0), name=f"exchange-mesh-{rank}")
     pipe.send(port.address)
@@ -73,6 +75,7 @@ def _work(rank: int, kind: str, pipe: "Pipe[Any, Any]") -> None:
         generation=1,
         rank=rank,
         addresses=addresses,
+        workers=range(len(addresses)),
         connect_timeout_s=_JOIN_S,
         peer_timeout_s=_JOIN_S,
     )

@@ -43,11 +43,11 @@ def ports(hosts: Hosts) -> Iterator[list[PeerPort]]:
     with contextlib.ExitStack() as stack:
         found: list[PeerPort] = []
         for name in NAMES:
-            host = hosts.address(name)
+            host, worker = hosts.address(name), len(found)
             port = hosts.call(
                 name,
-                lambda host=host: PeerPort(
-                    secret=SECRET, host=host, ports=range(1), name=f"port-{host}"
+                lambda host=host, worker=worker: PeerPort(
+                    secret=SECRET, worker=worker, host=host, ports=range(1), name=f"port-{host}"
                 ),
             )
             stack.callback(port.close)
@@ -151,6 +151,7 @@ def joined(hosts: Hosts, ports: list[RingPort]) -> list[Any]:
                 return ports[rank].join(
                     generation=1,
                     rank=rank,
+                    workers=range(len(ports)),
                     addresses=[port.address for port in ports],
                     connect_timeout_s=TIMEOUT_S,
                     peer_timeout_s=TIMEOUT_S,

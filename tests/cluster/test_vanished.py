@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.helpers import needs_hosts
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh import _connection
+from sparkwright.mesh import _handshake
 from sparkwright.mesh._connection import Connection, Listener, connect
 from sparkwright.testing import Hosts
 
@@ -21,9 +21,9 @@ SECRET = bytes(range(32))
 @pytest.fixture
 def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Hosts, Connection, Connection]]:
     """Hosts "one" and "two", and both ends of a connection that notices after 2 s, not 30."""
-    monkeypatch.setitem(_connection._KEEPALIVE, "TCP_USER_TIMEOUT", 2_000)
-    monkeypatch.setitem(_connection._KEEPALIVE, "TCP_KEEPIDLE", 1)
-    monkeypatch.setitem(_connection._KEEPALIVE, "TCP_KEEPINTVL", 1)
+    monkeypatch.setitem(_handshake._KEEPALIVE, "TCP_USER_TIMEOUT", 2_000)
+    monkeypatch.setitem(_handshake._KEEPALIVE, "TCP_KEEPIDLE", 1)
+    monkeypatch.setitem(_handshake._KEEPALIVE, "TCP_KEEPINTVL", 1)
     arrived: queue.SimpleQueue[Connection] = queue.SimpleQueue()
 
     def listen() -> Listener:

@@ -23,7 +23,7 @@ from sparkwright.doctor._meeting import Meeting
 from sparkwright.doctor._probe import Orders
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig
-from sparkwright.mesh._connection import greet_server
+from sparkwright.mesh._handshake import greet_server
 from sparkwright.spark._engine_archive import engine_finder
 
 SECRET = b"s" * 32
@@ -251,8 +251,7 @@ def test_garbage_ends_that_connection_alone(meeting: Meeting) -> None:
 
 def test_closing_lets_everybody_go(meeting: Meeting) -> None:
     with socket.create_connection(meeting.address, timeout=5.0) as sock:
-        greet_server(sock, SECRET)
-        lines = Lines(sock, timeout_s=5.0)
+        lines = Lines(sock, greet_server(sock, SECRET), timeout_s=5.0)
         lines.send({"executor": "a", "label": "executor a", "task": 0})
         lines.receive()
         threading.Timer(0.1, meeting.close).start()

@@ -41,6 +41,8 @@ meshes = st.builds(
     max_downstreams=st.integers(1, 64),
     chunk_bytes=st.integers(1024, 2**20),
     max_pending_bytes=st.integers(2**20, 2**40),
+    authenticate=st.none() | st.booleans(),
+    encrypt=st.booleans(),
 )
 checkpointings = st.builds(
     Checkpointing,

@@ -26,6 +26,8 @@ DEFAULTS = {
     "max_downstreams": 8,
     "chunk_bytes": 1 << 20,
     "max_pending_bytes": 64 << 20,
+    "authenticate": None,
+    "encrypt": False,
 }
 TIMEOUTS = [name for name, value in DEFAULTS.items() if name.endswith("_s") and value]
 

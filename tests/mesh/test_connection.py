@@ -17,12 +17,13 @@ from tests.ports import held_port
 from tests.waiting import join_threads, names_of_threads
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh import _connection
-from sparkwright.mesh._auth import HELLO, proof
+from sparkwright.mesh import _handshake
+from sparkwright.mesh._auth import DRIVER, HELLO, Handshake
 from sparkwright.mesh._connection import Connection, Listener, connect
 from sparkwright.testing import socket_pair
 
 SECRET = bytes(range(32))
+ANSWER_BYTES = 65
 HOST = "127.0.0.1"
 Listening = Callable[..., tuple[Listener, "queue.SimpleQueue[Connection]"]]
 
@@ -80,7 +81,7 @@ def test_both_sides_know_the_secret_and_talk(listening: Listening) -> None:
 def test_a_client_with_another_secret_refuses_the_server_at_once(listening: Listening) -> None:
     listener, arrived = listening()
     port = listener.address[1]
-    text = f"^whoever listens at {HOST}:{port} did not prove this run's secret: the server's proof"
+    text = f"^whoever listens at {HOST}:{port} did not prove this run's secret as its driver: the"
     with pytest.raises(NetworkError, match=text):
         connect(listener.address, secret=b"x" * 32, timeout_s=5)
     assert arrived.empty()
@@ -90,7 +91,7 @@ def test_a_server_refuses_a_client_without_the_secret(listening: Listening) -> N
     listener, arrived = listening()
     with raw_client(listener) as sock:
         sock.sendall(HELLO + b"n" * 32)
-        assert len(sock.recv(64, socket.MSG_WAITALL)) == 64
+        assert len(sock.recv(ANSWER_BYTES, socket.MSG_WAITALL)) == ANSWER_BYTES
         sock.sendall(b"p" * 32)
         assert sock.recv(1) == b""
     assert arrived.empty()
@@ -101,13 +102,13 @@ def test_a_replayed_proof_is_refused(listening: Listening) -> None:
     nonce = b"n" * 32
     with raw_client(listener) as first:
         first.sendall(HELLO + nonce)
-        server_nonce = first.recv(64, socket.MSG_WAITALL)[:32]
-        recorded = proof(SECRET, "client", nonce, server_nonce)
+        server_nonce = first.recv(ANSWER_BYTES, socket.MSG_WAITALL)[:32]
+        recorded = Handshake(SECRET, DRIVER, nonce, server_nonce).proof("client")
         first.sendall(recorded)
         arrived.get(timeout=5)
     with raw_client(listener) as second:
         second.sendall(HELLO + nonce)
-        second.recv(64, socket.MSG_WAITALL)
+        second.recv(ANSWER_BYTES, socket.MSG_WAITALL)
         second.sendall(recorded)
         assert second.recv(1) == b""
     assert arrived.empty()
@@ -117,7 +118,7 @@ def test_the_servers_own_proof_played_back_is_refused(listening: Listening) -> N
     listener, arrived = listening()
     with raw_client(listener) as sock:
         sock.sendall(HELLO + b"n" * 32)
-        sock.sendall(sock.recv(64, socket.MSG_WAITALL)[32:])
+        sock.sendall(sock.recv(ANSWER_BYTES, socket.MSG_WAITALL)[33:])
         assert sock.recv(1) == b""
     assert arrived.empty()
 
@@ -148,7 +149,7 @@ def test_silent_strangers_do_not_hold_up_others(listening: Listening) -> None:
 def test_a_stranger_that_dribbles_is_dropped_when_the_handshake_should_be_over(
     listening: Listening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_connection, "HANDSHAKE_TIMEOUT_S", 0.4)
+    monkeypatch.setattr(_handshake, "HANDSHAKE_TIMEOUT_S", 0.4)
     listener, arrived = listening()
     with raw_client(listener) as sock, contextlib.suppress(ConnectionError):
         sock.settimeout(0.1)
@@ -163,11 +164,11 @@ def test_a_stranger_that_dribbles_is_dropped_when_the_handshake_should_be_over(
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_connection, "HANDSHAKE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(_handshake, "HANDSHAKE_TIMEOUT_S", 0.3)
     with socket.create_server((HOST, 0)) as silent:
         address = silent.getsockname()
         with pytest.raises(
-            NetworkError, match="did not prove this run's secret: the peer said nothing"
+            NetworkError, match="did not prove this run's secret as its driver: the peer"
         ):
             connect(address, secret=SECRET, timeout_s=5)
 
@@ -294,9 +295,9 @@ def test_a_handshake_that_ends_after_the_listener_was_closed_leads_nowhere(
     nonce = b"n" * 32
     with raw_client(listener) as sock:
         sock.sendall(HELLO + nonce)
-        server_nonce = sock.recv(64, socket.MSG_WAITALL)[:32]
+        server_nonce = sock.recv(ANSWER_BYTES, socket.MSG_WAITALL)[:32]
         listener.close()
-        sock.sendall(proof(SECRET, "client", nonce, server_nonce))
+        sock.sendall(Handshake(SECRET, DRIVER, nonce, server_nonce).proof("client"))
         assert sock.recv(1) == b""
     assert arrived.empty()
 
@@ -420,7 +421,7 @@ def test_an_announced_payload_that_fits_no_memory_is_an_error(
             raise MemoryError
         return bytearray(count)
 
-    monkeypatch.setattr(_connection, "bytearray", no_memory, raising=False)
+    monkeypatch.setattr(_handshake, "bytearray", no_memory, raising=False)
     left.socket.sendall(struct.pack("<4sIQ", b"SWR1", 12, 1 << 39) + b'["stop", {}]')
     with pytest.raises(NetworkError, match="announced 549755813888 bytes, more than there is"):
         right.receive()

@@ -17,7 +17,7 @@ SECRET = bytes(range(32))
 
 @pytest.fixture
 def port() -> Iterator[PeerPort]:
-    found = PeerPort(secret=SECRET, host="127.0.0.1", ports=range(1), name="test-port")
+    found = PeerPort(secret=SECRET, worker=0, host="127.0.0.1", ports=range(1), name="test-port")
     yield found
     found.close()
 
@@ -27,7 +27,7 @@ def dial(port: PeerPort) -> Iterator[Callable[[], Connection]]:
     with ExitStack() as stack:
 
         def connected() -> Connection:
-            connection = connect(port.address, secret=SECRET, timeout_s=5)
+            connection = connect(port.address, secret=SECRET, to="worker 0", timeout_s=5)
             stack.callback(connection.close)
             connection.socket.settimeout(10)
             return connection

@@ -28,7 +28,11 @@ def ports() -> Iterator[Callable[[int], list[RingPort]]]:
             found: list[RingPort] = []
             for rank in range(count):
                 shared = PeerPort(
-                    secret=SECRET, host="127.0.0.1", ports=range(1), name=f"ring-{rank}"
+                    secret=SECRET,
+                    worker=rank,
+                    host="127.0.0.1",
+                    ports=range(1),
+                    name=f"ring-{rank}",
                 )
                 stack.callback(shared.close)
                 found.append(RingPort(shared, secret=SECRET))
@@ -56,7 +60,8 @@ def dial() -> Iterator[Callable[[RingPort], Connection]]:
     with contextlib.ExitStack() as stack:
 
         def connected(port: RingPort) -> Connection:
-            connection = connect(port.address, secret=SECRET, timeout_s=5)
+            to = f"worker {port._port.worker}"
+            connection = connect(port.address, secret=SECRET, to=to, timeout_s=5)
             stack.callback(connection.close)
             connection.socket.settimeout(10)
             return connection
@@ -64,15 +69,20 @@ def dial() -> Iterator[Callable[[RingPort], Connection]]:
         yield connected
 
 
+def places(ports: list[RingPort]) -> dict[str, Any]:
+    """Addresses and workers of a ring of `ports`, by rank."""
+    return {
+        "addresses": [port.address for port in ports],
+        "workers": [port._port.worker for port in ports],
+    }
+
+
 def joined(ports: list[RingPort], *, generation: int = 1, **timeouts: float) -> list[Ring]:
     """All of `ports` in one ring."""
     settings = {"connect_timeout_s": 5.0, "peer_timeout_s": 5.0, **timeouts}
-    addresses = [port.address for port in ports]
     return each(
         ports,
-        lambda rank, port: port.join(
-            generation=generation, rank=rank, addresses=addresses, **settings
-        ),
+        lambda rank, port: port.join(generation=generation, rank=rank, **places(ports), **settings),
     )
 
 
@@ -370,7 +380,7 @@ def test_a_neighbour_that_does_not_come_is_named(ports: Callable[[int], list[Rin
         three[0].join(
             generation=1,
             rank=0,
-            addresses=[port.address for port in three],
+            **places(three),
             connect_timeout_s=1,
             peer_timeout_s=60,
         )
@@ -397,7 +407,7 @@ def test_a_meeting_that_is_given_up_ends_at_once(
         both[0].join(
             generation=4,
             rank=0,
-            addresses=[port.address for port in both],
+            **places(both),
             connect_timeout_s=60,
             peer_timeout_s=60,
         )
@@ -437,6 +447,62 @@ def test_a_ring_of_one_needs_nobody(ports: Callable[[int], list[RingPort]]) -> N
     assert ring.all_gather(b"me") == [b"me"]
     np.testing.assert_array_equal(vector, [0, 1, 2])
     ring.abort()
+
+
+@pytest.mark.parametrize(
+    ("authenticate", "host", "sealed"),
+    [
+        (None, "127.0.0.1", False),
+        (None, "10.0.0.7", True),
+        (True, "127.0.0.1", True),
+        (False, "10.0.0.7", False),
+    ],
+)
+def test_vectors_are_authenticated_outside_one_machine_or_by_choice(
+    ports: Callable[[int], list[RingPort]],
+    monkeypatch: pytest.MonkeyPatch,
+    authenticate: bool | None,
+    host: str,
+    sealed: bool,
+) -> None:
+    both = [RingPort(port._port, secret=SECRET, authenticate=authenticate) for port in ports(2)]
+    monkeypatch.setattr(Connection, "peer_host", host)
+    for ring in joined(both):
+        assert ring._sealed == (sealed, sealed)
+        ring.abort()
+
+
+def test_the_next_worker_is_told_whether_vectors_are_authenticated(
+    ports: Callable[[int], list[RingPort]],
+) -> None:
+    """Addresses may look different at the two ends, as behind a proxy."""
+    both = [
+        RingPort(port._port, secret=SECRET, authenticate=authenticate)
+        for port, authenticate in zip(ports(2), (True, False), strict=True)
+    ]
+    rings = joined(both)
+    assert [ring._sealed for ring in rings] == [(True, False), (False, True)]
+    vectors = np.ones((2, 100_003))
+    each(rings, lambda rank, ring: ring.all_reduce(vectors[rank]))
+    np.testing.assert_array_equal(vectors, 2.0)
+    for ring in rings:
+        ring.abort()
+
+
+def test_an_encrypted_ring_gives_the_same_bits(ports: Callable[[int], list[RingPort]]) -> None:
+    vectors = np.random.default_rng(4).normal(size=(2, 1_000_003)).astype(np.float32)
+    found: list[bytes] = []
+    for encrypt in (False, True):
+        opened = ports(2)
+        for port in opened:
+            port._port._listener._encrypt = encrypt
+        rings, own = joined(opened), vectors.copy()
+        assert [ring._sealed for ring in rings] == [(encrypt, encrypt)] * 2
+        each(rings, lambda rank, ring, own=own: ring.all_reduce(own[rank]))
+        found += [vector.tobytes() for vector in own]
+        for ring in rings:
+            ring.abort()
+    assert len(set(found)) == 1
 
 
 def test_a_closed_ring_port_drops_joiners_that_nobody_took_and_those_to_come(

@@ -3,6 +3,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,9 @@ class Workers:
         self.incarnations: dict[int, int] = {}
 
     def start(self, worker: int, incarnation: int = 0, **options: Any) -> UpdateMesh:
-        port = PeerPort(secret=SECRET, host=HOST, ports=range(1), name=f"port-{worker}")
+        port = PeerPort(
+            secret=SECRET, worker=worker, host=HOST, ports=range(1), name=f"port-{worker}"
+        )
         self._stack.callback(port.close)
         settings: dict[str, Any] = {"heartbeat_s": 0.05, "peer_timeout_s": 5.0, **options}
         mesh = UpdateMesh(
@@ -206,6 +209,83 @@ def test_two_who_have_much_to_send_one_another_again_do_not_hold_each_other_up(
     assert workers.all_have({(0, 0): 40, (1, 0): 40})
 
 
+def publishing(mesh: UpdateMesh, count: int) -> threading.Event:
+    """Set when `mesh` has published so many updates of a megabyte; then it waits for others."""
+    done = threading.Event()
+
+    def publish() -> None:
+        for _ in range(count):
+            mesh.publish(bytes(1_000_000))
+        done.set()
+        with mesh.reading_all():
+            mesh._closed.wait()
+
+    threading.Thread(target=publish, daemon=True).start()
+    return done
+
+
+def waits(mesh: UpdateMesh) -> bool:
+    """Whether `mesh` sends nothing for a while, though much is to be sent."""
+    before = mesh.statistics
+    for _ in range(20):
+        time.sleep(0.01)
+        if mesh.statistics.bytes_sent > before.bytes_sent:
+            return False
+    return before.pending_bytes > mesh._max_pending_bytes
+
+
+def test_a_busy_worker_reads_no_more_than_its_limit(workers: Workers) -> None:
+    busy, other = of(workers, 2, max_pending_bytes=4_000_000, peer_timeout_s=60.0)
+    done = publishing(other, 100)
+    found: list[int] = []
+    while len(found) < 100:
+        wait_until(lambda: done.is_set() or waits(other))
+        taken = busy.take()
+        assert len(taken) <= 5
+        found += [update.sequence for update in taken]
+        if done.is_set() and len(found) < 100:
+            assert busy.wait(WAIT_S)
+    assert found == list(range(1, 101))
+    assert busy.neighbours == {(1, 0)}
+
+
+def test_two_busy_workers_that_publish_do_not_wait_for_one_another(workers: Workers) -> None:
+    meshes = of(workers, 2, max_pending_bytes=100_000, peer_timeout_s=60.0)
+    for done in [publishing(mesh, 40) for mesh in meshes]:
+        assert done.wait(WAIT_S)
+
+
+def test_who_waits_for_updates_reads_them_all(workers: Workers) -> None:
+    first, second = of(workers, 2, max_pending_bytes=100_000, peer_timeout_s=60.0)
+    publishing(second, 40)
+    wait_until(lambda: waits(second))
+    assert first.wait_for({(1, 0): 40}, timeout_s=WAIT_S)
+    assert numbers(first) == {(1, 0): list(range(1, 41))}
+
+
+def test_who_waits_for_another_worker_reads_all_that_comes(workers: Workers) -> None:
+    first, second = of(workers, 2, max_pending_bytes=100_000, peer_timeout_s=60.0)
+    done = publishing(second, 40)
+    wait_until(lambda: waits(second))
+    with first.reading_all():
+        assert done.wait(WAIT_S)
+
+
+def test_a_neighbour_is_not_silent_while_nobody_reads_what_it_sends(workers: Workers) -> None:
+    meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=0.5)
+    for sequence in range(1, 5):
+        update = {"origin": (2, 0), "sequence": sequence}
+        impostor.send("update", update, (bytes(60_000),))
+    wait_until(lambda: meshes[0].versions == {(2, 0): 2})
+    full_s = time.monotonic()
+    wait_until(lambda: time.monotonic() > full_s + 1.5)
+    assert (2, 0) in meshes[0].neighbours
+    assert len(meshes[0].take()) == 2
+    wait_until(lambda: meshes[0].versions == {(2, 0): 4})
+    assert len(meshes[0].take()) == 2
+    wait_until(lambda: (2, 0) not in meshes[0].neighbours)  # now its silence is heard
+
+
 def test_the_death_of_a_relay_heals_after_a_reshape(workers: Workers) -> None:
     meshes = of(workers, 5, mode="plain")
     for mesh in meshes:
@@ -269,7 +349,7 @@ def test_who_missed_more_than_is_kept_is_told_to_catch_up(workers: Workers) -> N
 
 def introduced(workers: Workers, fields: dict[str, Any]) -> Connection:
     """A connection to worker 0 that begins with these fields."""
-    connection = connect(workers.ports[0].address, secret=SECRET, timeout_s=5)
+    connection = connect(workers.ports[0].address, secret=SECRET, to="worker 0", timeout_s=5)
     connection.socket.settimeout(WAIT_S)
     connection.send("mesh", fields)
     return connection
@@ -278,7 +358,7 @@ def introduced(workers: Workers, fields: dict[str, Any]) -> Connection:
 def with_an_impostor(workers: Workers, **options: Any) -> tuple[list[UpdateMesh], Connection]:
     """Workers 0 and 1, connected, and the raw connection of a worker 2 below worker 0."""
     meshes = [workers.start(worker, **options) for worker in range(2)]
-    quiet = PeerPort(secret=SECRET, host=HOST, ports=range(1), name="port-2")
+    quiet = PeerPort(secret=SECRET, worker=2, host=HOST, ports=range(1), name="port-2")
     workers._stack.callback(quiet.close)
     workers.ports[2], workers.incarnations[2] = quiet, 0
     workers.reshape([0, 1, 2])
@@ -328,12 +408,13 @@ def test_who_sends_faster_than_a_relay_can_pass_on_waits_too(workers: Workers) -
         done.set()
 
     thread = threading.Thread(target=publish)
-    thread.start()
-    wait_until(lambda: meshes[0].statistics.pending_bytes > 100_000)
-    assert not done.wait(0.3)
-    assert meshes[1].statistics.pending_bytes + meshes[0].statistics.pending_bytes < 2_000_000
-    while not done.is_set():  # the impostor begins to read
-        assert impostor.receive() is not None
+    with meshes[0].reading_all():  # what the relay itself does not take is not the point here
+        thread.start()
+        wait_until(lambda: meshes[0].statistics.pending_bytes > 100_000)
+        assert not done.wait(0.3)
+        assert meshes[1].statistics.pending_bytes + meshes[0].statistics.pending_bytes < 2_000_000
+        while not done.is_set():  # the impostor begins to read
+            assert impostor.receive() is not None
     thread.join()
 
 
@@ -346,17 +427,18 @@ def test_a_neighbour_in_the_middle_of_a_long_message_is_not_silent(workers: Work
     meshes, impostor = with_an_impostor(workers, peer_timeout_s=1.5)
     payload = bytes(60)
     head = encode_head("update", {"origin": (2, 0), "sequence": 1}, len(payload))
-    impostor.socket.sendall(head)
-    for number in range(len(payload)):
-        impostor.socket.sendall(payload[number : number + 1])
+    content = b"".join(chain.from_iterable(impostor.sealed(head, [payload])))
+    impostor.socket.sendall(content[:-60])
+    for number in range(60):
+        impostor.socket.sendall(content[len(content) - 60 + number :][:1])
         time.sleep(0.05)
     assert meshes[1].wait_for({(2, 0): 1}, timeout_s=WAIT_S)
 
 
 @pytest.mark.parametrize(
-    "content",
+    "head",
     [
-        b"\0" * 100,
+        None,
         encode_head("dance", {}, 0),
         encode_head("update", {"origin": [1], "sequence": 1}, 0),
         encode_head("update", {"origin": [1, 0], "sequence": 0}, 0),
@@ -366,10 +448,11 @@ def test_a_neighbour_in_the_middle_of_a_long_message_is_not_silent(workers: Work
         encode_head("behind", {"floors": []}, 0),
     ],
 )
-def test_garbage_drops_that_connection_only(workers: Workers, content: bytes) -> None:
+def test_garbage_drops_that_connection_only(workers: Workers, head: bytes | None) -> None:
     # Mere silence would be borne for longer than this test waits.
     meshes, impostor = with_an_impostor(workers, peer_timeout_s=60.0)
-    impostor.socket.sendall(content)
+    sealed = b"\0" * 100 if head is None else b"".join(chain(*impostor.sealed(head)))
+    impostor.socket.sendall(sealed)
     wait_until(lambda: meshes[0].neighbours == {(1, 0)})
     meshes[0].publish(b"x")
     assert meshes[1].wait_for({(0, 0): 1}, timeout_s=WAIT_S)
@@ -394,7 +477,7 @@ def test_a_stale_or_mistaken_worker_is_refused(workers: Workers, fields: dict[st
 def test_a_stranger_without_the_secret_is_refused(workers: Workers) -> None:
     of(workers, 2)
     with pytest.raises(NetworkError, match="did not prove this run's secret"):
-        connect(workers.ports[0].address, secret=b"x" * 32, timeout_s=5)
+        connect(workers.ports[0].address, secret=b"x" * 32, to="worker 0", timeout_s=5)
 
 
 def test_an_upstream_that_cannot_be_reached_is_named_until_it_is(workers: Workers) -> None:

@@ -183,7 +183,9 @@ def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, save_upd
 
 @pytest.mark.usefixtures("local_trainers")
 def test_parallel_wrapper_agrees_with_spark(spark: Any, blobs: DataSet) -> None:
-    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=7, seed=4, workers=2)
+    master = sw.ParameterAveragingTrainingMaster(
+        batch_size_per_worker=7, seed=4, workers=2, mesh=sw.MeshConfig(encrypt=True)
+    )
     on_spark, here = dense("adam"), dense("adam")
     sw.SparkNetwork(spark, on_spark, master).fit(blobs, epochs=2)
     with sw.ParallelWrapper(here, master, cores_per_worker=1) as wrapper:

@@ -42,7 +42,7 @@ def master_of(workers: int | None = 2, **options: Any) -> sw.SharedTrainingMaste
         ([40, 3], {"prefetch_batches": 0, "max_staleness": 0}),
         ([40, 3], {"piece_minibatches": 3, "combine": "mean", "per_variable_thresholds": True}),
         ([23, 8], {"training_approach": "export", "batch_size_per_worker": 4}),
-        ([60], {"workers": 4, "mesh": sw.MeshConfig(mode="mesh", max_downstreams=2)}),
+        ([60], {"workers": 4, "mesh": sw.MeshConfig(mode="mesh", max_downstreams=2, encrypt=True)}),
         ([60], {"minibatches_per_message": 1, "prefetch_batches": 1}),
         ([60], {"minibatches_per_message": 3, "piece_minibatches": 4}),
         ([60], {"residual_clipping": None, "encoding_debug_mode": True, "periodic_gc": False}),

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._connection import Address, Connection, Listener, close_socket
+from sparkwright.mesh._connection import Connection, Listener
+from sparkwright.mesh._handshake import Address, close_socket
 
 from ._lines import Lines
 from ._probe import partners
@@ -85,7 +86,8 @@ class Meeting:
                 connection.close()
                 return
             self._sockets.add(connection.socket)
-        lines = Lines(connection.socket, timeout_s=self._timeout_s)
+        assert connection.keys is not None
+        lines = Lines(connection.socket, connection.keys, timeout_s=self._timeout_s)
         try:
             self._converse(lines)
         except (OSError, NetworkError, LookupError, TypeError, ValueError):

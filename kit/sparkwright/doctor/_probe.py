@@ -17,7 +17,7 @@ from typing import Any
 from sparkwright.errors import NetworkError
 from sparkwright.masters._port_span import ports_in_variable
 from sparkwright.mesh._addresses import address_in
-from sparkwright.mesh._connection import bind, close_socket, dial, greet_client
+from sparkwright.mesh._handshake import bind, close_socket, dial, greet_client
 
 from ._at_once import all_within
 from ._lines import Lines
@@ -109,8 +109,8 @@ def _connect(orders: Orders) -> Lines:
         OSError: if it cannot be reached, or is somebody else.
     """
     assert orders.driver is not None
-    sock = dial(orders.driver, secret=orders.secret, timeout_s=orders.connect_s)
-    return Lines(sock, timeout_s=orders.wait_s)
+    sock, keys = dial(orders.driver, secret=orders.secret, timeout_s=orders.connect_s)
+    return Lines(sock, keys, timeout_s=orders.wait_s)
 
 
 def _meet(
@@ -128,7 +128,7 @@ def _meet(
         return {}
     samples = [_ask_the_time(lines, orders.clock) for _ in range(_CLOCK_QUESTIONS)]
     place = {**_place(orders, java), "driver_problem": ""}
-    with _Port(orders, lines.socket) as port:
+    with _Port(orders, lines.socket, answer["label"]) as port:
         place["port_problem"] = port.problem
         lines.send({"place": place, "samples": samples, "address": port.address})
         others: dict[str, list[Any]] = lines.receive()["others"]
@@ -167,10 +167,10 @@ class _Port:
         problem: why not; else "".
     """
 
-    def __init__(self, orders: Orders, to_driver: socket.socket) -> None:
+    def __init__(self, orders: Orders, to_driver: socket.socket, label: str) -> None:
         self.address: list[Any] | None = None
         self.problem = ""
-        self._secret = orders.secret
+        self._secret, self._label = orders.secret, label
         self._over = threading.Event()
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
@@ -207,7 +207,7 @@ class _Port:
 
     def _greet(self, sock: socket.socket) -> None:
         with contextlib.suppress(OSError, NetworkError):
-            greet_client(sock, self._secret)
+            greet_client(sock, self._secret, identity=self._label)
         sock.close()
 
 
@@ -228,14 +228,15 @@ def partners(me: str, all_of_them: Sequence[str], *, most: int = _MOST_PEERS) ->
 def _try_all(others: dict[str, list[Any]], orders: Orders) -> dict[str, str]:
     """Label -> why its port was not reached; "" if it was."""
 
-    def attempt(host: str, port: int) -> str:
+    def attempt(label: str, host: str, port: int) -> str:
         try:
-            dial((host, port), secret=orders.secret, timeout_s=orders.connect_s).close()
+            sock, _ = dial((host, port), secret=orders.secret, to=label, timeout_s=orders.connect_s)
+            sock.close()
         except OSError as error:
             return str(error)
         return ""
 
-    actions = {label: partial(attempt, *address) for label, address in others.items()}
+    actions = {label: partial(attempt, label, *address) for label, address in others.items()}
     seconds = 2 * orders.connect_s
     return all_within(actions, seconds, f"no answer within {seconds:g} s")
 

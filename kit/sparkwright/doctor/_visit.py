@@ -12,7 +12,7 @@ from sparkwright import errors
 from sparkwright._interrupts import interrupts_raise
 from sparkwright.errors import ConfigurationError, RunInterrupted
 from sparkwright.masters import _port_span
-from sparkwright.mesh import _addresses, _auth, _connection
+from sparkwright.mesh import _addresses, _auth, _handshake
 from sparkwright.spark._errors import translated
 from sparkwright.spark._gpus import on_gpus
 from sparkwright.spark._shipping import ship_engine
@@ -28,7 +28,7 @@ _CANCEL_S = 10.0
 _LINES_OF_PROBLEM = 3
 # What tasks need is sent whole: executors may have no kit, or another one.
 _SENT_WHOLE = (
-    *(errors, _port_span, _addresses, _auth, _connection),
+    *(errors, _port_span, _addresses, _auth, _handshake),
     *(_at_once, _lines, _machine, _probe),
 )
 # What says it in a page of Java.

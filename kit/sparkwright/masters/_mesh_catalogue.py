@@ -134,4 +134,20 @@ MESH_OPTIONS = (
         advice="For each neighbour; at least the size of one piece. More memory rides out a slow "
         "network for longer.",
     ),
+    Option(
+        name="authenticate",
+        kind="flag",
+        optional=True,
+        none_text="except on loopback",
+        label="Authenticate averaged vectors",
+        advice="So that nobody can change them on the way. It makes a ring on one machine up to a "
+        "quarter slower. All other messages are authenticated in any case.",
+    ),
+    Option(
+        name="encrypt",
+        kind="flag",
+        default=False,
+        label="Encrypt what is sent",
+        advice="Take it where others could read the network.",
+    ),
 )

@@ -63,7 +63,13 @@ class MeshConfig:
         chunk_bytes: size of the pieces in which larger messages are sent (default 1 MiB, at least
             1 KiB). It bounds how long a sign of life waits behind a large message.
         max_pending_bytes: bytes that may wait to be sent to one neighbour (default 64 MiB, at
-            least `chunk_bytes`); when there are more, whoever produces them waits.
+            least `chunk_bytes`); when there are more, whoever produces them waits. As many may
+            have arrived and wait for a busy worker; then it reads no more, and its neighbors wait.
+        authenticate: whether vectors that workers average in a ring are authenticated, so that
+            nobody can change them on the way. Default None: unless the workers share a machine and
+            listen on loopback. All other messages are authenticated in any case.
+        encrypt: whether what driver and workers send one another is encrypted, and so cannot be
+            read on the way; all of it is authenticated then (default False).
 
     Example:
         >>> MeshConfig(ports="50000-50100").port_numbers
@@ -87,6 +93,8 @@ class MeshConfig:
     max_downstreams: int = 8
     chunk_bytes: int = 1 << 20
     max_pending_bytes: int = 64 << 20
+    authenticate: bool | None = None
+    encrypt: bool = False
 
     def __post_init__(self) -> None:
         """Refuse masks, ports and times that cannot be meant."""
@@ -126,6 +134,9 @@ class MeshConfig:
                 f"`max_downstreams` must be at most {_MOST_DOWNSTREAMS}, because every update is "
                 f"sent so many times. Received: max_downstreams={self.max_downstreams}."
             )
+        if self.authenticate is not None:
+            check_flag("authenticate", self.authenticate)
+        check_flag("encrypt", self.encrypt)
         check_count("chunk_bytes", self.chunk_bytes, minimum=1024)
         check_count("max_pending_bytes", self.max_pending_bytes, maximum=MAX_BYTES)
         if self.max_pending_bytes < self.chunk_bytes:

@@ -1,16 +1,28 @@
-"""Authenticated message connections over TCP or a Unix socket."""
+"""Authenticated message connections over TCP, and plain ones over a Unix socket.
+
+Invariant: every message that `Connection.receive` returns was sent on this connection by a holder
+of the run's secret, after all messages that came before it and with none left out. To the client,
+that holder is the server it named (`connect(to=…)`). Whoever sits between the two ends can delay
+messages or cut the connection, nothing else.
+
+    message = header | fields | tag | piece | tag | piece | tag …
+
+Header and fields are authenticated together, so no payload is read that the peer did not announce.
+`_auth` makes the keys, `_seal` the tags, `_framing` the header and fields.
+"""
 
 import contextlib
-import os
+import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sparkwright.errors import NetworkError
 
-from ._auth import HELLO, NONCE_BYTES, PROOF_BYTES, is_proof, proof
+from ._auth import DRIVER, Keys
 from ._framing import (
     HEADER,
     MAX_PAYLOAD_BYTES,
@@ -19,19 +31,24 @@ from ._framing import (
     decode_header,
     encode_head,
 )
+from ._handshake import (
+    HANDSHAKE_TIMEOUT_S,
+    Address,
+    allocate,
+    bind,
+    close_socket,
+    dial,
+    greet_client,
+    receive_exactly,
+    receive_into,
+)
+from ._seal import Buffer, pieces, seals
 
-HANDSHAKE_TIMEOUT_S = 5.0
-# A machine that vanishes without a word is noticed after 30 s, whatever its peer waits for. The
-# probes alone would not do: they begin only when nothing is being sent, signs of life among it, and
-# for those Linux tries 15 minutes. A peer that takes in nothing for so long is given up, too.
-_KEEPALIVE = {
-    "TCP_KEEPIDLE": 5,
-    "TCP_KEEPINTVL": 5,
-    "TCP_KEEPCNT": 3,
-    "TCP_USER_TIMEOUT": 30_000,
-}
+PIECE_BYTES = 1 << 20
 _ACCEPT_AGAIN_S = 0.05
-Address = tuple[str, int]
+# A handshake takes milliseconds; one that takes longer may have to make room for another.
+_SLOW_S = 0.5
+_log = logging.getLogger(__name__)
 
 
 class Connection:
@@ -39,13 +56,22 @@ class Connection:
 
     Attributes:
         socket: the socket.
+        keys: of the handshake; None: messages are neither authenticated nor encrypted.
+        sealer: seals what is sent, in the order of sending.
+        opener: opens what is received, in the order of arrival.
         heard_s: the monotonic clock when the last bytes came, in the middle of a message too.
         received_bytes: how many have come so far.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
-        """Take over `sock`, whose peer has been authenticated."""
-        self.socket = sock
+    def __init__(self, sock: socket.socket, keys: Keys | None = None) -> None:
+        """Take over `sock`, whose peer has been authenticated.
+
+        Args:
+            sock: the socket.
+            keys: of the handshake. Default None, for a Unix socket whose peer the kernel names.
+        """
+        self.socket, self.keys = sock, keys
+        self.sealer, self.opener = seals(keys)
         self.heard_s = time.monotonic()
         self.received_bytes = 0
         self._sending = threading.Lock()
@@ -76,32 +102,57 @@ class Connection:
         """
         try:
             with self._sending:
-                self.socket.sendall(head)
-                for view in views:
-                    self.socket.sendall(view)
+                for buffers in self.sealed(head, views):
+                    _send_all(self.socket, buffers)
         except OSError as error:
             raise NetworkError(f"the peer went away while {kind!r} was sent: {error}.") from error
+
+    def sealed(self, head: bytes, views: Sequence[Buffer] = ()) -> Iterator[tuple[Buffer, ...]]:
+        """What to send of one message, in parts; sealed as they are taken.
+
+        For who sends without `send`: nothing else may be sealed or sent before the last part.
+        """
+        header, fields = head[: HEADER.size], memoryview(head)[HEADER.size :]
+        yield header, *self.sealer.seal(fields, clear=header)
+        for piece in pieces(views, PIECE_BYTES):
+            yield self.sealer.seal(piece)
 
     def receive(self, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> Message | None:
         """The next message, or None when the peer has closed the connection.
 
         Raises:
             NetworkError: if the peer sends garbage, more than there is memory for, or goes away
-                inside a message.
+                inside a message; if something else than the peer sent this, which also closes the
+                connection.
             TimeoutError: if the socket's time-out passes without a byte.
         """
-        header = _receive_exactly(self.socket, HEADER.size, at_boundary=True, heard=self._heard)
+        header = receive_exactly(self.socket, HEADER.size, at_boundary=True, heard=self._heard)
         if header is None:
             return None
         fields_bytes, payload_bytes = decode_header(header, max_payload_bytes=max_payload_bytes)
-        body = _receive_exactly(self.socket, fields_bytes, heard=self._heard) or b""
+        body = bytearray(fields_bytes)
+        self._receive_piece(memoryview(body), clear=bytes(header))
         kind, fields = decode_fields(body)
-        payload = _receive_exactly(self.socket, payload_bytes, heard=self._heard) or b""
+        payload = allocate(payload_bytes)
+        view = memoryview(payload)
+        for start in range(0, payload_bytes, PIECE_BYTES):
+            self._receive_piece(view[start : start + PIECE_BYTES])
         return Message(kind=kind, fields=fields, payload=payload)
 
     def close(self) -> None:
         """Close, waking a thread that waits in `receive`."""
         close_socket(self.socket)
+
+    def _receive_piece(self, piece: memoryview, *, clear: bytes = b"") -> None:
+        tag = bytearray(self.opener.tag_bytes)
+        receive_into(self.socket, piece, heard=self._heard)
+        receive_into(self.socket, memoryview(tag), heard=self._heard)
+        try:
+            self.opener.open(piece, tag, clear)
+        except NetworkError as error:
+            _log.warning("a connection with %s was closed: %s", self.peer_host, error)
+            self.close()
+            raise
 
     def _heard(self, count: int) -> None:
         self.heard_s = time.monotonic()
@@ -112,7 +163,10 @@ class Listener:
     """Accepts authenticated connections on a thread of its own.
 
     Each handshake runs on its own short-lived thread and is over in `HANDSHAKE_TIMEOUT_S`, so that
-    a silent or babbling stranger holds up nobody; at most `max_handshakes` run at once.
+    a silent or babbling stranger holds up nobody. At most `max_handshakes` run at once. Beyond
+    that, the oldest handshake of the address with the most of them makes room, if it has lasted
+    for half a second, or if another address asks and that one has a quarter of all. Otherwise the
+    newcomer is hung up on, and may come again.
     """
 
     def __init__(
@@ -123,15 +177,31 @@ class Listener:
         ports: Sequence[int],
         on_connection: Callable[[Connection], None],
         name: str,
+        identity: str = DRIVER,
+        encrypt: bool = False,
         max_handshakes: int = 64,
     ) -> None:
         """Bind the first free one of `ports` (0: any) on `host` and start accepting.
+
+        Args:
+            secret: the run's.
+            host: the address to listen on.
+            ports: the ports to try.
+            on_connection: called with each connection, on a thread of its own.
+            name: what the threads' names begin with.
+            identity: what clients name to reach this listener; see `_auth`.
+            encrypt: whether connections are encrypted, not only authenticated.
+            max_handshakes: how many run at once.
 
         Raises:
             NetworkError: if none of the ports can be bound.
         """
         self._secret, self._on_connection = secret, on_connection
-        self._slots = threading.BoundedSemaphore(max_handshakes)
+        self._identity, self._encrypt = identity, encrypt
+        self._max_handshakes = max_handshakes
+        # Whose handshake runs: their address and when they came, the oldest first.
+        self._strangers: dict[socket.socket, tuple[str, float]] = {}
+        self._lock = threading.Lock()
         self._closed = threading.Event()
         self._socket = bind(host, ports)
         self.address: Address = self._socket.getsockname()[:2]
@@ -141,31 +211,44 @@ class Listener:
     def _accept(self) -> None:
         while True:
             try:
-                sock, _ = self._socket.accept()
+                sock, (host, _) = self._socket.accept()
             except OSError:
                 # Closed; or too many open files, or a peer that gave up: those pass.
                 if self._closed.wait(_ACCEPT_AGAIN_S):
                     return
                 continue
-            if not self._slots.acquire(blocking=False):
+            if not self._admit(sock, host, time.monotonic()):
                 sock.close()
                 continue
             threading.Thread(
                 target=self._greet, args=(sock,), name=f"{self._thread.name}-greet", daemon=True
             ).start()
 
+    def _admit(self, sock: socket.socket, host: str, now_s: float) -> bool:
+        """Whether there is room for another handshake, or some has been made."""
+        with self._lock:
+            if len(self._strangers) >= self._max_handshakes:
+                most, count = Counter(h for h, _ in self._strangers.values()).most_common(1)[0]
+                oldest = next(s for s, (h, _) in self._strangers.items() if h == most)
+                is_slow = now_s - self._strangers[oldest][1] >= _SLOW_S
+                if not is_slow and (host == most or 4 * count < self._max_handshakes):
+                    return False
+                del self._strangers[oldest]
+                with contextlib.suppress(OSError):  # it may have hung up
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread wakes up and closes it
+            self._strangers[sock] = host, now_s
+            return True
+
     def _greet(self, sock: socket.socket) -> None:
-        try:
-            greet_client(sock, self._secret)
-        except (OSError, NetworkError):
+        keys: Keys | None = None
+        with contextlib.suppress(OSError, NetworkError):
+            keys = greet_client(sock, self._secret, identity=self._identity, encrypt=self._encrypt)
+        with self._lock:
+            had_to_go = self._strangers.pop(sock, None) is None
+        if keys is None or had_to_go or self._closed.is_set():
             sock.close()
             return
-        finally:
-            self._slots.release()
-        if self._closed.is_set():
-            sock.close()
-            return
-        self._on_connection(Connection(sock))
+        self._on_connection(Connection(sock, keys))
 
     def close(self) -> None:
         """Stop accepting; connections already made stay open."""
@@ -179,15 +262,26 @@ def connect(
     *,
     secret: bytes,
     timeout_s: float,
+    to: str = DRIVER,
     give_up: Callable[[], bool] = lambda: False,
 ) -> Connection:
     """Connect to a `Listener`, trying again until `timeout_s` has passed or `give_up()` is true.
 
+    Args:
+        address: (host, port).
+        secret: the run's.
+        timeout_s: how long to try.
+        to: the identity that the listener must prove; see `_auth`. Default: the driver's.
+        give_up: whether to stop trying.
+
     Raises:
-        NetworkError: if nobody answers there in time, or who answers does not know the secret.
+        NetworkError: if nobody answers there in time, or who answers does not know the secret or
+            is not `to`.
     """
     try:
-        return Connection(dial(address, secret=secret, timeout_s=timeout_s, give_up=give_up))
+        return Connection(
+            *dial(address, secret=secret, timeout_s=timeout_s, to=to, give_up=give_up)
+        )
     except NetworkError:
         raise
     except OSError as error:
@@ -197,178 +291,16 @@ def connect(
         ) from None
 
 
-def dial(
-    address: Address,
-    *,
-    secret: bytes,
-    timeout_s: float,
-    give_up: Callable[[], bool] = lambda: False,
-) -> socket.socket:
-    """The socket to a `Listener` that has proved the secret; see `connect`.
+def _send_all(sock: socket.socket, buffers: Sequence[Buffer]) -> None:
+    """Send all of `buffers`, one after another.
 
     Raises:
-        OSError: if nobody answers there in time.
-        NetworkError: if who answers does not know the secret; that is not tried again.
+        OSError: if the peer is gone.
     """
-    deadline = time.monotonic() + timeout_s
-    pause_s = 0.02
-    while True:
-        remaining_s = deadline - time.monotonic()
-        try:
-            return _dial_once(address, secret, timeout_s=max(0.1, min(remaining_s, 5.0)))
-        except NetworkError:
-            raise
-        except OSError as error:
-            remaining_s = deadline - time.monotonic()
-            if remaining_s <= 0 or give_up():
-                raise ConnectionError(
-                    f"{address[0]}:{address[1]} could not be reached within {timeout_s:g} s: "
-                    f"{error}"
-                ) from None
-            time.sleep(min(pause_s, remaining_s))
-            pause_s = min(2 * pause_s, 1.0)
-
-
-def _dial_once(address: Address, secret: bytes, *, timeout_s: float) -> socket.socket:
-    """Connect and greet.
-
-    Raises:
-        OSError: if nobody answers, or who does hangs up: a listener with many guests at its door
-            sends others away, and they may come again.
-        NetworkError: if who answers does not know the secret.
-    """
-    sock = socket.create_connection(address, timeout=timeout_s)
-    try:
-        greet_server(sock, secret)
-    except NetworkError as error:
-        sock.close()
-        raise NetworkError(
-            f"whoever listens at {address[0]}:{address[1]} did not prove this run's secret: {error}"
-        ) from None
-    except OSError:
-        sock.close()
-        raise
-    return sock
-
-
-def greet_server(sock: socket.socket, secret: bytes) -> None:
-    """The client's half of the handshake; see `_auth`.
-
-    Raises:
-        NetworkError: if the server says something else than it should, or nothing in time.
-        ConnectionError: if it hangs up without a word.
-    """
-    deadline = time.monotonic() + HANDSHAKE_TIMEOUT_S
-    sock.settimeout(HANDSHAKE_TIMEOUT_S)
-    nonce = os.urandom(NONCE_BYTES)
-    sock.sendall(HELLO + nonce)
-    try:
-        answer = _receive_exactly(
-            sock, NONCE_BYTES + PROOF_BYTES, at_boundary=True, deadline=deadline
-        )
-    except TimeoutError:
-        raise NetworkError("the peer said nothing.") from None
-    if answer is None:
-        raise ConnectionResetError("it hung up before it had said anything")
-    server_nonce, received = answer[:NONCE_BYTES], answer[NONCE_BYTES:]
-    if not is_proof(bytes(received), secret, "server", nonce, bytes(server_nonce)):
-        raise NetworkError("the server's proof is wrong.")
-    sock.sendall(proof(secret, "client", nonce, bytes(server_nonce)))
-    _tune(sock)
-
-
-def greet_client(sock: socket.socket, secret: bytes) -> None:
-    """The server's half of the handshake; see `_auth`."""
-    deadline = time.monotonic() + HANDSHAKE_TIMEOUT_S
-    sock.settimeout(HANDSHAKE_TIMEOUT_S)
-    hello = _receive_exactly(sock, len(HELLO) + NONCE_BYTES, deadline=deadline) or b""
-    if hello[: len(HELLO)] != HELLO:
-        raise NetworkError("the peer did not speak this protocol.")
-    client_nonce, server_nonce = bytes(hello[len(HELLO) :]), os.urandom(NONCE_BYTES)
-    sock.sendall(server_nonce + proof(secret, "server", client_nonce, server_nonce))
-    received = _receive_exactly(sock, PROOF_BYTES, deadline=deadline) or b""
-    if not is_proof(bytes(received), secret, "client", client_nonce, server_nonce):
-        raise NetworkError("the client's proof is wrong.")
-    _tune(sock)
-
-
-def close_socket(sock: socket.socket) -> None:
-    """Shut down and close, whatever state the socket is in; wakes threads blocked on it."""
-    with contextlib.suppress(OSError):
-        sock.shutdown(socket.SHUT_RDWR)
-    sock.close()
-
-
-def _tune(sock: socket.socket) -> None:
-    sock.settimeout(None)
-    if sock.family == socket.AF_UNIX:
-        return
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE.items():
-        if hasattr(socket, name):  # not everywhere
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-def bind(host: str, ports: Sequence[int]) -> socket.socket:
-    """A socket that listens on the first free one of `ports` (0: any).
-
-    Raises:
-        NetworkError: if none of them can be bound.
-    """
-    problem: OSError | None = None
-    for port in ports:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            # A run that has just ended on this port must not keep the next one from it for a
-            # minute; whoever still listens there does.
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind((host, port))
-            sock.listen(128)
-        except OSError as error:
-            sock.close()
-            problem = error
-        else:
-            return sock
-    span = f"{ports[0]}-{ports[-1]}" if len(ports) > 1 else str(ports[0] if len(ports) else "none")
-    raise NetworkError(
-        f"no port could be opened on {host}. Received: ports={span} ({problem}). Choose free ones "
-        "with `MeshConfig(ports=…)`, or leave `ports` out for any free port."
-    )
-
-
-def _receive_exactly(
-    sock: socket.socket,
-    count: int,
-    *,
-    at_boundary: bool = False,
-    deadline: float | None = None,
-    heard: Callable[[int], None] = lambda _: None,
-) -> bytearray | None:
-    try:
-        content = bytearray(count)
-    except MemoryError:
-        raise NetworkError(
-            f"the peer announced {count} bytes, more than there is memory for."
-        ) from None
-    view, received = memoryview(content), 0
-    while received < count:
-        try:
-            if deadline is not None:
-                sock.settimeout(max(1e-3, deadline - time.monotonic()))
-            got = sock.recv_into(view[received:])
-        except TimeoutError:
-            if at_boundary and not received:
-                raise
-            raise NetworkError("the peer fell silent inside a message.") from None
-        except OSError as error:
-            if at_boundary and not received:
-                return None
-            raise NetworkError(f"the peer went away inside a message: {error}.") from None
-        if not got:
-            if at_boundary and not received:
-                return None
-            raise NetworkError("the peer closed the connection inside a message.")
-        received += got
-        heard(got)
-    return content
+    left = deque(memoryview(buffer) for buffer in buffers if len(buffer))
+    while left:
+        sent = sock.sendmsg(left)
+        while left and sent >= len(left[0]):
+            sent -= len(left.popleft())
+        if sent:
+            left[0] = left[0][sent:]

@@ -3,9 +3,11 @@
 import threading
 import time
 from collections import deque
+from itertools import chain
 
 from ._connection import Connection
 from ._messages import Origin, Payload
+from ._seal import Buffer
 
 CHUNK_BYTES = 1 << 20
 
@@ -48,7 +50,7 @@ class MeshLink:
         self.gone = self.busy = False
         self._lock = lock
         self._ready = threading.Condition(lock)
-        self._queue: deque[tuple[bytes, Payload]] = deque()
+        self._queue: deque[list[Buffer]] = deque()  # of each message the sealed parts
 
     def put(self, head: bytes, payload: Payload = b"") -> None:
         """Send this after what waits already."""
@@ -56,8 +58,10 @@ class MeshLink:
             return
         if not self.pending_bytes:
             self.moved_s = time.monotonic()
-        self._queue.append((head, payload))
-        self.pending_bytes += len(head) + len(payload)
+        # Sealed here: what is put first is sent first.
+        parts = list(chain.from_iterable(self.connection.sealed(head, (payload,))))
+        self._queue.append(parts)
+        self.pending_bytes += sum(map(len, parts))
         self._ready.notify()
 
     def give_up(self) -> None:
@@ -89,9 +93,9 @@ class MeshLink:
                 self._send(view[start : start + self._chunk_bytes], room)
         return True
 
-    def _take(self) -> tuple[list[Payload], int]:
+    def _take(self) -> tuple[list[Buffer], int]:
         """The next message, and those behind it as far as they fit into a chunk."""
-        parts: list[Payload] = list(self._queue.popleft())
+        parts = self._queue.popleft()
         size = sum(map(len, parts))
         while self._queue and size + sum(map(len, self._queue[0])) <= self._chunk_bytes:
             more = self._queue.popleft()
@@ -99,7 +103,7 @@ class MeshLink:
             size += sum(map(len, more))
         return parts, size
 
-    def _send(self, content: Payload, room: threading.Condition) -> None:
+    def _send(self, content: Buffer, room: threading.Condition) -> None:
         self.connection.socket.sendall(content)
         with self._lock:
             self.sent_bytes += len(content)

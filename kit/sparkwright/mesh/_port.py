@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 
 from sparkwright.errors import NetworkError
 
-from ._connection import HANDSHAKE_TIMEOUT_S, Address, Connection, Listener
+from ._auth import worker_identity
+from ._connection import Connection, Listener
 from ._framing import Message
+from ._handshake import HANDSHAKE_TIMEOUT_S, Address
 
 Handler = Callable[[Connection, Message], None]
 
@@ -19,20 +21,45 @@ class PeerPort:
 
     Attributes:
         address: (host, port) that it listens on.
+        worker: whom others mean to reach here.
     """
 
-    def __init__(self, *, secret: bytes, host: str, ports: Sequence[int], name: str) -> None:
+    def __init__(
+        self,
+        *,
+        secret: bytes,
+        worker: int,
+        host: str,
+        ports: Sequence[int],
+        name: str,
+        encrypt: bool = False,
+    ) -> None:
         """Bind the first free one of `ports` (0: any) on `host` and listen.
+
+        Args:
+            secret: the run's.
+            worker: whom others mean to reach here.
+            host: the address to listen on.
+            ports: the ports to try.
+            name: what the threads' names begin with.
+            encrypt: whether connections are encrypted, not only authenticated.
 
         Raises:
             NetworkError: if none of the ports can be opened.
         """
+        self.worker = worker
         self._handlers: dict[str, Handler] = {}
         self._introducing: set[Connection] = set()
         self._lock = threading.Lock()
         self._closed = False
         self._listener = Listener(
-            secret=secret, host=host, ports=ports, on_connection=self._introduce, name=name
+            secret=secret,
+            host=host,
+            ports=ports,
+            on_connection=self._introduce,
+            name=name,
+            identity=worker_identity(worker),
+            encrypt=encrypt,
         )
         self.address: Address = self._listener.address
 

@@ -1,7 +1,9 @@
 """All-reduce, all-gather and broadcast around a ring of workers, over TCP."""
 
+import ipaddress
 import math
 import select
+import socket
 import struct
 import sys
 import threading
@@ -14,13 +16,18 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError
 
-from ._connection import Address, Connection, close_socket, connect
+from ._auth import worker_identity
+from ._connection import Connection, connect
 from ._framing import Message
+from ._handshake import Address
 from ._port import PeerPort
 from ._schedule import all_gather_steps, reduce_scatter_steps, segment_bounds
+from ._seal import Buffer, Opener, Sealer, Unsealed
 
-# Received bytes are added in blocks of this size, while they are still in the cache.
+# A vector that is broadcast is passed on in blocks of this size.
 _BLOCK_BYTES = 256 << 10
+# So much is authenticated at once, then added.
+_SEALED_BYTES = 2 << 20
 _SLICE_S = 0.5
 _LENGTH = struct.Struct("<Q")
 _INTRODUCTION = "join"
@@ -34,16 +41,26 @@ class Ring:
 
     def __init__(
         self, *, rank: int, size: int, onward: Connection | None, inward: Connection | None,
-        timeout_s: float,
+        timeout_s: float, sealed: tuple[bool, bool] = (True, True),
     ) -> None:  # fmt: skip
-        """Use proven connections; both None for a ring of one."""
+        """Use proven connections; both None for a ring of one.
+
+        Args:
+            rank: this worker's.
+            size: of the ring.
+            onward: to the next worker.
+            inward: from the previous one.
+            timeout_s: how long the ring may stand still in the middle of an exchange.
+            sealed: whether vectors are authenticated on the way onward, and on the way inward.
+                What `all_gather` sends is in any case.
+        """
+        self._sealed = sealed
         self.rank, self.size = rank, size
         self._timeout_s = timeout_s
-        self._out = onward.socket if onward else None
-        self._in = inward.socket if inward else None
-        for sock in (self._out, self._in):
-            if sock is not None:
-                sock.setblocking(False)
+        self._onward, self._inward = onward, inward
+        for connection in (onward, inward):
+            if connection is not None:
+                connection.socket.setblocking(False)
         self._scratch = np.empty(0, np.uint8)
 
     def __enter__(self) -> Self:
@@ -54,9 +71,9 @@ class Ring:
 
     def abort(self) -> None:
         """Close both connections; whoever waits in this ring gets a NetworkError at once."""
-        for sock in (self._out, self._in):
-            if sock is not None:
-                close_socket(sock)
+        for connection in (self._onward, self._inward):
+            if connection is not None:
+                connection.close()
 
     def all_gather(self, content: bytes) -> list[bytes]:
         """Every worker's `content`, in the order of ranks (the lengths may differ).
@@ -69,12 +86,12 @@ class Ring:
         for step in range(self.size - 1):
             mine = found[(self.rank - step) % self.size]
             length = bytearray(_LENGTH.size)
-            self._exchange(_LENGTH.pack(len(mine)), length, patient=True)
+            self._exchange(_LENGTH.pack(len(mine)), length, meeting=True)
             (expected,) = _LENGTH.unpack(length)
             if expected > _BLOCK_BYTES:
                 raise NetworkError(f"a worker announced {expected} bytes of meta data; too many.")
             theirs = bytearray(expected)
-            self._exchange(mine, theirs, patient=True)
+            self._exchange(mine, theirs, meeting=True)
             found[(self.rank - step - 1) % self.size] = bytes(theirs)
         return found
 
@@ -130,63 +147,52 @@ class Ring:
         incoming: Any,
         *,
         add_to: NDArray[Any] | None = None,
-        patient: bool = False,
+        meeting: bool = False,
     ) -> None:
         """Send all of `outgoing` while filling `incoming`; add what has come to `add_to`.
 
         Raises:
-            NetworkError: if a neighbour goes away, or unless `patient` nothing moves for
-                `timeout_s`.
+            NetworkError: if a neighbour goes away, if something else than the neighbour sent what
+                has come, or unless in a `meeting` nothing moves for `timeout_s`.
         """
-        if self._out is None or self._in is None:
+        if self._onward is None or self._inward is None:
             return
-        out, into = memoryview(outgoing), memoryview(incoming)
-        sent = received = added = 0
-        limit_s = math.inf if patient else self._timeout_s
+        unsealed = Unsealed()
+        sealer = self._onward.sealer if meeting or self._sealed[0] else unsealed
+        opener = self._inward.opener if meeting or self._sealed[1] else unsealed
+        out = _Outgoing(memoryview(outgoing), self._onward.socket, sealer)
+        into = _Incoming(memoryview(incoming), self._inward.socket, opener)
+        added = 0
+        limit_s = math.inf if meeting else self._timeout_s
         deadline = time.monotonic() + limit_s
-        while sent < len(out) or received < len(into):
-            moved = False
+        while out.left or into.left:
             try:
-                if received < len(into):
-                    try:
-                        got = self._in.recv_into(into[received:])
-                    except BlockingIOError:
-                        got = -1
-                    if got == 0:
-                        raise NetworkError("the previous worker of the ring closed its connection.")
-                    if got > 0:
-                        received, moved = received + got, True
-                if sent < len(out):
-                    try:
-                        sent += self._out.send(out[sent : sent + 4 * _BLOCK_BYTES])
-                        moved = True
-                    except BlockingIOError:
-                        pass
-                if add_to is not None and (
-                    received - added >= _BLOCK_BYTES or (received == len(into) and added < received)
-                ):
+                moved = into.left and into.receive_some()
+                moved = (out.left and out.send_some()) or moved
+                if add_to is not None and added < into.received:
                     item = add_to.itemsize
-                    first, last = added // item, received // item
-                    new = np.frombuffer(into, add_to.dtype, last - first, first * item)
+                    first, last = added // item, into.received // item
+                    new = np.frombuffer(incoming, add_to.dtype, last - first, first * item)
                     np.add(add_to[first:last], new, out=add_to[first:last])
                     added = last * item
                 if not moved:
-                    self._wait(sent < len(out), received < len(into), deadline)
+                    self._wait(out.left, into.left, deadline)
                 else:
                     deadline = time.monotonic() + limit_s
+            except NetworkError:
+                self.abort()
+                raise
             except (OSError, ValueError) as error:
-                if isinstance(error, NetworkError):
-                    raise
                 raise NetworkError(f"the ring broke at worker {self.rank}: {error}.") from None
 
     def _wait(self, sending: bool, receiving: bool, deadline: float) -> None:
-        assert self._out is not None
-        assert self._in is not None
+        assert self._onward is not None
+        assert self._inward is not None
         poller = select.poll()
         if receiving:
-            poller.register(self._in, select.POLLIN)
+            poller.register(self._inward.socket, select.POLLIN)
         if sending:
-            poller.register(self._out, select.POLLOUT)
+            poller.register(self._onward.socket, select.POLLOUT)
         remaining_s = deadline - time.monotonic()
         # In slices: a socket that `abort` closes between here and there would not end the wait.
         if not poller.poll(max(0.0, min(remaining_s, _SLICE_S)) * 1e3) and remaining_s <= 0:
@@ -197,12 +203,89 @@ class Ring:
             )
 
 
+class _Outgoing:
+    """What is sent in one exchange: sealed blocks, each followed by its tag."""
+
+    def __init__(self, content: memoryview, sock: socket.socket, sealer: Sealer) -> None:
+        self._content, self._socket, self._sealer = content, sock, sealer
+        self._buffers: list[Buffer] = []  # what is sealed and not yet sent
+
+    @property
+    def left(self) -> bool:
+        """Whether something is still to be sent."""
+        return bool(self._buffers) or bool(len(self._content))
+
+    def send_some(self) -> bool:
+        """Send what fits; whether anything did."""
+        if not self._buffers:
+            block, self._content = self._content[:_SEALED_BYTES], self._content[_SEALED_BYTES:]
+            self._buffers += self._sealer.seal(block)
+        try:
+            sent = self._socket.sendmsg(self._buffers)
+        except BlockingIOError:
+            return False
+        while self._buffers and sent >= len(self._buffers[0]):
+            sent -= len(self._buffers.pop(0))
+        if sent:
+            self._buffers[0] = memoryview(self._buffers[0])[sent:]
+        return True
+
+
+class _Incoming:
+    """What is received in one exchange.
+
+    Attributes:
+        received: bytes that have come and are the neighbour's.
+    """
+
+    def __init__(self, into: memoryview, sock: socket.socket, opener: Opener) -> None:
+        self._into, self._socket, self._opener = into, sock, opener
+        self._tag = memoryview(bytearray(opener.tag_bytes))
+        self._got = 0  # of the next block and its tag
+        self.received = 0
+
+    @property
+    def left(self) -> bool:
+        """Whether something is still to come."""
+        return self.received < len(self._into)
+
+    def receive_some(self) -> bool:
+        """Receive what is there, a block at most; whether anything was.
+
+        Raises:
+            NetworkError: if the neighbour is gone, or has not sent this.
+        """
+        block = self._into[self.received : self.received + _SEALED_BYTES]
+        tag_from = max(0, self._got - len(block))
+        try:
+            got, *_ = self._socket.recvmsg_into([block[self._got :], self._tag[tag_from:]])
+        except BlockingIOError:
+            return False
+        if not got:
+            raise NetworkError("the previous worker of the ring closed its connection.")
+        self._got += got
+        if self._got == len(block) + len(self._tag):
+            self._opener.open(block, self._tag)
+            self.received += len(block)
+            self._got = 0
+        return True
+
+
 class RingPort:
     """Where the previous worker of a ring connects; one a worker, used again after a regroup."""
 
-    def __init__(self, port: PeerPort, *, secret: bytes) -> None:
-        """Take the connections of `port` that come to join a ring."""
-        self._arrivals: dict[tuple[int, int], Connection] = {}
+    def __init__(self, port: PeerPort, *, secret: bytes, authenticate: bool | None = None) -> None:
+        """Take the connections of `port` that come to join a ring.
+
+        Args:
+            port: this worker's.
+            secret: the run's.
+            authenticate: whether vectors are authenticated. Default None: unless the next worker
+                is reached at a loopback address. The next worker is told, as part of a message.
+        """
+        self._authenticate = authenticate
+        # (generation, rank) -> that worker's connection, and whether its vectors are authenticated
+        self._arrivals: dict[tuple[int, int], tuple[Connection, bool]] = {}
         self._changed = threading.Condition()
         self._over = -1  # the latest ring that nobody joins any more
         self._port, self._secret = port, secret
@@ -219,6 +302,7 @@ class RingPort:
         generation: int,
         rank: int,
         addresses: Sequence[Address],
+        workers: Sequence[int],
         connect_timeout_s: float,
         peer_timeout_s: float,
     ) -> Ring:
@@ -228,6 +312,7 @@ class RingPort:
             generation: of the ring; whoever comes for another one is sent away.
             rank: this worker's place in it.
             addresses: of all workers, by rank.
+            workers: whom to find there, by rank.
             connect_timeout_s: how long to wait for each neighbour.
             peer_timeout_s: how long the ring may stand still in the middle of an exchange.
 
@@ -238,16 +323,19 @@ class RingPort:
         if size == 1:
             return Ring(rank=0, size=1, onward=None, inward=None, timeout_s=peer_timeout_s)
         deadline = time.monotonic() + connect_timeout_s
+        following = (rank + 1) % size
         onward = connect(
-            addresses[(rank + 1) % size],
+            addresses[following],
             secret=self._secret,
+            to=worker_identity(workers[following]),
             timeout_s=connect_timeout_s,
             give_up=lambda: generation <= self._over,
         )
         try:
-            onward.send(_INTRODUCTION, {"generation": generation, "rank": rank})
-            inward = self._arrival(generation, rank=(rank - 1) % size, deadline=deadline)
-            if inward is None:
+            sealed = self._seals_vectors(onward)
+            onward.send(_INTRODUCTION, {"generation": generation, "rank": rank, "sealed": sealed})
+            arrival = self._arrival(generation, rank=(rank - 1) % size, deadline=deadline)
+            if arrival is None:
                 raise NetworkError(
                     f"worker {rank} of the ring waited {connect_timeout_s:g} s for worker "
                     f"{(rank - 1) % size} to join it. Check that workers reach one another "
@@ -256,7 +344,22 @@ class RingPort:
         except BaseException:
             onward.close()
             raise
-        return Ring(rank=rank, size=size, onward=onward, inward=inward, timeout_s=peer_timeout_s)
+        inward, sealed_inward = arrival
+        return Ring(
+            rank=rank,
+            size=size,
+            onward=onward,
+            inward=inward,
+            timeout_s=peer_timeout_s,
+            sealed=(sealed, sealed_inward),
+        )
+
+    def _seals_vectors(self, onward: Connection) -> bool:
+        if onward.keys is not None and onward.keys.encrypt:
+            return True
+        if self._authenticate is None:
+            return not ipaddress.ip_address(onward.peer_host).is_loopback
+        return self._authenticate
 
     def abandon(self, generation: int) -> None:
         """End a `join` of `generation` or an earlier one at once; from another thread."""
@@ -282,11 +385,14 @@ class RingPort:
                 return
             earlier = self._arrivals.get((generation, rank))
             if earlier is not None:
-                earlier.close()
-            self._arrivals[generation, rank] = inward
+                earlier[0].close()
+            sealed = introduction.fields.get("sealed") is not False
+            self._arrivals[generation, rank] = inward, sealed
             self._changed.notify_all()
 
-    def _arrival(self, generation: int, *, rank: int, deadline: float) -> Connection | None:
+    def _arrival(
+        self, generation: int, *, rank: int, deadline: float
+    ) -> tuple[Connection, bool] | None:
         """The connection of worker `rank` of this ring; None if it does not come in time."""
         with self._changed:
             self._changed.wait_for(
@@ -295,14 +401,14 @@ class RingPort:
             )
             if generation <= self._over:
                 raise NetworkError(f"ring {generation} was given up before all had joined it.")
-            inward = self._arrivals.pop((generation, rank), None)
-            if inward is not None:
+            arrival = self._arrivals.pop((generation, rank), None)
+            if arrival is not None:
                 self._end(generation)
-            return inward
+            return arrival
 
     def _end(self, generation: int) -> None:
         """Send away whoever has come, or still comes, for this ring or an earlier one."""
         self._over = max(generation, self._over)
         for key in [key for key in self._arrivals if key[0] <= generation]:
-            self._arrivals.pop(key).close()
+            self._arrivals.pop(key)[0].close()
         self._changed.notify_all()

@@ -1,13 +1,15 @@
 """The mesh over TCP: sockets and threads around a `Peer`."""
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sparkwright.errors import ConfigurationError, NetworkError
 
+from ._auth import worker_identity
 from ._connection import Connection, connect
 from ._framing import Message, encode_head
 from ._mesh_link import CHUNK_BYTES, MeshLink
@@ -47,6 +49,11 @@ class UpdateMesh:
     Every update reaches every other worker once, those of each worker in order, whatever
     connections break meanwhile; see `Peer`. All methods may be called from any thread.
 
+    A worker that takes nothing reads nothing more once its inbox is full; then its neighbours'
+    `publish` waits. It goes on reading, inbox full or not, while it waits for others itself: in
+    `publish`, `wait_for`, `flush` and inside `reading_all`. So two workers never wait for one
+    another. A neighbour that nobody listens to is not silent.
+
     Attributes:
         me: (worker, incarnation) of this worker.
         on_catch_up: called from a thread of the mesh with a neighbour's (worker, incarnation)
@@ -78,6 +85,7 @@ class UpdateMesh:
             me: (worker, incarnation); never used before.
             name: what the threads' names begin with.
             max_pending_bytes: `publish` waits while more than that is to be sent to a neighbour.
+                While as much waits to be taken, and the worker is busy, nothing more is read.
             heartbeat_s: how often neighbours compare what they have.
             peer_timeout_s: a neighbour that sends nothing, or takes nothing, for so long is
                 dropped.
@@ -110,6 +118,9 @@ class UpdateMesh:
         self._dial: _Dial | None = None
         self._problem: str | None = None
         self._inbox: list[Update] = []
+        self._inbox_bytes = 0
+        self._waits = 0  # of this worker for others
+        self._space = threading.Condition(self._lock)  # in the inbox
         self._taken: dict[Origin, int] = {}
         self._counts = [0, 0, 0]  # sent, received bytes of links that are gone; messages sent
         self._threads: list[threading.Thread] = []
@@ -168,7 +179,8 @@ class UpdateMesh:
         if isinstance(view, memoryview):
             view = view.cast("B") if view.nbytes else b""
         with self._lock:
-            self._wait_for_room(list(self._links.values()))
+            with self.reading_all():
+                self._wait_for_room(list(self._links.values()))
             self._carry_out(self._peer.published(view))
             sequence = self._taken[self.me] = self._peer.published_count
             self._news.notify_all()
@@ -177,10 +189,11 @@ class UpdateMesh:
     def take(self) -> list[Update]:
         """What has been delivered since the last call; each origin's updates in order.
 
-        Nobody waits for a worker that takes nothing: what it does not take stays in memory.
+        Take often: a worker that does not holds up its neighbours, see above.
         """
         with self._lock:
             taken, self._inbox = self._inbox, []
+            self._empty_inbox()
             for update in taken:
                 self._taken[update.origin] = update.sequence
         return taken
@@ -196,15 +209,27 @@ class UpdateMesh:
 
         Ends when the mesh is closed.
         """
-        with self._lock:
+        with self._lock, self.reading_all():
             self._news.wait_for(
                 lambda: self._peer.has(versions) or self._closed.is_set(), timeout_s
             )
             return self._peer.has(versions)
 
+    @contextlib.contextmanager
+    def reading_all(self) -> Iterator[None]:
+        """Read everything that comes, whatever waits to be taken: this worker waits for others."""
+        with self._lock:
+            self._waits += 1
+            self._space.notify_all()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waits -= 1
+
     def flush(self, timeout_s: float) -> bool:
         """Wait until nothing waits to be sent; whether nothing does. Ends when closed."""
-        with self._lock:
+        with self._lock, self.reading_all():
             return self._room.wait_for(lambda: not self.statistics.pending_bytes, timeout_s)
 
     def restored(self, versions: Mapping[Origin, int]) -> None:
@@ -215,6 +240,7 @@ class UpdateMesh:
         """
         with self._lock:
             self._inbox.clear()
+            self._empty_inbox()
             self._taken = dict(versions)
             self._carry_out(self._peer.restored(versions))
             self._news.notify_all()
@@ -271,6 +297,7 @@ class UpdateMesh:
             self._early.clear()
             self._news.notify_all()
             self._room.notify_all()
+            self._space.notify_all()
             threads = list(self._threads)
         for thread in threads:
             if thread is not threading.current_thread():
@@ -300,6 +327,7 @@ class UpdateMesh:
         del self._links[link.origin]
         self._carry_out(self._peer.neighbour_down(link.origin))
         self._room.notify_all()
+        self._space.notify_all()
         if not for_good:
             self._dial_upstream()
 
@@ -317,6 +345,7 @@ class UpdateMesh:
                         used.append(link)
                 case Deliver(update=update):
                     self._inbox.append(update)
+                    self._inbox_bytes += len(update.payload)
                     self._news.notify_all()
                 case CatchUp(neighbour=neighbour):
                     self._start("catch-up", lambda n: self.on_catch_up(n), neighbour)
@@ -334,6 +363,21 @@ class UpdateMesh:
                     self._lose(link)
                     break
                 self._room.wait(remaining_s)
+
+    def _wait_for_space(self, link: MeshLink) -> None:
+        """Wait until the worker has taken enough, or waits for others itself."""
+        self._space.wait_for(
+            lambda: (
+                self._inbox_bytes <= self._max_pending_bytes
+                or self._waits
+                or link.gone
+                or self._closed.is_set()
+            )
+        )
+
+    def _empty_inbox(self) -> None:
+        self._inbox_bytes = 0
+        self._space.notify_all()
 
     def _dial_upstream(self) -> None:
         seat = self._upstream
@@ -380,6 +424,7 @@ class UpdateMesh:
                     # Who sends faster than this worker can pass on has to wait as well. Not for
                     # what goes back to it: it may be waiting for this worker in the same way.
                     self._wait_for_room(other for other in used if other is not link)
+                    self._wait_for_space(link)
                 del frame, message
                 link.busy = False
         except (NetworkError, OSError):
@@ -453,6 +498,7 @@ class UpdateMesh:
         connection = connect(
             (seat.host, seat.port),
             secret=self._secret,
+            to=worker_identity(seat.worker),
             timeout_s=min(_ATTEMPT_S, self._connect_timeout_s),
             give_up=dial.stopped.is_set,
         )

@@ -211,6 +211,7 @@ class PeerEngine:
                 peer_timeout_s=mesh.peer_timeout_s,
                 start=lambda: self._beginning,
                 name=f"sparkwright-{self._run}",
+                encrypt=mesh.encrypt,
             )
             record.heard_s_ago = self._server.heard_s_ago
             if self._stop_asked.is_set():
@@ -552,6 +553,8 @@ def settings_of(master: TrainingMaster, *, epochs: int, judged: JudgedRun | None
         "shuffle": master.shuffle,
         "stop_at_non_finite": master.non_finite == "stop",
         "peer_timeout_s": mesh.peer_timeout_s,
+        "authenticate": mesh.authenticate,
+        "encrypt": mesh.encrypt,
         "connect_timeout_s": mesh.connect_timeout_s,
         "checkpoint": master.checkpoint,
         "timeline": master.collect_training_stats,

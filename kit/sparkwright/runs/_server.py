@@ -156,6 +156,7 @@ class CoordinatorServer:
         peer_timeout_s: float,
         start: Callable[[], tuple[dict[str, Any], Sequence[Any]]],
         name: str,
+        encrypt: bool = False,
     ) -> None:
         """Open the port and start.
 
@@ -168,6 +169,7 @@ class CoordinatorServer:
             peer_timeout_s: a worker silent for so long is lost.
             start: gives (fields, payload) of the state that training starts from.
             name: of the threads.
+            encrypt: whether connections are encrypted, not only authenticated.
 
         Raises:
             NetworkError: if no port can be opened.
@@ -189,7 +191,12 @@ class CoordinatorServer:
         self._name = name
         self.clock = DriverClock(time.monotonic(), longest_gap_s=_LONGEST_GAP_S)
         self._listener = Listener(
-            secret=secret, host=host, ports=ports, on_connection=self._accept, name=f"{name}-port"
+            secret=secret,
+            host=host,
+            ports=ports,
+            on_connection=self._accept,
+            name=f"{name}-port",
+            encrypt=encrypt,
         )
         self.address: Address = self._listener.address
         self._timer = threading.Thread(target=self._tick, name=f"{name}-timer", daemon=True)

@@ -76,7 +76,7 @@ class RunMember:
         )
         self.rows, self.phases = RowBuffer(control), phases
         self._port = port
-        self._ring_port = RingPort(port, secret=secret)
+        self._ring_port = RingPort(port, secret=secret, authenticate=settings.authenticate)
         self._server = ShardServer(shard, port)
         control.when_regrouping(self._ring_port.abandon)
         self._device = device
@@ -142,6 +142,7 @@ class RunMember:
                 generation=group.generation,
                 rank=group.rank_of(self.settings.worker),
                 addresses=[(seat.host, seat.port) for seat in group.seats],
+                workers=[seat.worker for seat in group.seats],
                 connect_timeout_s=self.settings.connect_timeout_s,
                 peer_timeout_s=self.settings.peer_timeout_s,
             )

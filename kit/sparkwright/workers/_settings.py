@@ -18,6 +18,8 @@ class WorkerSettings:
         judged: after an evaluation, wait for the driver's verdict.
         timeline: whether to tell the driver of each phase.
         time_source: see the master.
+        authenticate: whether vectors in the ring are authenticated; None: unless on loopback.
+        encrypt: whether the worker's port asks for encryption.
     """
 
     worker: int
@@ -36,6 +38,8 @@ class WorkerSettings:
     judged: bool = False
     timeline: bool = False
     time_source: Any = None
+    authenticate: bool | None = None
+    encrypt: bool = False
     hooks: tuple[Any, ...] = field(default=(), repr=False)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError
+from sparkwright.mesh._auth import worker_identity
 from sparkwright.mesh._connection import Address, Connection, connect
 from sparkwright.mesh._framing import Message
 from sparkwright.mesh._port import PeerPort
@@ -73,12 +74,12 @@ class RemoteShard:
     """
 
     def __init__(
-        self, address: Address, *, rows: int, secret: bytes, connect_timeout_s: float,
-        peer_timeout_s: float,
+        self, address: Address, *, worker: int, rows: int, secret: bytes,
+        connect_timeout_s: float, peer_timeout_s: float,
     ) -> None:  # fmt: skip
         """Nothing is connected before the first `gather`."""
         self.rows = rows
-        self._address, self._secret = address, secret
+        self._address, self._worker, self._secret = address, worker, secret
         self._connect_timeout_s, self._peer_timeout_s = connect_timeout_s, peer_timeout_s
         self._connection: Connection | None = None
         self.gone = False
@@ -116,6 +117,7 @@ class RemoteShard:
             connection = self._connection = connect(
                 self._address,
                 secret=self._secret,
+                to=worker_identity(self._worker),
                 timeout_s=self._connect_timeout_s,
                 give_up=lambda: self.gone,
             )
@@ -144,6 +146,7 @@ class ShardSource:
             if worker not in self._shards:
                 remote = RemoteShard(
                     address,
+                    worker=worker,
                     rows=rows[worker],
                     secret=self._secret,
                     connect_timeout_s=self._connect_timeout_s,

@@ -114,8 +114,11 @@ class SharingWorker:
             self._member.register()
             self._control.when_asked_for_a_snapshot(self._send_snapshot)
             while True:
-                self._obey()
-                self._catch_up_with_others()
+                with (
+                    self._mesh.reading_all()
+                ):  # or those whom this worker waits for may wait for it
+                    self._obey()
+                    self._catch_up_with_others()
                 if self._member.synchronised:
                     self._states.serve(self._snapshot)
                 self._absorb()

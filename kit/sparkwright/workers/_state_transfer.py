@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError
+from sparkwright.mesh._auth import worker_identity
 from sparkwright.mesh._connection import Address, Connection, connect
 from sparkwright.mesh._framing import Message
 from sparkwright.mesh._port import PeerPort
@@ -98,7 +99,9 @@ def fetch_state(
     Raises:
         NetworkError: if it is gone, silent for too long, or trains another network.
     """
-    connection = connect(address, secret=secret, timeout_s=connect_timeout_s)
+    connection = connect(
+        address, secret=secret, to=worker_identity(of[0]), timeout_s=connect_timeout_s
+    )
     try:
         connection.send(INTRODUCTION, {"of": of})
         # It answers between two minibatches, which may take long.

@@ -183,6 +183,8 @@ class Trainer:
             self._digests.pop(_replica_key(request), None)
             port = PeerPort(
                 secret=request.secret,
+                worker=request.settings.worker,
+                encrypt=request.settings.encrypt,
                 host=_listen_host(request.listen_host) or control.local_host,
                 ports=MeshConfig(ports=request.ports).ports_from(os.environ),
                 name=name,

@@ -1,0 +1,352 @@
+"""Whoever sits between two ends, without the secret, can cut the connection and nothing else."""
+
+import contextlib
+import queue
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.waiting import wait_until
+
+from sparkwright.errors import NetworkError
+from sparkwright.mesh._connection import Connection, Listener, connect
+from sparkwright.mesh._framing import HEADER, Message, encode_head
+from sparkwright.mesh._handshake import Address, close_socket
+from sparkwright.mesh._ring import Ring
+
+SECRET = bytes(range(32))
+HOST = "127.0.0.1"
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address on Linux")
+
+
+class Relay:
+    """Forwards the handshake between a client and a server, then holds both ends itself."""
+
+    def __init__(self, server: Address) -> None:
+        self._server = server
+        self._listening = socket.create_server((HOST, 0))
+        self.address: Address = self._listening.getsockname()
+        self.to_client: socket.socket | None = None
+        self.to_server: socket.socket | None = None
+        self._thread = threading.Thread(target=self._forward, daemon=True)
+        self._thread.start()
+
+    def _forward(self) -> None:
+        with contextlib.suppress(OSError):
+            self.to_client, _ = self._listening.accept()
+            self.to_server = socket.create_connection(self._server, timeout=5)
+            for end in (self.to_client, self.to_server):
+                end.settimeout(5)
+            self.to_server.sendall(self.to_client.recv(46, socket.MSG_WAITALL))
+            self.to_client.sendall(self.to_server.recv(65, socket.MSG_WAITALL))
+            self.to_server.sendall(self.to_client.recv(32, socket.MSG_WAITALL))
+
+    def wait(self) -> tuple[socket.socket, socket.socket]:
+        """(client's end, server's end) when the handshake has been forwarded."""
+        self._thread.join(10)
+        assert self.to_client is not None
+        assert self.to_server is not None
+        return self.to_client, self.to_server
+
+    def close(self) -> None:
+        for sock in (self._listening, self.to_client, self.to_server):
+            if sock is not None:
+                close_socket(sock)
+
+
+class Scene:
+    """A driver's listener, a worker's, and a relay in front of each."""
+
+    def __init__(self, stack: contextlib.ExitStack, *, encrypt: bool) -> None:
+        self.arrived: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self._stack, self._encrypt = stack, encrypt
+
+    def listener(self, identity: str) -> Listener:
+        def take(connection: Connection) -> None:
+            connection.socket.settimeout(5)
+            self._stack.callback(connection.close)
+            self.arrived.put(connection)
+
+        listener = Listener(
+            secret=SECRET,
+            host=HOST,
+            ports=range(1),
+            on_connection=take,
+            name=f"test-{identity}",
+            identity=identity,
+            encrypt=self._encrypt,
+        )
+        self._stack.callback(listener.close)
+        return listener
+
+    def relay(self, server: Address) -> Relay:
+        relay = Relay(server)
+        self._stack.callback(relay.close)
+        return relay
+
+    def client(self, address: Address, *, to: str = "driver") -> Connection:
+        connection = connect(address, secret=SECRET, timeout_s=5, to=to)
+        connection.socket.settimeout(5)
+        self._stack.callback(connection.close)
+        return connection
+
+    def relayed(self) -> tuple[Connection, socket.socket, Connection]:
+        """(client, the relay's socket to the server, the server's end) after the handshake."""
+        relay = self.relay(self.listener("driver").address)
+        client = self.client(relay.address)
+        _, to_server = relay.wait()
+        return client, to_server, self.arrived.get(timeout=5)
+
+
+@pytest.fixture(params=[False, True], ids=["authenticated", "encrypted"])
+def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    with contextlib.ExitStack() as stack:
+        yield Scene(stack, encrypt=request.param)
+
+
+def wire_of(connection: Connection, number: int, payload: bytes = b"") -> bytes:
+    """What `connection` sends as its message `number`."""
+    head = encode_head("row", {"number": number}, len(payload))
+    return b"".join(chain.from_iterable(connection.sealed(head, (payload,))))
+
+
+def test_a_relay_cannot_put_words_into_the_line(scene: Scene) -> None:
+    """A forged `failed` would end a run."""
+    _, to_server, server = scene.relayed()
+    failed = {"worker": 0, "host": "h", "reason": "forged", "kind": "error"}
+    to_server.sendall(encode_head("failed", failed, 0) + bytes(16))
+    with pytest.raises(NetworkError, match="each message must carry the peer's authentication"):
+        server.receive()
+    assert server.socket.fileno() == -1
+
+
+def test_a_relay_that_only_forwards_is_a_network(scene: Scene) -> None:
+    client, to_server, server = scene.relayed()
+    to_server.sendall(wire_of(client, 1, b"payload"))
+    message = server.receive()
+    assert message is not None
+    assert message.fields == {"number": 1}
+    assert bytes(message.payload) == b"payload"
+
+
+TAMPERING: dict[str, Callable[[list[bytes]], bytes]] = {
+    "repeated": lambda frames: frames[0] + frames[0],
+    "left out": lambda frames: frames[1],
+    "moved": lambda frames: frames[1] + frames[0],
+    "another kind": lambda frames: frames[0].replace(b'"row"', b'"end"'),
+    "another field": lambda frames: frames[0][: HEADER.size + 5] + b"\0" + frames[0][22:],
+    "another payload": lambda frames: frames[0][:-20] + b"\xff\xff\xff" + frames[0][-17:],
+    "more payload": lambda frames: (
+        HEADER.pack(*HEADER.unpack(frames[0][: HEADER.size])[:2], 1 << 20)
+        + frames[0][HEADER.size :]
+        + bytes(1 << 20)
+    ),
+    "cut": lambda frames: frames[0][:-1] + frames[1],
+}
+
+
+@pytest.mark.parametrize("tamper", TAMPERING.values(), ids=TAMPERING.keys())
+def test_tampering_with_frames_is_refused(
+    scene: Scene, tamper: Callable[[list[bytes]], bytes], request: pytest.FixtureRequest
+) -> None:
+    client, to_server, server = scene.relayed()
+    frames = [wire_of(client, number, b"payload" * 20) for number in range(2)]
+    tampered = tamper(frames)
+    if tampered == frames[0]:
+        assert "encrypted-another kind" in request.node.name  # there is none to be seen
+        return
+    to_server.sendall(tampered)
+    first = server.receive() if tampered.startswith(frames[0]) else None
+    with pytest.raises(NetworkError, match="each message must carry the peer's authentication"):
+        server.receive()
+    assert first is None or first.fields == {"number": 0}
+    assert server.socket.fileno() == -1
+
+
+def test_a_truncated_frame_is_refused(scene: Scene) -> None:
+    client, to_server, server = scene.relayed()
+    to_server.sendall(wire_of(client, 0, b"payload")[:-1])
+    to_server.shutdown(socket.SHUT_WR)
+    with pytest.raises(NetworkError, match="closed the connection inside a message"):
+        server.receive()
+
+
+def test_frames_sent_back_to_their_sender_are_refused(scene: Scene) -> None:
+    relay = scene.relay(scene.listener("driver").address)
+    client = scene.client(relay.address)
+    to_client, _ = relay.wait()
+    client.send("alive")
+    to_client.sendall(to_client.recv(1 << 10))
+    with pytest.raises(NetworkError, match="each message must carry the peer's authentication"):
+        client.receive()
+
+
+def test_frames_of_another_connection_are_refused(scene: Scene) -> None:
+    first, _, _ = scene.relayed()
+    _, to_server, server = scene.relayed()
+    to_server.sendall(wire_of(first, 0))
+    with pytest.raises(NetworkError, match="each message must carry the peer's authentication"):
+        server.receive()
+
+
+@pytest.mark.parametrize(("meant", "found"), [("worker 1", "driver"), ("driver", "worker 1")])
+def test_a_handshake_relayed_to_another_server_than_the_one_meant_is_refused(
+    scene: Scene, meant: str, found: str
+) -> None:
+    relay = scene.relay(scene.listener(found).address)
+    port = relay.address[1]
+    with pytest.raises(NetworkError) as refused:
+        scene.client(relay.address, to=meant)
+    assert str(refused.value) == (
+        f"whoever listens at {HOST}:{port} did not prove this run's secret as its {meant}: the "
+        "server's proof is wrong."
+    )
+    assert scene.arrived.empty()
+
+
+def test_who_has_relayed_a_handshake_cannot_finish_it_for_the_client(scene: Scene) -> None:
+    """The server's proof sent on to it as the client's, or with another wish to encrypt."""
+    listener = scene.listener("driver")
+    with contextlib.closing(socket.create_server((HOST, 0))) as listening:
+        refused: list[Exception] = []
+
+        def dial() -> None:
+            try:
+                scene.client(listening.getsockname())
+            except NetworkError as error:
+                refused.append(error)
+
+        thread = threading.Thread(target=dial)
+        thread.start()
+        to_client, _ = listening.accept()
+        with to_client, socket.create_connection(listener.address, timeout=5) as to_server:
+            to_server.sendall(to_client.recv(46, socket.MSG_WAITALL))
+            answer = bytearray(to_server.recv(65, socket.MSG_WAITALL))
+            to_server.sendall(answer[33:])
+            assert to_server.recv(1) == b""
+            answer[32] ^= 1
+            to_client.sendall(answer)
+            thread.join(10)
+    assert "the server's proof is wrong" in str(refused[0])
+    assert scene.arrived.empty()
+
+
+def test_a_changed_vector_breaks_the_ring() -> None:
+    """Two workers whose connections go through somebody who changes one byte."""
+    with contextlib.ExitStack() as stack:
+        scene = Scene(stack, encrypt=False)
+        ends: list[tuple[Connection, Connection, Relay]] = []
+        for worker in range(2):
+            relay = scene.relay(scene.listener(f"worker {worker}").address)
+            client = scene.client(relay.address, to=f"worker {worker}")
+            ends.append((client, scene.arrived.get(timeout=5), relay))
+        pumps: list[threading.Thread] = []
+        for number, (_, _, relay) in enumerate(ends):
+            source, target = relay.wait()
+            pumps.append(threading.Thread(target=_pump, args=(source, target, number == 0)))
+            pumps[-1].start()
+        rings = [
+            Ring(rank=rank, size=2, onward=ends[1 - rank][0], inward=ends[rank][1], timeout_s=5)
+            for rank in range(2)
+        ]
+        found: dict[int, Any] = {}
+
+        def add(rank: int) -> None:
+            try:
+                rings[rank].all_reduce(np.ones(1_000_000, np.float32))
+            except NetworkError as error:
+                found[rank] = str(error)
+            finally:
+                rings[rank].abort()
+
+        threads = [threading.Thread(target=add, args=(rank,)) for rank in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in (*threads, *pumps):
+            thread.join(20)
+            assert not thread.is_alive()
+    assert "each message must carry the peer's authentication code" in found[0]
+    assert 1 in found
+
+
+def _pump(source: socket.socket, target: socket.socket, change: bool) -> None:
+    passed = 0
+    with contextlib.suppress(OSError):
+        while content := bytearray(source.recv(1 << 16)):
+            if change and passed <= 300_000 < passed + len(content):
+                content[300_000 - passed] ^= 1
+            passed += len(content)
+            target.sendall(content)
+    for sock in (source, target):
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+
+
+# -- strangers that say nothing -------------------------------------------------------------
+
+
+@on_linux
+def test_silent_connections_of_another_address_do_not_keep_a_peer_out(scene: Scene) -> None:
+    listener = scene.listener("driver")
+    with contextlib.ExitStack() as stack:
+        for _ in range(80):
+            stack.enter_context(
+                socket.create_connection(listener.address, source_address=("127.0.0.2", 0))
+            )
+        wait_until(lambda: len(listener._strangers) == 64)
+        # At the first attempt: nothing else is waited for.
+        connection = connect(listener.address, secret=SECRET, timeout_s=0)
+        stack.callback(connection.close)
+        connection.send("hello")
+        server = scene.arrived.get(timeout=5)
+        assert isinstance(server.receive(), Message)
+
+
+def test_silent_connections_of_the_same_address_make_room_for_a_peer(scene: Scene) -> None:
+    listener = scene.listener("driver")
+    with contextlib.ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection(listener.address)) for _ in range(80)
+        ]
+        wait_until(lambda: len(listener._strangers) == 64)
+        stack.enter_context(
+            contextlib.closing(connect(listener.address, secret=SECRET, timeout_s=4))
+        )
+        scene.arrived.get(timeout=5)
+        # The oldest had to go, and its handshake was not over.
+        silent[0].settimeout(5)
+        assert silent[0].recv(1) == b""
+
+
+@on_linux
+def test_the_oldest_handshake_of_the_busiest_address_makes_room() -> None:
+    with contextlib.ExitStack() as stack:
+        listener = Listener(
+            secret=SECRET,
+            host=HOST,
+            ports=range(1),
+            on_connection=Connection.close,
+            name="test-crowd",
+            max_handshakes=4,
+        )
+        stack.callback(listener.close)
+
+        def stranger(host: str, number: int = 1) -> socket.socket:
+            sock = socket.create_connection(listener.address, source_address=(host, 0), timeout=5)
+            stack.enter_context(sock)
+            wait_until(lambda: [h for h, _ in listener._strangers.values()].count(host) == number)
+            return sock
+
+        first = stranger("127.0.0.2")
+        busy = [stranger("127.0.0.3", number) for number in (1, 2, 3)]
+        stranger("127.0.0.4")
+        assert busy[0].recv(1) == b""
+        for sock in (first, *busy[1:]):
+            sock.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                sock.recv(1)
