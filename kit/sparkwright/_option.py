@@ -93,7 +93,7 @@ class Option:
             ConfigurationError: naming the option, the rule and the value.
         """
         if not (value is None and self.optional) and not self._fits(value):
-            if self.kind == "int" and _is_int(value) and value > self._largest_integer:
+            if self.kind == "int" and isinstance(value, int) and value > self._largest_integer:
                 raise ConfigurationError(
                     f"`{self.name}` must be at most {self._largest_integer:.0f}. "
                     f"Received: {self.name}={value!r:.40}."

@@ -24,6 +24,7 @@ NONCE_BYTES = 32
 PROOF_BYTES = 32
 SECRET_BYTES = 32
 DRIVER = "driver"
+TRAINER = "trainer"  # on a Unix socket
 _PLAIN, _ENCRYPTED = b"\0", b"\1"
 
 

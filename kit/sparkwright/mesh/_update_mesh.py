@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -216,7 +216,7 @@ class UpdateMesh:
             return self._peer.has(versions)
 
     @contextlib.contextmanager
-    def reading_all(self) -> Iterator[None]:
+    def reading_all(self) -> Generator[None]:
         """Read everything that comes, whatever waits to be taken: this worker waits for others."""
         with self._lock:
             self._waits += 1

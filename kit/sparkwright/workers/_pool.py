@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkwright.errors import NetworkError, RunTimeoutError, WorkerError
-from sparkwright.mesh._auth import SECRET_BYTES
-from sparkwright.mesh._connection import Connection, greet_server
+from sparkwright.mesh._auth import SECRET_BYTES, TRAINER
+from sparkwright.mesh._connection import Connection
+from sparkwright.mesh._handshake import greet_server
 
 from ._gpus import device_environment
 from ._requests import Answer, Evaluating, InferRequest, Request
@@ -42,6 +43,8 @@ _TRAINER_TIMEOUT_S = 3600.0
 # A block of 8 MB takes seconds. How long a run may take, its coordinator knows.
 _INFERENCE_TIMEOUT_S = 3600.0
 _ENDING_S = 5.0
+# Handshakes of five seconds each.
+_UNANSWERED = 2
 _started: list[subprocess.Popen[bytes]] = []
 
 
@@ -224,11 +227,18 @@ class BorrowedTrainer:
     def _reach(self) -> Connection:
         deadline = time.monotonic() + _START_TIMEOUT_S
         problem: OSError | None = None
+        unanswered = 0
         while time.monotonic() < deadline:
             try:
                 return self._connect()
-            except OSError as error:  # a NetworkError is one: another task's work is ending
+            except NetworkError as error:
+                problem, unanswered = error, unanswered + 1
+            except OSError as error:
                 problem = error
+            # It listens, but does not answer. An abandoned request ends in seconds, so this
+            # trainer hangs or is paused; nobody else uses it while this task holds its lock.
+            if unanswered == _UNANSWERED and self._process is None:
+                _end_trainer(self._pid_path)
             if self._process is None:
                 if _trainer_at(self._pid_path) is None:
                     self._start()
@@ -249,7 +259,7 @@ class BorrowedTrainer:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.connect(str(self._socket_path))
-            greet_server(sock, self._secret)
+            greet_server(sock, self._secret, to=TRAINER)
         except OSError:
             sock.close()
             raise

@@ -31,8 +31,9 @@ from typing import Any
 import numpy as np
 
 from sparkwright.errors import ConfigurationError, NetworkError, SparkwrightError
-from sparkwright.mesh._auth import SECRET_BYTES
-from sparkwright.mesh._connection import Connection, close_socket, greet_client
+from sparkwright.mesh._auth import SECRET_BYTES, TRAINER
+from sparkwright.mesh._connection import Connection
+from sparkwright.mesh._handshake import close_socket, greet_client
 from sparkwright.timeline import PhaseCode
 
 from ._gpus import device_environment, ready_device
@@ -90,7 +91,7 @@ class Trainer:
             try:
                 if _peer_user(sock) != os.getuid():
                     raise NetworkError("the peer is another user.")
-                greet_client(sock, self._secret)
+                greet_client(sock, self._secret, identity=TRAINER)
             except (NetworkError, OSError):
                 sock.close()
                 continue
