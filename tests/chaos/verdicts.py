@@ -96,7 +96,7 @@ class Verdict:
         return (
             f"{seen.experiment}: {seen.state} after {seen.seconds:.1f} s{struck}; {wrong}"
             + (f" [{seen.error[:500]}]" if seen.error else "")
-            + seen.text
+            + (f" [{seen.text}]" if self.remarks else "")
         )
 
 

@@ -100,7 +100,7 @@ class Watched:
         }
         return self.until(conditions[moment])
 
-    def evidence(self, *, struck: bool, limit_s: float, text: str = "") -> Evidence:
+    def evidence(self, *, struck: bool, limit_s: float) -> Evidence:
         """Wait for the end, and collect what is to be judged."""
         run, error = self.run, ""
         try:
@@ -130,5 +130,12 @@ class Watched:
             counts=counting.counts(run.model),
             workers=self.workers,
             seconds=time.monotonic() - self.began_s,
-            text=text,
+            text=self._text(status),
+        )
+
+    def _text(self, status: Any) -> str:
+        workers = ", ".join(f"{w.state} {w.steps} ({w.restarts})" for w in status.workers)
+        return (
+            f"{status.message}; epoch {status.epoch} of {status.epochs}, {status.averagings} "
+            f"averagings, {self.losses} losses; workers, their minibatches (restarts): {workers}"
         )
