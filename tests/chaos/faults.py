@@ -34,7 +34,7 @@ def executor_with_shuffle(spark: Any) -> psutil.Process:
     """The executor that holds the newest shuffle's output, of one partition."""
     newest, found = -1, None
     for executor in executors(spark):
-        for folder in executor.environ()["SPARK_LOCAL_DIRS"].split(","):
+        for folder in executor.environ()["SPARK_EXECUTOR_DIRS"].split(os.pathsep):
             for file in Path(folder).glob("blockmgr-*/*/shuffle_*_*_0.data"):
                 number = int(file.name.split("_")[1])
                 if number > newest:
