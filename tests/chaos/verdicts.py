@@ -58,7 +58,7 @@ class Evidence:
         counts: the delivered parameters: the minibatches, then how often each example was trained.
         workers: of the run.
         seconds: from the start to the end.
-        text: what else to report if something is wrong.
+        text: what else to report.
     """
 
     experiment: Experiment
@@ -96,7 +96,7 @@ class Verdict:
         return (
             f"{seen.experiment}: {seen.state} after {seen.seconds:.1f} s{struck}; {wrong}"
             + (f" [{seen.error[:500]}]" if seen.error else "")
-            + (f" [{seen.text}]" if self.remarks else "")
+            + f" [{seen.text}]"
         )
 
 
