@@ -142,6 +142,6 @@ class Watched:
         workers = ", ".join(f"{w.state} {w.steps} ({w.restarts})" for w in status.workers)
         stopped = f"stop after {self._stopped_s:.1f} s; " if self.stop_asked else ""
         return (
-            f"{stopped}{status.message}; epoch {status.epoch} of {status.epochs}, {status.averagings} "
-            f"averagings, {self.losses} losses; workers, their minibatches (restarts): {workers}"
+            f"{stopped}{status.message}; epoch {status.epoch} of {status.epochs}, "
+            f"{status.averagings} averagings, {self.losses} losses; workers, their minibatches (restarts): {workers}"
         )
