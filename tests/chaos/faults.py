@@ -30,10 +30,17 @@ def executors(spark: Any) -> list[psutil.Process]:
     return sorted(found, key=lambda process: process.pid)
 
 
-def executor_number(executor: psutil.Process) -> str:
-    """What Spark calls it."""
-    line = executor.cmdline()
-    return line[line.index("--executor-id") + 1]
+def executor_with_shuffle(spark: Any) -> psutil.Process:
+    """The executor that holds the newest shuffle's output, of one partition."""
+    newest, found = -1, None
+    for executor in executors(spark):
+        for folder in executor.environ()["SPARK_EXECUTOR_DIRS"].split(os.pathsep):
+            for file in Path(folder).glob("blockmgr-*/*/shuffle_*_*_0.data"):
+                number = int(file.name.split("_")[1])
+                if number > newest:
+                    newest, found = number, executor
+    assert found is not None
+    return found
 
 
 def trainer_of(run: Any, worker: int) -> psutil.Process | None:

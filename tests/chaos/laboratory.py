@@ -49,6 +49,7 @@ class Laboratory:
         self.later = faults.Later()
         self.folder = root
         self._numbers = 0
+        self._run: Any = None
 
     def close(self) -> None:
         self.later.now()
@@ -66,6 +67,8 @@ class Laboratory:
     def ready(self) -> None:
         """Mend everything, and wait until all executors are there again."""
         self.later.now()
+        if self._run is not None and not self._run.finished:  # a test that failed has left it
+            self._end(self._run)
         if self.hosts is not None:
             self.hosts.links()
         deadline_s = time.monotonic() + _READY_S
@@ -153,6 +156,7 @@ class Laboratory:
         run = network.start(
             counting.data(self.spark), epochs=epochs, validation=validation, resume=resume
         )
+        self._run = run
         return Watched(
             experiment, run, epochs=epochs, workers=options.get("workers", counting.WORKERS)
         )

@@ -66,7 +66,7 @@ def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(
     experiment = Experiment(victim="executor", fault="kill twice", moment="epoch end", grace_s=0.2)
     watched = laboratory.start(experiment, epochs=LONG)
     has_averaged(watched)
-    holder = executor_with_shuffle(laboratory.spark)
+    holder = faults.executor_with_shuffle(laboratory.spark)
     holder.kill()
     time.sleep(1)
     goes_on(watched)
@@ -83,22 +83,6 @@ def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(
     watched.stop()
     report(laboratory.verdict(watched, limit_s=240))
     assert max(each.restarts for each in watched.run.status.workers) >= 1
-
-
-def executor_with_shuffle(spark: Any) -> Any:
-    """The executor that holds the newest shuffle's output, of one partition."""
-    tracker = spark.sparkContext._jsc.sc().env().mapOutputTracker()
-    statuses = tracker.shuffleStatuses()
-    newest = max(_keys(statuses))
-    number = statuses.apply(newest).mapStatuses()[0].location().executorId()
-    return next(each for each in faults.executors(spark) if faults.executor_number(each) == number)
-
-
-def _keys(scala_map: Any) -> list[int]:
-    keys, found = scala_map.keys().iterator(), []
-    while keys.hasNext():
-        found.append(keys.next())
-    return found
 
 
 @pytest.mark.parametrize("master", BOTH)
@@ -133,7 +117,7 @@ def test_a_run_whose_worker_hangs_can_be_stopped(
     try:
         assert watched.until(lambda status: any(w.state == "stalled" for w in status.workers))
         watched.stop()
-        report(laboratory.verdict(watched, limit_s=60))
+        report(laboratory.verdict(watched, limit_s=watched.seconds + 25))
     finally:
         switch.unlink()
         for trainer in faults.trainers(laboratory.spark):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.chaos.experiments import FAULTS, MOMENTS, Experiment, draw
-from tests.chaos.verdicts import COLUMNS, Evidence, claimed, judge, table
+from tests.chaos.verdicts import COLUMNS, Evidence, judge, table
 
 GOOD = Evidence(
     experiment=Experiment(master="averaging"),
@@ -54,6 +54,7 @@ def test_a_run_that_counts_right_is_all_right(seen: Evidence) -> None:
         (replace(GOOD, counts=changed(3, np.nan)), "wrong deliveries"),
         (replace(GOOD, counts=changed(0, 7.0)), "wrong deliveries"),
         (replace(GOOD, counts=GOOD.counts * 0), "averages lost"),
+        (replace(GOOD, counts=changed(0, 7.0), rounds=((2, 2), (2,)) * 3), "wrong deliveries"),
         (replace(GOOD, averagings=3), "averages lost"),
         (replace(GOOD, examples=31), "lost or doubled examples"),
         (replace(GOOD, examples=33), "lost or doubled examples"),
@@ -75,11 +76,6 @@ def test_a_run_that_cannot_go_on_may_end_with_an_error_and_its_average() -> None
     hopeless = Experiment(hopeless=True)
     ended = replace(GOOD, experiment=hopeless, state="failed", error="after 4 averagings: it died")
     assert judge(ended).remarks == {}
-
-
-def test_workers_weigh_as_many_minibatches_as_they_did() -> None:
-    assert claimed([(2, 2), (3, 1)], sharing=False) == pytest.approx(2 + 2.5)
-    assert claimed([(2, 2), (3, 1)], sharing=True) == 8
 
 
 def test_experiments_are_possible_and_twenty_cover_all_victims() -> None:

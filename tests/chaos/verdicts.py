@@ -6,7 +6,7 @@ they have learnt from, and how often, whatever the run itself claims.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -56,7 +56,7 @@ class Evidence:
         examples: in all rows of `run.history`.
         epochs: that the run was to have.
         counts: the delivered parameters: the minibatches, then how often each example was trained.
-        weight: by which an example's count is to be multiplied, if all rounds are full.
+        workers: of the run.
         seconds: from the start to the end.
         text: what else to report.
     """
@@ -96,22 +96,32 @@ class Verdict:
         return (
             f"{seen.experiment}: {seen.state} after {seen.seconds:.1f} s{struck}; {wrong}"
             + (f" [{seen.error[:500]}]" if seen.error else "")
-            + seen.text
+            + f" [{seen.text}]"
         )
 
 
-def claimed(rounds: Iterable[Sequence[int]], *, sharing: bool) -> float:
-    """What the parameter that counts minibatches must be after these rounds.
+def claimed(rounds: Sequence[Sequence[int]], *, workers: int, sharing: bool) -> tuple[float, float]:
+    """The least and the most that the parameter that counts minibatches can be after these rounds.
 
-    Sharing adds the workers' minibatches up. An averaging weighs each worker with its own.
+    Sharing adds the workers' minibatches up. An averaging weighs each worker's n with n: n if all
+    do the same. Else the history does not say who averaged with whom: what an absent worker
+    owed is logged in the epoch that it belongs to.
 
     Example:
-        >>> claimed([(2, 2), (2, 0), (1, 2)], sharing=False)
-        5.666666666666667
+        >>> claimed([(2, 2), (2, 2)], workers=2, sharing=False)
+        (4.0, 4.0)
+        >>> claimed([(2, 2), (2,), (1, 2)], workers=2, sharing=False)
+        (4.5, 9.0)
     """
+    total = float(sum(map(sum, rounds)))
     if sharing:
-        return float(sum(sum(each) for each in rounds))
-    return float(sum(sum(n * n for n in each) / sum(each) for each in rounds if sum(each)))
+        return total, total
+    return total / workers, total / workers if _all_full(rounds, workers) else total
+
+
+def _all_full(rounds: Sequence[Sequence[int]], workers: int) -> bool:
+    """Whether all workers took part in all rounds, with as many minibatches."""
+    return all(len(each) == workers and len(set(each)) == 1 for each in rounds)
 
 
 def judge(seen: Evidence) -> Verdict:
@@ -142,7 +152,8 @@ def _judge_delivery(seen: Evidence, remarks: dict[Column, str], *, sharing: bool
     if not np.isfinite(counts).all():
         remarks["wrong deliveries"] = "the delivered parameters are not finite"
         return
-    expected, found = claimed(seen.rounds, sharing=sharing), float(counts[0])
+    least, most = claimed(seen.rounds, workers=seen.workers, sharing=sharing)
+    found = float(counts[0])
     formed = seen.most_averagings > 0
     if formed and found <= 0:
         remarks["averages lost"] = (
@@ -153,14 +164,14 @@ def _judge_delivery(seen: Evidence, remarks: dict[Column, str], *, sharing: bool
         remarks["averages lost"] = (
             f"{seen.most_averagings} averagings were reported, then {seen.averagings}"
         )
-    slack = _TOLERANCE * max(1.0, expected) + seen.untold
+    slack = _TOLERANCE * max(1.0, least) + seen.untold
     if sharing:
         slack += _REDONE * seen.losses
-    if abs(found - expected) > slack:
-        most = Counter(tuple(each) for each in seen.rounds).most_common(6)
+    if not least - slack <= found <= most + slack:
+        common = Counter(tuple(each) for each in seen.rounds).most_common(6)
         remarks["wrong deliveries"] = (
-            f"the history has {expected:.3f} minibatches, the delivered model {found:.3f}; rounds "
-            f"of so many on each worker: {most}, {seen.untold} of them untold"
+            f"the history has minibatches for {least:.3f} to {most:.3f}, the delivered model "
+            f"{found:.3f}; rounds of so many on each worker: {common}, {seen.untold} of them untold"
         )
 
 
@@ -174,14 +185,13 @@ def _judge_examples(seen: Evidence, remarks: dict[Column, str], *, sharing: bool
         )
     if "wrong deliveries" in remarks or "averages lost" in remarks:
         return
-    full = len({tuple(each) for each in seen.rounds}) == 1 and len(set(seen.rounds[0])) == 1
     if sharing:
         least, most = float(seen.epochs), float(seen.epochs)
         if again:  # what a lost worker had not sent yet, and what the others did again
             least, most = least - 2.0 * seen.losses, most + 4.0 * seen.losses
     else:
         least = seen.epochs / seen.workers
-        most = least if full else float(seen.epochs)
+        most = least if _all_full(seen.rounds, seen.workers) else float(seen.epochs)
     outside = np.flatnonzero((each < least - _TOLERANCE) | (each > most + _TOLERANCE))
     if outside.size:
         remarks["lost or doubled examples"] = (

@@ -25,7 +25,7 @@ class Watched:
         self.began_s = time.monotonic()
         self.most_averagings = self.losses = 0
         self.restarted = False
-        self.stop_asked = False
+        self.stop_asked, self._stopped_s = False, 0.0
         self._saw_validation = threading.Event()
         run.add_listener(self._heard)
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
@@ -53,8 +53,13 @@ class Watched:
 
     def stop(self) -> None:
         """Ask the run to end."""
-        self.stop_asked = True
+        self.stop_asked, self._stopped_s = True, self.seconds
         self.run.stop()
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self.began_s
 
     def until(self, condition: Callable[[Any], object], limit_s: float = 60.0) -> bool:
         """Whether `condition(run.status)` comes true while the run goes on."""
@@ -100,11 +105,11 @@ class Watched:
         }
         return self.until(conditions[moment])
 
-    def evidence(self, *, struck: bool, limit_s: float, text: str = "") -> Evidence:
+    def evidence(self, *, struck: bool, limit_s: float) -> Evidence:
         """Wait for the end, and collect what is to be judged."""
         run, error = self.run, ""
         try:
-            run.wait(max(1.0, limit_s - (time.monotonic() - self.began_s)))
+            run.wait(max(1.0, limit_s - self.seconds))
         except Exception as problem:
             error = f"{type(problem).__name__}: {problem}"
         status, history = run.status, run.history
@@ -129,6 +134,14 @@ class Watched:
             epochs=self.epochs,
             counts=counting.counts(run.model),
             workers=self.workers,
-            seconds=time.monotonic() - self.began_s,
-            text=text,
+            seconds=self.seconds,
+            text=self._text(status),
+        )
+
+    def _text(self, status: Any) -> str:
+        workers = ", ".join(f"{w.state} {w.steps} ({w.restarts})" for w in status.workers)
+        stopped = f"stop after {self._stopped_s:.1f} s; " if self.stop_asked else ""
+        return (
+            f"{stopped}{status.message}; epoch {status.epoch} of {status.epochs}, "
+            f"{status.averagings} averagings, {self.losses} losses; workers, their minibatches (restarts): {workers}"
         )

@@ -260,10 +260,12 @@ def test_abort_from_another_thread_ends_a_wait_at_once(
     timer.join()
 
 
+@pytest.mark.parametrize("size", [1, 2])
 def test_a_ring_that_was_aborted_before_is_an_error_too(
-    ring_of: Callable[..., list[Ring]],
+    ring_of: Callable[..., list[Ring]], size: int
 ) -> None:
-    ring = ring_of(2)[0]
+    """Also of one worker: else a lone survivor would train on, and let no replacement join."""
+    ring = ring_of(size)[0]
     ring.abort()
     ring.abort()
     with pytest.raises(NetworkError, match="the ring broke at worker 0"):

@@ -62,6 +62,7 @@ class Ring:
             if connection is not None:
                 connection.socket.setblocking(False)
         self._scratch = np.empty(0, np.uint8)
+        self._aborted = False
 
     def __enter__(self) -> Self:
         return self
@@ -70,7 +71,11 @@ class Ring:
         self.abort()
 
     def abort(self) -> None:
-        """Close both connections; whoever waits in this ring gets a NetworkError at once."""
+        """Close both connections; whoever waits in this ring gets a NetworkError at once.
+
+        A ring of one has none: its next `all_gather` raises the error.
+        """
+        self._aborted = True
         for connection in (self._onward, self._inward):
             if connection is not None:
                 connection.close()
@@ -81,6 +86,8 @@ class Ring:
         Workers meet here: it waits for the slowest as long as it takes. A dead one's connection
         closes, and the coordinator has the ring of a silent one aborted.
         """
+        if self._aborted:
+            raise NetworkError(f"the ring broke at worker {self.rank}: it was aborted.")
         found = [b""] * self.size
         found[self.rank] = content
         for step in range(self.size - 1):
