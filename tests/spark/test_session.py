@@ -34,6 +34,7 @@ def test_the_sessions_settings_suit_training(spark: Any) -> None:
     assert task_slots(spark) == 4
 
 
+@pytest.mark.cluster
 def test_every_setting_can_be_overridden_for_one_session() -> None:
     """In a process of its own: Spark takes its settings when its JVM starts."""
     code = (
@@ -111,6 +112,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.cluster
 def test_sessions_of_one_second_have_folders_of_their_own() -> None:
     drivers = [
         subprocess.Popen(
