@@ -26,8 +26,6 @@ from ._seal import Buffer, Opener, Sealer, Unsealed
 
 # A vector that is broadcast is passed on in blocks of this size.
 _BLOCK_BYTES = 256 << 10
-# So much is authenticated at once, then added.
-_SEALED_BYTES = 2 << 20
 _SLICE_S = 0.5
 _LENGTH = struct.Struct("<Q")
 _INTRODUCTION = "join"
@@ -218,7 +216,8 @@ class _Outgoing:
     def send_some(self) -> bool:
         """Send what fits; whether anything did."""
         if not self._buffers:
-            block, self._content = self._content[:_SEALED_BYTES], self._content[_SEALED_BYTES:]
+            size = self._sealer.piece_bytes
+            block, self._content = self._content[:size], self._content[size:]
             self._buffers += self._sealer.seal(block)
         try:
             sent = self._socket.sendmsg(self._buffers)
@@ -255,7 +254,7 @@ class _Incoming:
         Raises:
             NetworkError: if the neighbour is gone, or has not sent this.
         """
-        block = self._into[self.received : self.received + _SEALED_BYTES]
+        block = self._into[self.received : self.received + self._opener.piece_bytes]
         tag_from = max(0, self._got - len(block))
         try:
             got, *_ = self._socket.recvmsg_into([block[self._got :], self._tag[tag_from:]])
