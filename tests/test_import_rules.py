@@ -13,7 +13,16 @@ import sparkwright
 
 ROOT = Path(sparkwright.__file__).parent
 HEAVY = {
-    *("IPython", "anywidget", "fsspec", "ipywidgets", "keras", "matplotlib", "pandas"),
+    *(
+        "IPython",
+        "anywidget",
+        "cryptography",
+        "fsspec",
+        "ipywidgets",
+        "keras",
+        "matplotlib",
+        "pandas",
+    ),
     *("PIL", "pyarrow", "pyspark", "scipy", "sklearn", "tensorflow"),
 }
 # Sockets, threads, clocks and chance: pure modules take time and randomness as arguments.

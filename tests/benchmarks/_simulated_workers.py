@@ -207,12 +207,17 @@ class SimulatedWorkers:
         self.bytes += len(content)
         received += content
         while len(received) >= HEADER.size:
-            fields_bytes, payload_bytes = decode_header(received[: HEADER.size])
-            end = HEADER.size + fields_bytes + payload_bytes
-            if len(received) < end:
+            header = bytes(received[: HEADER.size])
+            fields_bytes, payload_bytes = decode_header(header, max_payload_bytes=0)
+            assert not payload_bytes  # the coordinator sends these workers none
+            opener = self._lines[worker].opener
+            tag_at = HEADER.size + fields_bytes
+            if len(received) < tag_at + opener.tag_bytes:
                 return
-            kind, fields = decode_fields(received[HEADER.size : HEADER.size + fields_bytes])
-            del received[:end]
+            body = received[HEADER.size : tag_at]
+            opener.open(memoryview(body), received[tag_at : tag_at + opener.tag_bytes], header)
+            kind, fields = decode_fields(body)
+            del received[: tag_at + opener.tag_bytes]
             self.messages += 1
             self._take(worker, kind, fields)
 

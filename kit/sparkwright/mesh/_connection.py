@@ -44,7 +44,6 @@ from ._handshake import (
 )
 from ._seal import Buffer, pieces, seals
 
-PIECE_BYTES = 1 << 20
 _ACCEPT_AGAIN_S = 0.05
 # A handshake takes milliseconds; one that takes longer may have to make room for another.
 _SLOW_S = 0.5
@@ -114,7 +113,7 @@ class Connection:
         """
         header, fields = head[: HEADER.size], memoryview(head)[HEADER.size :]
         yield header, *self.sealer.seal(fields, clear=header)
-        for piece in pieces(views, PIECE_BYTES):
+        for piece in pieces(views, self.sealer.piece_bytes):
             yield self.sealer.seal(piece)
 
     def receive(self, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> Message | None:
@@ -135,8 +134,9 @@ class Connection:
         kind, fields = decode_fields(body)
         payload = allocate(payload_bytes)
         view = memoryview(payload)
-        for start in range(0, payload_bytes, PIECE_BYTES):
-            self._receive_piece(view[start : start + PIECE_BYTES])
+        size = self.opener.piece_bytes
+        for start in range(0, payload_bytes, size):
+            self._receive_piece(view[start : start + size])
         return Message(kind=kind, fields=fields, payload=payload)
 
     def close(self) -> None:

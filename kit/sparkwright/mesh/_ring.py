@@ -3,7 +3,6 @@
 import ipaddress
 import math
 import select
-import socket
 import struct
 import sys
 import threading
@@ -21,13 +20,12 @@ from ._connection import Connection, connect
 from ._framing import Message
 from ._handshake import Address
 from ._port import PeerPort
+from ._ring_blocks import Incoming, Outgoing
 from ._schedule import all_gather_steps, reduce_scatter_steps, segment_bounds
-from ._seal import Buffer, Opener, Sealer, Unsealed
+from ._seal import Unsealed
 
 # A vector that is broadcast is passed on in blocks of this size.
 _BLOCK_BYTES = 256 << 10
-# So much is authenticated at once, then added.
-_SEALED_BYTES = 2 << 20
 _SLICE_S = 0.5
 _LENGTH = struct.Struct("<Q")
 _INTRODUCTION = "join"
@@ -167,8 +165,8 @@ class Ring:
         unsealed = Unsealed()
         sealer = self._onward.sealer if meeting or self._sealed[0] else unsealed
         opener = self._inward.opener if meeting or self._sealed[1] else unsealed
-        out = _Outgoing(memoryview(outgoing), self._onward.socket, sealer)
-        into = _Incoming(memoryview(incoming), self._inward.socket, opener)
+        out = Outgoing(memoryview(outgoing), self._onward.socket, sealer)
+        into = Incoming(memoryview(incoming), self._inward.socket, opener)
         added = 0
         limit_s = math.inf if meeting else self._timeout_s
         deadline = time.monotonic() + limit_s
@@ -208,74 +206,6 @@ class Ring:
                 f"worker {self.rank} of the ring waited {self._timeout_s:g} s for worker {whom}. "
                 "If it is only slow, raise `MeshConfig(peer_timeout_s=…)`."
             )
-
-
-class _Outgoing:
-    """What is sent in one exchange: sealed blocks, each followed by its tag."""
-
-    def __init__(self, content: memoryview, sock: socket.socket, sealer: Sealer) -> None:
-        self._content, self._socket, self._sealer = content, sock, sealer
-        self._buffers: list[Buffer] = []  # what is sealed and not yet sent
-
-    @property
-    def left(self) -> bool:
-        """Whether something is still to be sent."""
-        return bool(self._buffers) or bool(len(self._content))
-
-    def send_some(self) -> bool:
-        """Send what fits; whether anything did."""
-        if not self._buffers:
-            block, self._content = self._content[:_SEALED_BYTES], self._content[_SEALED_BYTES:]
-            self._buffers += self._sealer.seal(block)
-        try:
-            sent = self._socket.sendmsg(self._buffers)
-        except BlockingIOError:
-            return False
-        while self._buffers and sent >= len(self._buffers[0]):
-            sent -= len(self._buffers.pop(0))
-        if sent:
-            self._buffers[0] = memoryview(self._buffers[0])[sent:]
-        return True
-
-
-class _Incoming:
-    """What is received in one exchange.
-
-    Attributes:
-        received: bytes that have come and are the neighbour's.
-    """
-
-    def __init__(self, into: memoryview, sock: socket.socket, opener: Opener) -> None:
-        self._into, self._socket, self._opener = into, sock, opener
-        self._tag = memoryview(bytearray(opener.tag_bytes))
-        self._got = 0  # of the next block and its tag
-        self.received = 0
-
-    @property
-    def left(self) -> bool:
-        """Whether something is still to come."""
-        return self.received < len(self._into)
-
-    def receive_some(self) -> bool:
-        """Receive what is there, a block at most; whether anything was.
-
-        Raises:
-            NetworkError: if the neighbour is gone, or has not sent this.
-        """
-        block = self._into[self.received : self.received + _SEALED_BYTES]
-        tag_from = max(0, self._got - len(block))
-        try:
-            got, *_ = self._socket.recvmsg_into([block[self._got :], self._tag[tag_from:]])
-        except BlockingIOError:
-            return False
-        if not got:
-            raise NetworkError("the previous worker of the ring closed its connection.")
-        self._got += got
-        if self._got == len(block) + len(self._tag):
-            self._opener.open(block, self._tag)
-            self.received += len(block)
-            self._got = 0
-        return True
 
 
 class RingPort:

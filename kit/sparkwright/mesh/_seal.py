@@ -17,13 +17,17 @@ from sparkwright.errors import NetworkError
 from ._auth import Keys
 
 Buffer = bytes | bytearray | memoryview
+PIECE_BYTES = 2 << 20
+# What is encrypted is copied, and small pieces are copied within the processor's cache.
+ENCRYPTED_PIECE_BYTES = 256 << 10
 _NONCE_BYTES = 12
 
 
 class Sealer(Protocol):
-    """Seals what one end sends, in the order of sending."""
+    """Seals what one end sends, in the order of sending; pieces of `piece_bytes` at most."""
 
     tag_bytes: int
+    piece_bytes: int
 
     def seal(self, content: Buffer, clear: bytes = b"") -> tuple[Buffer, Buffer]:
         """(what to send in place of `content`, its tag); `clear` is sent as it is."""
@@ -34,6 +38,7 @@ class Opener(Protocol):
     """Opens what the other end has sealed, in the order of arrival."""
 
     tag_bytes: int
+    piece_bytes: int
 
     def open(self, content: memoryview, tag: Buffer, clear: bytes = b"") -> None:
         """Check `content` and decrypt it in place.
@@ -47,7 +52,7 @@ class Opener(Protocol):
 class Unsealed:
     """Neither authenticates nor encrypts: for sockets within one machine, whose peer is known."""
 
-    tag_bytes = 0
+    tag_bytes, piece_bytes = 0, PIECE_BYTES
 
     def seal(self, content: Buffer, clear: bytes = b"") -> tuple[Buffer, Buffer]:
         """`content` itself, without a tag."""
@@ -67,6 +72,7 @@ class _Direction:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         self._cipher, self._encrypt, self._invalid = AESGCM(key), encrypt, InvalidTag
+        self.piece_bytes = ENCRYPTED_PIECE_BYTES if encrypt else PIECE_BYTES
         self._number = 0
 
     def _nonce(self) -> bytes:

@@ -114,9 +114,8 @@ class SharingWorker:
             self._member.register()
             self._control.when_asked_for_a_snapshot(self._send_snapshot)
             while True:
-                with (
-                    self._mesh.reading_all()
-                ):  # or those whom this worker waits for may wait for it
+                # Or the workers for which this one waits could wait for it to read.
+                with self._mesh.reading_all():
                     self._obey()
                     self._catch_up_with_others()
                 if self._member.synchronised:

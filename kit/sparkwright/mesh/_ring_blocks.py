@@ -1,0 +1,78 @@
+"""What goes out and comes in during one exchange of a ring, out of and into arrays."""
+
+import socket
+
+from sparkwright.errors import NetworkError
+
+from ._seal import Buffer, Opener, Sealer
+
+
+class Outgoing:
+    """What is sent in one exchange: sealed blocks, each followed by its tag."""
+
+    def __init__(self, content: memoryview, sock: socket.socket, sealer: Sealer) -> None:
+        """Send `content` over `sock`, which does not block."""
+        self._content, self._socket, self._sealer = content, sock, sealer
+        self._buffers: list[Buffer] = []  # what is sealed and not yet sent
+
+    @property
+    def left(self) -> bool:
+        """Whether something is still to be sent."""
+        return bool(self._buffers) or bool(len(self._content))
+
+    def send_some(self) -> bool:
+        """Send what fits; whether anything did."""
+        if not self._buffers:
+            size = self._sealer.piece_bytes
+            block, self._content = self._content[:size], self._content[size:]
+            self._buffers += self._sealer.seal(block)
+        try:
+            sent = self._socket.sendmsg(self._buffers)
+        except BlockingIOError:
+            return False
+        while self._buffers and sent >= len(self._buffers[0]):
+            sent -= len(self._buffers.pop(0))
+        if sent:
+            self._buffers[0] = memoryview(self._buffers[0])[sent:]
+        return True
+
+
+class Incoming:
+    """What is received in one exchange.
+
+    Attributes:
+        received: bytes that have come and are the neighbour's.
+    """
+
+    def __init__(self, into: memoryview, sock: socket.socket, opener: Opener) -> None:
+        """Fill `into` from `sock`, which does not block."""
+        self._into, self._socket, self._opener = into, sock, opener
+        self._tag = memoryview(bytearray(opener.tag_bytes))
+        self._got = 0  # of the next block and its tag
+        self.received = 0
+
+    @property
+    def left(self) -> bool:
+        """Whether something is still to come."""
+        return self.received < len(self._into)
+
+    def receive_some(self) -> bool:
+        """Receive what is there, a block at most; whether anything was.
+
+        Raises:
+            NetworkError: if the neighbour is gone, or has not sent this.
+        """
+        block = self._into[self.received : self.received + self._opener.piece_bytes]
+        tag_from = max(0, self._got - len(block))
+        try:
+            got, *_ = self._socket.recvmsg_into([block[self._got :], self._tag[tag_from:]])
+        except BlockingIOError:
+            return False
+        if not got:
+            raise NetworkError("the previous worker of the ring closed its connection.")
+        self._got += got
+        if self._got == len(block) + len(self._tag):
+            self._opener.open(block, self._tag)
+            self.received += len(block)
+            self._got = 0
+        return True
