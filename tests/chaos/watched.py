@@ -143,5 +143,6 @@ class Watched:
         stopped = f"stop after {self._stopped_s:.1f} s; " if self.stop_asked else ""
         return (
             f"{stopped}{status.message}; epoch {status.epoch} of {status.epochs}, "
-            f"{status.averagings} averagings, {self.losses} losses; workers, their minibatches (restarts): {workers}"
+            f"{status.averagings} averagings, {self.losses} losses; "
+            f"minibatches (restarts) of workers: {workers}"
         )
