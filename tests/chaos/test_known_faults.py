@@ -36,11 +36,11 @@ def goes_on(watched: Watched, count: int = 10) -> None:
 def test_a_worker_that_fails_for_good_ends_the_run_with_the_last_average(
     laboratory: Laboratory, report: Any, master: Master
 ) -> None:
-    """Spark gives a task up after four attempts; this one dies of the same example each time."""
+    """It dies of the same example each time, while the others wait for its replacement."""
     laboratory.ready()
     switch = laboratory.folder / "deadly"
     experiment = Experiment(
-        master=master, fault="kill four times", moment="epoch end", hopeless=True
+        master=master, fault="kill each time", moment="epoch end", grace_s=60, hopeless=True
     )
     watched = laboratory.start(experiment, counting.KillAtExample(str(switch)), epochs=LONG)
     has_averaged(watched)
@@ -83,6 +83,22 @@ def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(
     watched.stop()
     report(laboratory.verdict(watched, limit_s=240))
     assert max(each.restarts for each in watched.run.status.workers) >= 1
+
+
+@pytest.mark.slow
+def test_replacements_join_a_lone_survivor(laboratory: Laboratory, report: Any) -> None:
+    laboratory.ready()
+    experiment = Experiment(fault="kill all but one", moment="epoch end", grace_s=0.2)
+    watched = laboratory.start(experiment, epochs=LONG)
+    has_averaged(watched)
+    for worker in range(1, counting.WORKERS):
+        trainer = faults.trainer_of(watched.run, worker)
+        assert trainer is not None
+        trainer.kill()
+    assert watched.until(lambda status: all(each.restarts for each in status.workers[1:]))
+    goes_on(watched)
+    watched.stop()
+    report(laboratory.verdict(watched))
 
 
 @pytest.mark.parametrize("master", BOTH)
