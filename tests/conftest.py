@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +21,9 @@ settings.load_profile("sparkwright")
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
 _temporary = tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True)
 os.environ["TMPDIR"] = tempfile.tempdir = _temporary.name
+
+# Before Spark starts anywhere, in other processes too.
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).with_name("spark_defaults")))
 
 # Before TensorFlow is imported anywhere: quiet, and no thread pool beyond the machine's two cores.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -76,7 +80,6 @@ def leaves_nothing(spark: Any) -> Iterator[None]:
 
 def _footprint(spark: Any) -> dict[str, set[str]]:
     import threading
-    from pathlib import Path
 
     import psutil
 
