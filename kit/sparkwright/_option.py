@@ -77,7 +77,7 @@ class Option:
             f"{words} {bound:g}"
             for words, bound in (
                 ("of at least", self.minimum),
-                ("of at most", self.maximum if (self.maximum or 0) < MAX_COUNT else None),
+                ("of at most", self._shown_maximum),
                 ("greater than", self.above),
                 ("less than", self.below),
             )
@@ -93,9 +93,11 @@ class Option:
             ConfigurationError: naming the option, the rule and the value.
         """
         if not (value is None and self.optional) and not self._fits(value):
-            if self.kind == "int" and isinstance(value, int) and value > self._largest_integer:
+            largest = self._largest_integer
+            hidden = self.kind == "int" and self._shown_maximum is None
+            if hidden and isinstance(value, int) and value > largest:
                 raise ConfigurationError(
-                    f"`{self.name}` must be at most {self._largest_integer:.0f}. "
+                    f"`{self.name}` must be at most {largest:.0f}. "
                     f"Received: {self.name}={value!r:.40}."
                 )
             raise ConfigurationError(
@@ -174,6 +176,11 @@ class Option:
 
     def _is_fitting_int(self, value: Any) -> bool:
         return _is_int(value) and value <= self._largest_integer and self._in_bounds(value)
+
+    @property
+    def _shown_maximum(self) -> float | None:
+        """A bound that somebody could reach."""
+        return None if self.maximum is None or self.maximum > MAX_COUNT else self.maximum
 
     @property
     def _largest_integer(self) -> float:

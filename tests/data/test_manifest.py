@@ -80,7 +80,7 @@ FILE = "part-00000/0000/minibatch-000000.arrow"
         pytest.param(b"[1, 2]", "another kind", id="a-list"),
         pytest.param(b'{"name": "my-app"}', "another kind", id="another-manifest"),
         pytest.param(b"[" * 100_000, "RecursionError", id="nested-deeply"),
-        pytest.param(changed(version=3), "version 2", id="a-newer-version"),
+        pytest.param(changed(version=3), "version 3", id="a-newer-version"),
         pytest.param(changed(examples=8), "8 examples, but 7", id="counts-disagree"),
         pytest.param(changed(examples=None), "None examples", id="no-count"),
         pytest.param(changed(batch_size=0), "no whole number", id="no-batch-size"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sparkwright.data._dataset import Array, DataSet
 from sparkwright.errors import DataError
 
-from ._loaders import Loader, MinibatchSource, arrow_loader, check_crc, checked_dataset, load
+from ._loaders import Loader, MinibatchSource, arrow_loader, checked_dataset, is_as_written, load
 from ._manifest import Manifest
 from ._minibatch_files import problem_of
 from ._paths import FileToRead
@@ -155,10 +155,9 @@ def _check_file(
     try:
         if loader is arrow_loader:
             content = MinibatchSource(file.url).read()
-            check_crc(file, content)
             dataset = checked_dataset(content)
         else:
-            dataset = load(loader, MinibatchSource(file.url))
+            content, dataset = b"", load(loader, MinibatchSource(file.url))
     except Exception as error:  # a loader of the user's raises what it likes
         problem = problem_of(file.url, error)
         if clearing and problem.reason != "missing file" and not isinstance(error, DataError):
@@ -166,6 +165,9 @@ def _check_file(
         return ValidationResult(total=1, **{_REASONS[problem.reason]: 1}, first=(problem.message,))
     if file.examples is not None and file.examples != len(dataset):
         message = f"{file.url}: it holds {len(dataset)} examples, its manifest says {file.examples}"
+        return ValidationResult(total=1, unreadable=1, first=(message,))
+    if loader is arrow_loader and not is_as_written(file, content):
+        message = f"{file.url}: its bytes are not those of its checksum in the manifest"
         return ValidationResult(total=1, unreadable=1, first=(message,))
     return check_examples(dataset, expected, file.url, count=1)
 

@@ -35,6 +35,7 @@ from ._minibatch_writer import (
     check_sizes,
     common_columns,
     minibatch_path,
+    written_file,
 )
 from ._visibility import check_visible
 
@@ -275,7 +276,7 @@ def write_joined(
     minibatch = DataSet.concatenate(pieces)
     path, content = minibatch_path("rest", number, files_per_folder), to_bytes(minibatch)
     write_bytes(join(folder, path), content)
-    return MinibatchFile.of(path, content, examples=len(minibatch))
+    return written_file(path, content, examples=len(minibatch))
 
 
 def _leftover(folder: str, name: str) -> str:

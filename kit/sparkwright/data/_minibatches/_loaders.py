@@ -18,7 +18,7 @@ from sparkwright.data._dataset import DataSet
 from sparkwright.errors import DataError
 from sparkwright.storage._files import open_file, read_bytes
 
-from ._manifest import Columns, columns_of, crc32c_of
+from ._manifest import Columns, columns_of
 from ._paths import FileToRead
 
 _SHORT_NAMES = {"x": "features", "y": "labels", "sample_weight": "weights"}
@@ -76,14 +76,16 @@ def arrow_loader(source: MinibatchSource) -> DataSet:
     return checked_dataset(source.read())
 
 
-def check_crc(file: FileToRead, content: bytes) -> None:
-    """Compare a file's bytes with the checksum in its export's manifest, if that has one.
+def crc32c_of(content: bytes) -> int:
+    """The checksum of a file's bytes, as a manifest has it."""
+    import google_crc32c
 
-    Raises:
-        DataError: if they differ.
-    """
-    if file.crc32c is not None and crc32c_of(content) != file.crc32c:
-        raise DataError("its bytes are not those of its checksum in the manifest: it is damaged")
+    return google_crc32c.value(content)
+
+
+def is_as_written(file: FileToRead, content: bytes) -> bool:
+    """Whether these bytes have the file's checksum in its manifest; True where that has none."""
+    return file.crc32c is None or crc32c_of(content) == file.crc32c
 
 
 def checked_dataset(content: bytes) -> DataSet:

@@ -36,11 +36,6 @@ class MinibatchFile:
     size_bytes: int
     crc32c: int | None = None
 
-    @classmethod
-    def of(cls, path: str, content: bytes, *, examples: int) -> "MinibatchFile":
-        """Describe a file of these bytes."""
-        return cls(path=path, examples=examples, size_bytes=len(content), crc32c=crc32c_of(content))
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
@@ -169,13 +164,6 @@ class Manifest:
         if manifest.examples != fields["examples"]:
             raise ValueError(f"{fields['examples']} examples, but {manifest.examples} in its files")
         return manifest
-
-
-def crc32c_of(content: bytes) -> int:
-    """The checksum of a file's bytes."""
-    import google_crc32c
-
-    return google_crc32c.value(content)
 
 
 def columns_of(layout: Mapping[str, tuple[Any, tuple[int, ...]]]) -> Columns:

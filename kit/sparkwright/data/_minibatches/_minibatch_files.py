@@ -31,7 +31,7 @@ from ._loaders import (
     Loader,
     MinibatchSource,
     NoFeaturesError,
-    check_crc,
+    is_as_written,
     load,
     numpy_loader,
 )
@@ -185,7 +185,6 @@ class MinibatchReader:
     def _arrow(self, file: FileToRead, *, checker: ArrowChecker) -> "bytes | Problem":
         try:
             content = MinibatchSource(file.url).read()
-            check_crc(file, content)
             rows, columns = checker.rows_and_columns(content)
         except Exception as error:
             return problem_of(file.url, error)
@@ -193,6 +192,8 @@ class MinibatchReader:
             return _unlike(file.url, columns_text(columns), columns_text(self.columns))
         if file.examples is not None and file.examples != rows:
             return _unlike(file.url, f"{rows} examples", f"{file.examples}")
+        if not is_as_written(file, content):
+            return _unlike(file.url, "other bytes", "those of its checksum")
         if file.start or file.stop is not None:
             return to_bytes(from_bytes(content).take(slice(file.start, file.stop)))
         return content

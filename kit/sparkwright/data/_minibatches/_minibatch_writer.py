@@ -8,6 +8,7 @@ from sparkwright.data._dataset import DataSet
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._files import join, write_bytes
 
+from ._loaders import crc32c_of
 from ._manifest import Columns, MinibatchFile, columns_of, columns_text
 
 FILES_PER_FOLDER = 1000
@@ -48,7 +49,7 @@ class MinibatchWriter:
         path = minibatch_path(self._part, number, self._files_per_folder)
         content = to_bytes(minibatch)
         write_bytes(join(self._folder, path), content)
-        self.files.append(MinibatchFile.of(path, content, examples=len(minibatch)))
+        self.files.append(written_file(path, content, examples=len(minibatch)))
 
     def _checked(self, dataset: DataSet) -> DataSet:
         if not len(dataset):
@@ -59,6 +60,13 @@ class MinibatchWriter:
         elif found != self.columns:
             raise _differing(self.columns, found)
         return dataset
+
+
+def written_file(path: str, content: bytes, *, examples: int) -> MinibatchFile:
+    """What a manifest says of a file of these bytes."""
+    return MinibatchFile(
+        path=path, examples=examples, size_bytes=len(content), crc32c=crc32c_of(content)
+    )
 
 
 def minibatch_path(part: str, number: int, files_per_folder: int) -> str:
