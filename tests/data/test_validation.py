@@ -92,13 +92,15 @@ def test_labels_may_be_unnecessary(tmp_path: Path) -> None:
 
 def test_an_export_says_itself_what_its_files_must_hold(tmp_path: Path) -> None:
     url = str(tmp_path / "e")
-    export = sw.data.to_minibatch_files(GOOD.take(slice(0, 3)), url, batch_size=1)
-    assert sw.data.validate(export) == ValidationResult(total=3, valid=3)
+    export = sw.data.to_minibatch_files(GOOD.take(slice(0, 4)), url, batch_size=1)
+    assert sw.data.validate(export) == ValidationResult(total=4, valid=4)
+    Path(export.paths[2]).write_bytes(Path(export.paths[3]).read_bytes())
     Path(export.paths[0]).write_bytes(to_bytes(DataSet(np.zeros((1, 9)), np.zeros((1, 2)))))
     Path(export.paths[1]).write_bytes(to_bytes(GOOD))
     found = sw.data.validate(url)
-    assert (found.invalid_features, found.unreadable, found.valid) == (1, 1, 1)
+    assert (found.invalid_features, found.unreadable, found.valid) == (1, 2, 1)
     assert "its manifest says 1" in found.first[1]
+    assert "not those of its checksum" in found.first[2]
 
 
 def test_an_export_without_labels_is_valid(tmp_path: Path) -> None:
