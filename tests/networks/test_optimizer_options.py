@@ -9,11 +9,21 @@ import pytest
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks._optimizer_options import check_optimizer
 
+VARIABLES = ["kernel", "bias"]
 
-def optimizer(**options: Any) -> Any:
+
+class ScheduleFreeAdamW(SimpleNamespace):
+    """Has the name of Keras' class."""
+
+
+def optimizer(kind: Any = SimpleNamespace, **options: Any) -> Any:
     """What Keras' optimizers have, without TensorFlow."""
     plain = {"gradient_accumulation_steps": None, "use_ema": False, "weight_decay": 0.1}
-    return SimpleNamespace(**{**plain, **options})
+    return kind(**{**plain, "built": True, "_trainable_variables": VARIABLES, **options})
+
+
+def check(optimizer: Any) -> None:
+    check_optimizer(SimpleNamespace(optimizer=optimizer, trainable_variables=VARIABLES))
 
 
 @pytest.mark.parametrize(
@@ -27,6 +37,8 @@ def optimizer(**options: Any) -> Any:
         ),
         ({"_exclude_from_weight_decay": {7}}, "exclude_from_weight_decay=variables"),
         ({"optimizers": [optimizer()]}, "optimizers=SimpleNamespace"),
+        ({"kind": ScheduleFreeAdamW}, "Use AdamW"),
+        ({"_trainable_variables": []}, "built for 0 of 2"),
         ({"inner_optimizer": optimizer(use_ema=True)}, "use_ema=True"),
     ],
 )
@@ -34,10 +46,11 @@ def test_an_optimizer_that_would_train_another_model_is_refused(
     options: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(text)):
-        check_optimizer(optimizer(**options))
+        check(optimizer(**options))
 
 
 def test_other_optimizers_pass() -> None:
-    check_optimizer(None)
-    check_optimizer(optimizer(gradient_accumulation_steps=1, clipnorm=1.0))
-    check_optimizer(optimizer(inner_optimizer=optimizer(_exclude_from_weight_decay=set())))
+    check(None)
+    check(optimizer(built=False, _trainable_variables=[]))
+    check(optimizer(gradient_accumulation_steps=1, clipnorm=1.0))
+    check(optimizer(inner_optimizer=optimizer(_exclude_from_weight_decay=set())))

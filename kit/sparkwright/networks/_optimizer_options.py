@@ -6,15 +6,26 @@ from typing import Any
 from sparkwright.errors import ConfigurationError
 
 
-def check_optimizer(optimizer: Any) -> None:
+def check_optimizer(model: Any) -> None:
     """Refuse an optimizer with which a run would fail, or train another model than Keras.
 
     Args:
-        optimizer: of a compiled model; None for a model that is not compiled.
+        model: a keras.Model; one that is not compiled passes.
 
     Raises:
         ConfigurationError: naming the option.
     """
+    optimizer = getattr(model, "optimizer", None)
+    if getattr(optimizer, "built", False):
+        # Keras builds the optimizer of a model in HDF5 for no variable at all.
+        known = len(getattr(optimizer, "_trainable_variables", None) or ())
+        if known < len(model.trainable_variables):
+            raise ConfigurationError(
+                "an optimizer must have been built for all variables of its model. Received: "
+                f"{type(optimizer).__name__}, built for {known} of "
+                f"{len(model.trainable_variables)}, as Keras leaves it after reading HDF5. Its "
+                "state is lost. Compile the model again, and keep it as `.keras`."
+            )
     while optimizer is not None:
         for option, received, remedy in _unsupported(optimizer):
             raise ConfigurationError(
@@ -43,5 +54,8 @@ def _unsupported(optimizer: Any) -> Iterator[tuple[str, Any, str]]:
             "It is no part of the optimizer's configuration, so workers would not know it. Use "
             "`kernel_regularizer` of the layers instead of `weight_decay`.",
         )
+    if type(optimizer).__name__ == "ScheduleFreeAdamW":
+        # Keras trains other weights with it if XLA is off, as it is on a CPU in a run.
+        yield "ScheduleFreeAdamW", "optimizer", "Use AdamW."
     if isinstance(getattr(optimizer, "optimizers", None), list | tuple):
         yield "optimizers", type(optimizer).__name__, "Use one optimizer for all variables."

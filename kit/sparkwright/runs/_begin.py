@@ -74,7 +74,7 @@ class RunBeginning:
         if early_stopping is not None:
             epochs = early_stopping.epochs_of(epochs)
         self.id, self.epochs, self._model = id, epochs, model
-        check_optimizer(getattr(model, "optimizer", None))
+        check_optimizer(model)
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), StartState(model)
         if isinstance(master, SharedTrainingMaster):
