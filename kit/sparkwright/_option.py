@@ -95,7 +95,7 @@ class Option:
         if not (value is None and self.optional) and not self._fits(value):
             largest = self._largest_integer
             hidden = self.kind == "int" and self._shown_maximum is None
-            if hidden and _is_int(value) and value is not None and value > largest:
+            if hidden and isinstance(value, int) and value > largest:
                 raise ConfigurationError(
                     f"`{self.name}` must be at most {largest:.0f}. "
                     f"Received: {self.name}={value!r:.40}."

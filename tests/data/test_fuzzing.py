@@ -84,7 +84,14 @@ def write_csv(folder: Path) -> None:
 def write_parquet(folder: Path) -> None:
     import pyarrow.parquet as pq
 
-    pq.write_table(table(), folder / "a.parquet", write_page_checksum=True, row_group_size=8)
+    pq.write_table(
+        table(),
+        folder / "a.parquet",
+        write_page_checksum=True,
+        row_group_size=8,
+        use_dictionary=False,
+        compression="none",
+    )
 
 
 def write_arrow(folder: Path) -> None:
@@ -350,6 +357,19 @@ def test_a_damaged_file_is_read_as_before_or_named(name: str, tmp_path: Path) ->
             if found != expected and (form.exact or not damaged):
                 wrong.append(f"{number}: other data from {len(damaged)} of {len(intact)} bytes")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", ["parquet", "minibatches"])
+def test_a_changed_number_is_noticed_by_its_checksum(name: str, tmp_path: Path) -> None:
+    form = FORMATS[name]
+    form.write(tmp_path)
+    (file,) = tmp_path.glob(form.damaged)
+    content = file.read_bytes()
+    number = DATA.features["features"][9, :1].tobytes()
+    assert content.count(number) >= 1
+    file.write_bytes(content.replace(number, np.float32(5).tobytes()))
+    with pytest.raises(sw.DataError, match=file.name):
+        form.read(tmp_path)
 
 
 TWICE_JSON = '{"workers": 1, "mesh": {"port": 1, "port": 2}}'
