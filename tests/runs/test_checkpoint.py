@@ -256,6 +256,18 @@ def test_a_damaged_newest_one_is_named_and_the_one_before_is_read(
         read_checkpoint(url)
 
 
+def test_a_checkpoint_with_nan_is_skipped(folder: str, caplog: pytest.LogCaptureFixture) -> None:
+    write_checkpoint(folder, checkpoint_at(1), keep=3)
+    bad = checkpoint_at(2)
+    vector = bad.vector.copy()
+    vector[-1] = np.nan
+    url = write_checkpoint(folder, replace(bad, vector=vector), keep=3)
+    assert_same(read_checkpoint(folder), checkpoint_at(1))
+    assert url in caplog.text
+    with pytest.raises(DataError, match="must be finite"):
+        read_checkpoint(url)
+
+
 def test_a_store_that_does_not_answer_is_no_reason_to_take_an_older_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -37,6 +37,7 @@ _WORKER_STATES = {
     "starting": ("◔", "starting"),
     "training": ("▶", "training"),
     "validating": ("◇", "validating"),
+    "stalled": ("⚠", "stalled"),
     "lost": ("✕", "lost"),
     "done": ("✓", "done"),
 }

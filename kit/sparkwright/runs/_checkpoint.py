@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from sparkwright.errors import ConfigurationError, DataError, SparkwrightError
 from sparkwright.storage._files import is_folder, join, open_to_read, remove, write_atomically
 from sparkwright.storage._listing import list_folder
@@ -68,7 +70,8 @@ def write_checkpoint(folder_url: str, checkpoint: Checkpoint, *, keep: int) -> s
 def read_checkpoint(url: str) -> Checkpoint:
     """Read one checkpoint, or the newest whole one of a folder.
 
-    In a folder, a damaged file is passed over with a warning that names it.
+    In a folder, a damaged file is skipped with a warning that names it; likewise one whose
+    parameters are not finite, which older versions wrote.
 
     Raises:
         CheckpointNotFoundError: if there is none.
@@ -89,7 +92,7 @@ def read_checkpoint(url: str) -> Checkpoint:
             return _read_file(join(url, name))
         except DataError as error:
             damaged += 1
-            _log.warning("passed over a damaged checkpoint: %s", error)
+            _log.warning("skipped a checkpoint: %s", error)
         except FileNotFoundError:
             continue  # its run has just removed it
     found = f"{damaged} damaged ones and no whole one" if damaged else "none"
@@ -265,9 +268,15 @@ def _numbered(names: Sequence[str], pattern: re.Pattern[str]) -> list[tuple[int,
 def _read_file(url: str) -> Checkpoint:
     with open_to_read(url) as file:
         try:
-            return decode(file)
+            checkpoint = decode(file)
         except ValueError as error:
             raise DataError(
                 f"a checkpoint must be whole and unchanged. Received: {url}, which is not: "
                 f"{error}. Go on from an earlier one."
             ) from error
+    if not np.isfinite(checkpoint.vector).all():
+        raise DataError(
+            f"a checkpoint's parameters must be finite. Received: {url}, which has NaN or infinite "
+            "ones. Continue from an earlier one."
+        )
+    return checkpoint

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
-from sparkwright.errors import WorkerError
+from sparkwright.errors import ConfigurationError, WorkerError
 from sparkwright.masters import SharedTrainingMaster, TrainingMaster
 from sparkwright.runs._protocol import Failure
 from sparkwright.timeline import PhaseCode
@@ -52,9 +52,11 @@ class SparkLauncher:
 
         Raises:
             SlotsError: if there can never be as many task slots as workers.
-            ConfigurationError: if no address lies in `network_mask`, or tasks share GPUs.
+            ConfigurationError: if no address lies in `network_mask`, tasks share GPUs, or Spark
+                would start copies of them.
         """
         check_gpus(spark)
+        _check_speculation(spark)
         self.slots = task_slots(spark)
         self.workers = _workers(spark, master, slots=self.slots)
         url = str(spark.sparkContext.master)
@@ -158,6 +160,17 @@ class SparkLauncher:
         self._lost.__exit__(None, None, None)
         if self.layout is not None:
             self.layout.release()
+
+
+def _check_speculation(spark: "SparkSession") -> None:
+    """Refuse the one setting by which Spark copies the task of a job that has only one."""
+    conf = spark.sparkContext.getConf()
+    name = "spark.speculation.task.duration.threshold"
+    if conf.get("spark.speculation") == "true" and (value := conf.get(name)):
+        raise ConfigurationError(
+            "Spark must not start copies of workers, which run for as long as training does. "
+            f"Received: spark.speculation=true, {name}={value}. Leave out one of the two."
+        )
 
 
 def _network_timeout_s(spark: "SparkSession") -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkwright.data import from_bytes
+from sparkwright.errors import DataError
 from sparkwright.runs._protocol import Failure
 from sparkwright.workers._failure import failure_of
 from sparkwright.workers._pool import TrainerPool, driver_secret
@@ -79,8 +80,11 @@ def round_task(
         vector, extras, progress, shares = state.value
         pool = TrainerPool(owner=os.getppid(), secret=secret)
         with Shards(pool, worker=index) as shards:
-            shards.write(elements)
-            settings = replace(template.settings, worker=index, attempt=context.attemptNumber())
+            try:
+                shards.write(elements)
+            except DataError as error:  # Spark would only repeat it
+                return [Answer.of_error(error)]
+            settings = replace(template.settings, worker=index, attempt=context.taskAttemptId())
             request = replace(
                 template,
                 settings=settings,

@@ -7,9 +7,7 @@ about a second importing pandas, PyArrow and the engine. Choose it before Spark 
 
 import importlib
 
-from pyspark.daemon import manager
-
 if __name__ == "__main__":
     for name in ("pandas", "pyspark.worker", "sparkwright.data"):
         importlib.import_module(name)
-    manager()
+    importlib.import_module("pyspark.daemon").manager()
