@@ -114,7 +114,13 @@ def test_scores_and_the_best_state_are_read_as_they_were_written(folder: str) ->
 
 
 @given(
-    vector=hnp.arrays(st.sampled_from([np.float32, np.float64]), st.integers(0, 40)),
+    vector=st.sampled_from([32, 64]).flatmap(
+        lambda width: hnp.arrays(
+            f"float{width}",
+            st.integers(0, 40),
+            elements=st.floats(width=width, allow_nan=False, allow_infinity=False),
+        )
+    ),
     columns=st.integers(0, 9).flatmap(
         lambda length: st.dictionaries(
             st.text(st.characters(exclude_categories=["Cs"])),
