@@ -346,14 +346,15 @@ class CoordinatorServer:
         elif peer.registered is None:
             raise NetworkError(f"a worker must register first. Received: {message.kind!r}.")
         elif message.kind == "alive":
-            self._handle(
-                WorkerAlive(
-                    connection=number,
-                    steps=int(fields["steps"]),
-                    computing=bool(fields["computing"]),
-                )
+            event = WorkerAlive(
+                connection=number,
+                steps=int(fields["steps"]),
+                computing=bool(fields["computing"]),
             )
-            self._sink.worker_heard(peer.registered.worker, message)
+            with self._lock:
+                if self._coordinator.phase not in ("delivering", "over"):
+                    self._sink.worker_heard(peer.registered.worker, message)
+                self._handle(event)
         elif message.kind == "fetch_start":
             peer.put(lambda: peer.connection.send("start", *self._start()))
         elif message.kind == "report":

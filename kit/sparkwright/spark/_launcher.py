@@ -96,7 +96,6 @@ class SparkLauncher:
         except Exception as error:
             raise translated(error) from None
         self.facts = data_facts(self.layout.plan, self._data, self._validation)
-        self._lost.__enter__()
         return tuple(self.layout.plan.target_counts)
 
     def launch(
@@ -114,6 +113,7 @@ class SparkLauncher:
             if self._tasks is None:
                 assert self.layout is not None
                 task = training_task(template)
+                self._lost.__enter__()
                 self._tasks = on_gpus(self.layout.elements.mapPartitionsWithIndex(task))
             replaced = list(self._jobs.get(worker, ())) if replaces else []
             job = SparkJob(
@@ -157,7 +157,8 @@ class SparkLauncher:
 
     def clean_up(self) -> None:
         """Unpersist, and stop watching executors."""
-        self._lost.__exit__(None, None, None)
+        if self._tasks is not None:
+            self._lost.__exit__(None, None, None)
         if self.layout is not None:
             self.layout.release()
 
