@@ -482,9 +482,16 @@ class CoordinatorServer:
                     self._best = None
                 self._send(number, "kept", {"epoch": epoch})
             case ForgetHistory():
-                if self._coordinator.progress.averagings:
-                    self._sink.progress_settled(self._coordinator.progress, exact=True)
+                progress = self._coordinator.progress
+                if progress.averagings:
+                    _log.warning(
+                        "all workers were lost at once; training continues from averaging %d, of "
+                        "which the driver has a copy",
+                        progress.averagings,
+                    )
+                    self._sink.progress_settled(progress, exact=True)
                 else:
+                    _log.warning("all workers were lost before an average; training starts again")
                     self._sink.history_forgotten()
             case EndRun():
                 self._ended = True
