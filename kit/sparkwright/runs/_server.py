@@ -485,13 +485,13 @@ class CoordinatorServer:
                 progress = self._coordinator.progress
                 if progress.averagings:
                     _log.warning(
-                        "all workers were lost at once; training continues from averaging %d, of "
-                        "which the driver has a copy",
+                        "all workers were lost at once; what counts is averaging %d, of which the "
+                        "driver has a copy",
                         progress.averagings,
                     )
                     self._sink.progress_settled(progress, exact=True)
                 else:
-                    _log.warning("all workers were lost before an average; training starts again")
+                    _log.warning("all workers were lost before anything was averaged")
                     self._sink.history_forgotten()
             case EndRun():
                 self._ended = True
