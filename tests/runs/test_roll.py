@@ -228,10 +228,15 @@ def test_the_drivers_clock_stands_still_while_the_driver_does() -> None:
 
 
 def test_copies_take_less_than_one_percent() -> None:
-    schedule = CopySchedule(first_s=0.0)
+    schedule = CopySchedule()
     assert schedule.is_due(0.0)
+    schedule.begin(0.0)
+    assert not schedule.is_due(9.9)
+    assert schedule.is_due(0.0, averaged=True)
     schedule.took(0.01, now_s=1.0)
     assert not schedule.is_due(10.9)
+    assert not schedule.is_due(2.4, averaged=True)
+    assert schedule.is_due(2.6, averaged=True)
     assert schedule.is_due(11.0)
     schedule.took(1.0, now_s=11.0)
     assert not schedule.is_due(110.0)

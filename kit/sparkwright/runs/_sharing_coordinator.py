@@ -152,7 +152,7 @@ class SharingCoordinator:
         self._checkpoint_s = now_s  # when the last one came
         self._checkpoint_here = False  # a new one has come, from this meeting
         self._writes = False  # it is written into a file, too
-        self._copies = CopySchedule(first_s=now_s) if copies else None
+        self._copies = CopySchedule() if copies else None
         self._meeting_s = now_s  # when the last meeting was called
         self._stopping = False
         self._failure: Failure | None = None
@@ -232,6 +232,8 @@ class SharingCoordinator:
         if not self._roll.all_present:
             return actions
         self.phase, self._checkpoint_s = "training", self._now_s
+        if self._copies is not None:
+            self._copies.begin(self._now_s)
         self._ledger.begin(self._roll.all_rows)
         return actions + self._regroup()
 
@@ -427,6 +429,9 @@ class SharingCoordinator:
         self.generation += 1
         group = self._group(self._ready, source=0)
         goes_on = not self._is_winding_up
+        sends_state = self._is_checkpoint_due or (
+            self._copies is not None and self._copies.is_due(self._now_s, averaged=True)
+        )
         validate = self._is_validation_due and any(
             group.validation_rows[seat.worker] for seat in group.seats
         )
@@ -438,7 +443,7 @@ class SharingCoordinator:
                     connection=member.connection,
                     group=group,
                     validate=goes_on and validate,
-                    checkpoint=goes_on and self._is_state_due,
+                    checkpoint=goes_on and sends_state,
                 )
             )
         return actions

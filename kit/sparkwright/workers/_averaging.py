@@ -60,7 +60,7 @@ class AveragingWorker:
         )
         self._seconds: dict[int, float] = {}  # worker -> of a minibatch, in the last round
         self._rounds_since, self._checkpoint_s = 0, time.monotonic()
-        self._copies = CopySchedule(first_s=-math.inf) if settings.copies else None
+        self._copies = CopySchedule() if settings.copies else None
         self._measured_s = -math.inf
 
     def run(self) -> None:

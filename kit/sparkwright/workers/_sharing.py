@@ -575,17 +575,13 @@ class SharingWorker:
         weights = [meta.minibatches for meta in metas]
         if not sum(weights):
             weights = [1] * ring.size
-        size, share = shared.vector.size, weights[ring.rank] / sum(weights)
+        # Of the replicas, residuals included: nothing that was learned stays unsent.
         member.mean(ring, weights)
-        # The residuals are added in full: nothing that was learned stays unsent.
-        residual = shared.residual()
-        np.multiply(shared.vector, share, out=member.work[:size])
-        member.work[:size] -= residual
         if ring.size > 1:
             ring.all_reduce(member.work)
         averaged_s = self._phases.since(PhaseCode.AVERAGE, met_s)
         replica.write(member.work)
-        shared.reset(member.work[:size])
+        shared.reset(member.work[: shared.vector.size])
         replica.iterations = max(meta.iterations for meta in metas)
         self._clock = max(meta.clock for meta in metas)
         self._clocks = dict.fromkeys(self._clocks, self._clock)
