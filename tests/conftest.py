@@ -38,8 +38,13 @@ def spark() -> Iterator[Any]:
     import sparkwright as sw
     from sparkwright.spark._slot_waiting import wait_for_slots
 
-    # Its Python workers start with the imports done; sessions of other suites use Spark's own.
-    settings = {"spark.python.daemon.module": "sparkwright.testing._python_daemon"}
+    # Sessions of other suites use Spark's own daemon and the kit's own settings.
+    settings = {
+        # Python workers start with the imports done.
+        "spark.python.daemon.module": "sparkwright.testing._python_daemon",
+        # Else SQL functions have an environment of their own, and so daemons and trainers.
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": False,
+    }
     session = sw.start_spark(workers=4, app_name="sparkwright-tests", settings=settings)
     wait_for_slots(session, 4)
     yield session

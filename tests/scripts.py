@@ -4,7 +4,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -41,7 +41,7 @@ def started_ahead(
     *,
     attribute: str,
     at_a_time: int,
-) -> Iterator[dict[ModuleType, Future[Any]]]:
+) -> Generator[dict[ModuleType, Future[Any]]]:
     """Start `call(module)` for each selected test module that has the attribute, in their order.
 
     Starting Spark and TensorFlow leaves half of two cores idle: the next module's program uses it.

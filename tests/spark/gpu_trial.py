@@ -134,7 +134,7 @@ def main(folder: Path) -> None:
             gpus_per_executor=2,
             gpu_tasks="networks",
             master=cluster.url,
-            settings={**cluster.driver_settings, "spark.sparkwright.slotTimeout": 3},
+            settings=cluster.driver_settings,
         )
         print(json.dumps(trial(spark, folder)))
         spark.stop()

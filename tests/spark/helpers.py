@@ -6,7 +6,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,7 @@ class Paced:
 
 
 @contextlib.contextmanager
-def busy(spark: Any, slots: int) -> Iterator[None]:
+def busy(spark: Any, slots: int) -> Generator[None]:
     """Tasks of another job hold so many task slots until the block ends."""
     from pyspark import InheritableThread
 

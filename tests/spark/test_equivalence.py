@@ -84,7 +84,10 @@ def test_averaging_every_step_equals_the_large_batch(spark: Any, blobs: DataSet)
     master = sw.ParameterAveragingTrainingMaster(
         workers=4, batch_size_per_worker=10, averaging_frequency=1
     )
-    model, local = (dense(keras.optimizers.SGD(0.5), regularizer="l1_l2") for _ in range(2))
+    model, local = (
+        dense(keras.optimizers.SGD(0.5), regularizer=keras.regularizers.L1L2(0.01, 0.01))
+        for _ in range(2)
+    )
     before = weights(model)
     network = sw.SparkNetwork(spark, model, master)
     network.fit(part, epochs=3)

@@ -41,9 +41,8 @@ class InOrder:
         self.run = network.start(data, epochs=500)
 
     def assert_model_is_last_average(self) -> None:
-        """Compare the model with the average after the logged minibatches, trained locally."""
-        steps = self.run.history["step"].max()
-        assert int(self.model.optimizer.iterations) == steps
+        """Compare the model with the average after so many averagings, trained locally."""
+        steps = int(self.model.optimizer.iterations)
         assert steps == 2 * self.run.status.averagings > 0
         replica = self._model()
         average = replica.get_weights()
@@ -78,6 +77,7 @@ def test_stop_keeps_the_average_of_the_last_round(
     status = run.status
     assert status.state == "stopped"
     assert 3 <= status.averagings < 100
+    assert run.history["step"].max() == 2 * status.averagings
     training.assert_model_is_last_average()
 
 
@@ -104,6 +104,7 @@ def test_interrupting_a_wait_stops_the_run_and_frees_the_executors(
     assert spark.sparkContext.parallelize(range(4), 4).count() == 4
     assert time.monotonic() - began_s < 0.5 + 5
     assert run.status.state == "stopped"
+    assert run.history["step"].max() == 2 * run.status.averagings
     training.assert_model_is_last_average()
 
 
@@ -220,7 +221,9 @@ def test_slots_that_others_hold_end_in_a_clear_error(spark: Any, blobs: DataSet)
 
 def test_workers_that_do_not_all_come_end_in_a_clear_error(spark: Any, blobs: DataSet) -> None:
     master = master_of(mesh=sw.MeshConfig(rendezvous_timeout_s=2))
-    error = pytest.raises(sw.RunTimeoutError, match=r"2 workers and 1 came; missing: workers \[1\]")
+    error = pytest.raises(
+        sw.RunTimeoutError, match=r"2 workers and 1 came; missing: workers \[[01]\]"
+    )
     with busy(spark, 3), error:
         sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
@@ -263,7 +266,7 @@ def test_a_nan_stops_the_run_and_the_last_good_average_is_kept(
     assert int(model.optimizer.iterations) == 4  # two whole averagings of two minibatches
     going_on = dense()
     sw.SparkNetwork(spark, going_on, master_of(non_finite="continue")).fit(data)
-    assert np.isnan(weights(going_on)).any()
+    assert np.isfinite(weights(going_on)).all()  # that worker's part is left out
 
 
 def test_a_wrong_shape(spark: Any, leaves_nothing: None) -> None:
