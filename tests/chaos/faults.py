@@ -111,7 +111,7 @@ def strike(experiment: Experiment, laboratory: Any, run: Any) -> bool:
         laboratory.later(experiment.pause_s, lambda: switch.unlink(missing_ok=True))
         return True
     if experiment.victim in ("network", "disk"):
-        return _strike_host(experiment, laboratory)
+        return _strike_host(experiment, laboratory, run)
     return _strike_process(experiment, laboratory, run)
 
 
@@ -152,15 +152,17 @@ def _resume(process: psutil.Process) -> None:
         process.resume()
 
 
-def _strike_host(experiment: Experiment, laboratory: Any) -> bool:
+def _strike_host(experiment: Experiment, laboratory: Any, run: Any) -> bool:
     hosts, name = laboratory.hosts, laboratory.host_names[experiment.worker]
     if experiment.victim == "disk":
         laboratory.later(experiment.pause_s, laboratory.fill_disk(name))
-        # What is on a full disk stays; only who comes anew needs room.
-        for trainer in trainers(laboratory.spark):
-            if str(laboratory.disk(name)) in _environment(trainer):
-                trainer.kill()
-        return True
+        # What is on a full disk stays; only a replacement needs room.
+        address = hosts.address(name)
+        there = [each.worker for each in run.status.workers if each.host == address]
+        victims = [trainer for worker in there if (trainer := trainer_of(run, worker))]
+        for trainer in victims:
+            trainer.kill()
+        return bool(victims)
     if experiment.fault == "cut":
         hosts.cut_off(name)
     elif experiment.fault == "cut one way":
@@ -169,13 +171,6 @@ def _strike_host(experiment: Experiment, laboratory: Any) -> bool:
         hosts.links(delay_s=0.03, loss=0.02)
     laboratory.later(experiment.pause_s, hosts.links)
     return True
-
-
-def _environment(process: psutil.Process) -> str:
-    try:
-        return str(process.environ())
-    except psutil.Error:
-        return ""
 
 
 def stop_this_process(seconds: float) -> None:

@@ -133,7 +133,7 @@ def test_a_run_whose_worker_hangs_can_be_stopped(
     try:
         assert watched.until(lambda status: any(w.state == "stalled" for w in status.workers))
         watched.stop()
-        report(laboratory.verdict(watched, limit_s=watched.seconds + 25))
+        report(laboratory.verdict(watched, limit_s=watched.seconds + 45))
     finally:
         switch.unlink()
         for trainer in faults.trainers(laboratory.spark):
