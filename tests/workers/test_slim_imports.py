@@ -10,7 +10,7 @@ TRAINER = """
 import sys
 from pathlib import Path
 from sparkwright.workers._trainer import Trainer
-Trainer(Path(sys.argv[1]), device="cpu").set_up(1)
+Trainer(Path(sys.argv[1]), device="cpu", secret=b"").set_up(1)
 looked_for = {"IPython", "matplotlib", "pandas", "sklearn", "keras", "tensorflow"}
 print(sorted(looked_for & set(sys.modules)))
 import keras, numpy, pandas, tensorflow as tf

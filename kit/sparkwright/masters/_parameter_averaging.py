@@ -47,8 +47,8 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
             free. The result then depends on timing. Worth it on machines of unequal speed.
         communication: "ring" (default): the workers average among themselves; "spark": a Spark job
             per averaging, for clusters where executors may not open ports. Same results.
-        non_finite: what a NaN or infinite loss does: "stop" (default; the last good average is
-            kept) or "continue".
+        non_finite: what a NaN or infinite loss or parameter does: "stop" (default; the last good
+            average is kept) or "continue" (a part with such parameters is not averaged).
         xla: compile the training step with XLA: "auto" (default: off on a CPU, measured on a GPU),
             "on", "off", "measure".
         collect_training_stats: record how long each phase took (default False), see `run.timeline`.

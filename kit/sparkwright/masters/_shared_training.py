@@ -98,8 +98,8 @@ class SharedTrainingMaster(TrainingMaster):
             serves only when all of Spark runs on this machine.
         seed: seeds shuffles and repartitioning; default None: drawn anew for each run.
         shuffle: visit the examples in a new random order each epoch (default True).
-        non_finite: what a NaN or infinite loss does: "stop" (default; the last good state is kept)
-            or "continue".
+        non_finite: what a NaN or infinite loss or parameter does: "stop" (default; the last good
+            state is kept) or "continue" (such a worker returns to the shared state).
         xla: compile the training step with XLA: "auto" (default: off on a CPU, measured on a GPU),
             "on", "off", "measure".
         periodic_gc: run Python's garbage collector on workers at fixed intervals only, instead of

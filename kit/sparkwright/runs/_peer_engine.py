@@ -391,6 +391,8 @@ class PeerEngine:
             counters = bytes(memoryview(message.payload)[vector.nbytes :]) or None
             if not isinstance(self._master, SharedTrainingMaster):
                 progress = Progress.from_dict(message.fields["progress"])
+                if end is None and self._record is not None:  # the coordinator has not settled it
+                    self._record.progress_settled(progress, exact=True)
         elif copy is not None:
             progress, vector, counters = copy
             if self._record is not None:
