@@ -101,9 +101,7 @@ def _line(process: psutil.Process) -> str:
 def strike(experiment: Experiment, laboratory: Any, run: Any) -> bool:
     """Let the fault happen; returns whether its victim was still there."""
     if experiment.victim == "driver":
-        hold_the_gil(experiment.pause_s) if "GIL" in experiment.fault else stop_this_process(
-            experiment.pause_s
-        )
+        stall_this_process(experiment.fault, experiment.pause_s)
         return True
     if experiment.victim == "clock of a host":
         switch = laboratory.folder / "clock-ahead"
@@ -171,6 +169,14 @@ def _strike_host(experiment: Experiment, laboratory: Any, run: Any) -> bool:
         hosts.links(delay_s=0.03, loss=0.02)
     laboratory.later(experiment.pause_s, hosts.links)
     return True
+
+
+def stall_this_process(fault: str, seconds: float) -> None:
+    """Let no thread of this process run for a while, by a "pause" or as the fault says."""
+    if fault == "pause":
+        stop_this_process(seconds)
+    else:
+        hold_the_gil(seconds)
 
 
 def stop_this_process(seconds: float) -> None:

@@ -53,10 +53,17 @@ def test_a_worker_that_fails_for_good_ends_the_run_with_the_last_average(
 
 @pytest.mark.parametrize("fault", ["pause", pytest.param("hold the GIL", marks=pytest.mark.slow)])
 def test_a_stalled_driver_evicts_nobody(laboratory: Laboratory, report: Any, fault: str) -> None:
-    verdict = laboratory.perform(Experiment(victim="driver", fault=fault, pause_s=6))
-    report(verdict)
-    assert verdict.evidence.losses == 0
-    assert not verdict.evidence.restarted
+    """Several times: whether its clock or its sockets come first afterwards, chance decides."""
+    laboratory.ready()
+    experiment = Experiment(victim="driver", fault=fault, moment="epoch end")
+    watched = laboratory.start(experiment, epochs=LONG)
+    has_averaged(watched)
+    for _ in range(4):
+        faults.stall_this_process(fault, 4)
+        goes_on(watched, 3)
+    watched.stop()
+    report(laboratory.verdict(watched))
+    assert watched.losses == 0
 
 
 def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(
@@ -70,19 +77,18 @@ def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(
     holder.kill()
     time.sleep(1)
     goes_on(watched)
-    survivors = [faults.trainer_of(watched.run, n) for n in range(counting.WORKERS)]
-    pid = next(
-        executor.pid
-        for trainer in survivors
-        if trainer is not None and (executor := faults.executor_of(trainer)) is not None
-    )
-    next(each for each in faults.executors(laboratory.spark) if each.pid == pid).kill()
+    survivor = next(each for each in watched.run.status.workers if not each.restarts)
+    trainer = faults.trainer_of(watched.run, survivor.worker)
+    assert trainer is not None
+    executor = faults.executor_of(trainer)
+    assert executor is not None
+    executor.kill()
     time.sleep(1)
     with contextlib.suppress(AssertionError):  # then the verdict says more
         goes_on(watched)
     watched.stop()
     report(laboratory.verdict(watched, limit_s=240))
-    assert max(each.restarts for each in watched.run.status.workers) >= 1
+    assert watched.run.status.workers[survivor.worker].restarts == 1
 
 
 @pytest.mark.slow
@@ -163,7 +169,9 @@ def test_when_all_workers_die_at_once_training_goes_on_from_the_last_checkpoint(
     assert watched.until(
         lambda _: len(list((laboratory.folder / "checkpoints").glob("*.swc"))) >= 3
     )
-    for trainer in faults.trainers(laboratory.spark):
+    for worker in range(counting.WORKERS):
+        trainer = faults.trainer_of(watched.run, worker)
+        assert trainer is not None
         trainer.kill()
     report(laboratory.verdict(watched))
     assert watched.losses >= counting.WORKERS
