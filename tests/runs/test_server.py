@@ -530,6 +530,23 @@ def test_signs_of_life_are_heard_while_the_start_is_sent(site: Callable[..., Sit
     worker.take("start")
 
 
+def test_a_large_transfer_delays_nobody_else(site: Callable[..., Site]) -> None:
+    """A worker that does not read its 64 MB holds up neither `stop` nor the other worker."""
+    state = np.zeros(16 << 20, np.float32)
+    here = site(2, start=lambda: ({"size": state.size}, (state,)))
+    slow, other = here.training()
+    slow.connection.send("fetch_start")
+    slow.connection.send("rows", {"blocks": []}, (b"",))
+    wait_until(lambda: ("heard", (0, "rows")) in here.sink.told, 5.0)  # so the transfer has begun
+    stopping = threading.Thread(target=here.server.stop, daemon=True)
+    stopping.start()
+    other.take("stop")
+    stopping.join(5.0)
+    assert not stopping.is_alive()
+    assert slow.take("start").fields == {"size": state.size}
+    slow.take("stop")
+
+
 def test_it_is_known_when_each_worker_was_last_heard(site: Callable[..., Site]) -> None:
     here = site(2)
     workers = here.training()
