@@ -89,6 +89,16 @@ def test_a_worker_is_launched_until_its_attempts_are_exhausted() -> None:
     assert attempts == [False] * 3
 
 
+def test_a_task_that_cannot_be_started_ends_the_run() -> None:
+    def launch(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
+        raise RuntimeError("the Spark session has been stopped")
+
+    record = RunRecord(workers=1, epochs=1, name="test")
+    outcome = engine_with(prepare=lambda enter: None, launch=launch).run(record)
+    assert isinstance(outcome.error, WorkerError)
+    assert "the Spark session has been stopped (3 attempts failed)" in str(outcome.error)
+
+
 def state(values: list[float], *, averagings: int) -> Message:
     """A delivered state, followed by one counter of 8 bytes and one of another worker."""
     vector = np.array(values, np.float32)

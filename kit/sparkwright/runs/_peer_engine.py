@@ -333,11 +333,16 @@ class PeerEngine:
         )
 
     def _launch(self, worker: int, *, replaces: bool = False) -> None:
-        """Start a task for `worker`."""
+        """Start a task for `worker`; that it cannot be started is a failure like others."""
+        from sparkwright.workers._failure import failure_of
+
         assert self._server is not None
-        server = self._server
-        ended = partial(server.task_ended, worker)
-        self._launcher.launch(worker, self._request, ended, replaces=replaces)
+        ended = partial(self._server.task_ended, worker)
+        try:
+            self._launcher.launch(worker, self._request, ended, replaces=replaces)
+        except Exception as error:  # such as of a Spark session that has been stopped
+            failure = failure_of(error, worker=worker, host="the driver")
+            threading.Thread(target=ended, args=(failure,), daemon=True).start()
 
     def _wind_up(self) -> None:
         """Early stopping ends the run: with the next averaging, or because it cannot be meant."""
