@@ -74,7 +74,9 @@ def python_worker_of(spark: Any, trainer: psutil.Process) -> psutil.Process | No
 def executor_of(trainer: psutil.Process) -> psutil.Process | None:
     """The executor that a trainer belongs to."""
     with contextlib.suppress(psutil.Error):
-        for parent in trainer.parents():
+        # It outlives the Python worker that started it, but not its owner, Spark's daemon.
+        owner = psutil.Process(int(trainer.cmdline()[-3]))
+        for parent in owner.parents():
             if "CoarseGrainedExecutorBackend" in _line(parent):
                 return parent
     return None
