@@ -146,17 +146,20 @@ def test_a_run_whose_worker_hangs_can_be_stopped(
             trainer.kill()  # one of them sleeps on
 
 
-def test_sharing_delivers_what_was_below_the_threshold(laboratory: Laboratory, report: Any) -> None:
-    """8 minibatches' worth: without the last flush, a fraction of them would be missing."""
+@pytest.mark.parametrize("workers", [1, counting.WORKERS])
+def test_sharing_delivers_what_was_below_the_threshold(
+    laboratory: Laboratory, report: Any, workers: int
+) -> None:
+    """Updates add up, so what is never sent but flushed must be added up, too, and not averaged."""
     laboratory.ready()
     experiment = Experiment(master="sharing", fault="none", moment="final delivery")
-    watched = laboratory.start(
-        experiment,
-        pace_s=0.0,
-        workers=1,
-        threshold=sw.FixedThreshold(threshold=8.3 / counting.BATCH),
+    threshold = sw.FixedThreshold(threshold=8.3 / counting.BATCH)
+    report(
+        laboratory.verdict(
+            laboratory.start(experiment, pace_s=0.0, workers=workers, threshold=threshold),
+            struck=False,
+        )
     )
-    report(laboratory.verdict(watched, struck=False))
 
 
 @pytest.mark.parametrize("master", BOTH)
