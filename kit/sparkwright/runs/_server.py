@@ -466,7 +466,11 @@ class CoordinatorServer:
             case SendPiece(connection=number, piece=piece):
                 self._send(number, "piece", {"piece": piece})
             case SendMeeting(connection=number, group=group):
-                fields = {"validate": action.validate, "checkpoint": action.checkpoint}
+                fields = {
+                    "validate": action.validate,
+                    "checkpoint": action.checkpoint,
+                    "flush": action.flush,
+                }
                 self._send(number, "meet", {"group": group.to_dict(), **fields})
             case KeepCheckpoint(progress=progress, write=write):
                 if self._checkpoint is not None:

@@ -68,6 +68,10 @@ class SharedParameters:
         """Take over `values`, (N,), as the shared parameters; the caller writes the replica's."""
         np.copyto(self.vector, values)
 
+    def residual(self) -> NDArray[Any]:
+        """(N,) a copy of what this worker has not sent."""
+        return self.vector - np.concatenate(self._replica.state.trainable_views())
+
     def encode(self, *, step: int) -> Encoded:
         """The message for what has been learnt since the last one; step `step` from 0."""
         views = self._replica.state.trainable_views()

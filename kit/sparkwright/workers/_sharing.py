@@ -521,7 +521,9 @@ class SharingWorker:
         ring: Ring | None = None
         try:
             ring = self._member.join(group)
-            self._average(ring, group, validate=order.fields["validate"])
+            self._average(
+                ring, group, validate=order.fields["validate"], flush=order.fields["flush"]
+            )
             if order.fields["validate"] and self._settings.judged:
                 self._member.await_verdict(ring)  # the coordinator knows whether to go on
             if order.fields["checkpoint"]:
@@ -554,7 +556,7 @@ class SharingWorker:
             member.keep_average(progress)
         member.deliver()
 
-    def _average(self, ring: Ring, group: Group, *, validate: bool) -> None:
+    def _average(self, ring: Ring, group: Group, *, validate: bool, flush: bool) -> None:
         member, replica, shared = self._member, self._replica, self._shared
         began_s = time.monotonic()
         if not replica.state.is_finite(updater=True):
@@ -575,13 +577,18 @@ class SharingWorker:
         weights = [meta.minibatches for meta in metas]
         if not sum(weights):
             weights = [1] * ring.size
-        # Of the replicas, residuals included: nothing that was learned stays unsent.
+        size, share = shared.vector.size, weights[ring.rank] / sum(weights)
+        residual: Vector | None = shared.residual()
         member.mean(ring, weights)
+        np.multiply(shared.vector, share, out=member.work[:size])
+        if flush:  # as if it had been sent
+            member.work[:size] -= residual
+            residual = None
         if ring.size > 1:
             ring.all_reduce(member.work)
         averaged_s = self._phases.since(PhaseCode.AVERAGE, met_s)
         replica.write(member.work)
-        shared.reset(member.work[: shared.vector.size])
+        shared.reset(member.work[:size])
         replica.iterations = max(meta.iterations for meta in metas)
         self._clock = max(meta.clock for meta in metas)
         self._clocks = dict.fromkeys(self._clocks, self._clock)
@@ -589,8 +596,12 @@ class SharingWorker:
         progress = replace(group.progress, iterations=replica.iterations)
         member.keep_average(progress)
         self._phases.since(PhaseCode.APPLY, averaged_s)
-        if validate:
-            member.validate(ring)
+        try:
+            if validate:
+                member.validate(ring)
+        finally:
+            if residual is not None:
+                replica.subtract(residual)
 
     def _catch_up(self, ring: Ring, group: Group, sequences: list[int]) -> None:
         """Take over everything that the others had sent before they came."""
