@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -39,7 +40,8 @@ def stub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Trainers start at once: they have no TensorFlow."""
     python = tmp_path / "python"
     script = Path(__file__).with_name("stub_trainer.py")
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
+    command = shlex.join([sys.executable, str(script)])
+    python.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
 
