@@ -179,7 +179,7 @@ class Option:
 
     @property
     def _shown_maximum(self) -> float | None:
-        """A bound that somebody could reach."""
+        """A bound that values can reach."""
         return None if self.maximum is None or self.maximum > MAX_COUNT else self.maximum
 
     @property

@@ -203,7 +203,7 @@ def test_a_handshake_relayed_to_another_server_than_the_one_meant_is_refused(
     with pytest.raises(NetworkError) as refused:
         scene.client(relay.address, to=meant)
     assert str(refused.value) == (
-        f"whoever listens at {HOST}:{port} did not prove this run's secret as its {meant}: the "
+        f"the listener at {HOST}:{port} did not prove this run's secret as its {meant}: the "
         "server's proof is wrong."
     )
     assert scene.arrived.empty()

@@ -81,7 +81,7 @@ def test_both_sides_know_the_secret_and_talk(listening: Listening) -> None:
 def test_a_client_with_another_secret_refuses_the_server_at_once(listening: Listening) -> None:
     listener, arrived = listening()
     port = listener.address[1]
-    text = f"^whoever listens at {HOST}:{port} did not prove this run's secret as its driver: the"
+    text = f"^the listener at {HOST}:{port} did not prove this run's secret as its driver: the"
     with pytest.raises(NetworkError, match=text):
         connect(listener.address, secret=b"x" * 32, timeout_s=5)
     assert arrived.empty()

@@ -53,7 +53,7 @@ class Lines:
         line, _, self._rest = self._rest.partition(b"\n")
         code, line = line[:_CODE_BYTES], line[_CODE_BYTES:]
         if not hmac.compare_digest(code, _code(self._keys.receiving, self._received, line)):
-            raise ConnectionError("a message came from somebody else, or was changed on the way.")
+            raise ConnectionError("a message was not sent by the peer, or was changed on the way.")
         self._received += 1
         try:
             fields = json.loads(line)

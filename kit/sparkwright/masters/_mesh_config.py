@@ -63,7 +63,7 @@ class MeshConfig:
         chunk_bytes: size of the pieces in which larger messages are sent (default 1 MiB, at least
             1 KiB). It bounds how long a sign of life waits behind a large message.
         max_pending_bytes: bytes that may wait to be sent to one neighbour (default 64 MiB, at
-            least `chunk_bytes`); when there are more, whoever produces them waits. As many may
+            least `chunk_bytes`); when there are more, their producer waits. As many may
             have arrived and wait for a busy worker; then it reads no more, and its neighbors wait.
         authenticate: whether vectors that workers average in a ring are authenticated, so that
             nobody can change them on the way. Default None: unless the workers share a machine and

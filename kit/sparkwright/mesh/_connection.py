@@ -2,7 +2,7 @@
 
 Invariant: every message that `Connection.receive` returns was sent on this connection by a holder
 of the run's secret, after all messages that came before it and with none left out. To the client,
-that holder is the server it named (`connect(to=…)`). Whoever sits between the two ends can delay
+that holder is the server it named (`connect(to=…)`). An attacker between the two ends can delay
 messages or cut the connection, nothing else.
 
     message = header | fields | tag | piece | tag | piece | tag …
@@ -166,7 +166,7 @@ class Listener:
     a silent or babbling stranger holds up nobody. At most `max_handshakes` run at once. Beyond
     that, the oldest handshake of the address with the most of them makes room, if it has lasted
     for half a second, or if another address asks and that one has a quarter of all. Otherwise the
-    newcomer is hung up on, and may come again.
+    newcomer is disconnected, and can retry.
     """
 
     def __init__(

@@ -73,7 +73,7 @@ def _dial_once(
     except NetworkError as error:
         sock.close()
         raise NetworkError(
-            f"whoever listens at {address[0]}:{address[1]} did not prove this run's secret as its "
+            f"the listener at {address[0]}:{address[1]} did not prove this run's secret as its "
             f"{to}: {error}"
         ) from None
     except OSError:

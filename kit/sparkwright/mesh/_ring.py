@@ -69,7 +69,7 @@ class Ring:
         self.abort()
 
     def abort(self) -> None:
-        """Close both connections; whoever waits in this ring gets a NetworkError at once.
+        """Close both connections; a thread that waits in this ring gets a NetworkError at once.
 
         A ring of one has none: its next `all_gather` raises the error.
         """
@@ -218,7 +218,7 @@ class RingPort:
             port: this worker's.
             secret: the run's.
             authenticate: whether vectors are authenticated. Default None: unless the next worker
-                is reached at a loopback address. The next worker is told, as part of a message.
+                is reached at a loopback address. The next worker reads it in a message.
         """
         self._authenticate = authenticate
         # (generation, rank) -> that worker's connection, and whether its vectors are authenticated
