@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkwright.errors import DataError, WorkerError
+from sparkwright.errors import DataError, NonFiniteLossError, WorkerError
 from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.mesh._framing import Message
 from sparkwright.runs._decisions import EndRun
@@ -108,12 +108,12 @@ def state(values: list[float], *, averagings: int) -> Message:
 
 
 def ended_with(
-    *, copy: Message | None, result: Message | None, end: EndRun
+    *, copy: Message | None, result: Message | None, end: EndRun, rejected: bool = False
 ) -> tuple[Outcome, RunRecord]:
     """What a run comes to after these messages."""
     one: Any = engine_with()
     one._record = record = RunRecord(workers=1, epochs=1, name="test")
-    one._server = SimpleNamespace(result=result)
+    one._server = SimpleNamespace(result=result, rejected=rejected)
     one._end = end
     if copy is not None:
         progress = Progress.from_dict(copy.fields["progress"])
@@ -129,6 +129,14 @@ def test_a_run_that_lost_all_workers_ends_with_the_copy_on_the_driver() -> None:
     assert outcome.counters == bytes(range(8))
     assert outcome.progress.averagings == 7
     assert "the average after averaging 7, in epoch 1" in str(outcome.error)
+
+
+def test_a_rejected_result_is_an_error_that_names_the_copy() -> None:
+    outcome, _ = ended_with(
+        copy=state([1.0], averagings=7), result=None, end=EndRun(), rejected=True
+    )
+    assert isinstance(outcome.error, NonFiniteLossError)
+    assert "after averaging 7" in str(outcome.error)
 
 
 @pytest.mark.parametrize(("delivered", "expected"), [(9, [3.0]), (6, [1.0])])

@@ -64,7 +64,7 @@ def _dial_once(
 
     Raises:
         OSError: if nobody answers, or who does hangs up: a listener with many guests at its door
-            sends others away, and they may come again.
+            disconnects others, which can retry.
         NetworkError: if the listener does not know the secret, or is not `to`.
     """
     sock = socket.create_connection(address, timeout=timeout_s)
@@ -163,7 +163,7 @@ def bind(host: str, ports: Sequence[int]) -> socket.socket:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             # A run that has just ended on this port must not keep the next one from it for a
-            # minute; whoever still listens there does.
+            # minute; a process that still listens there does.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((host, port))
             sock.listen(128)

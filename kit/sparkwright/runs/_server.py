@@ -142,6 +142,7 @@ class CoordinatorServer:
         address: where it listens.
         result: the latest vector and counters that a worker delivered, as one message; None
             before.
+        rejected: whether a delivered state was not finite.
         clock: by which workers are judged.
     """
 
@@ -175,6 +176,7 @@ class CoordinatorServer:
             NetworkError: if no port can be opened.
         """
         self.result: Message | None = None
+        self.rejected = False
         self._coordinator, self._sink, self._start = coordinator, sink, start
         self._peer_timeout_s = peer_timeout_s
         self._lock = threading.RLock()
@@ -399,9 +401,9 @@ class CoordinatorServer:
                 self._handle(BestReceived(connection=number, epoch=int(fields["epoch"])))
         elif message.kind == "result":
             with self._lock:
-                if is_finite(message) and (
-                    self.result is None or order_of(message) >= order_of(self.result)
-                ):
+                if not is_finite(message):
+                    self.rejected = True
+                elif self.result is None or order_of(message) >= order_of(self.result):
                     self.result = message
             self._have_result.set()
             self._handle(ResultReceived(connection=number))
