@@ -120,9 +120,9 @@ class Laboratory:
                 url = str(self.folder / "checkpoints")
                 chosen["checkpoint"] = sw.Checkpointing(url, every_rounds=every)
         if experiment.master == "sharing":
-            # Each minibatch changes a parameter by half a threshold or not at all.
+            # Each minibatch changes a parameter by the threshold or not at all.
             chosen |= {
-                "threshold": sw.FixedThreshold(threshold=2 / counting.BATCH),
+                "threshold": sw.FixedThreshold(threshold=1 / counting.BATCH),
                 "residual_clipping": None,
                 "minibatches_per_message": 1,
             }

@@ -198,7 +198,6 @@ class Script:
         *,
         validate: bool = False,
         checkpoint: bool = False,
-        last: bool = False,
     ) -> list[Action]:
         group = self.group(members, source=0)
         return [
@@ -207,7 +206,6 @@ class Script:
                 group=group,
                 validate=validate,
                 checkpoint=checkpoint,
-                flush=last,
             )
             for w in members
         ]
@@ -286,7 +284,7 @@ def test_a_run_of_one_epoch_from_beginning_to_end() -> None:
     assert script.works(0) == script.piece(0, 0, 0, 2, 4)
     assert script.works(1) == script.piece(1, 1, 0, 2, 4)
     assert script.works(0) == NOTHING
-    assert script.works(1) == script.meeting([0, 1], validate=True, last=True)
+    assert script.works(1) == script.meeting([0, 1], validate=True)
     assert script.all_meet(0, 1, validated=1) == script.request(0)
     assert script.deliver(1) == NOTHING
     assert script.deliver(0) == [*script.dismissals(0, 1), EndRun()]
@@ -314,7 +312,7 @@ def test_the_others_take_pieces_off_a_slow_workers_end() -> None:
     assert script.works(0) == script.piece(0, 0, 0, 2, 4)
     assert script.works(0) == script.piece(0, 1, 0, 2, 4)
     assert script.works(0) == NOTHING
-    assert script.works(1) == script.meeting([0, 1], validate=True, last=True)
+    assert script.works(1) == script.meeting([0, 1], validate=True)
     assert script.progress.steps == (6, 2)
 
 
@@ -423,7 +421,7 @@ def test_a_newcomer_takes_its_state_from_a_ready_one_and_all_pay_what_is_owed() 
     assert script.asks(1) == script.piece(0, 1, 0, 2, 4) + script.piece(1, 1, 0, 0, 2)
     assert script.works(1) == NOTHING
     # Worker 0 did not say that it validated the epoch.
-    assert script.works(0) == script.meeting([0, 1], validate=True, last=True)
+    assert script.works(0) == script.meeting([0, 1], validate=True)
     assert script.all_meet(0, 1, validated=1) == script.request(0)
     assert script.deliver(0)[-1] == EndRun()
     assert sum(script.progress.examples) == 80
@@ -664,7 +662,7 @@ def test_a_newcomer_that_never_gets_a_state_ends_the_run_with_a_last_meeting() -
     before = script.progress
     for _ in range(MAX_FRUITLESS_GROUPS - 1):
         assert script.report(1, "broken") == script.groups([0, 1], source=0)
-    assert script.report(1, "broken") == script.meeting([0], last=True)
+    assert script.report(1, "broken") == script.meeting([0])
     assert script.report(0, "met") == [
         *script.groups([0, 1], source=0, progress=before),
         *script.request(0),
@@ -799,7 +797,7 @@ def test_stop_at_the_common_beginning_ends_at_once() -> None:
 
 def test_stop_while_training_ends_with_a_last_meeting() -> None:
     script = training()
-    assert script.stop() == script.meeting([0, 1], last=True)
+    assert script.stop() == script.meeting([0, 1])
     assert script.stop() == NOTHING
     script.works(0, 1, wants_more=False)
     script.works(1, 0, wants_more=False)
@@ -826,7 +824,7 @@ def test_a_last_meeting_that_is_repeated_does_without_validation_and_checkpoint(
     script = meeting(checkpoints=Due(minibatches=4))
     script.stop()
     script.report(0, "broken")
-    assert script.report(1, "broken") == script.meeting([0, 1], last=True)
+    assert script.report(1, "broken") == script.meeting([0, 1])
 
 
 def test_stop_while_delivering_changes_nothing() -> None:
@@ -839,7 +837,7 @@ def test_stop_while_delivering_changes_nothing() -> None:
 
 def test_stop_while_owed_work_is_waited_for_ends_the_run() -> None:
     script = owed()
-    assert script.stop() == script.meeting([0], last=True)
+    assert script.stop() == script.meeting([0])
     assert script.all_meet(0) == script.request(0)
     assert script.deliver(0)[-1] == EndRun(stopped=True)
 
@@ -867,9 +865,7 @@ def test_who_comes_after_stop_is_sent_away_and_not_missed_either() -> None:
 def test_a_failing_worker_leads_to_a_last_meeting_and_what_was_learnt_is_kept() -> None:
     script = training()
     script.works(1, 1, wants_more=False)
-    assert script.report(1, "failed", generation=1, failure=FAILURE) == script.meeting(
-        [0, 1], last=True
-    )
+    assert script.report(1, "failed", generation=1, failure=FAILURE) == script.meeting([0, 1])
     script.works(0, 0, wants_more=False)
     assert script.all_meet(0, 1) == script.request(0)
     assert script.deliver(0) == [*script.dismissals(0, 1), EndRun(failure=FAILURE)]
@@ -887,7 +883,7 @@ def test_who_fails_before_it_knows_of_a_meeting_still_comes_to_it() -> None:
 def test_who_fails_in_a_meeting_comes_to_the_last_one() -> None:
     script = meeting()
     assert script.report(1, "failed", failure=FAILURE) == NOTHING
-    assert script.report(0, "broken") == script.meeting([0, 1], last=True)
+    assert script.report(0, "broken") == script.meeting([0, 1])
     assert script.all_meet(0, 1) == script.request(0)
 
 
@@ -905,7 +901,7 @@ def test_a_worker_that_fails_before_it_registers_ends_the_run_in_its_phase() -> 
     failed = WorkerFailed(failure=FAILURE)
     assert script.handle(failed) == [*script.dismissals(0), EndRun(failure=FAILURE)]
     script = training()
-    assert script.handle(failed) == script.meeting([0, 1], last=True)
+    assert script.handle(failed) == script.meeting([0, 1])
 
 
 def test_the_first_failure_is_named_and_stop_does_not_hide_it() -> None:
@@ -978,7 +974,7 @@ def test_when_all_are_lost_before_one_delivered_the_run_fails() -> None:
 def test_a_lost_worker_is_not_waited_for_without_end_but_what_was_learnt_is_kept() -> None:
     script = owed()
     assert script.tick(120.0) == NOTHING
-    assert script.tick(0.1) == script.meeting([0], last=True)
+    assert script.tick(0.1) == script.meeting([0])
     assert script.all_meet(0) == script.request(0)
     end = script.deliver(0)[-1]
     assert isinstance(end, EndRun)

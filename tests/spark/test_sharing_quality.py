@@ -62,6 +62,5 @@ def test_sharing_is_as_accurate_as_one_process_and_sends_little(
     dense_bytes = 4 * model.count_params()
     times_smaller = dense_bytes / run.history["message_bytes"].mean()
     print(f"{workers} workers: {found:.4f}, alone {alone:.4f}; {times_smaller:.0f} times smaller")
-    # What is left at the end is added in full: with four workers 0.948 to 0.977 were seen.
-    assert found >= alone - 0.04
+    assert found >= alone - 0.01
     assert times_smaller >= 20

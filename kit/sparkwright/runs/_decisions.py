@@ -144,16 +144,12 @@ class SendPiece:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SendMeeting:
-    """Gradient sharing: let `connection` break off its piece and average with `group`.
-
-    `flush`: what nobody has sent yet is added, because this is the last meeting.
-    """
+    """Gradient sharing: let `connection` break off its piece and average with `group`."""
 
     connection: int
     group: Group
     validate: bool = False
     checkpoint: bool = False
-    flush: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -468,11 +468,7 @@ class CoordinatorServer:
             case SendPiece(connection=number, piece=piece):
                 self._send(number, "piece", {"piece": piece})
             case SendMeeting(connection=number, group=group):
-                fields = {
-                    "validate": action.validate,
-                    "checkpoint": action.checkpoint,
-                    "flush": action.flush,
-                }
+                fields = {"validate": action.validate, "checkpoint": action.checkpoint}
                 self._send(number, "meet", {"group": group.to_dict(), **fields})
             case KeepCheckpoint(progress=progress, write=write):
                 if self._checkpoint is not None:

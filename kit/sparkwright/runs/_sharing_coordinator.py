@@ -444,7 +444,6 @@ class SharingCoordinator:
                     group=group,
                     validate=goes_on and validate,
                     checkpoint=goes_on and sends_state,
-                    flush=self._ledger.is_complete or not goes_on,
                 )
             )
         return actions

@@ -521,9 +521,7 @@ class SharingWorker:
         ring: Ring | None = None
         try:
             ring = self._member.join(group)
-            self._average(
-                ring, group, validate=order.fields["validate"], flush=order.fields["flush"]
-            )
+            self._average(ring, group, validate=order.fields["validate"])
             if order.fields["validate"] and self._settings.judged:
                 self._member.await_verdict(ring)  # the coordinator knows whether to go on
             if order.fields["checkpoint"]:
@@ -556,7 +554,7 @@ class SharingWorker:
             member.keep_average(progress)
         member.deliver()
 
-    def _average(self, ring: Ring, group: Group, *, validate: bool, flush: bool) -> None:
+    def _average(self, ring: Ring, group: Group, *, validate: bool) -> None:
         member, replica, shared = self._member, self._replica, self._shared
         began_s = time.monotonic()
         if not replica.state.is_finite(updater=True):
@@ -578,17 +576,20 @@ class SharingWorker:
         if not sum(weights):
             weights = [1] * ring.size
         size, share = shared.vector.size, weights[ring.rank] / sum(weights)
-        residual: Vector | None = shared.residual()
+        residual = shared.residual()
+        mean_residual = residual / ring.size
         member.mean(ring, weights)
         np.multiply(shared.vector, share, out=member.work[:size])
-        if flush:  # as if it had been sent
-            member.work[:size] -= residual
-            residual = None
         if ring.size > 1:
             ring.all_reduce(member.work)
+            ring.all_reduce(mean_residual)
         averaged_s = self._phases.since(PhaseCode.AVERAGE, met_s)
-        replica.write(member.work)
         shared.reset(member.work[:size])
+        # The mean of the replicas: what is validated, kept and delivered holds what nobody has
+        # sent yet. Residuals added in full overshoot, because they point the same way.
+        member.work[:size] -= mean_residual
+        residual -= mean_residual
+        replica.write(member.work)
         replica.iterations = max(meta.iterations for meta in metas)
         self._clock = max(meta.clock for meta in metas)
         self._clocks = dict.fromkeys(self._clocks, self._clock)
@@ -600,8 +601,7 @@ class SharingWorker:
             if validate:
                 member.validate(ring)
         finally:
-            if residual is not None:
-                replica.subtract(residual)
+            replica.subtract(residual)
 
     def _catch_up(self, ring: Ring, group: Group, sequences: list[int]) -> None:
         """Take over everything that the others had sent before they came."""
