@@ -22,6 +22,8 @@ WORKERS = 3
 BATCH = 8
 EXAMPLES = 16 * BATCH * WORKERS  # 16 minibatches of each worker in an epoch
 EPOCHS = 11
+# What gradient sharing sends of a minibatch at once; the rest counts 1 / WORKERS at the end.
+SENT = 0.99
 _FAR = 1e4
 
 

@@ -120,9 +120,10 @@ class Laboratory:
                 url = str(self.folder / "checkpoints")
                 chosen["checkpoint"] = sw.Checkpointing(url, every_rounds=every)
         if experiment.master == "sharing":
-            # Each minibatch changes a parameter by the threshold or not at all.
+            # Each minibatch changes a parameter by a little more than the threshold, which rounding
+            # may take away, or not at all.
             chosen |= {
-                "threshold": sw.FixedThreshold(threshold=1 / counting.BATCH),
+                "threshold": sw.FixedThreshold(threshold=counting.SENT / counting.BATCH),
                 "residual_clipping": None,
                 "minibatches_per_message": 1,
             }

@@ -32,6 +32,8 @@ COLUMNS: tuple[Column, ...] = (
 )
 # Sums of thirds in float32.
 _TOLERANCE = 1e-3
+# What workers of gradient sharing may keep unsent: of their minibatches, and of an example.
+_UNSENT, _UNSENT_OF_EXAMPLE = 2.0, 0.2
 # Minibatches of a lost worker that reached the others, and that are done again.
 _REDONE = 24
 
@@ -166,7 +168,7 @@ def _judge_delivery(seen: Evidence, remarks: dict[Column, str], *, sharing: bool
         )
     slack = _TOLERANCE * max(1.0, least) + seen.untold
     if sharing:
-        slack += _REDONE * seen.losses
+        slack += _REDONE * seen.losses + _UNSENT * seen.workers
     if not least - slack <= found <= most + slack:
         common = Counter(tuple(each) for each in seen.rounds).most_common(6)
         remarks["wrong deliveries"] = (
@@ -186,7 +188,7 @@ def _judge_examples(seen: Evidence, remarks: dict[Column, str], *, sharing: bool
     if "wrong deliveries" in remarks or "averages lost" in remarks:
         return
     if sharing:
-        least, most = float(seen.epochs), float(seen.epochs)
+        least, most = seen.epochs - _UNSENT_OF_EXAMPLE, float(seen.epochs)
         if again:  # what a lost worker had not sent yet, and what the others did again
             least, most = least - 2.0 * seen.losses, most + 4.0 * seen.losses
     else:

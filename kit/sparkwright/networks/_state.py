@@ -169,12 +169,15 @@ class ModelState:
         return found
 
     def write(self, vector: Vector) -> None:
-        """Set the variables from what `read` returned (with or without the updater's part)."""
+        """Set the variables from what `read` returned, or from its beginning.
+
+        Without the updater's part, or with the trainable variables alone, the others stay.
+        """
         import tensorflow as tf
 
-        has_updater = vector.size != self.averaged_size
-        last = len(self._spans) if has_updater else len(self.averaged)
-        for span in self._spans[:last]:
+        for span in self._spans:
+            if span.stop > vector.size:
+                break
             values = vector[span.start : span.stop].reshape(span.shape)
             tensor = tf.convert_to_tensor(values.astype(span.numpy_dtype, copy=False))
             tf.raw_ops.AssignVariableOp(resource=span.handle, value=tensor)

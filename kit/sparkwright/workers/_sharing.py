@@ -588,7 +588,6 @@ class SharingWorker:
         # The mean of the replicas: what is validated, kept and delivered holds what nobody has
         # sent yet. Residuals added in full overshoot, because they point the same way.
         member.work[:size] -= mean_residual
-        residual -= mean_residual
         replica.write(member.work)
         replica.iterations = max(meta.iterations for meta in metas)
         self._clock = max(meta.clock for meta in metas)
@@ -601,7 +600,7 @@ class SharingWorker:
             if validate:
                 member.validate(ring)
         finally:
-            replica.subtract(residual)
+            replica.write(np.subtract(shared.vector, residual, out=residual))
 
     def _catch_up(self, ring: Ring, group: Group, sequences: list[int]) -> None:
         """Take over everything that the others had sent before they came."""
