@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from sparkwright._option import Option
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import Option
 
 WHOLE = Option(name="batch_size", kind="int", maximum=10**12)
 
