@@ -103,7 +103,7 @@ def test_constructor_and_form_accept_the_same(cls: Any, option: Option, data: An
         return
     # Only the class knows which texts are valid, such as those of an address.
     assert sentence is not None or option.kind == "text"
-    assert refused.startswith((f"`{option.name}`", "early stopping needs"))
+    assert option.name in refused
     assert "Received: " in refused
 
 

@@ -256,7 +256,8 @@ class NestedOption:
         if not self.named:
             first = next(iter(self.kinds))
             return (first if len(self.kinds) == 1 else str(given.get("name", first))), given
-        return str(given.get("name")), dict(given.get("configuration") or {})
+        inside = checked_dict(given.get("configuration", {}), name="configuration")
+        return str(given.get("name")), inside
 
     def write(self, kind: str | None, options: Mapping[str, Any]) -> dict[str, Any] | None:
         """The setting that `read` takes apart."""

@@ -30,10 +30,8 @@ def test_a_span_of_ports_includes_both_ends(first: int, last: int) -> None:
 def test_ports_that_do_not_exist_are_refused(ports: Any) -> None:
     with pytest.raises(ConfigurationError) as refused:
         MeshConfig(ports=ports)
-    assert str(refused.value) == (
-        '`ports` must be a number from 1 to 65535, a span such as "50000-50100" or "env:" and the '
-        f"name of an environment variable. Received: ports={ports!r}."
-    )
+    assert str(refused.value).startswith("`ports` must be ")
+    assert str(ports) in str(refused.value).partition("Received: ports=")[2]
 
 
 @pytest.mark.parametrize("mask", ["10.0.0.0/16", "10.0.3.4/16", "192.168.0.1", "0.0.0.0/0"])
