@@ -2,7 +2,7 @@
 
     @configuration
     class Clipping(Configuration):
-        multiple: float = option(5.0, minimum=1, unit="thresholds", help="The bound.")
+        multiple: float = option(default=5.0, minimum=1, unit="thresholds", help="The bound.")
 
 From the declaration follow the checks of the constructor, the class's documentation, JSON and YAML,
 and the fields of forms (`plain_options`, `nested_options`).
@@ -37,8 +37,8 @@ _WIDTH = 96
 
 
 def option(
-    default: Any = MISSING,
     *,
+    default: Any = MISSING,
     default_factory: Callable[[], Any] | Any = MISSING,
     kw_only: bool = True,
     help: str = "",
@@ -111,7 +111,7 @@ class Configuration:
     def to_dict(self) -> dict[str, Any]:
         """JSON-able settings; options that are code are left out."""
         options = {
-            each.name: _plain(getattr(self, each.name)) for each in _saved_fields(type(self))
+            each.name: _plain(getattr(self, each.name)) for each in _fields(type(self), "saved")
         }
         if self._kind:
             return {"name": self._kind, "configuration": options}
@@ -134,7 +134,7 @@ class Configuration:
                 raise ConfigurationError(
                     f"`name` must be {cls.__name__!r} here. Received: name={name!r}."
                 )
-        known = {each.name: each for each in _saved_fields(cls)}
+        known = {each.name: each for each in _fields(cls, "saved")}
         unknown = sorted(map(str, given.keys() - known.keys()))
         if unknown:
             raise ConfigurationError(
@@ -274,7 +274,7 @@ class NestedOption:
         if isinstance(setting, tuple(self.kinds.values())):
             return setting
         kind, _ = self.read(setting)
-        if kind not in self.kinds:
+        if kind is None or kind not in self.kinds:
             raise ConfigurationError(
                 f"`{self.name}` must be named one of {', '.join(map(repr, self.kinds))} in "
                 f"settings. Received: name={kind!r}. An object of your own is no part of settings: "
@@ -336,22 +336,21 @@ def to_code(settings: Any, *, prefix: str = "sw.", named: Mapping[str, str] | No
     given = (
         f"{each.name}="
         + (named.get(each.name) or to_code(getattr(settings, each.name), prefix=prefix))
-        for each in _saved_fields(type(settings))
+        for each in _fields(type(settings), "saved")
         if each.name in named or getattr(settings, each.name) != _default(each)
     )
     return f"{prefix}{type(settings).__name__}({', '.join(given)})"
 
 
-def _saved_fields(cls: type[Any]) -> list[Field[Any]]:
-    return [each for each in fields(cls) if each.metadata.get("saved", True)]
+def _fields(cls: Any, flag: Literal["saved", "form"]) -> list[Field[Any]]:
+    return [each for each in fields(cls) if each.metadata.get(flag, True)]
 
 
 def _declared(cls: type[Any]) -> list[Option | NestedOption]:
     if not issubclass(cls, Configuration):
         raise ConfigurationError(f"options are declared by configurations. Received: {cls!r}.")
     hints = get_type_hints(cls)
-    shown = [each for each in fields(cls) if each.metadata.get("form", True)]
-    return [_describe(each, hints[each.name]) for each in shown]
+    return [_describe(each, hints[each.name]) for each in _fields(cls, "form")]
 
 
 def _describe(declared: Field[Any], hint: Any) -> Option | NestedOption:

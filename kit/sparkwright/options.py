@@ -103,8 +103,8 @@ class Option:
         if self.kind == "int" and too_large and self._shown_maximum is None:
             rule = f"at most {self._largest_integer:.0f}"
         # Python refuses to write integers of thousands of digits.
-        huge = isinstance(value, int) and value.bit_length() > 64
-        received = f"{value.bit_length()} bits" if huge else f"{value!r:.200}"
+        bits = value.bit_length() if isinstance(value, int) else 0
+        received = f"{bits} bits" if bits > 64 else f"{value!r:.200}"
         raise ConfigurationError(f"`{self.name}` must be {rule}. Received: {self.name}={received}.")
 
     def parse(self, text: str) -> Any:

@@ -41,13 +41,13 @@ class Experiment(Configuration):
 
     _tagged: ClassVar[bool] = True
 
-    title: str = option("experiment", help="For headings.")
+    title: str = option(default="experiment", help="For headings.")
     data: DataSource = option(
         default_factory=DataSource,
         help="Where the examples come from, and how they are split.",
     )
     normalize: NormalizeKind | None = option(
-        None,
+        default=None,
         none_text="as they are",
         help='"standardize" or "min_max": scale features, and labels that are numbers to predict, '
         "by what the training data holds. The scaling is kept with the model, which predicts in "
@@ -63,22 +63,24 @@ class Experiment(Configuration):
         help="How to train. Default: parameter averaging with 32 examples a minibatch.",
     )
     parallel: bool = option(
-        False,
+        default=False,
         help="Train with processes of this machine (`ParallelWrapper`) instead of on Spark's "
         "executors.",
     )
     spark: SparkSettings = option(default_factory=SparkSettings, help="How Spark is started.")
-    epochs: int = option(5, minimum=1, help="Passes over the data.")
-    validate: bool = option(True, help="Measure the loss on validation data after each epoch.")
+    epochs: int = option(default=5, minimum=1, help="Passes over the data.")
+    validate: bool = option(
+        default=True, help="Measure the loss on validation data after each epoch."
+    )
     validate_on: ValidationPart = option(
-        "validation",
+        default="validation",
         help='Which part of the data that is. With "test", what is measured on the test set is not '
         "independent any more: it chose when training ended, or which network was kept. Run, "
         "report and code say so.",
     )
-    early_stopping: EarlyStopping | None = option(None, help="When to end earlier.")
+    early_stopping: EarlyStopping | None = option(default=None, help="When to end earlier.")
     seed: int = option(
-        1,
+        default=1,
         minimum=0,
         maximum=MAX_SEED,
         help="Of shuffles and repartitioning, where `master` has none. The network and the split "

@@ -27,7 +27,7 @@ class Checkpointing(Configuration):
         "such as s3://bucket/runs/7. Each run should have a folder of its own.",
     )
     every_rounds: int | None = option(
-        None,
+        default=None,
         minimum=1,
         none_text="only time counts",
         unit="rounds",
@@ -36,7 +36,7 @@ class Checkpointing(Configuration):
         "worker.",
     )
     every_s: float | None = option(
-        None,
+        default=None,
         above=0,
         none_text="60 s, or by rounds alone",
         unit="s",
@@ -45,7 +45,7 @@ class Checkpointing(Configuration):
         "this time.",
     )
     keep: int = option(
-        3,
+        default=3,
         minimum=1,
         unit="checkpoints",
         help="How many checkpoints stay, the newest. More than 1 is safer: if the newest is "

@@ -43,7 +43,7 @@ class EarlyStopping(Configuration):
     _tagged: ClassVar[bool] = True
 
     patience: int | None = option(
-        None,
+        default=None,
         minimum=1,
         none_text="never",
         unit="evaluations",
@@ -52,18 +52,18 @@ class EarlyStopping(Configuration):
         "to 10. Needs validation data.",
     )
     monitor: str = option(
-        "loss",
+        default="loss",
         label="Score",
         help='"loss", or the name of a compiled metric such as accuracy; always of the validation '
         "data.",
     )
     mode: Mode = option(
-        "auto",
+        default="auto",
         label="Better is",
         help='Which scores are better, "min" or "max"; "auto" goes by the name of the score.',
     )
     max_epochs: int | None = option(
-        None,
+        default=None,
         minimum=1,
         none_text="as given to the run",
         unit="epochs",
@@ -71,7 +71,7 @@ class EarlyStopping(Configuration):
         help="An upper bound, however well it goes.",
     )
     max_seconds: float | None = option(
-        None,
+        default=None,
         above=0,
         none_text="no limit",
         unit="s",
@@ -80,39 +80,39 @@ class EarlyStopping(Configuration):
         "all workers are there.",
     )
     target: float | None = option(
-        None,
+        default=None,
         none_text="none",
         label="End at this score",
         help="End when a score is this good. Needs validation data.",
     )
     min_improvement: float = option(
-        0.0,
+        default=0.0,
         minimum=0,
         label="Smallest improvement",
         help="A score has to be better by more than this to count as an improvement; only with "
         "`patience`.",
     )
     max_loss: float | None = option(
-        None,
+        default=None,
         none_text="no limit",
         label="End above this loss",
         help="End when the loss of a minibatch is greater, such as some times the first loss.",
     )
     stop_on_invalid: bool = option(
-        True,
+        default=True,
         label="End at NaN or infinity",
         help="End when a score or a training loss is NaN or infinite. Leave it on: such a network "
         "seldom recovers.",
     )
     evaluate_every: int = option(
-        1,
+        default=1,
         minimum=1,
         unit="epochs",
         help="Epochs from one evaluation to the next; the last is always evaluated. More than 1 if "
         "an evaluation takes long beside an epoch.",
     )
     keep_best: str | None = option(
-        "memory",
+        default="memory",
         none_text="nothing: the model has the last state",
         group=KEEPING,
         label="Best state",
@@ -120,7 +120,7 @@ class EarlyStopping(Configuration):
         "in .keras: it is also saved there as the run goes on.",
     )
     save_last: str | None = option(
-        None,
+        default=None,
         none_text="not saved",
         group=KEEPING,
         label="File for the last state",

@@ -28,28 +28,28 @@ class MeshConfig(Configuration):
     """
 
     network_mask: str | None = option(
-        None,
+        default=None,
         none_text="found by itself",
         help="Such as 10.0.0.0/16: driver and workers listen on their address inside it. Needed "
         "where machines have several networks. By default loopback when all of Spark runs on this "
         "machine, else the address that leads to the other side.",
     )
     controller_address: str | None = option(
-        None,
+        default=None,
         none_text="found by itself",
         label="Driver's address",
         help="The driver's address as the workers see it. Needed if the driver is behind address "
         "translation, as in a container.",
     )
     ports: str | int | None = option(
-        None,
+        default=None,
         none_text="any free port",
         help="The ports that may be listened on, such as 50000-50100; each process takes the first "
         'free one. "env:NAME" reads the same from the environment variable NAME of each machine. '
         "Needed where a firewall lets only some through.",
     )
     rendezvous_timeout_s: float = option(
-        120.0,
+        default=120.0,
         above=0,
         unit="s",
         label="All workers must come within",
@@ -57,21 +57,21 @@ class MeshConfig(Configuration):
         "about ten seconds to start.",
     )
     queue_timeout_s: float = option(
-        600.0,
+        default=600.0,
         above=0,
         unit="s",
         label="First worker must come within",
         help="How long to wait for the first worker while other jobs hold the task slots.",
     )
     connect_timeout_s: float = option(
-        30.0,
+        default=30.0,
         above=0,
         unit="s",
         label="Connection must stand within",
         help="How long a worker tries to reach the driver or a peer.",
     )
     peer_timeout_s: float = option(
-        15.0,
+        default=15.0,
         minimum=2,
         unit="s",
         label="Silent worker is replaced after",
@@ -79,7 +79,7 @@ class MeshConfig(Configuration):
         "every second, also while they compute. Raise it if machines are overloaded.",
     )
     replacement_grace_s: float = option(
-        2.0,
+        default=2.0,
         above=0,
         unit="s",
         label="Wait for a replacement",
@@ -87,7 +87,7 @@ class MeshConfig(Configuration):
         "it. Spark starts a killed task again in about 0.3 s.",
     )
     replacement_timeout_s: float | None = option(
-        None,
+        default=None,
         above=0,
         unit="s",
         none_text="a minute longer than `spark.network.timeout`",
@@ -96,7 +96,7 @@ class MeshConfig(Configuration):
         "after `spark.network.timeout`.",
     )
     stall_timeout_s: float = option(
-        60.0,
+        default=60.0,
         above=0,
         unit="s",
         label="Stalled without progress for",
@@ -104,19 +104,19 @@ class MeshConfig(Configuration):
         "with a warning.",
     )
     replace_stalled: bool = option(
-        False,
+        default=False,
         label="Replace stalled workers",
         help="Stop a stalled worker and start a new one. Only where no step takes that long.",
     )
     mode: MeshMode = option(
-        "plain",
+        default="plain",
         label="Shape of the mesh",
         help='How updates travel when gradients are shared. "plain": through the first worker, '
         'which passes them on to all others; for up to about 32 workers. "mesh": along a tree in '
         "which each passes them on to a few, for more.",
     )
     max_downstreams: int = option(
-        8,
+        default=8,
         minimum=1,
         maximum=64,
         unit="workers",
@@ -125,7 +125,7 @@ class MeshConfig(Configuration):
         "many times.",
     )
     chunk_bytes: int = option(
-        1 << 20,
+        default=1 << 20,
         minimum=1024,
         unit="bytes",
         label="Size of chunks sent",
@@ -133,7 +133,7 @@ class MeshConfig(Configuration):
         "waits behind one. Leave it.",
     )
     max_pending_bytes: int = option(
-        64 << 20,
+        default=64 << 20,
         minimum=1024,
         maximum=MAX_BYTES,
         unit="bytes",
@@ -143,14 +143,14 @@ class MeshConfig(Configuration):
         "a slow network for longer.",
     )
     authenticate: bool | None = option(
-        None,
+        default=None,
         none_text="except on loopback",
         label="Authenticate averaged vectors",
         help="So that nobody can change on the way what a ring averages. It makes a ring on one "
         "machine up to a quarter slower. All other messages are authenticated in any case.",
     )
     encrypt: bool = option(
-        False,
+        default=False,
         label="Encrypt messages",
         help="Encrypt, and so authenticate, everything that driver and workers send one another. "
         "Take it where others could read the network.",

@@ -34,7 +34,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
     """
 
     averaging_frequency: int = option(
-        5,
+        default=5,
         minimum=1,
         label="Average after",
         unit="minibatches",
@@ -43,7 +43,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         "poor.",
     )
     aggregation_depth: int = option(
-        2,
+        default=2,
         minimum=1,
         unit="levels",
         group=MESSAGES,
@@ -51,14 +51,14 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         "some hundred workers.",
     )
     save_updater: bool = option(
-        True,
+        default=True,
         label="Average optimizer state",
         help="Average the optimizer's state too; with Adam that makes messages three times as "
         "large. Off, every averaging resets it, which often trains worse; the iteration count, "
         "and so a learning rate schedule, goes on.",
     )
     communication: Communication = option(
-        "ring",
+        default="ring",
         group=MESSAGES,
         label="Averaging goes by",
         help='"ring": the workers exchange parameters among themselves, in milliseconds. "spark": '
@@ -66,7 +66,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         "may not open ports. The results are the same.",
     )
     share_work: bool = option(
-        False,
+        default=False,
         group=SPEED,
         label="Fast workers help slow ones",
         help="Rounds are cut to each worker's measured speed, and idle workers take over what is "

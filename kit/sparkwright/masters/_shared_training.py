@@ -60,7 +60,7 @@ class SharedTrainingMaster(TrainingMaster):
     """
 
     workers_per_node: int | None = option(
-        None,
+        default=None,
         minimum=1,
         none_text="automatic",
         help="Workers on each Spark executor, instead of `workers`; each executor must offer so "
@@ -86,7 +86,7 @@ class SharedTrainingMaster(TrainingMaster):
         "on.",
     )
     minibatches_per_message: int | None = option(
-        None,
+        default=None,
         minimum=1,
         none_text="as many as are over in 40 ms, at most 5",
         unit="minibatches",
@@ -96,20 +96,20 @@ class SharedTrainingMaster(TrainingMaster):
         "so quick minibatches should share one.",
     )
     per_variable_thresholds: bool = option(
-        False,
+        default=False,
         group=MESSAGES,
         label="A threshold for each variable",
         help="Adapt a threshold for each of the model's variables instead of one for all. Worth it "
         "when updates of some layers are much larger than those of others.",
     )
     combine: Combine = option(
-        "sum",
+        default="sum",
         label="Updates count",
         help='"sum": in full, as in the papers; n workers then act like a learning rate n times as '
         'high. "mean": 1 / n each, safer with many workers.',
     )
     max_staleness: int | None = option(
-        None,
+        default=None,
         minimum=0,
         none_text="no limit",
         unit="minibatches",
@@ -128,7 +128,7 @@ class SharedTrainingMaster(TrainingMaster):
         "large as possible.",
     )
     piece_minibatches: int | None = option(
-        None,
+        default=None,
         minimum=1,
         unit="minibatches",
         none_text="as `repartitioner` says",
@@ -138,14 +138,14 @@ class SharedTrainingMaster(TrainingMaster):
         "worker; a fast worker gets several at a time, a tenth of a second's work.",
     )
     periodic_gc: bool = option(
-        True,
+        default=True,
         group=SPEED,
         label="Collect garbage at intervals",
         help="Run Python's garbage collector on workers at fixed intervals only, so that it does "
         "not hold up minibatches. Leave it on.",
     )
     periodic_gc_interval_s: float = option(
-        5.0,
+        default=5.0,
         above=0,
         unit="s",
         group=SPEED,
@@ -153,7 +153,7 @@ class SharedTrainingMaster(TrainingMaster):
         help="Seconds between collections. Shorten it if the memory of workers grows between them.",
     )
     encoding_debug_mode: bool = option(
-        False,
+        default=False,
         group=DIAGNOSTICS,
         label="Log what messages leave out",
         help="Log the residual, its size and percentiles, before each message. It costs time. Use "

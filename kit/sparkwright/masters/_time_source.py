@@ -39,12 +39,12 @@ class NtpClock(Configuration):
     _kind: ClassVar[str] = "ntp"
 
     server: str = option(
-        "pool.ntp.org",
+        default="pool.ntp.org",
         help='Name or address, with ":port" if it is not 123. Your own network\'s server, if it '
         "has one, is nearer and so more exact.",
     )
     every_s: float = option(
-        1800.0,
+        default=1800.0,
         minimum=30,
         unit="s",
         label="Asked every",
@@ -52,14 +52,14 @@ class NtpClock(Configuration):
         "this time; public servers reject clients that ask often.",
     )
     retries: int = option(
-        10,
+        default=10,
         minimum=1,
         label="Attempts",
         help="How often the server is asked. Then the machine goes on with its own clock, and the "
         "run warns of it.",
     )
     timeout_s: float = option(
-        10.0,
+        default=10.0,
         above=0,
         unit="s",
         label="Answer must come within",

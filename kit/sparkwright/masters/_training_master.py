@@ -60,14 +60,14 @@ class TrainingMaster(Configuration):
     _tagged: ClassVar[bool] = True
 
     workers: int | None = option(
-        None,
+        default=None,
         minimum=1,
         none_text="all task slots",
         help="Workers in all. Each takes one task slot, and 650 MiB or more for TensorFlow. With "
         "more workers than slots a run does not start.",
     )
     batch_size_per_worker: int = option(
-        16,
+        default=16,
         minimum=1,
         label="Batch size per worker",
         unit="examples",
@@ -75,7 +75,7 @@ class TrainingMaster(Configuration):
         "together see n times as many examples at once.",
     )
     prefetch_batches: int = option(
-        2,
+        default=2,
         minimum=0,
         unit="minibatches",
         group=DATA,
@@ -84,7 +84,7 @@ class TrainingMaster(Configuration):
         "Much more takes memory and seldom helps.",
     )
     repartition: Repartition = option(
-        "always",
+        default="always",
         group=DATA,
         label="Redistribute the data",
         help='When to redistribute the data. "always" gives each worker its fair share. "never" '
@@ -92,14 +92,14 @@ class TrainingMaster(Configuration):
         "waits for the others.",
     )
     repartition_strategy: RepartitionStrategy = option(
-        "balanced",
+        default="balanced",
         group=DATA,
         help='How to redistribute it. "balanced" makes shares that differ by one example at most, '
         'but counts first. "spark_default" assigns at random: with little data, shares become '
         "uneven.",
     )
     storage_level: str | None = option(
-        "MEMORY_ONLY",
+        default="MEMORY_ONLY",
         choices=STORAGE_LEVELS,
         none_text="not kept",
         group=DATA,
@@ -108,7 +108,7 @@ class TrainingMaster(Configuration):
         'serialized: "_SER" changes nothing.',
     )
     storage_level_paths: str | None = option(
-        "MEMORY_ONLY",
+        default="MEMORY_ONLY",
         choices=STORAGE_LEVELS,
         none_text="not kept",
         group=DATA,
@@ -116,14 +116,14 @@ class TrainingMaster(Configuration):
         help="The same for paths of exported minibatches. They are small; leave it as it is.",
     )
     training_approach: TrainingApproach = option(
-        "direct",
+        default="direct",
         group=DATA,
         help='"direct": workers stream their share once and keep it in a local memory-mapped file. '
         '"export": minibatches are written to files first, which pays if several runs read the '
         "same data.",
     )
     export_directory: str | None = option(
-        None,
+        default=None,
         none_text="a temporary folder of this machine",
         group=DATA,
         label="Folder for exported minibatches",
@@ -131,42 +131,42 @@ class TrainingMaster(Configuration):
         "such as hdfs:// or s3://.",
     )
     seed: int | None = option(
-        None,
+        default=None,
         minimum=0,
         maximum=MAX_SEED,
         none_text="drawn anew for each run",
         help="Seeds shuffles and repartitioning. Give a number if runs are to be compared.",
     )
     shuffle: bool = option(
-        True,
+        default=True,
         group=DATA,
         label="Shuffle in each epoch",
         help="Visit the examples in a new random order each epoch. Leave it on unless the order "
         "matters: sorted data trains badly.",
     )
     non_finite: NonFinite = option(
-        "stop",
+        default="stop",
         group=DIAGNOSTICS,
         label="When a loss is NaN or infinite",
         help='What a NaN or infinite loss or parameter does. "stop" keeps the last good state; '
         '"continue" leaves such a part out and goes on, which seldom leads anywhere.',
     )
     xla: Xla = option(
-        "auto",
+        default="auto",
         group=SPEED,
         label="XLA compiler",
         help='Compile the training step with XLA. "auto" is off on a CPU and measures it on a GPU; '
         '"measure" measures it anywhere.',
     )
     collect_training_stats: bool = option(
-        False,
+        default=False,
         group=DIAGNOSTICS,
         label="Time each phase",
         help="Record how long each phase takes, see `run.timeline`. It costs little; switch it on "
         "if a run is slow.",
     )
     hooks: tuple[TrainingHook, ...] = option(
-        (),
+        default=(),
         form=False,
         saved=False,
         help="`TrainingHook`s, called on the workers; not part of settings or equality.",
@@ -178,7 +178,7 @@ class TrainingMaster(Configuration):
         help="How driver and workers reach one another; on one machine nothing has to be set.",
     )
     checkpoint: Checkpointing | None = option(
-        None,
+        default=None,
         label="Checkpoints",
         group=CHECKPOINTS,
         none_text="no checkpoints",
@@ -186,7 +186,7 @@ class TrainingMaster(Configuration):
         "runs of more than some minutes.",
     )
     time_source: TimeSource | None = option(
-        None,
+        default=None,
         kinds={"system": SystemClock, "ntp": NtpClock},
         label="Clock of the timeline",
         group=DIAGNOSTICS,

@@ -43,7 +43,7 @@ class DefaultRepartitioner(Configuration):
     _kind: ClassVar[str] = "default"
 
     max_partitions: int = option(
-        5000,
+        default=5000,
         kw_only=False,
         minimum=1,
         unit="pieces",

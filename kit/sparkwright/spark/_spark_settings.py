@@ -31,51 +31,51 @@ class SparkSettings(Configuration):
     _tagged: ClassVar[bool] = True
 
     workers: int = option(
-        2,
+        default=2,
         minimum=1,
         unit="executors",
         help="One executor for each worker of a training; on this machine at most one a core.",
     )
     cores_per_worker: int = option(
-        1,
+        default=1,
         minimum=1,
         label="Cores per worker",
         help="More than 1 gives each executor several task slots, and so room for more workers.",
     )
     memory_per_worker_mb: int = option(
-        1024,
+        default=1024,
         minimum=512,
         label="Memory per worker",
         unit="MiB of JVM heap",
         help="Holds the data. TensorFlow's memory, 650 MiB or more a worker, comes on top.",
     )
     gpus_per_executor: int = option(
-        0,
+        default=0,
         minimum=0,
         label="GPUs per executor",
         help="0 trains on CPUs. Each worker has one GPU to itself.",
     )
     gpu_tasks: Literal["all", "networks"] = option(
-        "all",
+        default="all",
         label="Tasks with a GPU",
         group=WHERE,
         help='"networks": tasks that only read and prepare data need none, and run on all cores.',
     )
     cpu_fallback: bool = option(
-        False,
+        default=False,
         label="CPUs where GPUs are missing",
         group=WHERE,
         help="Without it, too few GPUs are an error before training starts.",
     )
     node_label: str | None = option(
-        None,
+        default=None,
         none_text="any machine",
         label="Label of machines",
         group=WHERE,
         help="On YARN: executors run only on machines with this label, such as those with GPUs.",
     )
     master: str | None = option(
-        None,
+        default=None,
         none_text="this machine",
         label="Spark master",
         group=WHERE,

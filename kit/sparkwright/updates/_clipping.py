@@ -18,7 +18,7 @@ class ResidualClipping(Configuration):
     """Now and then, cut every element of the residual to at most a multiple of the threshold."""
 
     multiple: float = option(
-        5.0,
+        default=5.0,
         minimum=1,
         unit="thresholds",
         label="At most",
@@ -26,7 +26,7 @@ class ResidualClipping(Configuration):
         "was of use.",
     )
     every: int = option(
-        5, minimum=1, unit="minibatches", help="How often; 5 costs next to nothing."
+        default=5, minimum=1, unit="minibatches", help="How often; 5 costs next to nothing."
     )
 
     def due(self, step: int) -> bool:

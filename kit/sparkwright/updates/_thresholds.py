@@ -51,12 +51,12 @@ class ThresholdAlgorithm(Protocol):
 
 def _threshold(default: float, label: str, help: str) -> Any:
     """An option that is a threshold or a sparsity."""
-    return option(default, minimum=_LOWEST, maximum=_HIGHEST, label=label, help=help)
+    return option(default=default, minimum=_LOWEST, maximum=_HIGHEST, label=label, help=help)
 
 
 def _decay() -> Any:
     return option(
-        0.5 ** (1 / 20),
+        default=0.5 ** (1 / 20),
         minimum=0.5,
         below=1,
         label="Factor of one step",
@@ -145,7 +145,7 @@ class TargetSparsity(Configuration):
 
     initial: float = _initial()
     target: float = option(
-        1e-3,
+        default=1e-3,
         minimum=_LOWEST,
         below=_DENSE,
         label="Sent of all",
