@@ -39,8 +39,9 @@ SHELL_OF_PURE_PACKAGES = {
     "partitions/_execute.py",
 }
 PURE = [
-    "_option.py",
     "_yaml.py",
+    "configuration.py",
+    "options.py",
     "errors.py",
     "data/_alignment.py",
     "data/_preview/_column_look.py",

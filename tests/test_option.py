@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from sparkwright._option import Option
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import Option
 
 WHOLE = Option(name="batch_size", kind="int", maximum=10**12)
 
@@ -27,5 +27,5 @@ def test_several_integers_keep_their_commas() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, True, "1"])
 def test_what_no_float_can_hold_is_refused(value: object) -> None:
-    with pytest.raises(ConfigurationError, match="must be a number"):
+    with pytest.raises(ConfigurationError, match="must be a finite number"):
         Option(name="share", kind="float").check(value)

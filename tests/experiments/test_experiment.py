@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from tests.masters.test_shared_training import masters as sharing_masters
+from tests.configurations import configurations
 
 import sparkwright as sw
 from sparkwright.data import DataSource, DataSplit
@@ -24,7 +24,8 @@ experiments = st.builds(
     | st.just(DataSource()),
     normalize=st.sampled_from([None, "standardize", "min_max"]),
     network=st.sampled_from([preset.make() for preset in PRESETS.values()]),
-    master=sharing_masters | st.just(sw.ParameterAveragingTrainingMaster(averaging_frequency=7)),
+    master=configurations(sw.SharedTrainingMaster)
+    | st.just(sw.ParameterAveragingTrainingMaster(averaging_frequency=7)),
     parallel=st.booleans(),
     spark=st.builds(sw.SparkSettings, workers=st.integers(1, 9)),
     epochs=st.integers(1, 99),
@@ -258,7 +259,7 @@ def test_the_seed_is_the_masters_own_if_it_has_one():
 
 
 def test_parts_of_the_wrong_kind_are_refused():
-    with pytest.raises(ConfigurationError, match="`master` must be a TrainingMaster"):
+    with pytest.raises(ConfigurationError, match="`master` must be a Parameter"):
         Experiment(master="averaging")
     with pytest.raises(ConfigurationError, match="unknown options"):
         Experiment.from_dict({"name": "Experiment", "epoch": 3})

@@ -1,5 +1,3 @@
-import json
-import math
 from typing import Any
 
 import hypothesis.strategies as st
@@ -37,13 +35,6 @@ rules = st.builds(
 )
 
 
-@given(rules=rules)
-def test_to_dict_and_back_gives_an_equal_one(rules: EarlyStopping) -> None:
-    assert EarlyStopping.from_dict(json.loads(json.dumps(rules.to_dict()))) == rules
-    assert EarlyStopping.from_json(rules.to_json()) == rules
-    assert EarlyStopping.from_yaml(rules.to_yaml()) == rules
-
-
 @pytest.mark.parametrize("name", HIGHER)
 def test_more_of_these_is_better(name: str) -> None:
     assert EarlyStopping(monitor=name, patience=1).maximises
@@ -70,31 +61,6 @@ def test_without_any_condition_it_is_told_what_to_give() -> None:
         "early stopping needs a condition. Received: none. Give at least one of `max_epochs`, "
         "`max_seconds`, `target`, `patience`, `max_loss`, such as `patience=3`."
     )
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        *[("max_epochs", value) for value in (0, -1, 1.5, True, "5")],
-        *[("max_seconds", value) for value in (0, -1, math.nan, math.inf, True)],
-        *[("patience", value) for value in (0, -1, 1.5, True)],
-        *[("evaluate_every", value) for value in (0, None, 1.5, True)],
-        *[("target", value) for value in (math.nan, math.inf, "0.9", True)],
-        *[("max_loss", value) for value in (math.nan, math.inf, True)],
-        *[("min_improvement", value) for value in (-0.1, math.nan, None, True)],
-        *[("stop_on_invalid", value) for value in (None, 1)],
-        *[("mode", value) for value in ("maximum", None, True)],
-        *[("monitor", value) for value in ("", None, 3)],
-        *[("keep_best", value) for value in ("", " ", True, 3)],
-        *[("save_last", value) for value in ("", "memory", True)],
-    ],
-)
-def test_a_refusal_names_the_option_and_what_it_received(option: str, value: Any) -> None:
-    options: dict[str, Any] = {"max_epochs": 3, option: value}
-    with pytest.raises(ConfigurationError) as refused:
-        EarlyStopping(**options)
-    assert str(refused.value).startswith(f"`{option}` must be ")
-    assert str(refused.value).endswith(f"Received: {option}={value!r}.")
 
 
 def test_what_would_be_ignored_or_overwritten_is_refused() -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from sparkwright._option import Option
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import (
     LAYER_KINDS,
@@ -28,6 +27,7 @@ from sparkwright.networks import (
     replace_layer,
     switch_layer,
 )
+from sparkwright.options import Option
 
 
 def layer(kind: str, name: str, *inputs: str, **options: Any) -> LayerSpec:
@@ -272,7 +272,7 @@ def test_every_kind_describes_itself(kind: Any) -> None:
         given = option.default
         alone = given[0] if isinstance(given, list) and len(given) == 1 else given
         assert read in (given, alone, tuple(given) if isinstance(given, list) else given)
-        assert option.name in ("value_dim",) or option.advice.endswith("."), option.name
+        assert option.name in ("value_dim",) or option.help.endswith("."), option.name
 
 
 def test_kinds_are_listed_by_group() -> None:
@@ -398,7 +398,7 @@ def test_losses_metrics_and_optimizers_describe_themselves() -> None:
         option: Option
         for option in kind.options:
             option.check(option.default)
-            assert option.advice.endswith(".")
+            assert option.help.endswith(".")
 
 
 @pytest.mark.parametrize(

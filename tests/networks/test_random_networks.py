@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
-from sparkwright._option import Option
 from sparkwright.networks import (
     LAYER_KINDS,
     OPTIMIZERS,
@@ -19,6 +18,7 @@ from sparkwright.networks import (
     describe_model,
 )
 from sparkwright.networks._spec._keras_layers import layers_of, sources_of
+from sparkwright.options import Option
 
 RANKS = {"1D": 2, "2D": 3, "3D": 4, "1DTranspose": 2, "2DTranspose": 3}
 SEQUENCES = {"LSTM", "GRU", "SimpleRNN", "Bidirectional", "TimeDistributed"}

@@ -10,7 +10,6 @@ from sparkwright.partitions import (
     NoRepartitioner,
     Repartitioner,
     piece_size,
-    repartitioner_from_dict,
 )
 
 repartitioners = st.builds(DefaultRepartitioner, st.integers(1, 10_000)) | st.builds(
@@ -44,39 +43,6 @@ def test_the_most_partitions_may_be_chosen() -> None:
 
 def test_without_repartitioner_everything_is_one_piece() -> None:
     assert [NoRepartitioner().partitions(total, 10) for total in (0, 1, 10**9)] == [0, 1, 1]
-
-
-@pytest.mark.parametrize("value", [0, -1, 1.0, "5", True, None])
-def test_what_is_no_number_of_partitions_is_refused(value: Any) -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        DefaultRepartitioner(value)
-    assert str(refused.value) == (
-        f"`max_partitions` must be an integer of at least 1. Received: max_partitions={value!r}."
-    )
-
-
-@given(repartitioner=repartitioners)
-def test_to_dict_and_back_gives_an_equal_one(
-    repartitioner: DefaultRepartitioner | NoRepartitioner,
-) -> None:
-    assert repartitioner_from_dict(repartitioner.to_dict()) == repartitioner
-    assert isinstance(repartitioner, Repartitioner)
-
-
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
-        ({}, "Received: name=None."),
-        ({"name": []}, "Received: name=[]."),
-        ({"name": "default", "configuration": 5}, "Received: configuration=5."),
-        ({"name": "none", "configuration": {"a": 1}}, "Received: configuration={'a': 1}."),
-        ({"name": "default", "configuration": {"max_partitions": 0}}, "max_partitions=0."),
-    ],
-)
-def test_settings_that_cannot_be_meant_are_refused(settings: Any, text: str) -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        repartitioner_from_dict(settings)
-    assert text in str(refused.value)
 
 
 # -- pieces ---------------------------------------------------------------------------------

@@ -1,5 +1,3 @@
-from typing import Any
-
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from sparkwright.updates import (
     ThresholdState,
     encode,
     merge,
-    threshold_from_dict,
 )
 
 DECAY = 0.9659363289  # half in twenty steps
@@ -115,59 +112,6 @@ def test_merging_takes_means_of_what_there_is() -> None:
     assert merge([ThresholdState(1.0)]) == ThresholdState(1.0, None)
     with pytest.raises(ConfigurationError, match="at least one"):
         merge([])
-
-
-@pytest.mark.parametrize(
-    "algorithm",
-    [
-        FixedThreshold(threshold=0.5),
-        AdaptiveThreshold(initial=0.5, min_sparsity=0.1, max_sparsity=0.2, decay=0.75),
-        TargetSparsity(initial=0.5, target=0.01, decay=0.75),
-    ],
-)
-def test_dictionaries_give_the_same_algorithm_back(algorithm: ThresholdAlgorithm) -> None:
-    saved = algorithm.to_dict()
-    assert saved["name"] in ("fixed", "adaptive", "target")
-    assert threshold_from_dict(saved) == algorithm
-
-
-@pytest.mark.parametrize(
-    "saved",
-    [
-        {},
-        {"name": "other"},
-        {"name": ["adaptive"]},
-        {"name": "fixed", "configuration": [1]},
-        {"name": "fixed", "configuration": {"initial": 1.0}},
-        {"name": "fixed", "configuration": {"threshold": "1"}},
-    ],
-)
-def test_unknown_dictionaries_are_refused(saved: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="Received: "):
-        threshold_from_dict(saved)
-
-
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        (FixedThreshold, {"threshold": 0}),
-        (FixedThreshold, {"threshold": float("nan")}),
-        (AdaptiveThreshold, {"initial": -1e-4}),
-        (AdaptiveThreshold, {"initial": True}),
-        (AdaptiveThreshold, {"min_sparsity": 0}),
-        (AdaptiveThreshold, {"max_sparsity": 0}),
-        (AdaptiveThreshold, {"min_sparsity": 0.02, "max_sparsity": 0.01}),
-        (AdaptiveThreshold, {"decay": 0.49}),
-        (AdaptiveThreshold, {"decay": 1.0}),
-        (TargetSparsity, {"initial": 0}),
-        (TargetSparsity, {"target": 0}),
-        (TargetSparsity, {"target": 1 / 16}),
-        (TargetSparsity, {"decay": float("inf")}),
-    ],
-)
-def test_options_that_cannot_be_meant_are_refused(kind: Any, options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=f"{next(iter(options))}="):
-        kind(**options)
 
 
 def test_equal_bounds_and_the_lowest_decay_are_fine() -> None:

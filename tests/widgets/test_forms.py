@@ -1,10 +1,10 @@
 import pytest
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 from sparkwright_widgets._ui import OptionForm
 
 LEVEL = Option(name="level", kind="choice", choices=("memory", "disk"), optional=True)
-COUNT = Option(name="count", kind="int", default=5, minimum=1, advice="5 is <safe>.")
+COUNT = Option(name="count", kind="int", default=5, minimum=1, help="5 is <safe>.")
 FLAG = Option(name="shuffle", kind="flag", default=True, group="More")
 
 

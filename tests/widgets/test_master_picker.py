@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from sparkwright.configuration import nested_options, plain_options
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import (
     Checkpointing,
@@ -14,8 +15,6 @@ from sparkwright.masters import (
     ParameterAveragingTrainingMaster,
     SharedTrainingMaster,
     TrainingMaster,
-    nested_options,
-    options_of_master,
 )
 from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec
 from sparkwright.partitions import DefaultRepartitioner, NoRepartitioner
@@ -137,12 +136,12 @@ def test_a_draft_makes_the_master_that_it_was_made_of(master: TrainingMaster) ->
 @given(MASTERS)
 def test_a_draft_set_value_by_value_makes_the_same_master(master: TrainingMaster) -> None:
     wanted, draft = Draft.of(master), Draft.of(type(master)())
-    for option in options_of_master(type(master)):
+    for option in plain_options(type(master)):
         draft = draft.with_value((option.name,), wanted.value((option.name,)))
     for nested in nested_options(type(master)):
         kind = wanted.value((nested.name,))
         draft = draft.with_value((nested.name,), kind)
-        for option in options_of_master(nested.kinds[kind]) if kind else ():
+        for option in plain_options(nested.kinds[kind]) if kind else ():
             path = (nested.name, option.name)
             draft = draft.with_value(path, wanted.value(path))
     assert draft.examined()[0] == master

@@ -43,7 +43,9 @@ class Ring:
 
 def member(line: Line) -> Any:
     found: Any = object.__new__(RunMember)
-    found.settings = SimpleNamespace(worker=0, peer_timeout_s=5.0)
+    found.settings = SimpleNamespace(
+        worker=0, master=SimpleNamespace(mesh=SimpleNamespace(peer_timeout_s=5.0))
+    )
     found.control, found.progress = line, Progress(epoch=3, opened=3, validated=3)
     found.phases = NO_PHASES
     counters = [np.zeros(1)]

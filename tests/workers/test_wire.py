@@ -148,7 +148,7 @@ def test_hooks_arrive_as_one_pickle_that_only_a_request_may_hold() -> None:
     shared: list[str] = []
     hooks = (Hook(shared), Hook(shared))
     request = of_sharing(hooks=hooks)
-    found = sent(request, own_code=True).settings.hooks
+    found = sent(request, own_code=True).settings.master.hooks
     found[0].seen.append("a")
     assert found[1].seen == ["a"]
     with pytest.raises(TypeError, match=r"engine's own values only\. Received: Hook"):

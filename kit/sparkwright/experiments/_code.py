@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sparkwright.configuration import to_code
 from sparkwright.data import DataSource
-from sparkwright.masters._code import settings_to_code
 
 from ._experiment import NORMALIZERS
 from ._parameters import NAMES, TAG, WITHOUT, Parameters, parameters_of
@@ -126,7 +126,7 @@ def _training(experiment: "Experiment", parameters: Parameters, *, in_notebook: 
     named = {option: name for option, name in options.items() if parameters.named(name)}
     if experiment.master.workers is None:
         named.pop("workers", None)  # as many as Spark has task slots
-    lines = [f"master = {settings_to_code(experiment.seeded_master, named=named)}"]
+    lines = [f"master = {to_code(experiment.seeded_master, named=named)}"]
     normalizer = ""
     if experiment.normalize is not None:
         kind = NORMALIZERS[experiment.normalize].__name__
@@ -140,7 +140,7 @@ def _training(experiment: "Experiment", parameters: Parameters, *, in_notebook: 
     if experiment.validation is not None:
         arguments.append(f"validation={experiment.validation}{collect}")
     if experiment.early_stopping is not None:
-        arguments.append(f"early_stopping={settings_to_code(experiment.early_stopping)}")
+        arguments.append(f"early_stopping={to_code(experiment.early_stopping)}")
     trained_by = "network"
     if experiment.parallel:
         lines.append(f"wrapper = sw.ParallelWrapper(model, master{normalizer})")

@@ -1,28 +1,18 @@
 """An experiment as one value, which one YAML file reproduces."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.data import DataSource, MinMaxScale, Standardize
 from sparkwright.data._wording import clipped
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import (
-    EarlyStopping,
-    ParameterAveragingTrainingMaster,
-    training_master_from_dict,
-)
-from sparkwright.masters._options import (
-    MAX_SEED,
-    check_choice,
-    check_count,
-    check_flag,
-    check_instance,
-    check_text,
-)
-from sparkwright.masters._serialisation import Serialisable
+from sparkwright.masters import EarlyStopping, ParameterAveragingTrainingMaster
+from sparkwright.masters._reading import MASTERS
 from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.networks import PRESETS, NetworkSpec
+from sparkwright.options import MAX_SEED
 from sparkwright.spark._spark_settings import SparkSettings
 
 if TYPE_CHECKING:
@@ -36,29 +26,9 @@ TEST_VALIDATES = "Validation: the test set; its scores are not independent."
 NORMALIZERS = {"standardize": Standardize, "min_max": MinMaxScale}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Experiment(Serialisable):
+@configuration
+class Experiment(Configuration):
     """Everything that a training needs: written as YAML it can be repeated, by anybody.
-
-    Attributes:
-        title: for headings.
-        data: where the examples come from, and how they are split.
-        normalize: "standardize" or "min_max": features, and labels if they are numbers to
-            predict, are scaled by what the training data holds; kept with the model, which
-            predicts in the labels' own units. Default None: all is taken as it is.
-        network: the layers, loss and optimizer; default: LeNet for 28 x 28 digits.
-        master: how to train; default: parameter averaging.
-        parallel: train with processes of this machine (`ParallelWrapper`) instead of on Spark's
-            executors; default False.
-        spark: how Spark is started.
-        epochs: passes over the data; default 5.
-        validate: measure the loss on validation data after each epoch; default True.
-        validate_on: which part of the data that is: "validation" (default), or "test". Then what is
-            measured on the test set is not independent any more: it chose when training ended, or
-            which network was kept. Run, report and code say so.
-        early_stopping: when to end earlier; default None.
-        seed: of shuffles and repartitioning, where `master` has none; default 1. The network and
-            the split of the data have seeds of their own.
 
     Example:
         >>> experiment = Experiment(epochs=3)
@@ -69,39 +39,53 @@ class Experiment(Serialisable):
         ParameterAveragingTrainingMaster, 3 epochs>
     """
 
-    title: str = "experiment"
-    data: DataSource = field(default_factory=DataSource)
-    normalize: NormalizeKind | None = None
-    network: NetworkSpec = field(default_factory=lambda: PRESETS["lenet"].make())
-    master: TrainingMaster = field(
-        default_factory=lambda: ParameterAveragingTrainingMaster(batch_size_per_worker=32)
+    _tagged: ClassVar[bool] = True
+
+    title: str = option(default="experiment", help="For headings.")
+    data: DataSource = option(
+        default_factory=DataSource,
+        help="Where the examples come from, and how they are split.",
     )
-    parallel: bool = False
-    spark: SparkSettings = field(default_factory=SparkSettings)
-    epochs: int = 5
-    validate: bool = True
-    validate_on: ValidationPart = "validation"
-    early_stopping: EarlyStopping | None = None
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        """Check each part's kind; the parts have checked themselves.
-
-        Raises:
-            ConfigurationError: naming the part.
-        """
-        check_text("title", self.title)
-        check_instance("data", self.data, DataSource)
-        check_choice("normalize", self.normalize, [None, *get_args(NormalizeKind)])
-        check_choice("validate_on", self.validate_on, get_args(ValidationPart))
-        check_instance("network", self.network, NetworkSpec)
-        check_instance("master", self.master, TrainingMaster)
-        check_instance("spark", self.spark, SparkSettings)
-        check_instance("early_stopping", self.early_stopping, EarlyStopping, optional=True)
-        check_count("epochs", self.epochs)
-        check_count("seed", self.seed, minimum=0, maximum=MAX_SEED)
-        check_flag("parallel", self.parallel)
-        check_flag("validate", self.validate)
+    normalize: NormalizeKind | None = option(
+        default=None,
+        none_text="as they are",
+        help='"standardize" or "min_max": scale features, and labels that are numbers to predict, '
+        "by what the training data holds. The scaling is kept with the model, which predicts in "
+        "the labels' own units.",
+    )
+    network: NetworkSpec = option(
+        default_factory=lambda: PRESETS["lenet"].make(),
+        help="The layers, loss and optimizer. Default: LeNet for 28 x 28 digits.",
+    )
+    master: TrainingMaster = option(
+        default_factory=lambda: ParameterAveragingTrainingMaster(batch_size_per_worker=32),
+        kinds=MASTERS,
+        help="How to train. Default: parameter averaging with 32 examples a minibatch.",
+    )
+    parallel: bool = option(
+        default=False,
+        help="Train with processes of this machine (`ParallelWrapper`) instead of on Spark's "
+        "executors.",
+    )
+    spark: SparkSettings = option(default_factory=SparkSettings, help="How Spark is started.")
+    epochs: int = option(default=5, minimum=1, help="Passes over the data.")
+    validate: bool = option(
+        default=True, help="Measure the loss on validation data after each epoch."
+    )
+    validate_on: ValidationPart = option(
+        default="validation",
+        help='Which part of the data that is. With "test", what is measured on the test set is not '
+        "independent any more: it chose when training ended, or which network was kept. Run, "
+        "report and code say so.",
+    )
+    early_stopping: EarlyStopping | None = option(default=None, help="When to end earlier.")
+    seed: int = option(
+        default=1,
+        minimum=0,
+        maximum=MAX_SEED,
+        help="Of shuffles and repartitioning, where `master` has none. The network and the split "
+        "of the data have seeds of their own.",
+    )
 
     def __repr__(self) -> str:
         """What it is about, in two short lines; `to_yaml` tells all of it."""
@@ -214,7 +198,7 @@ class Experiment(Serialisable):
             raise ConfigurationError(f"{url} holds no experiment: {error}") from None
 
     @classmethod
-    def _as_of_today(cls, settings: dict[str, Any]) -> dict[str, Any]:
+    def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:
         """Without `validate_on`: where nothing was kept for validation, the test set was taken."""
         data: Any = settings.get("data")
         split: Any = data.get("split") if isinstance(data, Mapping) else None
@@ -222,16 +206,6 @@ class Experiment(Serialisable):
         if old and split.get("validation") == 0 and split.get("test") != 0:
             return {**settings, "validate_on": "test"}
         return settings
-
-    @classmethod
-    def _readers(cls) -> Mapping[str, Callable[[dict[str, Any]], Any]]:
-        return {
-            "data": DataSource.from_dict,
-            "network": NetworkSpec.from_dict,
-            "master": training_master_from_dict,
-            "spark": SparkSettings.from_dict,
-            "early_stopping": EarlyStopping.from_dict,
-        }
 
 
 def _task_misfit(data: str, network: str) -> str | None:

@@ -4,9 +4,6 @@ from ._checkpointing import Checkpointing as Checkpointing
 from ._early_stopping import EarlyStopping as EarlyStopping
 from ._exchange_costs import ExchangeCosts as ExchangeCosts
 from ._mesh_config import MeshConfig as MeshConfig
-from ._nested_catalogue import nested_options as nested_options
-from ._nested_option import NestedOption as NestedOption
-from ._option_catalogue import options_of_master as options_of_master
 from ._parameter_averaging import (
     ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
 )
@@ -28,7 +25,6 @@ from ._time_source import (
     NtpClock as NtpClock,
     SystemClock as SystemClock,
     TimeSource as TimeSource,
-    time_source_from_dict as time_source_from_dict,
 )
 from ._training_master import TrainingHook as TrainingHook, TrainingMaster as TrainingMaster
 from ._vector_bytes import updater_bytes as updater_bytes, vector_bytes as vector_bytes

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_choice, check_count, check_flag
 from sparkwright.updates import FixedThreshold
 
-from ._options import check_choice, check_count, check_flag
 from ._parameter_averaging import ParameterAveragingTrainingMaster
 from ._shared_training import SharedTrainingMaster
 from ._training_master import TrainingMaster

@@ -1,18 +1,14 @@
 """When a run ends before its last epoch, and which of its states it leaves behind."""
 
-import math
 import re
-import sys
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
+from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
-
-from ._options import check_choice, check_count, check_flag, check_seconds
-from ._serialisation import Serialisable
 
 Mode = Literal["auto", "min", "max"]
 
+KEEPING = "Which state is kept"
 _CONDITIONS = ("max_epochs", "max_seconds", "target", "patience", "max_loss")
 # Parts of the names that Keras gives its metrics, and that are usual beside them. A number at the
 # end is Keras' own, for a second metric of the same kind.
@@ -29,32 +25,13 @@ _BETTER_IF_LOWER = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EarlyStopping(Serialisable):
+@configuration
+class EarlyStopping(Configuration):
     """When a run ends early, and which of its states the model holds afterwards.
 
     At least one of `max_epochs`, `max_seconds`, `target`, `patience` and `max_loss` must be given;
     the first that holds ends the run. A score is the loss, or a compiled metric, of the averaged
     network on the validation data, at the end of an epoch.
-
-    Attributes:
-        max_epochs: epochs at most; default None: those given to `fit`.
-        max_seconds: training ends with the first averaging after so many seconds, counted from
-            the moment at which all workers were there; default None: no limit.
-        monitor: what the score is: "loss" (default) or the name of a compiled metric.
-        mode: "min" or "max": which scores are better; default "auto": by the name of `monitor`.
-        target: end when a score is this good; default None.
-        patience: end after so many evaluations in a row without improvement; default None: never.
-        min_improvement: a score has to be better by more than this to count as an improvement for
-            `patience`; default 0.0.
-        stop_on_invalid: end when a score or a training loss is NaN or infinite (default True).
-        max_loss: end when the loss of a minibatch is greater; default None.
-        evaluate_every: epochs from one evaluation to the next, default 1. The last is always
-            evaluated.
-        keep_best: what to do with the best state so far: "memory" (default): the model has it when
-            the run is over; the URL of a file: that, and it is also saved there as the run goes
-            on; None: nothing, and the model has the last state.
-        save_last: URL of a file for the last state; default None.
 
     Example:
         >>> EarlyStopping(monitor="accuracy", patience=3).maximises
@@ -63,32 +40,94 @@ class EarlyStopping(Serialisable):
         True
     """
 
-    max_epochs: int | None = None
-    max_seconds: float | None = None
-    monitor: str = "loss"
-    mode: Mode = "auto"
-    target: float | None = None
-    patience: int | None = None
-    min_improvement: float = 0.0
-    stop_on_invalid: bool = True
-    max_loss: float | None = None
-    evaluate_every: int = 1
-    keep_best: str | None = "memory"
-    save_last: str | None = None
+    _tagged: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        """Check every option, and that there is a condition."""
-        check_count("max_epochs", self.max_epochs, optional=True)
-        check_count("patience", self.patience, optional=True)
-        check_count("evaluate_every", self.evaluate_every)
-        if self.max_seconds is not None:
-            check_seconds("max_seconds", self.max_seconds)
-        check_flag("stop_on_invalid", self.stop_on_invalid)
-        check_choice("mode", self.mode, ("auto", "min", "max"))
-        for name in ("target", "max_loss"):
-            if getattr(self, name) is not None:
-                _check_number(name, getattr(self, name))
-        _check_number("min_improvement", self.min_improvement, least=0.0)
+    patience: int | None = option(
+        default=None,
+        minimum=1,
+        none_text="never",
+        unit="evaluations",
+        label="Without improvement, end after",
+        help="End after so many evaluations in a row without improvement. The usual condition: 3 "
+        "to 10. Needs validation data.",
+    )
+    monitor: str = option(
+        default="loss",
+        label="Score",
+        help='"loss", or the name of a compiled metric such as accuracy; always of the validation '
+        "data.",
+    )
+    mode: Mode = option(
+        default="auto",
+        label="Better is",
+        help='Which scores are better, "min" or "max"; "auto" goes by the name of the score.',
+    )
+    max_epochs: int | None = option(
+        default=None,
+        minimum=1,
+        none_text="as given to the run",
+        unit="epochs",
+        label="Epochs at most",
+        help="An upper bound, however well it goes.",
+    )
+    max_seconds: float | None = option(
+        default=None,
+        above=0,
+        none_text="no limit",
+        unit="s",
+        label="Time at most",
+        help="End with the first averaging after so many seconds, counted from the moment at which "
+        "all workers are there.",
+    )
+    target: float | None = option(
+        default=None,
+        none_text="none",
+        label="End at this score",
+        help="End when a score is this good. Needs validation data.",
+    )
+    min_improvement: float = option(
+        default=0.0,
+        minimum=0,
+        label="Smallest improvement",
+        help="A score has to be better by more than this to count as an improvement; only with "
+        "`patience`.",
+    )
+    max_loss: float | None = option(
+        default=None,
+        none_text="no limit",
+        label="End above this loss",
+        help="End when the loss of a minibatch is greater, such as some times the first loss.",
+    )
+    stop_on_invalid: bool = option(
+        default=True,
+        label="End at NaN or infinity",
+        help="End when a score or a training loss is NaN or infinite. Leave it on: such a network "
+        "seldom recovers.",
+    )
+    evaluate_every: int = option(
+        default=1,
+        minimum=1,
+        unit="epochs",
+        help="Epochs from one evaluation to the next; the last is always evaluated. More than 1 if "
+        "an evaluation takes long beside an epoch.",
+    )
+    keep_best: str | None = option(
+        default="memory",
+        none_text="nothing: the model has the last state",
+        group=KEEPING,
+        label="Best state",
+        help='"memory": the model has it when the run is over. The path or URL of a file that ends '
+        "in .keras: it is also saved there as the run goes on.",
+    )
+    save_last: str | None = option(
+        default=None,
+        none_text="not saved",
+        group=KEEPING,
+        label="File for the last state",
+        help="A path or URL that ends in .keras.",
+    )
+
+    def _check(self) -> None:
         for name in ("keep_best", "save_last"):
             _check_place(name, getattr(self, name))
         self._check_monitor()
@@ -109,7 +148,7 @@ class EarlyStopping(Serialisable):
             )
 
     def _check_monitor(self) -> None:
-        if not isinstance(self.monitor, str) or not self.monitor.strip():
+        if not self.monitor.strip():
             raise ConfigurationError(
                 '`monitor` must be "loss" or the name of a compiled metric. Received: '
                 f"monitor={self.monitor!r}."
@@ -183,19 +222,10 @@ def _higher_is_better(name: str) -> bool | None:
     return None if lower == higher else higher
 
 
-def _check_number(name: str, value: Any, *, least: float = -math.inf) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (number and abs(value) <= sys.float_info.max and value >= least):
-        bound = "" if least == -math.inf else f" of at least {least:g}"
-        raise ConfigurationError(
-            f"`{name}` must be a finite number{bound}. Received: {name}={value!r}."
-        )
-
-
-def _check_place(name: str, value: Any) -> None:
+def _check_place(name: str, value: str | None) -> None:
     if value is None or (name == "keep_best" and value == "memory"):
         return
-    if not isinstance(value, str) or not value.strip() or value == "memory":
+    if not value.strip() or value == "memory":
         memory = '"memory", ' if name == "keep_best" else ""
         raise ConfigurationError(
             f"`{name}` must be {memory}the path or URL of a file, or None. "

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, fields
 
+from sparkwright.options import check_seconds
+
 from ._gathered import gathered
 from ._mesh_config import MeshConfig
-from ._options import check_seconds
 from ._parameter_averaging import ParameterAveragingTrainingMaster
 from ._plan import TrainingPlan
 from ._shared_training import SharedTrainingMaster

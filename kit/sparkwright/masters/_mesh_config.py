@@ -3,73 +3,22 @@
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal
 
+from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import MAX_BYTES
 
-from ._options import (
-    MAX_BYTES,
-    check_choice,
-    check_count,
-    check_flag,
-    check_seconds,
-    check_text,
-)
 from ._port_span import port_span, ports_in_variable
-from ._serialisation import checked_dict, options_of, refuse_unknown
 
 MeshMode = Literal["plain", "mesh"]
 
-# Workers send a sign of life every second.
-_SHORTEST_PEER_TIMEOUT_S = 2.0
-_MOST_DOWNSTREAMS = 64
 _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeshConfig:
+@configuration
+class MeshConfig(Configuration):
     """Addresses, ports and time-outs of a run, and the shape of its mesh.
-
-    Attributes:
-        network_mask: such as "10.0.0.0/16": driver and workers listen on their address inside
-            it. Default None: loopback when all of Spark runs on this machine, else the address
-            that leads to the other side.
-        controller_address: the driver's address as the workers see it; default None: found.
-        ports: the ports that may be listened on, "50000-50100" or one number; default None: any
-            free port. Driver and workers each take the first free one. "env:NAME" reads the same
-            from the environment variable NAME, on each machine its own.
-        rendezvous_timeout_s: how long to wait for all workers once the first has come (default
-            120: TensorFlow alone takes about ten seconds to start).
-        queue_timeout_s: how long to wait for the first worker while other jobs hold the slots
-            (default 600).
-        connect_timeout_s: how long a worker tries to reach the driver or a peer (default 30).
-        peer_timeout_s: a worker silent for so long is given up (default 15, at least 2); workers
-            send a sign of life every second, also while they compute.
-        replacement_grace_s: how long the others wait for a lost worker's replacement before they
-            go on without it (default 2; Spark starts a killed task again in about 0.3 s).
-        replacement_timeout_s: how long to wait for a lost worker's replacement. Default None: a
-            minute longer than Spark takes to notice a vanished host (`spark.network.timeout`), 180
-            with Spark's own default.
-        stall_timeout_s: a worker that computes, but trains no minibatch for so long, is shown as
-            stalled, with a warning (default 60).
-        replace_stalled: end a stalled worker and start a new one in its place (default False: it
-            is only shown).
-        mode: how updates travel when gradients are shared. "plain" (default): through the first
-            worker, who passes them on to all others; for up to about 32 workers. "mesh": along a
-            tree in which each passes them on to a few, for more.
-        max_downstreams: workers that one passes updates on to in mode "mesh" (default 8, at most
-            64).
-        chunk_bytes: size of the pieces in which larger messages are sent (default 1 MiB, at least
-            1 KiB). It bounds how long a sign of life waits behind a large message.
-        max_pending_bytes: bytes that may wait to be sent to one neighbour (default 64 MiB, at
-            least `chunk_bytes`); when there are more, their producer waits. As many may
-            have arrived and wait for a busy worker; then it reads no more, and its neighbors wait.
-        authenticate: whether vectors that workers average in a ring are authenticated, so that
-            nobody can change them on the way. Default None: unless the workers share a machine and
-            listen on loopback. All other messages are authenticated in any case.
-        encrypt: whether what driver and workers send one another is encrypted, and so cannot be
-            read on the way; all of it is authenticated then (default False).
 
     Example:
         >>> MeshConfig(ports="50000-50100").port_numbers
@@ -78,28 +27,142 @@ class MeshConfig:
         range(50000, 50001)
     """
 
-    network_mask: str | None = None
-    controller_address: str | None = None
-    ports: str | int | None = None
-    rendezvous_timeout_s: float = 120.0
-    queue_timeout_s: float = 600.0
-    connect_timeout_s: float = 30.0
-    peer_timeout_s: float = 15.0
-    replacement_grace_s: float = 2.0
-    replacement_timeout_s: float | None = None
-    stall_timeout_s: float = 60.0
-    replace_stalled: bool = False
-    mode: MeshMode = "plain"
-    max_downstreams: int = 8
-    chunk_bytes: int = 1 << 20
-    max_pending_bytes: int = 64 << 20
-    authenticate: bool | None = None
-    encrypt: bool = False
+    network_mask: str | None = option(
+        default=None,
+        none_text="found by itself",
+        help="Such as 10.0.0.0/16: driver and workers listen on their address inside it. Needed "
+        "where machines have several networks. By default loopback when all of Spark runs on this "
+        "machine, else the address that leads to the other side.",
+    )
+    controller_address: str | None = option(
+        default=None,
+        none_text="found by itself",
+        label="Driver's address",
+        help="The driver's address as the workers see it. Needed if the driver is behind address "
+        "translation, as in a container.",
+    )
+    ports: str | int | None = option(
+        default=None,
+        none_text="any free port",
+        help="The ports that may be listened on, such as 50000-50100; each process takes the first "
+        'free one. "env:NAME" reads the same from the environment variable NAME of each machine. '
+        "Needed where a firewall lets only some through.",
+    )
+    rendezvous_timeout_s: float = option(
+        default=120.0,
+        above=0,
+        unit="s",
+        label="All workers must come within",
+        help="How long to wait for all workers, from the first one on. TensorFlow alone takes "
+        "about ten seconds to start.",
+    )
+    queue_timeout_s: float = option(
+        default=600.0,
+        above=0,
+        unit="s",
+        label="First worker must come within",
+        help="How long to wait for the first worker while other jobs hold the task slots.",
+    )
+    connect_timeout_s: float = option(
+        default=30.0,
+        above=0,
+        unit="s",
+        label="Connection must stand within",
+        help="How long a worker tries to reach the driver or a peer.",
+    )
+    peer_timeout_s: float = option(
+        default=15.0,
+        minimum=2,
+        unit="s",
+        label="Silent worker is replaced after",
+        help="How long a worker may be silent before it counts as lost. Workers send a heartbeat "
+        "every second, also while they compute. Raise it if machines are overloaded.",
+    )
+    replacement_grace_s: float = option(
+        default=2.0,
+        above=0,
+        unit="s",
+        label="Wait for a replacement",
+        help="How long the others wait for a lost worker's replacement before they go on without "
+        "it. Spark starts a killed task again in about 0.3 s.",
+    )
+    replacement_timeout_s: float | None = option(
+        default=None,
+        above=0,
+        unit="s",
+        none_text="a minute longer than `spark.network.timeout`",
+        label="Replacement must register within",
+        help="How long a lost worker's replacement may take. Spark notices a vanished host only "
+        "after `spark.network.timeout`.",
+    )
+    stall_timeout_s: float = option(
+        default=60.0,
+        above=0,
+        unit="s",
+        label="Stalled without progress for",
+        help="A worker that computes, but trains no minibatch for so long, is shown as stalled, "
+        "with a warning.",
+    )
+    replace_stalled: bool = option(
+        default=False,
+        label="Replace stalled workers",
+        help="Stop a stalled worker and start a new one. Only where no step takes that long.",
+    )
+    mode: MeshMode = option(
+        default="plain",
+        label="Shape of the mesh",
+        help='How updates travel when gradients are shared. "plain": through the first worker, '
+        'which passes them on to all others; for up to about 32 workers. "mesh": along a tree in '
+        "which each passes them on to a few, for more.",
+    )
+    max_downstreams: int = option(
+        default=8,
+        minimum=1,
+        maximum=64,
+        unit="workers",
+        label="Branches of the tree",
+        help='Workers that one passes updates on to, only with "mesh". Every update is sent so '
+        "many times.",
+    )
+    chunk_bytes: int = option(
+        default=1 << 20,
+        minimum=1024,
+        unit="bytes",
+        label="Size of chunks sent",
+        help="Larger messages are sent in chunks of this size, which bounds how long a heartbeat "
+        "waits behind one. Leave it.",
+    )
+    max_pending_bytes: int = option(
+        default=64 << 20,
+        minimum=1024,
+        maximum=MAX_BYTES,
+        unit="bytes",
+        label="May wait to be sent",
+        help="For each peer, at least `chunk_bytes`; with more, the producer waits. As many may "
+        "have arrived and wait for a busy worker, which then reads no more. More memory rides out "
+        "a slow network for longer.",
+    )
+    authenticate: bool | None = option(
+        default=None,
+        none_text="except on loopback",
+        label="Authenticate averaged vectors",
+        help="So that nobody can change on the way what a ring averages. It makes a ring on one "
+        "machine up to a quarter slower. All other messages are authenticated in any case.",
+    )
+    encrypt: bool = option(
+        default=False,
+        label="Encrypt messages",
+        help="Encrypt, and so authenticate, everything that driver and workers send one another. "
+        "Take it where others could read the network.",
+    )
 
     def __post_init__(self) -> None:
-        """Refuse masks, ports and times that cannot be meant."""
-        check_text("network_mask", self.network_mask)
-        check_text("controller_address", self.controller_address)
+        """Check each option; a port may be given as a number."""
+        if isinstance(self.ports, int) and not isinstance(self.ports, bool):
+            object.__setattr__(self, "ports", f"{self.ports:d}")
+        Configuration.__post_init__(self)
+
+    def _check(self) -> None:
         if self.network_mask is not None:
             try:
                 ipaddress.IPv4Network(self.network_mask, strict=False)
@@ -110,35 +173,6 @@ class MeshConfig:
                 ) from None
         if self._ports_variable is None:
             _ = self.port_numbers
-        for name in (
-            "rendezvous_timeout_s",
-            "queue_timeout_s",
-            "connect_timeout_s",
-            "peer_timeout_s",
-            "replacement_grace_s",
-            "stall_timeout_s",
-        ):
-            check_seconds(name, getattr(self, name))
-        if self.replacement_timeout_s is not None:
-            check_seconds("replacement_timeout_s", self.replacement_timeout_s)
-        check_flag("replace_stalled", self.replace_stalled)
-        if self.peer_timeout_s < _SHORTEST_PEER_TIMEOUT_S:
-            raise ConfigurationError(
-                f"`peer_timeout_s` must be at least {_SHORTEST_PEER_TIMEOUT_S:g}, because workers "
-                f"send a sign of life every second. Received: peer_timeout_s={self.peer_timeout_s}."
-            )
-        check_choice("mode", self.mode, ("plain", "mesh"))
-        check_count("max_downstreams", self.max_downstreams)
-        if self.max_downstreams > _MOST_DOWNSTREAMS:
-            raise ConfigurationError(
-                f"`max_downstreams` must be at most {_MOST_DOWNSTREAMS}, because every update is "
-                f"sent so many times. Received: max_downstreams={self.max_downstreams}."
-            )
-        if self.authenticate is not None:
-            check_flag("authenticate", self.authenticate)
-        check_flag("encrypt", self.encrypt)
-        check_count("chunk_bytes", self.chunk_bytes, minimum=1024)
-        check_count("max_pending_bytes", self.max_pending_bytes, maximum=MAX_BYTES)
         if self.max_pending_bytes < self.chunk_bytes:
             raise ConfigurationError(
                 "`max_pending_bytes` must be at least `chunk_bytes`, or nothing could be sent. "
@@ -183,18 +217,3 @@ class MeshConfig:
     def _ports_variable(self) -> str | None:
         match = _VARIABLE.fullmatch(self.ports) if isinstance(self.ports, str) else None
         return None if match is None else match[1]
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
-        return options_of(self)
-
-    @classmethod
-    def from_dict(cls, settings: dict[str, Any]) -> Self:
-        """The inverse of `to_dict`; fields left out take their defaults.
-
-        Raises:
-            ConfigurationError: if a field is unknown or has a value that it cannot have.
-        """
-        given = checked_dict(settings)
-        refuse_unknown(cls, given)
-        return cls(**given)

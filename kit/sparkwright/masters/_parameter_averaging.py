@@ -1,17 +1,17 @@
 """Synchronous training by averaging the workers' parameters every few minibatches."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
-from ._options import check_choice, check_count, check_flag
+from sparkwright.configuration import configuration, option
+
 from ._plan import TrainingPlan
-from ._training_master import TrainingMaster
+from ._training_master import MESSAGES, SPEED, TrainingMaster
 
 Communication = Literal["ring", "spark"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@configuration
 class ParameterAveragingTrainingMaster(TrainingMaster):
     """Each worker trains a replica on its own data; every few minibatches they are averaged.
 
@@ -21,44 +21,6 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
 
     and the same for other floating-point state (BatchNormalization statistics) and, with
     `save_updater`, for the optimizer's.
-
-    Attributes:
-        workers: number of workers; default None: as many as Spark has task slots.
-        batch_size_per_worker: examples of a minibatch on one worker (default 16).
-        averaging_frequency: minibatches of each worker between averagings (default 5). 1 spends
-            most on communication, 5 to 10 is safe, 200 lets the replicas diverge.
-        aggregation_depth: depth of Spark's treeAggregate with `communication="spark"` (default 2).
-        prefetch_batches: minibatches gathered ahead, while others are trained (default 2; 0: off).
-        save_updater: average the optimizer's state too (default True). If False, every averaging
-            starts it afresh; the iteration count, and so a learning rate schedule, goes on.
-        repartition: when to redistribute the data (default "always").
-        repartition_strategy: how (default "balanced": sizes differ by at most one example).
-        storage_level: how Spark keeps the data while a run reads it (default "MEMORY_ONLY"; None:
-            not at all). PySpark's data is always serialized, "_SER" changes nothing.
-        storage_level_paths: the same for paths of exported minibatches.
-        training_approach: "direct" (default): workers stream their partition once and keep it in a
-            local memory-mapped file; "export": minibatches are written to `export_directory` first.
-        export_directory: URL for exported minibatches; default None: a temporary directory, which
-            serves only when all of Spark runs on this machine.
-        seed: seeds shuffles and repartitioning; default None: drawn anew for each run.
-        shuffle: visit the examples in a new random order each epoch (default True).
-        share_work: let fast workers take minibatches off slow ones (default False): rounds are cut
-            to each worker's measured speed, and what is left of an epoch is trained by whoever is
-            free. The result then depends on timing. Worth it on machines of unequal speed.
-        communication: "ring" (default): the workers average among themselves; "spark": a Spark job
-            per averaging, for clusters where executors may not open ports. Same results.
-        non_finite: what a NaN or infinite loss or parameter does: "stop" (default; the last good
-            average is kept) or "continue" (a part with such parameters is not averaged).
-        xla: compile the training step with XLA: "auto" (default: off on a CPU, measured on a GPU),
-            "on", "off", "measure".
-        collect_training_stats: record how long each phase took (default False), see `run.timeline`.
-        hooks: `TrainingHook`s, called on the workers; not part of JSON or equality of settings.
-        mesh: addresses, ports and time-outs.
-        checkpoint: where and how often to write checkpoints, counted in averagings; default None:
-            no checkpoints.
-        time_source: by which clock `run.timeline` puts workers beside one another: `SystemClock()`
-            or `NtpClock()`; default None: measured against the driver's over the run's own
-            connections. Used with `collect_training_stats`.
 
     Example:
         >>> master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
@@ -71,21 +33,46 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         blockwise model-update filtering", ICASSP 2016.
     """
 
-    averaging_frequency: int = 5
-    aggregation_depth: int = 2
-    save_updater: bool = True
-    communication: Communication = "ring"
-    share_work: bool = False
-
-    def __post_init__(self) -> None:
-        """Check every option by itself; what depends on the data is checked with the plan."""
-        # No `super()`: it does not work in a class that `slots=True` has made anew.
-        TrainingMaster.__post_init__(self)
-        check_count("averaging_frequency", self.averaging_frequency)
-        check_count("aggregation_depth", self.aggregation_depth)
-        check_flag("save_updater", self.save_updater)
-        check_flag("share_work", self.share_work)
-        check_choice("communication", self.communication, ("ring", "spark"))
+    averaging_frequency: int = option(
+        default=5,
+        minimum=1,
+        label="Average after",
+        unit="minibatches",
+        help="Minibatches of each worker between averagings. 1 spends most on communication, 5 to "
+        "10 is a safe choice, and at 200 the replicas drift so far apart that their average is "
+        "poor.",
+    )
+    aggregation_depth: int = option(
+        default=2,
+        minimum=1,
+        unit="levels",
+        group=MESSAGES,
+        help='Depth of Spark\'s treeAggregate, only with `communication="spark"`: 2 suits up to '
+        "some hundred workers.",
+    )
+    save_updater: bool = option(
+        default=True,
+        label="Average optimizer state",
+        help="Average the optimizer's state too; with Adam that makes messages three times as "
+        "large. Off, every averaging resets it, which often trains worse; the iteration count, "
+        "and so a learning rate schedule, goes on.",
+    )
+    communication: Communication = option(
+        default="ring",
+        group=MESSAGES,
+        label="Averaging goes by",
+        help='"ring": the workers exchange parameters among themselves, in milliseconds. "spark": '
+        "a Spark job for each averaging, some tenths of a second, for clusters where executors "
+        "may not open ports. The results are the same.",
+    )
+    share_work: bool = option(
+        default=False,
+        group=SPEED,
+        label="Fast workers help slow ones",
+        help="Rounds are cut to each worker's measured speed, and idle workers take over what is "
+        "left of an epoch. Worth it on machines of unequal speed. Results then depend on timing, "
+        "even with a seed.",
+    )
 
     def plan(self, rows: Sequence[int], *, epochs: int = 1, vector_bytes: int = 0) -> TrainingPlan:
         """What a run over workers holding `rows` examples each will do.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_count, check_seconds
 
 from ._exchange_costs import (
     TEN_GIGABIT_BYTES_PER_S,
@@ -17,7 +18,6 @@ from ._exchange_costs import (
     minibatches_per_exchange,
 )
 from ._gathered import MOST_GATHERED, gathering_step_s
-from ._options import check_count, check_seconds
 from ._plan import TrainingPlan
 from ._training_master import TrainingMaster
 

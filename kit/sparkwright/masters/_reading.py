@@ -3,14 +3,14 @@
 from typing import Any
 
 from sparkwright._yaml import read_json, read_yaml
+from sparkwright.configuration import checked_dict
 from sparkwright.errors import ConfigurationError
 
 from ._parameter_averaging import ParameterAveragingTrainingMaster
-from ._serialisation import checked_dict
 from ._shared_training import SharedTrainingMaster
 from ._training_master import TrainingMaster
 
-_KINDS: dict[str, type[TrainingMaster]] = {
+MASTERS: dict[str, type[TrainingMaster]] = {
     kind.__name__: kind for kind in (ParameterAveragingTrainingMaster, SharedTrainingMaster)
 }
 
@@ -32,11 +32,11 @@ def training_master_from_dict(settings: dict[str, Any]) -> TrainingMaster:
         ('SharedTrainingMaster', 4)
     """
     name = checked_dict(settings).get("name", ParameterAveragingTrainingMaster.__name__)
-    if name not in list(_KINDS):
+    if name not in list(MASTERS):
         raise ConfigurationError(
-            f"`name` must be one of {', '.join(map(repr, _KINDS))}. Received: name={name!r}."
+            f"`name` must be one of {', '.join(map(repr, MASTERS))}. Received: name={name!r}."
         )
-    return _KINDS[name].from_dict(settings)
+    return MASTERS[name].from_dict(settings)
 
 
 def training_master_from_json(text: str) -> TrainingMaster:

@@ -1,17 +1,17 @@
 """What all training masters have in common."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
+from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import MAX_SEED
 
 from ._checkpointing import Checkpointing
 from ._mesh_config import MeshConfig
-from ._options import MAX_SEED, check_choice, check_count, check_flag, check_instance, check_text
 from ._plan import TrainingPlan
-from ._serialisation import Serialisable
-from ._time_source import NtpClock, SystemClock, TimeSource, time_source_from_dict
+from ._time_source import NtpClock, SystemClock, TimeSource
 
 NonFinite = Literal["stop", "continue"]
 Repartition = Literal["always", "never", "num_partitions_workers_differs"]
@@ -30,15 +30,14 @@ STORAGE_LEVELS = tuple(
     )
     for copies in ("", "_2")
 )
-_CHOICES: dict[str, frozenset[Any]] = {
-    "repartition": frozenset({"always", "never", "num_partitions_workers_differs"}),
-    "repartition_strategy": frozenset({"balanced", "approximate_balanced", "spark_default"}),
-    "storage_level": frozenset({*STORAGE_LEVELS, None}),
-    "storage_level_paths": frozenset({*STORAGE_LEVELS, None}),
-    "training_approach": frozenset({"direct", "export"}),
-    "non_finite": frozenset({"stop", "continue"}),
-    "xla": frozenset({"auto", "on", "off", "measure"}),
-}
+
+# Groups of options in forms; options without one are what most people change.
+DATA = "Data and partitions"
+MESSAGES = "Messages between workers"
+SPEED = "Speed"
+DIAGNOSTICS = "Failures and diagnostics"
+CHECKPOINTS = "Checkpoints"
+ADDRESSES = "Addresses and time-outs"
 
 
 @runtime_checkable
@@ -54,52 +53,155 @@ class TrainingHook(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrainingMaster(Serialisable):
-    """Options of every training master; each says in its own documentation what they mean."""
+@configuration
+class TrainingMaster(Configuration):
+    """Options of every training master."""
 
-    workers: int | None = None
-    batch_size_per_worker: int = 16
-    prefetch_batches: int = 2
-    repartition: Repartition = "always"
-    repartition_strategy: RepartitionStrategy = "balanced"
-    storage_level: str | None = "MEMORY_ONLY"
-    storage_level_paths: str | None = "MEMORY_ONLY"
-    training_approach: TrainingApproach = "direct"
-    export_directory: str | None = None
-    seed: int | None = None
-    shuffle: bool = True
-    non_finite: NonFinite = "stop"
-    xla: Xla = "auto"
-    collect_training_stats: bool = False
-    hooks: tuple[TrainingHook, ...] = field(default=(), compare=False)
-    mesh: MeshConfig = field(default_factory=MeshConfig)
-    checkpoint: Checkpointing | None = None
-    time_source: TimeSource | None = None
+    _tagged: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        """Check every option by itself; what depends on the data is checked with the plan."""
-        check_count("workers", self.workers, optional=True)
-        check_count("batch_size_per_worker", self.batch_size_per_worker)
-        check_count("prefetch_batches", self.prefetch_batches, minimum=0)
-        check_count("seed", self.seed, minimum=0, maximum=MAX_SEED, optional=True)
-        for name in ("shuffle", "collect_training_stats"):
-            check_flag(name, getattr(self, name))
-        for name, choices in _CHOICES.items():
-            check_choice(name, getattr(self, name), choices)
+    workers: int | None = option(
+        default=None,
+        minimum=1,
+        none_text="all task slots",
+        help="Workers in all. Each takes one task slot, and 650 MiB or more for TensorFlow. With "
+        "more workers than slots a run does not start.",
+    )
+    batch_size_per_worker: int = option(
+        default=16,
+        minimum=1,
+        label="Batch size per worker",
+        unit="examples",
+        help="Minibatch size on each worker. 32 to 128 keep a worker busier than 16; n workers "
+        "together see n times as many examples at once.",
+    )
+    prefetch_batches: int = option(
+        default=2,
+        minimum=0,
+        unit="minibatches",
+        group=DATA,
+        label="Gathered ahead",
+        help="Minibatches gathered while others are trained. 2 is sensible; 0 switches it off. "
+        "Much more takes memory and seldom helps.",
+    )
+    repartition: Repartition = option(
+        default="always",
+        group=DATA,
+        label="Redistribute the data",
+        help='When to redistribute the data. "always" gives each worker its fair share. "never" '
+        "saves the shuffle and suits data that lies evenly already; a worker with little data "
+        "waits for the others.",
+    )
+    repartition_strategy: RepartitionStrategy = option(
+        default="balanced",
+        group=DATA,
+        help='How to redistribute it. "balanced" makes shares that differ by one example at most, '
+        'but counts first. "spark_default" assigns at random: with little data, shares become '
+        "uneven.",
+    )
+    storage_level: str | None = option(
+        default="MEMORY_ONLY",
+        choices=STORAGE_LEVELS,
+        none_text="not kept",
+        group=DATA,
+        help="How Spark keeps the data while a run reads it. Take MEMORY_AND_DISK if the data is "
+        "larger than the executors' memory and costly to compute again. PySpark's data is always "
+        'serialized: "_SER" changes nothing.',
+    )
+    storage_level_paths: str | None = option(
+        default="MEMORY_ONLY",
+        choices=STORAGE_LEVELS,
+        none_text="not kept",
+        group=DATA,
+        label="Storage level of paths",
+        help="The same for paths of exported minibatches. They are small; leave it as it is.",
+    )
+    training_approach: TrainingApproach = option(
+        default="direct",
+        group=DATA,
+        help='"direct": workers stream their share once and keep it in a local memory-mapped file. '
+        '"export": minibatches are written to files first, which pays if several runs read the '
+        "same data.",
+    )
+    export_directory: str | None = option(
+        default=None,
+        none_text="a temporary folder of this machine",
+        group=DATA,
+        label="Folder for exported minibatches",
+        help='A URL, only with "export". On a cluster it must be a place that all machines reach, '
+        "such as hdfs:// or s3://.",
+    )
+    seed: int | None = option(
+        default=None,
+        minimum=0,
+        maximum=MAX_SEED,
+        none_text="drawn anew for each run",
+        help="Seeds shuffles and repartitioning. Give a number if runs are to be compared.",
+    )
+    shuffle: bool = option(
+        default=True,
+        group=DATA,
+        label="Shuffle in each epoch",
+        help="Visit the examples in a new random order each epoch. Leave it on unless the order "
+        "matters: sorted data trains badly.",
+    )
+    non_finite: NonFinite = option(
+        default="stop",
+        group=DIAGNOSTICS,
+        label="When a loss is NaN or infinite",
+        help='What a NaN or infinite loss or parameter does. "stop" keeps the last good state; '
+        '"continue" leaves such a part out and goes on, which seldom leads anywhere.',
+    )
+    xla: Xla = option(
+        default="auto",
+        group=SPEED,
+        label="XLA compiler",
+        help='Compile the training step with XLA. "auto" is off on a CPU and measures it on a GPU; '
+        '"measure" measures it anywhere.',
+    )
+    collect_training_stats: bool = option(
+        default=False,
+        group=DIAGNOSTICS,
+        label="Time each phase",
+        help="Record how long each phase takes, see `run.timeline`. It costs little; switch it on "
+        "if a run is slow.",
+    )
+    hooks: tuple[TrainingHook, ...] = option(
+        default=(),
+        form=False,
+        saved=False,
+        help="`TrainingHook`s, called on the workers; not part of settings or equality.",
+    )
+    mesh: MeshConfig = option(
+        default_factory=MeshConfig,
+        label="Addresses and time-outs",
+        group=ADDRESSES,
+        help="How driver and workers reach one another; on one machine nothing has to be set.",
+    )
+    checkpoint: Checkpointing | None = option(
+        default=None,
+        label="Checkpoints",
+        group=CHECKPOINTS,
+        none_text="no checkpoints",
+        help="Where and how often to write checkpoints to go on from after a crash. Worth it for "
+        "runs of more than some minutes.",
+    )
+    time_source: TimeSource | None = option(
+        default=None,
+        kinds={"system": SystemClock, "ntp": NtpClock},
+        label="Clock of the timeline",
+        group=DIAGNOSTICS,
+        none_text="measured against the driver's clock",
+        help="By which clock `run.timeline` puts workers beside one another: `SystemClock()`, "
+        "`NtpClock()` or None: measured over the run's own connections, which suits almost "
+        "everybody. Used with `collect_training_stats`.",
+    )
+
+    def _check(self) -> None:
         if self.export_directory is not None and self.training_approach != "export":
             raise ConfigurationError(
                 '`export_directory` is used only with `training_approach="export"`. Received: '
                 f"export_directory={self.export_directory!r}, training_approach="
                 f"{self.training_approach!r}."
-            )
-        check_text("export_directory", self.export_directory)
-        check_instance("mesh", self.mesh, MeshConfig)
-        check_instance("checkpoint", self.checkpoint, Checkpointing, optional=True)
-        if not (self.time_source is None or isinstance(self.time_source, SystemClock | NtpClock)):
-            raise ConfigurationError(
-                "`time_source` must be a SystemClock, an NtpClock or None. Received: "
-                f"time_source={self.time_source!r}."
             )
         if not isinstance(self.hooks, Iterable):
             raise ConfigurationError(
@@ -123,11 +225,3 @@ class TrainingMaster(Serialisable):
     def without_hooks(self, *hooks: TrainingHook) -> Self:
         """A copy with `hooks` removed."""
         return replace(self, hooks=tuple(hook for hook in self.hooks if hook not in hooks))
-
-    @classmethod
-    def _readers(cls) -> Mapping[str, Callable[[dict[str, Any]], Any]]:
-        return {
-            "mesh": MeshConfig.from_dict,
-            "checkpoint": Checkpointing.from_dict,
-            "time_source": time_source_from_dict,
-        }

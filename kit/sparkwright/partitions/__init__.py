@@ -10,7 +10,6 @@ from ._default_repartitioner import (
     NoRepartitioner as NoRepartitioner,
     Repartitioner as Repartitioner,
     piece_size as piece_size,
-    repartitioner_from_dict as repartitioner_from_dict,
 )
 from ._execute import count_examples as count_examples, repartition as repartition
 from ._forecast import PartitionForecast as PartitionForecast, forecast as forecast

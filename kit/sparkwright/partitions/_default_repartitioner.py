@@ -1,10 +1,9 @@
 """How small the pieces are in which an epoch's work is dealt out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from sparkwright._option import MAX_COUNT
+from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
 # With so many pieces for each worker, one that is slow or late holds the others up for a
@@ -26,14 +25,11 @@ class Repartitioner(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultRepartitioner:
+@configuration
+class DefaultRepartitioner(Configuration):
     """Pieces of one minibatch, or of more where there would be too many pieces.
 
     Small pieces let workers of unequal speed finish an epoch together: who is free takes the next.
-
-    Attributes:
-        max_partitions: most pieces of an epoch (default 5000).
 
     Example:
         >>> DefaultRepartitioner().partitions(total=1000, batch_size=16)
@@ -44,64 +40,31 @@ class DefaultRepartitioner:
         data stays with its worker and only the work is cut.
     """
 
-    max_partitions: int = 5000
+    _kind: ClassVar[str] = "default"
 
-    def __post_init__(self) -> None:
-        """Refuse anything but a positive integer."""
-        most = self.max_partitions
-        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise ConfigurationError(
-                "`max_partitions` must be an integer of at least 1. "
-                f"Received: max_partitions={most!r}."
-            )
-        if most > MAX_COUNT:
-            raise ConfigurationError(
-                f"`max_partitions` must be at most {MAX_COUNT}. "
-                f"Received: max_partitions={most!r:.40}."
-            )
+    max_partitions: int = option(
+        default=5000,
+        kw_only=False,
+        minimum=1,
+        unit="pieces",
+        label="Pieces of an epoch, at most",
+        help="Up to this number a piece is one minibatch.",
+    )
 
     def partitions(self, total: int, batch_size: int) -> int:
         """min(max_partitions, ceil(total / batch_size)); see `Repartitioner`."""
         return min(self.max_partitions, -(-total // batch_size))
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able: name and configuration."""
-        return {"name": "default", "configuration": {"max_partitions": self.max_partitions}}
 
-
-@dataclass(frozen=True, slots=True)
-class NoRepartitioner:
+@configuration
+class NoRepartitioner(Configuration):
     """Pieces as large as possible: least to hand out, most to wait for at the end of an epoch."""
+
+    _kind: ClassVar[str] = "none"
 
     def partitions(self, total: int, batch_size: int) -> int:
         """1, or 0 without data; see `Repartitioner`."""
         return min(1, total)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able: name and configuration."""
-        return {"name": "none", "configuration": {}}
-
-
-def repartitioner_from_dict(settings: dict[str, Any]) -> DefaultRepartitioner | NoRepartitioner:
-    """The inverse of `to_dict` of the repartitioners of this module.
-
-    Raises:
-        ConfigurationError: if the name or an option is unknown or has a value it cannot have.
-    """
-    name, configuration = settings.get("name"), settings.get("configuration", {})
-    known = {"default": {"max_partitions"}, "none": set[str]()}
-    if name not in list(known):
-        raise ConfigurationError(
-            "`repartitioner` must be named 'default' or 'none' in settings. Received: "
-            f"name={name!r}. One of your own is no part of them: set it on the master that was "
-            "read, with `dataclasses.replace(master, repartitioner=…)`."
-        )
-    if not isinstance(configuration, dict) or set(configuration) - known[name]:
-        raise ConfigurationError(
-            f"`repartitioner` {name!r} knows the options {sorted(known[name])}. "
-            f"Received: configuration={configuration!r}."
-        )
-    return DefaultRepartitioner(**configuration) if name == "default" else NoRepartitioner()
 
 
 def piece_size(

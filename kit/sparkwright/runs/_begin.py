@@ -6,10 +6,10 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping, SharedTrainingMaster
-from sparkwright.masters._options import check_count
 from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.networks._optimizer_options import check_optimizer
+from sparkwright.options import check_count
 from sparkwright.storage import save_model
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint

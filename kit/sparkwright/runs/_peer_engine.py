@@ -549,57 +549,16 @@ def saves_updater(master: TrainingMaster) -> bool:
 
 def settings_of(master: TrainingMaster, *, epochs: int, judged: JudgedRun | None = None) -> Any:
     """A template of the workers' settings, to be completed with worker and attempt."""
-    from sparkwright.workers._settings import AveragingSettings, SharingSettings
+    from sparkwright.workers._settings import WorkerSettings
 
     assert master.seed is not None  # `seeded` has seen to it
-    mesh = master.mesh
-    common: dict[str, Any] = {
-        "worker": -1,
-        "attempt": -1,
-        "seed": master.seed,
-        "epochs": epochs,
-        "batch_size": master.batch_size_per_worker,
-        "prefetch_batches": master.prefetch_batches,
-        "shuffle": master.shuffle,
-        "stop_at_non_finite": master.non_finite == "stop",
-        "peer_timeout_s": mesh.peer_timeout_s,
-        "authenticate": mesh.authenticate,
-        "encrypt": mesh.encrypt,
-        "connect_timeout_s": mesh.connect_timeout_s,
-        "checkpoint": master.checkpoint,
-        "timeline": master.collect_training_stats,
-        "time_source": master.time_source,
-        "hooks": master.hooks,
-    }
-    if judged is not None:
-        common |= {
-            "evaluate_every": judged.judge.rules.evaluate_every,
-            "judged": judged.judge.validates,
-        }
-    if isinstance(master, SharedTrainingMaster):
-        return SharingSettings(
-            **common,
-            threshold=master.threshold,
-            residual_clipping=master.residual_clipping,
-            per_variable_thresholds=master.per_variable_thresholds,
-            combine_mean=master.combine == "mean",
-            max_staleness=master.max_staleness,
-            encoding_debug_mode=master.encoding_debug_mode,
-            periodic_gc=master.periodic_gc,
-            periodic_gc_interval_s=master.periodic_gc_interval_s,
-            minibatches_per_message=master.minibatches_per_message,
-            adaptive_pieces=master.piece_minibatches is None,
-            mode=mesh.mode,
-            max_downstreams=mesh.max_downstreams,
-            max_pending_bytes=mesh.max_pending_bytes,
-            chunk_bytes=mesh.chunk_bytes,
-        )
-    assert isinstance(master, ParameterAveragingTrainingMaster)
-    return AveragingSettings(
-        **common,
-        averaging_frequency=master.averaging_frequency,
-        save_updater=master.save_updater,
-        share_work=master.share_work,
+    if judged is None:
+        return WorkerSettings(master=master, epochs=epochs)
+    return WorkerSettings(
+        master=master,
+        epochs=epochs,
+        evaluate_every=judged.judge.rules.evaluate_every,
+        judged=judged.judge.validates,
     )
 
 

@@ -7,7 +7,7 @@ from ._memory_plan import MemoryPlan as MemoryPlan, plan_memory as plan_memory
 from ._network import SparkNetwork as SparkNetwork
 from ._own_code import send_by_value as send_by_value
 from ._session import start_spark as start_spark
-from ._spark_settings import SPARK_OPTIONS as SPARK_OPTIONS, SparkSettings as SparkSettings
+from ._spark_settings import SparkSettings as SparkSettings
 from ._surveying import (
     MeasuredRepartition as MeasuredRepartition,
     measure_repartition as measure_repartition,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters._options import check_count
 from sparkwright.masters._parameter_averaging import ParameterAveragingTrainingMaster
 from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.networks._spec._estimate import Master
 from sparkwright.networks._spec._network_spec import NetworkSpec
+from sparkwright.options import check_count
 
 from ._memory_parts import MemoryPart, driver_parts, executor_parts, network_memory
 from ._memory_size import mib_text, parse_mib

@@ -2,135 +2,92 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from sparkwright._option import Option
+from sparkwright.configuration import Configuration, configuration, option, plain_options
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters._serialisation import Serialisable
 
 from ._secrets import left_out, without_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SPARK_OPTIONS = (
-    Option(
-        name="workers",
-        kind="int",
-        default=2,
-        minimum=1,
-        label="Workers",
-        unit="executors",
-        advice="One executor for each worker of a training; on this machine at most one a core.",
-    ),
-    Option(
-        name="cores_per_worker",
-        kind="int",
-        default=1,
-        minimum=1,
-        label="Cores per worker",
-        advice="More than 1 gives each executor several task slots, and so room for more workers.",
-    ),
-    Option(
-        name="memory_per_worker_mb",
-        kind="int",
-        default=1024,
-        minimum=512,
-        label="Memory per worker",
-        unit="MiB of JVM heap",
-        advice="Holds the data. TensorFlow's memory, 650 MiB or more a worker, comes on top.",
-    ),
-    Option(
-        name="gpus_per_executor",
-        kind="int",
-        default=0,
-        minimum=0,
-        label="GPUs per executor",
-        advice="0 trains on CPUs. Each worker has one GPU to itself.",
-    ),
-    Option(
-        name="gpu_tasks",
-        kind="choice",
-        default="all",
-        choices=("all", "networks"),
-        label="Tasks with a GPU",
-        advice='"networks": tasks that only read and prepare data need none, and run on all cores.',
-        group="Where Spark runs",
-    ),
-    Option(
-        name="cpu_fallback",
-        kind="flag",
-        default=False,
-        label="CPUs where GPUs are missing",
-        advice="Without it, too few GPUs are an error before training starts.",
-        group="Where Spark runs",
-    ),
-    Option(
-        name="node_label",
-        kind="text",
-        default=None,
-        optional=True,
-        none_text="any machine",
-        label="Label of machines",
-        advice="On YARN: executors run only on machines with this label, such as those with GPUs.",
-        group="Where Spark runs",
-    ),
-    Option(
-        name="master",
-        kind="text",
-        default=None,
-        optional=True,
-        none_text="this machine",
-        label="Spark master",
-        advice="spark://…, yarn or k8s://… for a cluster; local[2] for all in one process.",
-        group="Where Spark runs",
-    ),
-)
+WHERE = "Where Spark runs"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SparkSettings(Serialisable):
+@configuration
+class SparkSettings(Configuration):
     """The arguments of `start_spark`, as a value.
 
     Secrets stay in memory: in dictionaries, JSON, YAML, code and the text of the value, a sentence
     stands where a setting looks secret by its name or value. Whoever starts Spark from such a file
     gives the values again, or keeps them in Spark's own `spark-defaults.conf`.
 
-    Attributes:
-        workers: executors; default 2.
-        cores_per_worker: cores of each; default 1.
-        memory_per_worker_mb: heap of each, MiB; default 1024.
-        gpus_per_executor: GPUs of each; default 0.
-        gpu_tasks: "all" (default) or "networks": which tasks are given a GPU.
-        cpu_fallback: train on CPUs where GPUs are missing; default False.
-        node_label: of the machines that executors run on, with YARN; default None.
-        master: Spark's address; default None: "local-cluster" on this machine.
-        settings: further Spark settings by name: texts, numbers, booleans; default none.
-
     Example:
         >>> SparkSettings(workers=4).to_code("spark")
         'spark = sw.start_spark(workers=4)'
     """
 
-    workers: int = 2
-    cores_per_worker: int = 1
-    memory_per_worker_mb: int = 1024
-    gpus_per_executor: int = 0
-    gpu_tasks: str = "all"
-    cpu_fallback: bool = False
-    node_label: str | None = None
-    master: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    _tagged: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        """Refuse what Spark could not be started with.
+    workers: int = option(
+        default=2,
+        minimum=1,
+        unit="executors",
+        help="One executor for each worker of a training; on this machine at most one a core.",
+    )
+    cores_per_worker: int = option(
+        default=1,
+        minimum=1,
+        label="Cores per worker",
+        help="More than 1 gives each executor several task slots, and so room for more workers.",
+    )
+    memory_per_worker_mb: int = option(
+        default=1024,
+        minimum=512,
+        label="Memory per worker",
+        unit="MiB of JVM heap",
+        help="Holds the data. TensorFlow's memory, 650 MiB or more a worker, comes on top.",
+    )
+    gpus_per_executor: int = option(
+        default=0,
+        minimum=0,
+        label="GPUs per executor",
+        help="0 trains on CPUs. Each worker has one GPU to itself.",
+    )
+    gpu_tasks: Literal["all", "networks"] = option(
+        default="all",
+        label="Tasks with a GPU",
+        group=WHERE,
+        help='"networks": tasks that only read and prepare data need none, and run on all cores.',
+    )
+    cpu_fallback: bool = option(
+        default=False,
+        label="CPUs where GPUs are missing",
+        group=WHERE,
+        help="Without it, too few GPUs are an error before training starts.",
+    )
+    node_label: str | None = option(
+        default=None,
+        none_text="any machine",
+        label="Label of machines",
+        group=WHERE,
+        help="On YARN: executors run only on machines with this label, such as those with GPUs.",
+    )
+    master: str | None = option(
+        default=None,
+        none_text="this machine",
+        label="Spark master",
+        group=WHERE,
+        help="spark://…, yarn or k8s://… for a cluster; local[2] for all in one process.",
+    )
+    settings: Mapping[str, Any] = option(
+        default_factory=dict,
+        form=False,
+        help="Further Spark settings by name: texts, numbers, booleans.",
+    )
 
-        Raises:
-            ConfigurationError: naming the setting.
-        """
-        for option in SPARK_OPTIONS:
-            option.check(getattr(self, option.name))
+    def _check(self) -> None:
         if not isinstance(self.settings, Mapping):
             raise ConfigurationError(
                 f"`settings` must be Spark settings by name. Received: settings={self.settings!r}."
@@ -146,7 +103,7 @@ class SparkSettings(Serialisable):
     @property
     def arguments(self) -> dict[str, Any]:
         """Those that differ from their defaults, as `start_spark` takes them."""
-        usual = {option.name: option.default for option in SPARK_OPTIONS} | {"settings": {}}
+        usual = {each.name: each.default for each in plain_options(type(self))} | {"settings": {}}
         return {name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]}
 
     @property
@@ -156,11 +113,7 @@ class SparkSettings(Serialisable):
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able settings; a sentence in place of each value that looks secret."""
-        return {
-            "name": type(self).__name__,
-            **{option.name: getattr(self, option.name) for option in SPARK_OPTIONS},
-            "settings": without_secrets(self.settings),
-        }
+        return {**Configuration.to_dict(self), "settings": without_secrets(self.settings)}
 
     def to_code(self, variable: str = "spark", *, workers: str | None = None) -> str:
         """Python that starts such a session, after `import sparkwright as sw`.

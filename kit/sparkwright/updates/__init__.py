@@ -21,5 +21,4 @@ from ._thresholds import (
     ThresholdAlgorithm as ThresholdAlgorithm,
     ThresholdState as ThresholdState,
     merge as merge,
-    threshold_from_dict as threshold_from_dict,
 )

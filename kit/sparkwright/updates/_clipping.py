@@ -1,44 +1,33 @@
 """Bounds on the residual, against a growing backlog of what was never sent; pure."""
 
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright._option import MAX_COUNT
+from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
 from ._format import check_threshold
 from ._vectors import BLOCK, Vector, block_bounds, difference, paired, single
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ResidualClipping:
-    """Now and then, cut every element of the residual to at most a multiple of the threshold.
+@configuration
+class ResidualClipping(Configuration):
+    """Now and then, cut every element of the residual to at most a multiple of the threshold."""
 
-    Attributes:
-        multiple: the bound, in thresholds, at least 1 (default 5).
-        every: clip after every so many minibatches, at least 1 (default 5).
-    """
-
-    multiple: float = 5.0
-    every: int = 5
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
-        for name, integer in (("multiple", False), ("every", True)):
-            value = getattr(self, name)
-            kind = int if integer else int | float
-            number = isinstance(value, kind) and not isinstance(value, bool)
-            if not (number and 1 <= value <= (MAX_COUNT if integer else sys.float_info.max)):
-                raise ConfigurationError(
-                    f"`{name}` must be {'an integer' if integer else 'a finite number'} of at "
-                    f"least 1. Received: {name}={value!r}."
-                )
+    multiple: float = option(
+        default=5.0,
+        minimum=1,
+        unit="thresholds",
+        label="At most",
+        help="The residual is cut to so many thresholds, so that no change is sent long after it "
+        "was of use.",
+    )
+    every: int = option(
+        default=5, minimum=1, unit="minibatches", help="How often; 5 costs next to nothing."
+    )
 
     def due(self, step: int) -> bool:
         """Whether to clip in minibatch `step` (from 0), after its message was encoded.
@@ -89,22 +78,3 @@ class ResidualClipping:
                 indices.append(there + block[0])
                 values.append(over - np.copysign(bound, over))
         return np.concatenate(indices), np.concatenate(values)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
-        return {"multiple": self.multiple, "every": self.every}
-
-    @classmethod
-    def from_dict(cls, saved: Mapping[str, Any]) -> "ResidualClipping":
-        """What `to_dict` gave.
-
-        Raises:
-            ConfigurationError: if an option is unknown or cannot be meant.
-        """
-        unknown = saved.keys() - set(cls.__dataclass_fields__)
-        if unknown:
-            raise ConfigurationError(
-                f"Residual clipping has no option {sorted(map(str, unknown))[0]!r}. "
-                f"Received: {dict(saved)!r}."
-            )
-        return cls(**saved)

@@ -9,15 +9,14 @@ above raises it, by a constant factor. A bitmap's ratio is more than 1/16, whate
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
 # A threshold that keeps falling (or rising) stays a normal number of float32.
 _LOWEST, _HIGHEST = 2.0**-126, 2.0**126
-_DECAY = 0.5 ** (1 / 20)
 _DENSE = 1 / 16
 
 
@@ -46,23 +45,47 @@ class ThresholdAlgorithm(Protocol):
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able name and configuration, for `threshold_from_dict`."""
+        """JSON-able name and configuration."""
         ...
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FixedThreshold:
-    """The same threshold always.
+def _threshold(default: float, label: str, help: str) -> Any:
+    """An option that is a threshold or a sparsity."""
+    return option(default=default, minimum=_LOWEST, maximum=_HIGHEST, label=label, help=help)
 
-    Attributes:
-        threshold: t, above 0 (default 1e-3).
-    """
 
-    threshold: float = 1e-3
+def _decay() -> Any:
+    return option(
+        default=0.5 ** (1 / 20),
+        minimum=0.5,
+        below=1,
+        label="Factor of one step",
+        help="Twenty steps of the default halve the threshold. A smaller factor adapts faster, and "
+        "overshoots.",
+    )
 
-    def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
-        _check_above("threshold", self.threshold)
+
+def _initial() -> Any:
+    return _threshold(
+        1e-4,
+        "First threshold",
+        "It adapts soon. Start near the size of a parameter's change in one step, so that the "
+        "first messages are small.",
+    )
+
+
+@configuration
+class FixedThreshold(Configuration):
+    """The same threshold always."""
+
+    _kind: ClassVar[str] = "fixed"
+
+    threshold: float = _threshold(
+        1e-3,
+        "Threshold",
+        "Changes from this size on are sent. Too large sends too little, and training slows down; "
+        "too small fills the network.",
+    )
 
     def init(self) -> ThresholdState:
         """The state before the first message."""
@@ -72,21 +95,10 @@ class FixedThreshold:
         """The state after a message of so many words per element."""
         return ThresholdState(self.threshold, _checked_sparsity(sparsity))
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able name and configuration, for `threshold_from_dict`."""
-        return _to_dict("fixed", self)
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AdaptiveThreshold:
+@configuration
+class AdaptiveThreshold(Configuration):
     """Keeps the sparsity between two bounds: t * decay below them, t / decay above them.
-
-    Attributes:
-        initial: the first threshold, above 0 (default 1e-4).
-        min_sparsity: lower bound, above 0 (default 1e-4).
-        max_sparsity: upper bound, at least `min_sparsity` (default 1e-2).
-        decay: factor of one step, at least 0.5 and below 1 (default 0.5 ** (1 / 20): twenty steps
-            halve the threshold).
 
     Example:
         >>> algorithm = AdaptiveThreshold(initial=0.1, decay=0.5)
@@ -94,21 +106,27 @@ class AdaptiveThreshold:
         ThresholdState(threshold=0.2, sparsity=0.0625)
     """
 
-    initial: float = 1e-4
-    min_sparsity: float = 1e-4
-    max_sparsity: float = 1e-2
-    decay: float = _DECAY
+    _kind: ClassVar[str] = "adaptive"
 
-    def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
-        for name in ("initial", "min_sparsity", "max_sparsity"):
-            _check_above(name, getattr(self, name))
+    initial: float = _initial()
+    min_sparsity: float = _threshold(
+        1e-4,
+        "Sent of all, at least",
+        "Below this share of the parameters in a message, the threshold falls.",
+    )
+    max_sparsity: float = _threshold(
+        1e-2,
+        "Sent of all, at most",
+        "Above this share, the threshold rises. 0.01 means a hundredth of the parameters.",
+    )
+    decay: float = _decay()
+
+    def _check(self) -> None:
         if self.min_sparsity > self.max_sparsity:
             raise ConfigurationError(
                 "`min_sparsity` must not be above `max_sparsity`. Received: "
                 f"min_sparsity={self.min_sparsity}, max_sparsity={self.max_sparsity}."
             )
-        _check_decay(self.decay)
 
     def init(self) -> ThresholdState:
         """The state before the first message."""
@@ -118,35 +136,23 @@ class AdaptiveThreshold:
         """The state after a message of so many words per element."""
         return _moved(state, sparsity, self.min_sparsity, self.max_sparsity, self.decay)
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able name and configuration, for `threshold_from_dict`."""
-        return _to_dict("adaptive", self)
 
+@configuration
+class TargetSparsity(Configuration):
+    """Aims at one sparsity: t * decay below it, t / decay above it."""
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TargetSparsity:
-    """Aims at one sparsity: t * decay below it, t / decay above it.
+    _kind: ClassVar[str] = "target"
 
-    Attributes:
-        initial: the first threshold, above 0 (default 1e-4).
-        target: the wanted sparsity, above 0 and below 1/16, a bitmap's (default 1e-3).
-        decay: factor of one step, at least 0.5 and below 1 (default 0.5 ** (1 / 20)).
-    """
-
-    initial: float = 1e-4
-    target: float = 1e-3
-    decay: float = _DECAY
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
-        _check_above("initial", self.initial)
-        _check_above("target", self.target)
-        if self.target >= _DENSE:
-            raise ConfigurationError(
-                "`target` must be below 1/16, the sparsity of a bitmap. "
-                f"Received: target={self.target}."
-            )
-        _check_decay(self.decay)
+    initial: float = _initial()
+    target: float = option(
+        default=1e-3,
+        minimum=_LOWEST,
+        below=_DENSE,
+        label="Sent of all",
+        help="The share of the parameters that a message should hold; 0.001 means a thousandth. A "
+        "bitmap's is 1/16.",
+    )
+    decay: float = _decay()
 
     def init(self) -> ThresholdState:
         """The state before the first message."""
@@ -155,41 +161,6 @@ class TargetSparsity:
     def update(self, state: ThresholdState, *, sparsity: float) -> ThresholdState:
         """The state after a message of so many words per element."""
         return _moved(state, sparsity, self.target, self.target, self.decay)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able name and configuration, for `threshold_from_dict`."""
-        return _to_dict("target", self)
-
-
-def threshold_from_dict(saved: Mapping[str, Any]) -> ThresholdAlgorithm:
-    """The algorithm that `to_dict` describes.
-
-    Raises:
-        ConfigurationError: if the name or an option is unknown, or a value cannot be meant.
-
-    Example:
-        >>> threshold_from_dict({"name": "fixed", "configuration": {"threshold": 0.5}})
-        FixedThreshold(threshold=0.5)
-    """
-    classes: dict[Any, Any] = {
-        "fixed": FixedThreshold,
-        "adaptive": AdaptiveThreshold,
-        "target": TargetSparsity,
-    }
-    name, configuration = saved.get("name"), saved.get("configuration", {})
-    found = classes.get(name) if isinstance(name, str) else None
-    if found is None or not isinstance(configuration, Mapping):
-        raise ConfigurationError(
-            f"A threshold algorithm must be one of {', '.join(map(repr, classes))}, with its "
-            f"configuration. Received: {dict(saved)!r}."
-        )
-    unknown = configuration.keys() - {field.name for field in fields(found)}
-    if unknown:
-        raise ConfigurationError(
-            f"The threshold algorithm {name!r} has no option {sorted(map(str, unknown))[0]!r}. "
-            f"Received: configuration={dict(configuration)!r}."
-        )
-    return found(**configuration)
 
 
 def merge(states: Sequence[ThresholdState]) -> ThresholdState:
@@ -229,24 +200,3 @@ def _checked_sparsity(sparsity: float) -> float:
             f"`sparsity` must be a finite number of at least 0. Received: sparsity={sparsity}."
         )
     return float(sparsity)
-
-
-def _check_above(name: str, value: Any) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (number and _LOWEST <= value <= _HIGHEST):
-        raise ConfigurationError(
-            f"`{name}` must be a finite number greater than 0. Received: {name}={value!r}."
-        )
-
-
-def _check_decay(value: Any) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (number and 0.5 <= value < 1):
-        raise ConfigurationError(
-            f"`decay` must be a number of at least 0.5 and below 1. Received: decay={value!r}."
-        )
-
-
-def _to_dict(name: str, algorithm: Any) -> dict[str, Any]:
-    values = {field.name: getattr(algorithm, field.name) for field in fields(algorithm)}
-    return {"name": name, "configuration": values}

@@ -6,6 +6,7 @@ import time
 from typing import NamedTuple
 
 from sparkwright.errors import NetworkError
+from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.masters._plan import minibatch_count
 from sparkwright.mesh._ring import Ring
 from sparkwright.runs._copies import CopySchedule
@@ -17,7 +18,7 @@ from ._control import Dismissed
 from ._local_trainer import LocalTrainer, RoundDone
 from ._member import RunMember
 from ._minibatches import non_finite_state
-from ._settings import AveragingSettings
+from ._settings import WorkerSettings
 from ._update_ratio import MEASURE_EVERY_S, sample_of, update_ratio
 
 
@@ -41,7 +42,9 @@ _META = struct.Struct("<qq?????qd")
 class AveragingWorker:
     """Trains one shard in a group of workers until the run ends."""
 
-    def __init__(self, settings: AveragingSettings, member: RunMember) -> None:
+    def __init__(
+        self, settings: WorkerSettings[ParameterAveragingTrainingMaster], member: RunMember
+    ) -> None:
         """Prepare to train.
 
         Raises:
@@ -108,7 +111,10 @@ class AveragingWorker:
 
     def _train(self, ring: Ring, group: Group) -> Ending:
         member, epochs = self._member, self._settings.epochs
-        totals = [minibatch_count(rows, self._settings.batch_size) for rows in group.rows]
+        totals = [
+            minibatch_count(rows, self._settings.master.batch_size_per_worker)
+            for rows in group.rows
+        ]
         while True:
             if self._is_to_evaluate(group):
                 member.validate(ring)
@@ -139,14 +145,14 @@ class AveragingWorker:
     def _shares(self, group: Group) -> dict[int, Span]:
         """Who does what in the next round; every worker comes to the same."""
         members, settings = [seat.worker for seat in group.seats], self._settings
-        quotas = dict.fromkeys(members, settings.averaging_frequency)
-        if settings.share_work:
+        quotas = dict.fromkeys(members, settings.master.averaging_frequency)
+        if settings.master.share_work:
             quotas = quotas_by_speed(
-                self._seconds, members=members, frequency=settings.averaging_frequency
+                self._seconds, members=members, frequency=settings.master.averaging_frequency
             )
         progress = self._member.progress
         return share_out(
-            progress.todo, epoch=progress.epoch, quotas=quotas, lend=settings.share_work
+            progress.todo, epoch=progress.epoch, quotas=quotas, lend=settings.master.share_work
         )
 
     def _round(self, ring: Ring, group: Group, shares: dict[int, Span]) -> bool:
@@ -228,7 +234,7 @@ class AveragingWorker:
     def _exchange_metas(
         self, ring: Ring, group: Group, done: RoundDone, *, finite: bool, seconds: float
     ) -> dict[int, _Meta]:
-        plan = self._settings.checkpoint if ring.rank == 0 else None
+        plan = self._settings.master.checkpoint if ring.rank == 0 else None
         mine = _Meta(
             minibatches=len(done.losses),
             examples=int(done.examples.sum()),

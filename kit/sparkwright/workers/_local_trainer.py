@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import NonFiniteLossError
+from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.masters._plan import minibatch_count
 from sparkwright.runs._work import Span
 from sparkwright.timeline import PhaseCode
@@ -20,7 +21,7 @@ from ._control import Activity
 from ._minibatches import Block, Minibatches, non_finite_reason
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica import Replica
-from ._settings import AveragingSettings
+from ._settings import WorkerSettings
 from ._shard import Shard
 from ._shard_service import ShardSource
 
@@ -52,7 +53,7 @@ class LocalTrainer:
 
     def __init__(
         self,
-        settings: AveragingSettings,
+        settings: WorkerSettings[ParameterAveragingTrainingMaster],
         replica: Replica,
         shard: Shard,
         shards: ShardSource,
@@ -81,7 +82,7 @@ class LocalTrainer:
         self._ahead: deque[tuple[Span, Future[list[Block]]]] = deque()
         self._gatherer = (
             ThreadPoolExecutor(1, thread_name_prefix="sparkwright-prefetch")
-            if settings.prefetch_batches
+            if settings.master.prefetch_batches
             else None
         )
 
@@ -143,7 +144,9 @@ class LocalTrainer:
             return self._gather(share)
         while self._ahead and self._ahead[0][0] != share:
             self._ahead.popleft()[1].cancel()  # the run was rewound, or went on elsewhere
-        depth = -(-self._settings.prefetch_batches // self._settings.averaging_frequency)
+        depth = -(
+            -self._settings.master.prefetch_batches // self._settings.master.averaging_frequency
+        )
         nexts = self._upcoming(share, depth + 1)
         for span in nexts[len(self._ahead) :]:
             self._ahead.append((span, self._gatherer.submit(self._gather, span)))
@@ -151,14 +154,14 @@ class LocalTrainer:
 
     def _upcoming(self, share: Span, count: int) -> list[Span]:
         """This share and the next ones that are likely to follow it; none beyond the data."""
-        total = minibatch_count(self._rows, self._settings.batch_size)
+        total = minibatch_count(self._rows, self._settings.master.batch_size_per_worker)
         found = [share]
         while len(found) < count:
             last = found[-1]
             epoch, start = (last.epoch, last.stop) if last.stop < total else (last.epoch + 1, 0)
             if epoch >= self._settings.epochs:
                 break
-            stop = min(start + self._settings.averaging_frequency, total)
+            stop = min(start + self._settings.master.averaging_frequency, total)
             found.append(Span(last.owner, epoch, start, stop))
         return found
 

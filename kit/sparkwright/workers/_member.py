@@ -22,7 +22,7 @@ from ._failure import failure_of
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica import Replica
 from ._rows import RowBuffer
-from ._settings import AveragingSettings, SharingSettings
+from ._settings import WorkerSettings
 from ._shard import Shard
 from ._shard_service import ShardServer, ShardSource
 
@@ -51,7 +51,7 @@ class RunMember:
     def __init__(
         self,
         *,
-        settings: AveragingSettings | SharingSettings,
+        settings: WorkerSettings[Any],
         replica: Replica,
         shard: Shard,
         validation: Shard,
@@ -71,12 +71,14 @@ class RunMember:
         self.shard, self.validation, self.save_updater = shard, validation, save_updater
         self.shards = ShardSource(
             secret=secret,
-            connect_timeout_s=settings.connect_timeout_s,
-            peer_timeout_s=settings.peer_timeout_s,
+            connect_timeout_s=settings.master.mesh.connect_timeout_s,
+            peer_timeout_s=settings.master.mesh.peer_timeout_s,
         )
         self.rows, self.phases = RowBuffer(control), phases
         self._port = port
-        self._ring_port = RingPort(port, secret=secret, authenticate=settings.authenticate)
+        self._ring_port = RingPort(
+            port, secret=secret, authenticate=settings.master.mesh.authenticate
+        )
         self._server = ShardServer(shard, port)
         control.when_regrouping(self._ring_port.abandon)
         self._device = device
@@ -143,8 +145,8 @@ class RunMember:
                 rank=group.rank_of(self.settings.worker),
                 addresses=[(seat.host, seat.port) for seat in group.seats],
                 workers=[seat.worker for seat in group.seats],
-                connect_timeout_s=self.settings.connect_timeout_s,
-                peer_timeout_s=self.settings.peer_timeout_s,
+                connect_timeout_s=self.settings.master.mesh.connect_timeout_s,
+                peer_timeout_s=self.settings.master.mesh.peer_timeout_s,
             )
         self.control.use_ring(ring, generation=group.generation)
         return ring
@@ -257,7 +259,7 @@ class RunMember:
         replica, shard = self.replica, self.validation
         replica.reset_metrics()
         loss_sum = 0.0
-        batch_size = max(self.settings.batch_size, 64)
+        batch_size = max(self.settings.master.batch_size_per_worker, 64)
         with self.control.activity.compute():
             for start in range(0, shard.rows, batch_size):
                 self.control.check()
@@ -309,7 +311,7 @@ class RunMember:
         return ends
 
     def _answer(self, kind: str, epoch: int) -> Message:
-        timeout_s = self.settings.peer_timeout_s
+        timeout_s = self.settings.master.mesh.peer_timeout_s
         answer = self.control.answer(kind, epoch=epoch, timeout_s=timeout_s)
         if answer is None:
             raise NetworkError(

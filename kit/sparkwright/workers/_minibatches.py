@@ -23,7 +23,7 @@ class Minibatches:
     """Gathers the examples of spans, in the order in which their epoch visits them."""
 
     def __init__(
-        self, settings: WorkerSettings, replica: Replica, shard: Shard, shards: ShardSource
+        self, settings: WorkerSettings[Any], replica: Replica, shard: Shard, shards: ShardSource
     ) -> None:
         """Match the shard's columns with the network.
 
@@ -63,17 +63,17 @@ class Minibatches:
         if self._orders.get(span.owner, (-1, None))[0] != span.epoch:
             order = epoch_order(
                 shard.rows,
-                seed=settings.seed,
+                seed=settings.master.seed,
                 epoch=span.epoch,
                 worker=span.owner,
-                shuffle=settings.shuffle,
+                shuffle=settings.master.shuffle,
             )
             self._orders[span.owner] = (span.epoch, order)
         rounds = calls(
             self._orders[span.owner][1],
             position=span.start,
             minibatches=span.size,
-            batch_size=settings.batch_size,
+            batch_size=settings.master.batch_size_per_worker,
         )
         blocks = [shard.gather(rows) for rows in rounds]
         if self._layout is None and blocks:
@@ -83,7 +83,7 @@ class Minibatches:
 
     def train(self, block: Block) -> tuple[NDArray[np.float32], dict[str, float]]:
         """Train a block; with hooks, minibatch by minibatch. See `Replica.train`."""
-        hooks = self._settings.hooks
+        hooks = self._settings.master.hooks
         if not hooks:
             return self._replica.train(self.layout, block)
         losses: list[NDArray[np.float32]] = []

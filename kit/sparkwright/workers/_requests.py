@@ -37,7 +37,7 @@ class TrainRequest:
         shard: folder of the worker's examples.
         validation: folder of its validation examples.
         consume: whether the files may be removed as soon as they are mapped.
-        settings: `AveragingSettings` or `SharingSettings`.
+        settings: `WorkerSettings`.
         times: when the task began and when the files were written, by the machine's monotonic
             clock; the files may have been there before. Only for a timeline.
     """
@@ -65,7 +65,7 @@ class RoundRequest:
         xla: see the master.
         run: the run's id.
         shard: folder of the worker's examples.
-        settings: `AveragingSettings`.
+        settings: `WorkerSettings` of parameter averaging.
         epoch: from 0.
         share: the minibatches to train; None: none.
         first: whether this is an epoch's first round.

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError, NonFiniteLossError
+from sparkwright.masters import SharedTrainingMaster
 from sparkwright.masters._gathered import PIECE_S, gathered
 from sparkwright.mesh._framing import Message
 from sparkwright.mesh._port import PeerPort
@@ -34,7 +35,7 @@ from ._control import Dismissed
 from ._local_trainer import RoundDone
 from ._member import RunMember
 from ._minibatches import Block, Minibatches, non_finite_reason, non_finite_state
-from ._settings import SharingSettings
+from ._settings import WorkerSettings
 from ._shared_parameters import SharedParameters
 from ._state_transfer import Snapshot, StateServer, fetch_state
 from ._update_ratio import MEASURE_EVERY_S, Vector, sample_of, update_ratio
@@ -55,7 +56,12 @@ class SharingWorker:
     """Trains pieces of work, sending what it learns to the others, until the run ends."""
 
     def __init__(
-        self, settings: SharingSettings, member: RunMember, port: PeerPort, *, secret: bytes
+        self,
+        settings: WorkerSettings[SharedTrainingMaster],
+        member: RunMember,
+        port: PeerPort,
+        *,
+        secret: bytes,
     ) -> None:
         """Prepare to train.
 
@@ -68,9 +74,9 @@ class SharingWorker:
         self._minibatches = Minibatches(settings, member.replica, member.shard, member.shards)
         self._shared = SharedParameters(
             member.replica,
-            algorithm=settings.threshold,
-            clipping=settings.residual_clipping,
-            per_variable=settings.per_variable_thresholds,
+            algorithm=settings.master.threshold,
+            clipping=settings.master.residual_clipping,
+            per_variable=settings.master.per_variable_thresholds,
         )
         self._me = (settings.worker, settings.attempt)
         self._mesh = UpdateMesh(
@@ -78,10 +84,10 @@ class SharingWorker:
             secret=secret,
             me=self._me,
             name=f"sparkwright-mesh-{settings.worker}",
-            max_pending_bytes=settings.max_pending_bytes,
-            chunk_bytes=settings.chunk_bytes,
-            peer_timeout_s=settings.peer_timeout_s,
-            connect_timeout_s=settings.connect_timeout_s,
+            max_pending_bytes=settings.master.mesh.max_pending_bytes,
+            chunk_bytes=settings.master.mesh.chunk_bytes,
+            peer_timeout_s=settings.master.mesh.peer_timeout_s,
+            connect_timeout_s=settings.master.mesh.connect_timeout_s,
         )
         self._states = StateServer(port, me=self._me)
         self._behind: deque[tuple[int, int]] = deque()  # who has what this worker has missed
@@ -93,7 +99,7 @@ class SharingWorker:
         self._attempts: dict[int, int] = {}  # likewise
         self._since_meeting = 0
         self._messages = 0
-        self._per_message = settings.minibatches_per_message or 1
+        self._per_message = settings.master.minibatches_per_message or 1
         self._wanted = 0  # minibatches of the next piece; 0: as the coordinator sees fit
         self._piece: _Piece | None = None
         self._epoch = -1
@@ -108,7 +114,7 @@ class SharingWorker:
     def run(self) -> None:
         """Take part until dismissed."""
         collecting = gc.isenabled()
-        if self._settings.periodic_gc:
+        if self._settings.master.periodic_gc:
             gc.disable()
         try:
             self._member.register()
@@ -175,7 +181,7 @@ class SharingWorker:
         self._attempts = {
             seat.worker: seat.attempt for seat in group.seats if seat.worker != self._me[0]
         }
-        if self._settings.combine_mean:
+        if self._settings.master.combine == "mean":
             self._replica.share_updates(1 / len(group.seats))
         fresh = not member.synchronised
         try:
@@ -214,8 +220,8 @@ class SharingWorker:
             secret=self._secret,
             size=member.average.size,
             dtype=member.average.dtype,
-            connect_timeout_s=self._settings.connect_timeout_s,
-            peer_timeout_s=self._settings.peer_timeout_s,
+            connect_timeout_s=self._settings.master.mesh.connect_timeout_s,
+            peer_timeout_s=self._settings.master.mesh.peer_timeout_s,
         )
         member.work[:] = found.vector
         member.keep_average(group.progress)
@@ -243,7 +249,9 @@ class SharingWorker:
     def _reshape(self, group: Group) -> None:
         seats = [_mesh_seat(seat) for seat in group.seats]
         self._mesh.reshape(
-            seats, mode=self._settings.mode, max_downstreams=self._settings.max_downstreams
+            seats,
+            mode=self._settings.master.mesh.mode,
+            max_downstreams=self._settings.master.mesh.max_downstreams,
         )
 
     def _snapshot(self) -> Snapshot:
@@ -304,7 +312,7 @@ class SharingWorker:
 
     def _fetch(self, piece: "_Piece") -> tuple[int, list[Block]]:
         """The next message's minibatches, and begin to gather those after them."""
-        ahead = self._settings.prefetch_batches
+        ahead = self._settings.master.prefetch_batches
         while piece.asked < piece.span.size and (
             not piece.ahead or piece.asked - piece.done < self._per_message + ahead
         ):
@@ -404,9 +412,9 @@ class SharingWorker:
     def _adapt(self, step_s: float) -> None:
         """Minibatches to a message and to a piece, now that one is known to take so long."""
         settings = self._settings
-        if settings.minibatches_per_message is None:
-            self._per_message = gathered(step_s, settings.max_staleness)
-        if settings.adaptive_pieces:
+        if settings.master.minibatches_per_message is None:
+            self._per_message = gathered(step_s, settings.master.max_staleness)
+        if settings.master.piece_minibatches is None:
             self._wanted = max(self._per_message, int(PIECE_S / step_s))
 
     def _check(self, losses: NDArray[np.float32], piece: "_Piece", *, done: int) -> None:
@@ -441,7 +449,10 @@ class SharingWorker:
     def _collect(self) -> None:
         """Collect garbage now and then, between two minibatches instead of within one."""
         settings, now_s = self._settings, time.monotonic()
-        if settings.periodic_gc and now_s - self._collected_s > settings.periodic_gc_interval_s:
+        if (
+            settings.master.periodic_gc
+            and now_s - self._collected_s > settings.master.periodic_gc_interval_s
+        ):
             gc.collect()
             self._collected_s = now_s
 
@@ -474,7 +485,7 @@ class SharingWorker:
 
     def _may_go_on(self) -> bool:
         """False if this worker has to wait for slower ones; the coordinator drops dead ones."""
-        limit = self._settings.max_staleness
+        limit = self._settings.master.max_staleness
         if limit is None or self._staleness <= limit:
             return True
         began_s = time.monotonic()
@@ -484,7 +495,7 @@ class SharingWorker:
 
     def _residual_columns(self) -> dict[str, float]:
         """How much waits to be sent, before it is encoded; measured now and then, or always."""
-        debug, now_s = self._settings.encoding_debug_mode, time.monotonic()
+        debug, now_s = self._settings.master.encoding_debug_mode, time.monotonic()
         if not (debug or now_s - self._statistics_s >= _STATISTICS_S):
             return dict.fromkeys(("residual_p50", "residual_p99", "residual_max"), np.nan)
         self._statistics_s = now_s
@@ -610,12 +621,13 @@ class SharingWorker:
             if sequence and seat.worker != self._settings.worker
         }
         began_s = time.monotonic()
-        deadline = began_s + self._settings.peer_timeout_s
+        timeout_s = self._settings.master.mesh.peer_timeout_s
+        deadline = began_s + timeout_s
         while not self._mesh.wait_for(versions, timeout_s=_LOOK_S):
             self._control.check()
             if self._behind or time.monotonic() > deadline:
                 raise NetworkError(
-                    f"worker {self._settings.worker} waited {self._settings.peer_timeout_s:g} s "
+                    f"worker {self._settings.worker} waited {timeout_s:g} s "
                     "for updates that others had sent before they met."
                 )
         ring.all_gather(b"")  # wait for those who had more to catch up with

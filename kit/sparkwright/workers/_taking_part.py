@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.mesh._port import PeerPort
 
 from ._averaging import AveragingWorker
@@ -10,7 +11,6 @@ from ._member import RunMember
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica import Replica
 from ._requests import TrainRequest
-from ._settings import AveragingSettings
 from ._shard import Shard
 from ._sharing import SharingWorker
 
@@ -33,7 +33,7 @@ def worker_of(
     """
     settings = request.settings
     replica.share_updates(None)  # what an earlier run may have wanted
-    averaging = isinstance(settings, AveragingSettings)
+    averaging = isinstance(settings.master, ParameterAveragingTrainingMaster)
     member = RunMember(
         settings=settings,
         replica=replica,
@@ -42,7 +42,7 @@ def worker_of(
         control=control,
         port=port,
         secret=request.secret,
-        save_updater=not averaging or settings.save_updater,
+        save_updater=not averaging or settings.master.save_updater,
         device=device,
         phases=phases,
     )

@@ -168,12 +168,12 @@ class Trainer:
         from ._phases import PhaseRecorder
         from ._taking_part import worker_of
 
-        phases = PhaseRecorder(on=request.settings.timeline)
+        phases = PhaseRecorder(on=request.settings.master.collect_training_stats)
         name = f"sparkwright-{request.run}"
         control = ControlLine(
             request.controller,
             secret=request.secret,
-            timeout_s=request.settings.connect_timeout_s,
+            timeout_s=request.settings.master.mesh.connect_timeout_s,
             name=name,
         )
         with contextlib.ExitStack() as stack:
@@ -185,7 +185,7 @@ class Trainer:
             port = PeerPort(
                 secret=request.secret,
                 worker=request.settings.worker,
-                encrypt=request.settings.encrypt,
+                encrypt=request.settings.master.mesh.encrypt,
                 host=_listen_host(request.listen_host) or control.local_host,
                 ports=MeshConfig(ports=request.ports).ports_from(os.environ),
                 name=name,
@@ -217,7 +217,7 @@ class Trainer:
         """Begin to tell the driver of `phases`; returns what tells it the rest."""
         from ._phase_reporter import PhaseReporter, add_beginning, add_end
 
-        source = request.settings.time_source
+        source = request.settings.master.time_source
         add_beginning(phases, request.times, ready_s=self._ready_s)
         reporter = PhaseReporter(
             control, phases, self._machine_clock(request), measure=source is None
@@ -234,7 +234,7 @@ class Trainer:
 
         self._clocks = self._clocks or WorkerClocks()
         settings = request.settings
-        return self._clocks.of(settings.time_source, worker=settings.worker)
+        return self._clocks.of(settings.master.time_source, worker=settings.worker)
 
     def _round(self, request: RoundRequest) -> Answer:
         from sparkwright.networks import pack_arrays, unpack_arrays
@@ -246,7 +246,7 @@ class Trainer:
         from ._shard_service import ShardSource
         from ._update_ratio import sample_of, update_ratio
 
-        phases = PhaseRecorder(on=request.settings.timeline)
+        phases = PhaseRecorder(on=request.settings.master.collect_training_stats)
         began_s = time.monotonic()
         replica, settings = self._replica(request), request.settings
         self._digests.pop(_replica_key(request), None)
@@ -266,11 +266,13 @@ class Trainer:
             if request.first:
                 replica.reset_metrics()
             replica.iterations = request.iterations
-            if not settings.save_updater:
+            if not settings.master.save_updater:
                 replica.reset_updater()
             before = sample_of(replica.state.trainable_views())
             done = trainer.round(request.share, stopping=threading.Event())
-            finite = not len(done.losses) or replica.state.is_finite(updater=settings.save_updater)
+            finite = not len(done.losses) or replica.state.is_finite(
+                updater=settings.master.save_updater
+            )
             if not finite and settings.stop_at_non_finite:
                 raise non_finite_state(request.epoch, worker=settings.worker)
             if done.readings:
@@ -278,7 +280,7 @@ class Trainer:
                 done.readings["update_ratio"] = update_ratio(before, after, minibatches=count)
         finally:
             trainer.close()
-        vector = replica.state.read(updater=settings.save_updater)
+        vector = replica.state.read(updater=settings.master.save_updater)
         fields = {
             "worker": settings.worker,
             "losses": done.losses.tolist(),
@@ -311,7 +313,7 @@ class Trainer:
         add_end(phases, request.times)
         block, _ = phases.take()
         # The driver measures the offset: the job is the question, and this its answer.
-        measured = Offset(0.0, 0.0) if request.settings.time_source is None else None
+        measured = Offset(0.0, 0.0) if request.settings.master.time_source is None else None
         block = block._replace(starts_s=block.starts_s + clock.shift_s)
         return block, clock.state(measured)
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from sparkwright._option import Option
 from sparkwright.data import DataPreview, DataSource, DataSplit, guess_source, preview
 from sparkwright.data._preview._previewing import with_guessed_columns
 from sparkwright.data._sources._data_split import SPLIT_OPTIONS
 from sparkwright.data._sources._formats import FORMATS
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import Option
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import count_text, escaped
 from sparkwright_widgets._ui import Button, Dropdown, Fold, OptionForm, Part, row

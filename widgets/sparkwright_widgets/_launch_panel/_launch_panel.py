@@ -7,10 +7,10 @@ from typing import Any
 import ipywidgets as widgets
 
 from sparkwright import SparkSettings
+from sparkwright.configuration import plain_options
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping
 from sparkwright.runs import TrainingRun
-from sparkwright.spark import SPARK_OPTIONS
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._panel import LivePanel
@@ -69,7 +69,7 @@ class LaunchPanel(Part):
         self._on_end: list[Callable[[TrainingRun], None]] = []
         super().__init__("Train", styles=("launch_panel.css",))
 
-        self.spark_form = OptionForm(SPARK_OPTIONS)
+        self.spark_form = OptionForm(plain_options(SparkSettings))
         self.spark_form.on_change(lambda _name: self._edited())
         self.spark_state = widgets.HTML()
         self.spark_fold = Fold("Spark", [self.spark_state, self.spark_form])

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkwright._option import Option
 from sparkwright.masters import EarlyStopping
+from sparkwright.options import Option
 
 _EARLY = "End earlier"
 
@@ -15,14 +15,14 @@ RUN_OPTIONS = (
         kind="int",
         default=5,
         minimum=1,
-        advice="Passes over the data.",
+        help="Passes over the data.",
     ),
     Option(
         name="validate",
         kind="flag",
         default=True,
         label="Validate after each epoch",
-        advice="Measures the loss on data that is not trained on, to see overfitting.",
+        help="Measures the loss on data that is not trained on, to see overfitting.",
     ),
     Option(
         name="validate_on",
@@ -30,7 +30,7 @@ RUN_OPTIONS = (
         choices=("validation", "test"),
         default="validation",
         label="Validate on",
-        advice="The part of the data. Scores of the test set that validates are not independent.",
+        help="The part of the data. Scores of the test set that validates are not independent.",
     ),
     Option(
         name="patience",
@@ -41,14 +41,14 @@ RUN_OPTIONS = (
         none_text="never",
         unit="evaluations",
         group=_EARLY,
-        advice="End after so many evaluations without improvement, with the best state.",
+        help="End after so many evaluations without improvement, with the best state.",
     ),
     Option(
         name="monitor",
         kind="text",
         default="loss",
         group=_EARLY,
-        advice="loss, or the name of a metric of the network, such as accuracy.",
+        help="loss, or the name of a metric of the network, such as accuracy.",
     ),
     Option(
         name="max_seconds",
@@ -60,7 +60,7 @@ RUN_OPTIONS = (
         label="Time limit",
         unit="s",
         group=_EARLY,
-        advice="End with the first averaging after so many seconds.",
+        help="End with the first averaging after so many seconds.",
     ),
     Option(
         name="target",
@@ -69,7 +69,7 @@ RUN_OPTIONS = (
         optional=True,
         none_text="none",
         group=_EARLY,
-        advice="End when the score is this good.",
+        help="End when the score is this good.",
     ),
 )
 _CONDITIONS = ("patience", "max_seconds", "target")
@@ -82,7 +82,7 @@ CHECKPOINT = Option(
     optional=True,
     none_text="none",
     label="URL of a checkpoint",
-    advice="Of one, or of a folder with several: then the newest counts.",
+    help="Of one, or of a folder with several: then the newest counts.",
 )
 
 

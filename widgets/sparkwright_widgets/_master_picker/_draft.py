@@ -10,14 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from sparkwright import ParallelWrapper
+from sparkwright.configuration import NestedOption, nested_options, plain_options
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import (
-    NestedOption,
     ParameterAveragingTrainingMaster,
     SharedTrainingMaster,
     TrainingMaster,
-    nested_options,
-    options_of_master,
 )
 
 # The name of an option, or of one inside another.
@@ -96,7 +94,7 @@ class Draft:
             return self._with(path[0], nested.write(kind, {**options, path[1]: value}))
         if value is None or value == OWN:
             return self._with(path[0], None)
-        defaults = {each.name: each.default for each in options_of_master(nested.kinds[value])}
+        defaults = {each.name: each.default for each in plain_options(nested.kinds[value])}
         changed = self._with(path[0], nested.write(value, defaults))
         return replace(changed, own={k: v for k, v in self.own.items() if k != path[0]})
 
@@ -141,7 +139,7 @@ class Draft:
         """Options that differ from their defaults, those of nested objects by their own."""
         defaults = Draft.of(self.kind())
         found: dict[Path, Any] = {}
-        for option in options_of_master(self.kind):
+        for option in plain_options(self.kind):
             if self.settings[option.name] != option.default:
                 found[(option.name,)] = self.settings[option.name]
         for nested in nested_options(self.kind):
@@ -151,7 +149,7 @@ class Draft:
             if kind is None or kind == OWN:
                 continue
             options = nested.read(self.settings[nested.name])[1]
-            for option in options_of_master(nested.kinds[kind]):
+            for option in plain_options(nested.kinds[kind]):
                 if options[option.name] != option.default:
                     found[(nested.name, option.name)] = options[option.name]
         return found

@@ -6,8 +6,9 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright._option import Option
-from sparkwright.masters import NestedOption, TrainingMaster, nested_options, options_of_master
+from sparkwright.configuration import NestedOption, nested_options, plain_options
+from sparkwright.masters import TrainingMaster
+from sparkwright.options import Option
 from sparkwright_widgets._ui import Fold, OptionForm
 
 from ._draft import OWN, Draft, Path
@@ -28,7 +29,7 @@ class MasterForm:
     """
 
     def __init__(self, draft: Draft, edited: Edited) -> None:
-        options = options_of_master(draft.kind)
+        options = plain_options(draft.kind)
         self.usual = _form([each for each in options if not each.group], draft, (), edited)
         self.groups = {
             name: GroupFold(name, draft, edited) for name in _group_names(draft.kind) if name
@@ -64,7 +65,7 @@ class GroupFold(Fold):
         self._made = False
         self._form: OptionForm | None = None
         self.nested: dict[str, NestedForm] = {}
-        self._options = [each for each in options_of_master(draft.kind) if each.group == name]
+        self._options = [each for each in plain_options(draft.kind) if each.group == name]
         self._nested = [each for each in nested_options(draft.kind) if each.group == name]
         super().__init__(name, [])
 
@@ -157,7 +158,7 @@ class NestedForm(widgets.VBox):
         shown = self._chosen if len(self._option.kinds) > 1 else self._chosen is not None
         self.kind.set({each: shown for each in self.kind.fields})
         if self._chosen is not None and self._chosen != OWN:
-            options = options_of_master(self._option.kinds[self._chosen])
+            options = plain_options(self._option.kinds[self._chosen])
             if self._chosen not in self._forms:
                 self._forms[self._chosen] = _form(options, draft, (name,), self._edited)
             self._forms[self._chosen].set(
@@ -205,7 +206,7 @@ def _kind_option(nested: NestedOption, *, has_own: bool) -> list[Option]:
                 kind="choice",
                 default=nested.default,
                 label=nested.label,
-                advice=nested.advice,
+                help=nested.help,
                 choices=choices,
             )
         ]
@@ -217,7 +218,7 @@ def _kind_option(nested: NestedOption, *, has_own: bool) -> list[Option]:
             kind="flag",
             default=nested.default is not None,
             label=nested.label,
-            advice=nested.advice,
+            help=nested.help,
         )
     ]
 
@@ -228,5 +229,5 @@ def _complain(form: OptionForm, place: Path, problems: Mapping[Path, str]) -> No
 
 
 def _group_names(cls: type[TrainingMaster]) -> list[str]:
-    names = [each.group for each in (*options_of_master(cls), *nested_options(cls))]
+    names = [each.group for each in (*plain_options(cls), *nested_options(cls))]
     return list(dict.fromkeys(names))

@@ -1,7 +1,7 @@
 """What the picker says beside the options themselves, and what it assumes of machines. Pure."""
 
-from sparkwright._option import Option
 from sparkwright.masters import ParameterAveragingTrainingMaster, SharedTrainingMaster
+from sparkwright.options import Option
 
 AVERAGING = ParameterAveragingTrainingMaster.__name__
 SHARING = SharedTrainingMaster.__name__
@@ -25,7 +25,7 @@ ASSUMPTIONS = (
         none_text="not known",
         unit="ms",
         label="One minibatch takes",
-        advice="Measured by the button, or your own figure of one worker.",
+        help="Measured by the button, or your own figure of one worker.",
     ),
     Option(
         name="bandwidth_gbit",
@@ -34,6 +34,6 @@ ASSUMPTIONS = (
         above=0,
         unit="Gbit/s",
         label="Network of a machine",
-        advice="10 is usual within a cluster; within one machine it is 20 or so.",
+        help="10 is usual within a cluster; within one machine it is 20 or so.",
     ),
 )

@@ -4,8 +4,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright._option import Option
 from sparkwright.networks import NetworkSpec, estimate
+from sparkwright.options import Option
 from sparkwright_widgets._ui import OptionForm
 
 from ._estimate_html import estimate_html
@@ -26,7 +26,7 @@ _OPTIONS = (
         default="averaging",
         choices=("averaging", "sharing"),
         label="Exchange",
-        advice="averaging: parameters now and then; sharing: compressed updates all the time.",
+        help="averaging: parameters now and then; sharing: compressed updates all the time.",
     ),
 )
 

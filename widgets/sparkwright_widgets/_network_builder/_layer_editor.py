@@ -5,8 +5,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright._option import Option
 from sparkwright.networks import LAYER_KINDS, LayerAnalysis, LayerSpec
+from sparkwright.options import Option
 from sparkwright_widgets._ui import Button, OptionForm, close_all, row
 
 from ._inputs_editor import InputsEditor

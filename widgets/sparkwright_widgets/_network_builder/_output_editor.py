@@ -6,8 +6,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright._option import Option
 from sparkwright.networks import METRICS, OutputSpec
+from sparkwright.options import Option
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Button, OptionForm, close_all, row
 
@@ -98,7 +98,7 @@ class OutputEditor(widgets.VBox):
 def _metric(name: str) -> Option:
     kind = METRICS.get(name)
     title, sentence = (kind.title, kind.sentence) if kind else (name, "")
-    return Option(name=name, kind="flag", default=False, label=title, advice=sentence)
+    return Option(name=name, kind="flag", default=False, label=title, help=sentence)
 
 
 def _options(
@@ -110,7 +110,7 @@ def _options(
         default=1.0,
         above=0,
         label="Weight of its loss",
-        advice="Against the losses of the other outputs; 1 is usual.",
+        help="Against the losses of the other outputs; 1 is usual.",
     )
     return [
         Option(
@@ -118,14 +118,14 @@ def _options(
             kind="choice",
             label="Layer",
             choices=tuple(dict.fromkeys([*layers, output.layer])),
-            advice="Its result is compared with the labels.",
+            help="Its result is compared with the labels.",
         ),
         Option(
             name="loss",
             kind="choice",
             label="Loss",
             choices=tuple(dict.fromkeys([*losses, output.loss])),
-            advice="What training makes smaller; the first ones are usual for the task.",
+            help="What training makes smaller; the first ones are usual for the task.",
         ),
         *([weight] if several else []),
     ]

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from sparkwright._option import Option
 from sparkwright.networks import LOSSES, METRICS, OPTIMIZERS, OutputSpec, Task, defaults_for
+from sparkwright.options import Option
 
 
 def losses_of(task: Task) -> tuple[str, ...]:

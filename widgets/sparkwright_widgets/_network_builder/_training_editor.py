@@ -6,7 +6,6 @@ from typing import Any, get_args
 
 import ipywidgets as widgets
 
-from sparkwright._option import Option
 from sparkwright.networks import (
     OPTIMIZERS,
     NetworkAnalysis,
@@ -15,6 +14,7 @@ from sparkwright.networks import (
     OutputSpec,
     Task,
 )
+from sparkwright.options import Option
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Button, OptionForm, close_all, row
 
@@ -28,7 +28,7 @@ _NETWORK = (
         kind="choice",
         choices=get_args(Task),
         default="classification",
-        advice="What the outputs mean. A change of the task takes its usual loss and metrics.",
+        help="What the outputs mean. A change of the task takes its usual loss and metrics.",
     ),
     Option(name="name", kind="text", label="Name of the network", default="network"),
     Option(
@@ -38,7 +38,7 @@ _NETWORK = (
         optional=True,
         default=42,
         none_text="new weights each time",
-        advice="With a seed, the initial weights are the same each time.",
+        help="With a seed, the initial weights are the same each time.",
     ),
 )
 

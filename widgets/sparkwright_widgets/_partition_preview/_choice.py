@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import get_args
 
-from sparkwright._option import Option
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import Option
 from sparkwright.partitions import (
     PartitionForecast,
     PartitionSurvey,
@@ -21,7 +21,7 @@ OPTIONS = (
         default="always",
         label="Repartition",
         choices=("always", "num_partitions_workers_differs", "never"),
-        advice="always: cut the data anew. num_partitions_workers_differs: only if there are more "
+        help="always: cut the data anew. num_partitions_workers_differs: only if there are more "
         "or fewer partitions than workers. never: whole partitions to each worker.",
     ),
     Option(
@@ -30,7 +30,7 @@ OPTIONS = (
         default="balanced",
         label="Strategy",
         choices=get_args(RepartitionStrategy),
-        advice="balanced: equal blocks in order. approximate_balanced: moves only what is too "
+        help="balanced: equal blocks in order. approximate_balanced: moves only what is too "
         "much somewhere. spark_default: deals rows out one by one.",
     ),
 )

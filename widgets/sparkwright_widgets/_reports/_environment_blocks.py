@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from sparkwright.configuration import to_code
 from sparkwright.masters import EarlyStopping
-from sparkwright.masters._code import settings_to_code
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._environment_table import environment_rows
 from sparkwright_widgets._format import count_text, duration_text, escaped
@@ -108,7 +108,7 @@ def reproducing_code(facts: RunFacts, network: NetworkFacts | None, *, master_co
     arguments = f"train, epochs={epochs}" + (", validation=validation" if validates else "")
     if configuration.get("early_stopping"):
         rules = EarlyStopping.from_dict(dict(configuration["early_stopping"]))
-        lines += [f"early_stopping = {settings_to_code(rules)}"]
+        lines += [f"early_stopping = {to_code(rules)}"]
         arguments += ", early_stopping=early_stopping"
     lines += ["train = ...  # the training data"]
     lines += ["validation = ...  # the validation data"] * validates

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from sparkwright.configuration import to_code
 from sparkwright.data import DataSet, DistributedDataSet
 from sparkwright.data._overview import overview_of
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import training_master_from_dict
-from sparkwright.masters._code import settings_to_code
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._contract import Run
 from sparkwright_widgets._curve import Curve
@@ -177,4 +177,4 @@ def _master_code(facts: RunFacts) -> str:
         master = training_master_from_dict(dict(facts.master))
     except ConfigurationError:  # the run is of something else
         return f"master = ...  # {facts.master.get('name', 'the training master')}"
-    return f"master = {settings_to_code(master)}"
+    return f"master = {to_code(master)}"

@@ -5,8 +5,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright._option import Option
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import Option
 from sparkwright_widgets._format import escaped
 
 from ._controls import Checkbox, Dropdown, Text
@@ -160,9 +160,9 @@ def _shown(option: Option, value: Any) -> Any:
 
 
 def _advice(option: Option) -> str:
-    if not option.advice:
+    if not option.help:
         return ""
-    return f'<div class="sparkwright-advice">{escaped(option.advice)}</div>'
+    return f'<div class="sparkwright-advice">{escaped(option.help)}</div>'
 
 
 def _grid(inside: Sequence[widgets.Widget]) -> widgets.Box:

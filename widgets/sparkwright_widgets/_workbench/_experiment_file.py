@@ -7,7 +7,7 @@ from collections.abc import Callable
 import ipywidgets as widgets
 
 from sparkwright import Experiment
-from sparkwright._option import Option
+from sparkwright.options import Option
 from sparkwright.storage._files import exists
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Button, OptionForm, Part, Textarea, row
@@ -17,7 +17,7 @@ _WHERE = Option(
     kind="text",
     default="experiment.yaml",
     label="URL of the file",
-    advice="A path, or any URL. A name that ends in .ipynb is written as a notebook of plain code.",
+    help="A path, or any URL. A name that ends in .ipynb is written as a notebook of plain code.",
 )
 
 _REPORT = Option(
@@ -25,7 +25,7 @@ _REPORT = Option(
     kind="text",
     default="report.html",
     label="URL of the report",
-    advice="One HTML file that needs no network. A name that ends in .pdf is printed by Chromium.",
+    help="One HTML file that needs no network. A name that ends in .pdf is printed by Chromium.",
 )
 
 

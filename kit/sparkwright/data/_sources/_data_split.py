@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from sparkwright._option import Option
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import Option
 
 SPLIT_OPTIONS = (
     Option(
@@ -16,7 +16,7 @@ SPLIT_OPTIONS = (
         minimum=0.0,
         maximum=0.9,
         label="Share for validation",
-        advice="Watched while training, as by early stopping. 0: none.",
+        help="Watched while training, as by early stopping. 0: none.",
     ),
     Option(
         name="test",
@@ -25,7 +25,7 @@ SPLIT_OPTIONS = (
         minimum=0.0,
         maximum=0.9,
         label="Share for the test",
-        advice="Kept for the end: what the network never saw. 0: none.",
+        help="Kept for the end: what the network never saw. 0: none.",
     ),
     Option(
         name="kind",
@@ -33,14 +33,14 @@ SPLIT_OPTIONS = (
         choices=("random", "stratified"),
         default="random",
         label="Drawn",
-        advice="stratified: each part has its share of every class; counts the classes first.",
+        help="stratified: each part has its share of every class; counts the classes first.",
     ),
     Option(
         name="seed",
         kind="int",
         default=0,
         minimum=0,
-        advice="The same seed gives the same parts.",
+        help="The same seed gives the same parts.",
     ),
 )
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 from ._reader_options import COLUMNAR, CSV, IMAGES, ON_ERROR, SEQUENCES, TABLE, TFRECORD
 

@@ -1,6 +1,6 @@
 """The options of the readers of each format, as a person sees them."""
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 ON_ERROR = Option(
     name="on_error",
@@ -8,14 +8,14 @@ ON_ERROR = Option(
     choices=("raise", "skip"),
     default="raise",
     label="What does not fit",
-    advice="raise: stop and name it. skip: leave it out and count it.",
+    help="raise: stop and name it. skip: leave it out and count it.",
 )
 _ONE_HOT = Option(
     name="one_hot",
     kind="flag",
     default=False,
     label="Classes as vectors of 0 and 1",
-    advice="Needed by the loss categorical_crossentropy; the sparse one takes numbers.",
+    help="Needed by the loss categorical_crossentropy; the sparse one takes numbers.",
 )
 _TABLES = (
     Option(
@@ -24,14 +24,14 @@ _TABLES = (
         choices=("error", "skip", "fill"),
         default="error",
         label="Missing values",
-        advice="error: stop. skip: leave such rows out. fill: put the number below in place.",
+        help="error: stop. skip: leave such rows out. fill: put the number below in place.",
     ),
     Option(
         name="missing_number",
         kind="float",
         default=0.0,
         label="Number in place of missing ones",
-        advice="Used with fill, among the features.",
+        help="Used with fill, among the features.",
     ),
     Option(
         name="weights",
@@ -39,7 +39,7 @@ _TABLES = (
         optional=True,
         none_text="none",
         label="Column of example weights",
-        advice="Examples with a larger weight count more in the loss.",
+        help="Examples with a larger weight count more in the loss.",
         group="More options",
     ),
 )
@@ -48,7 +48,7 @@ _DELIMITER = Option(
     kind="text",
     default=",",
     label="Between values",
-    advice="One character, or the word tab or space.",
+    help="One character, or the word tab or space.",
 )
 _QUOTE = Option(
     name="quote",
@@ -57,7 +57,7 @@ _QUOTE = Option(
     optional=True,
     none_text="no quotes",
     label="Around values",
-    advice="The sign around values that hold the delimiter.",
+    help="The sign around values that hold the delimiter.",
     group="More options",
 )
 _SKIP_LINES = Option(
@@ -88,14 +88,14 @@ CSV = (
         kind="flag",
         default=False,
         label="Values in quotes may go over several lines",
-        advice="Such files cannot be shared out in parts.",
+        help="Such files cannot be shared out in parts.",
         group="More options",
     ),
     Option(
         name="encoding",
         kind="text",
         default="utf-8",
-        advice="Of the text; older files are often latin-1.",
+        help="Of the text; older files are often latin-1.",
         group="More options",
     ),
     Option(
@@ -103,7 +103,7 @@ CSV = (
         kind="text",
         default="NA NaN null",
         label="Texts for a missing value",
-        advice="Separated by spaces. Nothing at all counts too.",
+        help="Separated by spaces. Nothing at all counts too.",
         group="More options",
     ),
     _TABLES[2],
@@ -117,7 +117,7 @@ IMAGES = (
         default=64,
         minimum=1,
         unit="pixels",
-        advice="Every image is stretched to this size.",
+        help="Every image is stretched to this size.",
     ),
     Option(name="width", kind="int", default=64, minimum=1, unit="pixels"),
     Option(
@@ -125,7 +125,7 @@ IMAGES = (
         kind="choice",
         choices=(3, 1),
         default=3,
-        advice="3: colour. 1: grey.",
+        help="3: colour. 1: grey.",
     ),
     Option(
         name="label_from",
@@ -133,14 +133,14 @@ IMAGES = (
         choices=("folder", "name", "mask", "none"),
         default="folder",
         label="Label comes from",
-        advice="The file's folder, a part of its name, a mask (an image beside it), or nowhere.",
+        help="The file's folder, a part of its name, a mask (an image beside it), or nowhere.",
     ),
     Option(
         name="pattern",
         kind="text",
         default="_",
         label="Split names at",
-        advice="A regular expression; used with name: cat_017.jpg is a cat.",
+        help="A regular expression; used with name: cat_017.jpg is a cat.",
         group="Labels",
     ),
     Option(
@@ -148,7 +148,7 @@ IMAGES = (
         kind="int",
         default=0,
         label="Part of the name",
-        advice="0 is the first, -1 the last.",
+        help="0 is the first, -1 the last.",
         group="Labels",
     ),
     Option(
@@ -157,7 +157,7 @@ IMAGES = (
         optional=True,
         none_text="the image's own",
         label="Folder of masks",
-        advice="Its name, beside the image's folder.",
+        help="Its name, beside the image's folder.",
         group="Labels",
     ),
     Option(
@@ -165,7 +165,7 @@ IMAGES = (
         kind="text",
         default="",
         label="End of masks' names",
-        advice="As in a_mask.png, which belongs to a.jpg.",
+        help="As in a_mask.png, which belongs to a.jpg.",
         group="Labels",
     ),
     Option(
@@ -173,7 +173,7 @@ IMAGES = (
         kind="flag",
         default=False,
         label="Masks are yes or no",
-        advice="Otherwise the value of a pixel is its class.",
+        help="Otherwise the value of a pixel is its class.",
         group="Labels",
     ),
     _ONE_HOT,
@@ -184,7 +184,7 @@ IMAGES = (
         choices=("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"),
         default="bilinear",
         label="Filter",
-        advice="How pixels are mixed when the size changes.",
+        help="How pixels are mixed when the size changes.",
         group="More options",
     ),
     Option(
@@ -192,7 +192,7 @@ IMAGES = (
         kind="flag",
         default=True,
         label="Numbers from 0 to 1",
-        advice="Otherwise from 0 to 255, in a quarter of the memory.",
+        help="Otherwise from 0 to 255, in a quarter of the memory.",
         group="More options",
     ),
     Option(
@@ -200,7 +200,7 @@ IMAGES = (
         kind="flag",
         default=False,
         label="Turn photos upright",
-        advice="As their camera says.",
+        help="As their camera says.",
         group="More options",
     ),
     Option(
@@ -218,7 +218,7 @@ SEQUENCES = (
         kind="flag",
         default=False,
         label="First line names the columns",
-        advice="Otherwise they are f0, f1, and so on.",
+        help="Otherwise they are f0, f1, and so on.",
     ),
     _DELIMITER,
     Option(
@@ -227,7 +227,7 @@ SEQUENCES = (
         choices=("step", "sequence"),
         default="step",
         label="A label for each",
-        advice="sequence: the last line's label counts for all of it.",
+        help="sequence: the last line's label counts for all of it.",
     ),
     Option(
         name="labels_url",
@@ -235,7 +235,7 @@ SEQUENCES = (
         optional=True,
         none_text="in the same files",
         label="Files with the labels",
-        advice="A folder of their own, one file for each sequence.",
+        help="A folder of their own, one file for each sequence.",
     ),
     Option(
         name="length",
@@ -244,14 +244,14 @@ SEQUENCES = (
         optional=True,
         none_text="that of the longest",
         unit="steps",
-        advice="Shorter sequences are filled up, and masked.",
+        help="Shorter sequences are filled up, and masked.",
     ),
     Option(
         name="truncate",
         kind="flag",
         default=False,
         label="Cut longer ones",
-        advice="Otherwise they are an error.",
+        help="Otherwise they are an error.",
     ),
     ON_ERROR,
     _ONE_HOT,
@@ -261,7 +261,7 @@ SEQUENCES = (
         choices=("equal_length", "start", "end"),
         default="equal_length",
         label="Features and labels",
-        advice="Where their lengths differ: refuse, begin together, or end together.",
+        help="Where their lengths differ: refuse, begin together, or end together.",
         group="More options",
     ),
     Option(
@@ -270,7 +270,7 @@ SEQUENCES = (
         choices=("name", "order"),
         default="name",
         label="Files belong together by",
-        advice="Used with files of labels.",
+        help="Used with files of labels.",
         group="More options",
     ),
     _SKIP_LINES,
@@ -283,7 +283,7 @@ TFRECORD = (
         kind="choice",
         choices=("auto", "gzip", "zlib", "none"),
         default="auto",
-        advice="auto: as the names end.",
+        help="auto: as the names end.",
     ),
     ON_ERROR,
 )

@@ -1,6 +1,6 @@
 """Activations as layers of their own."""
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 from ._common_options import ACTIVATIONS
 from ._layer_kind import LayerKind, Options, Outcome
@@ -37,7 +37,7 @@ def _slope(default: float) -> Option:
         kind="float",
         default=default,
         minimum=0,
-        advice="What is left of negative values: 0 nothing, 1 all.",
+        help="What is left of negative values: 0 nothing, 1 all.",
     )
 
 
@@ -52,7 +52,7 @@ ACTIVATION_KINDS = (
                 kind="choice",
                 default="relu",
                 choices=ACTIVATIONS,
-                advice="relu inside a network; softmax or sigmoid at its end.",
+                help="relu inside a network; softmax or sigmoid at its end.",
             ),
         ),
         rule=_same,
@@ -70,7 +70,7 @@ ACTIVATION_KINDS = (
                 minimum=0,
                 optional=True,
                 none_text="no limit",
-                advice="Larger values become this.",
+                help="Larger values become this.",
             ),
             _slope(0.0),
             Option(
@@ -78,7 +78,7 @@ ACTIVATION_KINDS = (
                 kind="float",
                 default=0.0,
                 minimum=0,
-                advice="Values below this count as negative.",
+                help="Values below this count as negative.",
             ),
         ),
         rule=_same,
@@ -101,7 +101,7 @@ ACTIVATION_KINDS = (
                 minimum=1,
                 optional=True,
                 none_text="none",
-                advice="For images 1, 2: one slope for each channel.",
+                help="For images 1, 2: one slope for each channel.",
             ),
         ),
         rule=_prelu,
@@ -117,7 +117,7 @@ ACTIVATION_KINDS = (
                 kind="float",
                 default=1.0,
                 minimum=0,
-                advice="The bound is minus this.",
+                help="The bound is minus this.",
             ),
         ),
         rule=_same,
@@ -126,7 +126,7 @@ ACTIVATION_KINDS = (
         name="Softmax",
         group="activation",
         sentence="Turns values into probabilities that sum to 1.",
-        options=(Option(name="axis", kind="int", default=-1, advice="-1: over the last axis."),),
+        options=(Option(name="axis", kind="int", default=-1, help="-1: over the last axis."),),
         rule=_softmax,
     ),
 )

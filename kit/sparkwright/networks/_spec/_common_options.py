@@ -1,6 +1,6 @@
 """Options that layers of many kinds have."""
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 ACTIVATIONS = (
     "linear",
@@ -46,7 +46,7 @@ def activation(default: str = "linear") -> Option:
         kind="choice",
         default=default,
         choices=ACTIVATIONS,
-        advice="relu inside a network; softmax, sigmoid or linear at its end.",
+        help="relu inside a network; softmax, sigmoid or linear at its end.",
     )
 
 
@@ -58,7 +58,7 @@ def use_bias() -> Option:
         default=True,
         label="Bias",
         group=WEIGHTS,
-        advice="Not needed when a BatchNormalization follows.",
+        help="Not needed when a BatchNormalization follows.",
     )
 
 
@@ -70,7 +70,7 @@ def initializer(weight: str = "kernel", default: str = "glorot_uniform") -> Opti
         default=default,
         choices=tuple(INITIALIZERS),
         group=WEIGHTS,
-        advice="he_normal or he_uniform suits relu; glorot_uniform suits tanh and softmax.",
+        help="he_normal or he_uniform suits relu; glorot_uniform suits tanh and softmax.",
     )
 
 
@@ -85,7 +85,7 @@ def regularizers(weight: str = "kernel") -> tuple[Option, Option, Option]:
             minimum=0,
             label=f"{name} L1 penalty",
             group=WEIGHTS,
-            advice="Adds this times the sum of absolute weights to the loss; drives weights to 0.",
+            help="Adds this times the sum of absolute weights to the loss; drives weights to 0.",
         ),
         Option(
             name=f"{weight}_l2",
@@ -94,7 +94,7 @@ def regularizers(weight: str = "kernel") -> tuple[Option, Option, Option]:
             minimum=0,
             label=f"{name} L2 penalty",
             group=WEIGHTS,
-            advice="Adds this times the sum of squared weights to the loss; 1e-4 is common.",
+            help="Adds this times the sum of squared weights to the loss; 1e-4 is common.",
         ),
         Option(
             name=f"{weight}_max_norm",
@@ -104,7 +104,7 @@ def regularizers(weight: str = "kernel") -> tuple[Option, Option, Option]:
             none_text="no limit",
             label=f"{name} largest norm",
             group=WEIGHTS,
-            advice="Shortens the weights of each unit to this norm after every step.",
+            help="Shortens the weights of each unit to this norm after every step.",
         ),
     )
 
@@ -124,7 +124,7 @@ def sizes(
         default=default,
         minimum=1,
         label=label,
-        advice=advice,
+        help=advice,
         optional=optional,
         none_text="as large as the window",
     )
@@ -137,10 +137,10 @@ def padding(*choices: str) -> Option:
         kind="choice",
         default="valid",
         choices=("valid", "same", *choices),
-        advice="valid: only where the window fits; same: the edges are filled up with zeros.",
+        help="valid: only where the window fits; same: the edges are filled up with zeros.",
     )
 
 
 def rate(advice: str, *, name: str = "rate", default: float = 0.5) -> Option:
     """A part of the values, from 0 to 1."""
-    return Option(name=name, kind="float", default=default, minimum=0, maximum=1, advice=advice)
+    return Option(name=name, kind="float", default=default, minimum=0, maximum=1, help=advice)

@@ -2,7 +2,7 @@
 
 from math import prod
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 from ._common_options import (
     activation,
@@ -96,16 +96,16 @@ _FILTERS = Option(
     kind="int",
     default=32,
     minimum=1,
-    advice="How many patterns it looks for; often doubled after each pooling.",
+    help="How many patterns it looks for; often doubled after each pooling.",
 )
 _KERNEL = sizes("kernel_size", 3, "3 is common; 5 or 7 in the first layer.")
 _STRIDES = sizes("strides", 1, "2 halves the output's axes.")
 _DILATION = sizes("dilation_rate", 1, "Above 1 the kernel leaves gaps, and sees further.")
 _ONE_STRIDE = Option(
-    name="strides", kind="int", default=1, minimum=1, advice="2 halves the output's axes."
+    name="strides", kind="int", default=1, minimum=1, help="2 halves the output's axes."
 )
 _MULTIPLIER = Option(
-    name="depth_multiplier", kind="int", default=1, minimum=1, advice="Patterns for each channel."
+    name="depth_multiplier", kind="int", default=1, minimum=1, help="Patterns for each channel."
 )
 _GROUPS = Option(
     name="groups",
@@ -113,7 +113,7 @@ _GROUPS = Option(
     default=1,
     minimum=1,
     group="Further options",
-    advice="Above 1 each group of channels has filters of its own; TensorFlow wants a GPU for it.",
+    help="Above 1 each group of channels has filters of its own; TensorFlow wants a GPU for it.",
 )
 
 

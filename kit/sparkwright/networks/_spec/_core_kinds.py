@@ -1,6 +1,6 @@
 """Inputs, dense layers and masks."""
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 from ._common_options import activation, weights
 from ._layer_kind import LayerKind, Options, Outcome
@@ -46,7 +46,7 @@ _UNITS = Option(
     kind="int",
     default=64,
     minimum=1,
-    advice="How many outputs; for the last layer, one for each class or value.",
+    help="How many outputs; for the last layer, one for each class or value.",
 )
 
 CORE_KINDS = (
@@ -60,14 +60,14 @@ CORE_KINDS = (
                 kind="ints",
                 default=[28, 28, 1],
                 minimum=1,
-                advice="Tables: columns. Images: height, width, channels. Series: steps, values.",
+                help="Tables: columns. Images: height, width, channels. Series: steps, values.",
             ),
             Option(
                 name="dtype",
                 kind="choice",
                 default="float32",
                 choices=DTYPES,
-                advice="int32 for the indices that an Embedding takes.",
+                help="int32 for the indices that an Embedding takes.",
             ),
         ),
         rule=_input,
@@ -102,7 +102,7 @@ CORE_KINDS = (
                 name="mask_value",
                 kind="float",
                 default=0.0,
-                advice="What steps beyond a sequence's end are filled with.",
+                help="What steps beyond a sequence's end are filled with.",
             ),
         ),
         rule=same,

@@ -1,6 +1,6 @@
 """Vectors for indices."""
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 from ._common_options import initializer, regularizers
 from ._layer_kind import LayerKind, Options, Outcome
@@ -25,7 +25,7 @@ EMBEDDING_KINDS = (
                 default=10_000,
                 minimum=1,
                 label="Indices",
-                advice="One more than the largest index in the data.",
+                help="One more than the largest index in the data.",
             ),
             Option(
                 name="output_dim",
@@ -33,14 +33,14 @@ EMBEDDING_KINDS = (
                 default=32,
                 minimum=1,
                 label="Size of each vector",
-                advice="16 to 128; more for more indices.",
+                help="16 to 128; more for more indices.",
             ),
             Option(
                 name="mask_zero",
                 kind="flag",
                 default=False,
                 label="Index 0 is filling",
-                advice="Recurrent layers then skip steps with index 0.",
+                help="Recurrent layers then skip steps with index 0.",
             ),
             initializer("embeddings", "random_uniform"),
             *regularizers("embeddings"),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 from ._defaults import without_defaults
 from ._shapes import Shape

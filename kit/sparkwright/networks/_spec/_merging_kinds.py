@@ -2,7 +2,7 @@
 
 from functools import reduce
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 from ._layer_kind import LayerKind, Options, Outcome
 from ._shapes import Misfit, Shape, axis_of, shape_text
@@ -102,7 +102,7 @@ MERGING_KINDS = (
                 name="axis",
                 kind="int",
                 default=-1,
-                advice="-1: the last axis, that of features or channels; 1: one after another.",
+                help="-1: the last axis, that of features or channels; 1: one after another.",
             ),
         ),
         rule=_concatenated,
@@ -117,13 +117,13 @@ MERGING_KINDS = (
                 name="axes",
                 kind="ints",
                 default=1,
-                advice="The axis to sum over, counted from 1; or one for each input.",
+                help="The axis to sum over, counted from 1; or one for each input.",
             ),
             Option(
                 name="normalize",
                 kind="flag",
                 default=False,
-                advice="Makes it the cosine of the angle.",
+                help="Makes it the cosine of the angle.",
             ),
         ),
         rule=_dot,

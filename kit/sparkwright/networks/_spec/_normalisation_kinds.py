@@ -1,6 +1,6 @@
 """Layers that bring values to a common scale."""
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 from ._layer_kind import LayerKind, Options, Outcome
 from ._shapes import Misfit, Shape, axis_of, known
@@ -48,7 +48,7 @@ _AXIS = Option(
     kind="int",
     default=-1,
     group="Further options",
-    advice="-1, the last axis, is that of channels and features.",
+    help="-1, the last axis, is that of channels and features.",
 )
 _EPSILON = Option(
     name="epsilon",
@@ -56,13 +56,11 @@ _EPSILON = Option(
     default=0.001,
     above=0,
     group="Further options",
-    advice="Keeps the division from going wrong where all values are equal.",
+    help="Keeps the division from going wrong where all values are equal.",
 )
 _AFFINE = (
-    Option(name="center", kind="flag", default=True, advice="Learns what to add afterwards."),
-    Option(
-        name="scale", kind="flag", default=True, advice="Learns what to multiply by afterwards."
-    ),
+    Option(name="center", kind="flag", default=True, help="Learns what to add afterwards."),
+    Option(name="scale", kind="flag", default=True, help="Learns what to multiply by afterwards."),
 )
 
 NORMALISATION_KINDS = (
@@ -77,7 +75,7 @@ NORMALISATION_KINDS = (
                 default=0.99,
                 minimum=0,
                 below=1,
-                advice="How slowly the means for prediction follow; 0.9 for short training.",
+                help="How slowly the means for prediction follow; 0.9 for short training.",
             ),
             *_AFFINE,
             _EPSILON,
@@ -102,7 +100,7 @@ NORMALISATION_KINDS = (
                 kind="int",
                 default=32,
                 minimum=-1,
-                advice="Must divide the number of channels; -1: each channel by itself.",
+                help="Must divide the number of channels; -1: each channel by itself.",
             ),
             *_AFFINE,
             _EPSILON,
@@ -126,9 +124,9 @@ NORMALISATION_KINDS = (
                 name="scale",
                 kind="float",
                 default=1 / 255,
-                advice="1/255 brings pixels to 0..1.",
+                help="1/255 brings pixels to 0..1.",
             ),
-            Option(name="offset", kind="float", default=0.0, advice="What is added afterwards."),
+            Option(name="offset", kind="float", default=0.0, help="What is added afterwards."),
         ),
         rule=lambda options, inputs: Outcome(inputs[0], dtype="float32"),
         required=("scale",),

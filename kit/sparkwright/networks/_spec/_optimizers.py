@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 Options = Mapping[str, Any]
 
@@ -47,7 +47,7 @@ def _learning_rate(default: float = 0.001) -> Option:
         kind="float",
         default=default,
         minimum=0,
-        advice="The first thing to try other values of: ten times less, ten times more.",
+        help="The first thing to try other values of: ten times less, ten times more.",
     )
 
 
@@ -59,7 +59,7 @@ def _decay(name: str, default: float, advice: str, label: str = "") -> Option:
         minimum=0,
         below=1,
         label=label,
-        advice=advice,
+        help=advice,
         group="Moments",
     )
 
@@ -75,12 +75,12 @@ def _number(
     name: str, default: float, advice: str, *, group: str = "", minimum: float | None = 0
 ) -> Option:
     return Option(
-        name=name, kind="float", default=default, minimum=minimum, advice=advice, group=group
+        name=name, kind="float", default=default, minimum=minimum, help=advice, group=group
     )
 
 
 def _flag(name: str, advice: str, *, label: str = "", group: str = "") -> Option:
-    return Option(name=name, kind="flag", default=False, label=label, advice=advice, group=group)
+    return Option(name=name, kind="flag", default=False, label=label, help=advice, group=group)
 
 
 _EPSILON = _number("epsilon", 1e-07, "Keeps divisions from going wrong.", group="Moments")
@@ -95,7 +95,7 @@ def _limit(name: str, label: str, advice: str) -> Option:
         optional=True,
         none_text="no limit",
         label=label,
-        advice=advice,
+        help=advice,
         group="Limits on gradients",
     )
 
@@ -108,7 +108,7 @@ def _weight_decay(default: float | None = None) -> Option:
         minimum=0,
         optional=True,
         none_text="none",
-        advice="Makes weights a little smaller at every step; 0.004 is common with AdamW.",
+        help="Makes weights a little smaller at every step; 0.004 is common with AdamW.",
     )
 
 
@@ -122,7 +122,7 @@ _COMMON = (
         default=False,
         label="Mean of the weights",
         group="Mean of the weights",
-        advice="Keeps an exponential mean of the weights; one more copy of them.",
+        help="Keeps an exponential mean of the weights; one more copy of them.",
     ),
     Option(
         name="ema_momentum",
@@ -132,7 +132,7 @@ _COMMON = (
         maximum=1,
         label="Momentum of the mean",
         group="Mean of the weights",
-        advice="How slowly the mean follows.",
+        help="How slowly the mean follows.",
     ),
 )
 
@@ -193,7 +193,7 @@ OPTIMIZERS: Mapping[str, OptimizerKind] = MappingProxyType(
                     default=0.0,
                     minimum=0,
                     maximum=1,
-                    advice="How much of the last step goes on; 0.9 is common.",
+                    help="How much of the last step goes on; 0.9 is common.",
                 ),
                 _flag("nesterov", "Looks a step ahead; with momentum."),
                 learning_rate=0.01,
@@ -244,7 +244,7 @@ OPTIMIZERS: Mapping[str, OptimizerKind] = MappingProxyType(
                     kind="float",
                     default=-0.5,
                     maximum=0,
-                    advice="How the learning rate falls; 0 keeps it.",
+                    help="How the learning rate falls; 0 keeps it.",
                 ),
                 _number("initial_accumulator_value", 0.1, "Where the sum of squares begins."),
                 _number("l1_regularization_strength", 0.0, "L1 penalty."),

@@ -1,6 +1,6 @@
 """Pooling: one number for each window, or for everything."""
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 from ._common_options import padding, sizes
 from ._convolution_kinds import AXES, REMEDY, WHAT
@@ -56,7 +56,7 @@ def _global_kind(rank: int, what: str) -> LayerKind:
                 kind="flag",
                 default=False,
                 label="Keep the axes",
-                advice="Whether the axes stay, with length 1.",
+                help="Whether the axes stay, with length 1.",
             ),
         ),
         rule=lambda options, inputs: _pooled_at_once(options, inputs, rank),

@@ -1,6 +1,6 @@
 """Recurrent layers, and attention."""
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 from ._common_options import activation, initializer, rate, regularizers, use_bias
 from ._layer_kind import LayerKind, Options, Outcome
@@ -86,14 +86,14 @@ _UNITS = Option(
     kind="int",
     default=64,
     minimum=1,
-    advice="Numbers that it remembers at each step.",
+    help="Numbers that it remembers at each step.",
 )
 _SEQUENCE_OPTION = Option(
     name="return_sequences",
     kind="flag",
     default=False,
     label="Output at each step",
-    advice="Needed when another recurrent layer follows; otherwise only the last step comes out.",
+    help="Needed when another recurrent layer follows; otherwise only the last step comes out.",
 )
 _DROPOUTS = (
     _dropout("dropout", "Part of the inputs that training sets to 0."),
@@ -104,7 +104,7 @@ _BACKWARDS = Option(
     kind="flag",
     default=False,
     group=_FURTHER,
-    advice="Reads sequences from their end.",
+    help="Reads sequences from their end.",
 )
 
 
@@ -115,7 +115,7 @@ def _gate_activation(default: str = "sigmoid") -> Option:
         default=default,
         choices=("sigmoid", "hard_sigmoid", "tanh", "relu", "linear"),
         group=_FURTHER,
-        advice="Of the gates: leave it as it is.",
+        help="Of the gates: leave it as it is.",
     )
 
 
@@ -162,7 +162,7 @@ RECURRENT_KINDS = (
             kind="flag",
             default=True,
             group=_FURTHER,
-            advice="Leave it as it is: the fast kernels need it.",
+            help="Leave it as it is: the fast kernels need it.",
         ),
     ),
     _kind("SimpleRNN", "Reads a sequence step by step; forgets after a few steps."),
@@ -176,7 +176,7 @@ RECURRENT_KINDS = (
                 kind="choice",
                 default="LSTM",
                 choices=("LSTM", "GRU", "SimpleRNN"),
-                advice="The layer that reads.",
+                help="The layer that reads.",
             ),
             _UNITS,
             _SEQUENCE_OPTION,
@@ -185,7 +185,7 @@ RECURRENT_KINDS = (
                 kind="choice",
                 default="concat",
                 choices=("concat", "sum", "mul", "ave"),
-                advice="concat keeps both results side by side; the others mix them.",
+                help="concat keeps both results side by side; the others mix them.",
             ),
             activation("tanh"),
             *_DROPOUTS,
@@ -207,14 +207,14 @@ RECURRENT_KINDS = (
                 kind="flag",
                 default=False,
                 label="Learn a scale",
-                advice="Learns by how much to multiply the scores.",
+                help="Learns by how much to multiply the scores.",
             ),
             Option(
                 name="score_mode",
                 kind="choice",
                 default="dot",
                 choices=("dot", "concat"),
-                advice="dot compares by products, concat by sums.",
+                help="dot compares by products, concat by sums.",
             ),
             _dropout("dropout", "Part of the weights that training sets to 0."),
         ),
@@ -237,7 +237,7 @@ RECURRENT_KINDS = (
                 default=2,
                 minimum=1,
                 label="Heads",
-                advice="How many attentions; 2 to 8.",
+                help="How many attentions; 2 to 8.",
             ),
             Option(
                 name="key_dim",
@@ -245,7 +245,7 @@ RECURRENT_KINDS = (
                 default=32,
                 minimum=1,
                 label="Size of each head",
-                advice="Often the number of features divided by the heads.",
+                help="Often the number of features divided by the heads.",
             ),
             Option(
                 name="value_dim",

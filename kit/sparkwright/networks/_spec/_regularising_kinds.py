@@ -1,6 +1,6 @@
 """What training adds to values or takes from them, against learning by heart."""
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 from ._common_options import rate
 from ._convolution_kinds import REMEDY, WHAT
@@ -36,7 +36,7 @@ REGULARISING_KINDS = (
                 default=0.1,
                 minimum=0,
                 label="Standard deviation",
-                advice="In units of the values: about 0.1 for normalised ones.",
+                help="In units of the values: about 0.1 for normalised ones.",
             ),
         ),
         rule=same,

@@ -3,7 +3,7 @@
 from math import prod
 from typing import Any
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 from ._common_options import sizes
 from ._convolution_kinds import AXES, REMEDY, WHAT
@@ -105,7 +105,7 @@ def _enlarged(options: Options, inputs: Shapes, rank: int) -> Outcome:
 def _edge_option(name: str, rank: int, default: Any) -> Option:
     both = "before, after" if rank == 1 else "height, width, or top, bottom, left, right"
     return Option(
-        name=name, kind="ints", default=default, minimum=0, advice=f"One number, or {both}."
+        name=name, kind="ints", default=default, minimum=0, help=f"One number, or {both}."
     )
 
 
@@ -127,7 +127,7 @@ RESHAPING_KINDS = (
                 kind="ints",
                 default=[-1],
                 minimum=-1,
-                advice="Without the minibatch's axis; -1 once: whatever is left.",
+                help="Without the minibatch's axis; -1 once: whatever is left.",
             ),
         ),
         rule=_reshaped,
@@ -147,7 +147,7 @@ RESHAPING_KINDS = (
                 default=[2, 1],
                 minimum=1,
                 label="Axes",
-                advice="Counted from 1: 2, 1 swaps steps and features.",
+                help="Counted from 1: 2, 1 swaps steps and features.",
             ),
         ),
         rule=_permuted,
@@ -167,7 +167,7 @@ RESHAPING_KINDS = (
                 default=2,
                 minimum=1,
                 label="Steps",
-                advice="Length of the sequence.",
+                help="Length of the sequence.",
             ),
         ),
         rule=_repeated,
@@ -218,7 +218,7 @@ RESHAPING_KINDS = (
                 kind="choice",
                 default="nearest",
                 choices=("nearest", "bilinear", "bicubic", "lanczos3", "lanczos5"),
-                advice="nearest repeats pixels; bilinear is smoother.",
+                help="nearest repeats pixels; bilinear is smoother.",
             ),
         ),
         rule=lambda options, inputs: _enlarged(options, inputs, 2),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sparkwright._option import Option
+from sparkwright.options import Option
 
 _ANY = {"any", "none", "?", "*", "null"}
 

@@ -1,11 +1,8 @@
-"""One option as a person sees it: what it may be, in which unit, and what to choose.
-
-Layers, optimizers, training masters and sessions describe their options so; forms and documents are
-made of that. The objects themselves check their values; nothing here replaces that.
-"""
+"""One option: its type, bounds, unit and help, from which checks, forms and documents are made."""
 
 import re
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,9 +12,18 @@ OptionKind = Literal["int", "float", "text", "choice", "flag", "ints"]
 
 # Products of counts (examples, minibatches, workers) must fit 64 bits.
 MAX_COUNT = 2**31 - 1
+MAX_BYTES = 2**53
+MAX_SEED = 2**64 - 1
 _FALSE_AND_TRUE = {"false": False, "no": False, "0": False, "true": True, "yes": True, "1": True}
-# A comma that is no sign of thousands may be meant as a point.
+# A comma that does not separate thousands may stand for a decimal point, so it is refused.
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
+_KINDS = {
+    "int": "an integer",
+    "float": "a finite number",
+    "text": "text",
+    "flag": "True or False",
+    "ints": "one integer or several, such as 3 or 3, 3",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,14 +37,14 @@ class Option:
         default: the value when it is not given.
         label: a word or two for a form; default: the name without underscores.
         unit: such as "minibatches" or "s"; empty for none.
-        advice: one sentence: what to choose, and why.
+        help: what the option does, and how to choose its value.
         choices: with kind "choice".
         minimum: the least value of "int", "float" and "ints"; None: any.
         maximum: the largest one; None: of integers `MAX_COUNT`.
-        above: a bound that "float" must exceed; None: none.
-        below: a bound that "float" must stay below; None: none.
+        above: a bound that the value must exceed; None: none.
+        below: a bound that the value must stay below; None: none.
         optional: whether None may be given.
-        none_text: what None means, for a form.
+        none_text: what None means.
         group: options of one group stand together; empty: the first ones.
     """
 
@@ -47,7 +53,7 @@ class Option:
     default: Any = None
     label: str = ""
     unit: str = ""
-    advice: str = ""
+    help: str = ""
     choices: tuple[Any, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
@@ -59,20 +65,16 @@ class Option:
 
     @property
     def title(self) -> str:
-        """The label, or what the name says."""
+        """The label, or the name as words."""
         return self.label or self.name.replace("_", " ").capitalize()
 
     @property
     def rule(self) -> str:
         """What the value must be, as the end of "`name` must be"."""
-        kinds = {
-            "int": "an integer",
-            "float": "a number",
-            "text": "text",
-            "choice": "one of " + ", ".join(map(str, self.choices)),
-            "flag": "true or false",
-            "ints": "one integer or several, such as 3 or 3, 3",
-        }
+        if self.kind == "choice":
+            what = "one of " + ", ".join(map(repr, self.choices))
+        else:
+            what = _KINDS[self.kind]
         bounds = [
             f"{words} {bound:g}"
             for words, bound in (
@@ -83,29 +85,30 @@ class Option:
             )
             if bound is not None
         ]
-        rule = " ".join([kinds[self.kind], " and ".join(bounds)]).strip()
-        return f"{rule}, or nothing ({self.none_text})" if self.optional else rule
+        rule = " ".join([what, " and ".join(bounds)]).strip()
+        if not self.optional:
+            return rule
+        return f"{rule}, or None ({self.none_text})" if self.none_text else f"{rule}, or None"
 
     def check(self, value: Any) -> None:
-        """Refuse what the option cannot be.
+        """Raise if `value` is invalid.
 
         Raises:
             ConfigurationError: naming the option, the rule and the value.
         """
-        if not (value is None and self.optional) and not self._fits(value):
-            largest = self._largest_integer
-            hidden = self.kind == "int" and self._shown_maximum is None
-            if hidden and isinstance(value, int) and value > largest:
-                raise ConfigurationError(
-                    f"`{self.name}` must be at most {largest:.0f}. "
-                    f"Received: {self.name}={value!r:.40}."
-                )
-            raise ConfigurationError(
-                f"`{self.name}` must be {self.rule}. Received: {self.name}={value!r}."
-            )
+        if (value is None and self.optional) or self._fits(value):
+            return
+        rule = self.rule
+        too_large = isinstance(value, int) and value > self._largest_integer
+        if self.kind == "int" and too_large and self._shown_maximum is None:
+            rule = f"at most {self._largest_integer:.0f}"
+        # Python refuses to write integers of thousands of digits.
+        bits = value.bit_length() if isinstance(value, int) else 0
+        received = f"{bits} bits" if bits > 64 else f"{value!r:.200}"
+        raise ConfigurationError(f"`{self.name}` must be {rule}. Received: {self.name}={received}.")
 
     def parse(self, text: str) -> Any:
-        """The value that a person typed; in an integer, commas may stand between thousands.
+        """The value that was typed; in an integer, commas may stand between thousands.
 
         Raises:
             ConfigurationError: as `check`; the message quotes the text.
@@ -129,7 +132,7 @@ class Option:
         return value
 
     def text(self, value: Any) -> str:
-        """What a form shows for `value`; `parse` reads it back."""
+        """What a form shows for `value`; the inverse of `parse`."""
         if value is None:
             return ""
         if isinstance(value, bool):
@@ -175,7 +178,8 @@ class Option:
                 return number and abs(value) <= sys.float_info.max and self._in_bounds(value)
 
     def _is_fitting_int(self, value: Any) -> bool:
-        return _is_int(value) and value <= self._largest_integer and self._in_bounds(value)
+        integer = isinstance(value, int) and not isinstance(value, bool)
+        return integer and value <= self._largest_integer and self._in_bounds(value)
 
     @property
     def _shown_maximum(self) -> float | None:
@@ -195,5 +199,48 @@ class Option:
         )
 
 
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def check_count(
+    name: str,
+    value: Any,
+    *,
+    minimum: int = 1,
+    maximum: int | None = None,
+    optional: bool = False,
+) -> None:
+    """Raise unless an argument is an integer from `minimum` to `maximum` (or None).
+
+    Raises:
+        ConfigurationError: naming the argument, the rule and the value.
+    """
+    _argument(name, value, "int", minimum=minimum, maximum=maximum, optional=optional)
+
+
+def check_seconds(name: str, value: Any) -> None:
+    """Raise unless an argument is a finite number greater than 0.
+
+    Raises:
+        ConfigurationError: naming the argument, the rule and the value.
+    """
+    _argument(name, value, "float", above=0)
+
+
+def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
+    """Raise unless an argument is one of `choices`.
+
+    Raises:
+        ConfigurationError: naming the argument, the choices and the value.
+    """
+    _argument(name, value, "choice", choices=tuple(choices))
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise unless an argument is True or False.
+
+    Raises:
+        ConfigurationError: naming the argument and the value.
+    """
+    _argument(name, value, "flag")
+
+
+def _argument(name: str, value: Any, kind: OptionKind, **rule: Any) -> None:
+    Option(name=name, kind=kind, none_text="", **rule).check(value)

@@ -1,0 +1,127 @@
+"""What both training masters share: their defaults, hooks, and options that need one another."""
+
+import dataclasses
+import pickle
+from typing import Any
+
+import pytest
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster, SharedTrainingMaster
+from sparkwright.partitions import DefaultRepartitioner
+from sparkwright.updates import AdaptiveThreshold, ResidualClipping
+
+MASTERS = [ParameterAveragingTrainingMaster, SharedTrainingMaster]
+COMMON = {
+    "workers": None,
+    "batch_size_per_worker": 16,
+    "prefetch_batches": 2,
+    "repartition": "always",
+    "repartition_strategy": "balanced",
+    "storage_level": "MEMORY_ONLY",
+    "storage_level_paths": "MEMORY_ONLY",
+    "training_approach": "direct",
+    "export_directory": None,
+    "seed": None,
+    "shuffle": True,
+    "non_finite": "stop",
+    "xla": "auto",
+    "collect_training_stats": False,
+    "hooks": (),
+    "mesh": MeshConfig(),
+    "checkpoint": None,
+    "time_source": None,
+}
+DEFAULTS: dict[Any, dict[str, Any]] = {
+    ParameterAveragingTrainingMaster: COMMON
+    | {
+        "averaging_frequency": 5,
+        "aggregation_depth": 2,
+        "save_updater": True,
+        "communication": "ring",
+        "share_work": False,
+    },
+    SharedTrainingMaster: COMMON
+    | {
+        "workers_per_node": None,
+        "threshold": AdaptiveThreshold(initial=1e-4, min_sparsity=1e-4, max_sparsity=1e-2),
+        "residual_clipping": ResidualClipping(multiple=5.0, every=5),
+        "minibatches_per_message": None,
+        "per_variable_thresholds": False,
+        "combine": "sum",
+        "max_staleness": None,
+        "repartitioner": DefaultRepartitioner(max_partitions=5000),
+        "piece_minibatches": None,
+        "periodic_gc": True,
+        "periodic_gc_interval_s": 5.0,
+        "encoding_debug_mode": False,
+    },
+    MeshConfig: {
+        "network_mask": None,
+        "controller_address": None,
+        "ports": None,
+        "rendezvous_timeout_s": 120.0,
+        "queue_timeout_s": 600.0,
+        "connect_timeout_s": 30.0,
+        "peer_timeout_s": 15.0,
+        "replacement_grace_s": 2.0,
+        "replacement_timeout_s": None,
+        "stall_timeout_s": 60.0,
+        "replace_stalled": False,
+        "mode": "plain",
+        "max_downstreams": 8,
+        "chunk_bytes": 1 << 20,
+        "max_pending_bytes": 64 << 20,
+        "authenticate": None,
+        "encrypt": False,
+    },
+}
+
+
+class Hook:
+    def pre_update(self, minibatch: Any, model: Any) -> None: ...
+
+    def post_update(self, minibatch: Any, model: Any) -> None: ...
+
+
+@pytest.mark.parametrize("cls", DEFAULTS)
+def test_defaults_are_the_documented_ones(cls: Any) -> None:
+    found = {each.name: getattr(cls(), each.name) for each in dataclasses.fields(cls)}
+    assert found == DEFAULTS[cls]
+
+
+@pytest.mark.parametrize("cls", MASTERS)
+def test_hooks_are_code_and_no_part_of_settings(cls: Any) -> None:
+    one, other = Hook(), Hook()
+    plain = cls(seed=3)
+    both = plain.with_hooks(one, other)
+    assert (plain.hooks, both.hooks) == ((), (one, other))
+    assert both.without_hooks(one).hooks == (other,)
+    assert cls(hooks=[one]).hooks == (one,)
+    assert both == cls(seed=3)
+    assert "hooks" not in both.to_dict()
+    for wrong, text in ((5, "`hooks` must be several"), ([object()], "each of `hooks` must have")):
+        with pytest.raises(ConfigurationError, match=text):
+            cls(hooks=wrong)
+
+
+@pytest.mark.parametrize("cls", MASTERS)
+def test_export_directory_needs_the_export_approach(cls: Any) -> None:
+    cls(training_approach="export", export_directory="hdfs://name/exports")
+    with pytest.raises(ConfigurationError, match=r"^`export_directory` is used only with "):
+        cls(export_directory="hdfs://name/exports")
+
+
+@pytest.mark.parametrize("cls", MASTERS)
+def test_master_is_immutable_and_travels_to_workers(cls: Any) -> None:
+    master = cls(workers=3, mesh=MeshConfig(mode="mesh"))
+    assert pickle.loads(pickle.dumps(master)) == master
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        master.workers = 4
+    with pytest.raises(TypeError):
+        cls(3)
+
+
+def test_a_count_that_is_too_large_is_refused_with_its_bound() -> None:
+    with pytest.raises(ConfigurationError, match=r"at most 2147483647\. Received: averaging_freq"):
+        ParameterAveragingTrainingMaster(averaging_frequency=2**31)

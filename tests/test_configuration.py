@@ -1,0 +1,194 @@
+"""What holds for every configuration: checks, forms, documentation, settings and code."""
+
+import json
+from dataclasses import MISSING, fields
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from tests.configurations import configurations, refusal
+
+import sparkwright as sw
+from sparkwright.configuration import nested_options, plain_options, to_code
+from sparkwright.errors import ConfigurationError
+from sparkwright.experiments import Experiment
+from sparkwright.masters import (
+    Checkpointing,
+    EarlyStopping,
+    MeshConfig,
+    NtpClock,
+    ParameterAveragingTrainingMaster,
+    SharedTrainingMaster,
+    SystemClock,
+)
+from sparkwright.options import Option
+from sparkwright.partitions import DefaultRepartitioner, NoRepartitioner
+from sparkwright.spark import SparkSettings
+from sparkwright.updates import (
+    AdaptiveThreshold,
+    FixedThreshold,
+    ResidualClipping,
+    TargetSparsity,
+)
+
+MASTERS = [ParameterAveragingTrainingMaster, SharedTrainingMaster]
+CLASSES: list[Any] = [
+    *MASTERS,
+    *(AdaptiveThreshold, FixedThreshold, TargetSparsity, ResidualClipping),
+    *(DefaultRepartitioner, NoRepartitioner, MeshConfig, Checkpointing, EarlyStopping),
+    *(SystemClock, NtpClock),
+]
+OPTIONS = [(cls, option) for cls in CLASSES for option in plain_options(cls)]
+IDS = [f"{cls.__name__}.{option.name}" for cls, option in OPTIONS]
+REQUIRED: dict[Any, dict[str, Any]] = {
+    Checkpointing: {"url": "/data/runs/7"},
+    EarlyStopping: {"max_epochs": 3, "patience": 3},
+}
+# Options that are valid only beside others.
+BESIDE: dict[tuple[Any, str], dict[str, Any]] = {
+    (MeshConfig, "chunk_bytes"): {"max_pending_bytes": 2**53},
+    (MeshConfig, "max_pending_bytes"): {"chunk_bytes": 1024},
+    (AdaptiveThreshold, "min_sparsity"): {"max_sparsity": 2.0**126},
+    (AdaptiveThreshold, "max_sparsity"): {"min_sparsity": 2.0**-126},
+    **{(master, "export_directory"): {"training_approach": "export"} for master in MASTERS},
+}
+values = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 5),
+    st.integers(1, 2**70),
+    st.sampled_from([10**400, -(10**400), 2**31, [1], {"name": "x"}, b"/data"]),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from([0.5, 1.0, 1 / 16, 2, 64, 65, 1023, 1024, 2.0**-126, 2.0**127]),
+    st.text(max_size=5),
+)
+
+
+@pytest.mark.parametrize("cls", [*CLASSES, Experiment, SparkSettings])
+def test_every_option_is_declared_and_documented(cls: Any) -> None:
+    declared = [*plain_options(cls), *nested_options(cls)]
+    names = {option.name for option in declared}
+    assert names == {each.name for each in fields(cls)} - {"hooks", "settings"}
+    attributes = cls.__doc__.partition("Attributes:")[2]
+    for option in declared:
+        assert option.help.endswith("."), option.name
+        assert f"\n        {option.name}: " in attributes
+
+
+@pytest.mark.parametrize(("cls", "option"), OPTIONS, ids=IDS)
+def test_form_shows_the_default(cls: Any, option: Option) -> None:
+    default = next(each.default for each in fields(cls) if each.name == option.name)
+    if default is MISSING:
+        return
+    assert option.default == default
+    assert option.parse(option.text(default)) == default
+    assert [other.title for other in plain_options(cls)].count(option.title) == 1
+
+
+@pytest.mark.parametrize(("cls", "option"), OPTIONS, ids=IDS)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_constructor_and_form_accept_the_same(cls: Any, option: Option, data: Any) -> None:
+    value = data.draw(values | st.sampled_from([*option.choices, option.default]))
+    others = REQUIRED.get(cls, {}) | BESIDE.get((cls, option.name), {})
+    sentence = refusal(option, value)
+    try:
+        cls(**{**others, option.name: value})
+    except ConfigurationError as error:
+        refused = str(error)
+    else:
+        assert sentence is None or (option.name == "ports" and isinstance(value, int))
+        return
+    # Only the class knows which texts are valid, such as those of an address.
+    assert sentence is not None or option.kind == "text"
+    assert option.name in refused
+    assert "Received: " in refused
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_settings_make_an_equal_configuration(cls: Any, data: Any) -> None:
+    made = data.draw(configurations(cls))
+    saved = made.to_dict()
+    assert cls.from_dict(saved) == made
+    assert saved == made.to_dict()  # reading has not changed it
+    assert cls.from_json(made.to_json()) == made
+    assert cls.from_yaml(made.to_yaml()) == made
+    assert json.loads(json.dumps(saved)) == saved
+    assert eval(to_code(made), {"sw": sw, "inf": np.inf}) == made
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_unknown_and_missing_options_are_refused(cls: Any) -> None:
+    saved = cls(**REQUIRED.get(cls, {})).to_dict()
+    inside = saved.get("configuration", saved)
+    inside["most"] = 3
+    with pytest.raises(ConfigurationError, match=rf"unknown options \['most'\] of {cls.__name__}"):
+        cls.from_dict(saved)
+    with pytest.raises(ConfigurationError, match="must be a dictionary of options"):
+        cls.from_dict([])
+    with pytest.raises(ConfigurationError, match="`url` must be given"):
+        Checkpointing.from_dict({"keep": 3})
+
+
+@pytest.mark.parametrize("cls", MASTERS)
+def test_nested_settings_are_taken_apart_and_put_together(cls: Any) -> None:
+    saved = cls(checkpoint=Checkpointing("/data/runs/7"), time_source=NtpClock()).to_dict()
+    for option in nested_options(cls):
+        kind, inside = option.read(saved[option.name])
+        assert kind is not None
+        assert [each.name for each in plain_options(option.kinds[kind])] == list(inside)
+        assert option.write(kind, inside) == saved[option.name]
+        assert option.read(cls().to_dict()[option.name])[0] == option.default
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ({"threshold": {"name": "magic"}}, "`threshold` must be named one of 'adaptive', 'target'"),
+        ({"threshold": {"name": ["fixed"]}}, "Received: name=\"['fixed']\""),
+        ({"threshold": {"name": "fixed", "configuration": {"t": 1}}}, "unknown options ['t']"),
+        ({"threshold": {"name": "fixed", "configuration": 5}}, "must be a dictionary of options"),
+        ({"threshold": "fixed"}, "`threshold` must be a dictionary of options"),
+        ({"residual_clipping": {"multiple": 0.5}}, "Received: multiple=0.5."),
+        ({"repartitioner": {"name": "Thirds"}}, "`dataclasses.replace(…, repartitioner=…)`"),
+        ({"checkpoint": {"every_s": 5}}, "`url` must be given"),
+        ({"mesh": {"mode": "ring"}}, "Received: mode='ring'."),
+        ({"name": "ParameterAveragingTrainingMaster"}, "must be 'SharedTrainingMaster' here"),
+    ],
+)
+def test_invalid_settings_are_refused(setting: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        SharedTrainingMaster.from_dict(setting)
+    assert text in str(refused.value)
+
+
+def test_numbers_of_numpy_and_exponents_are_written_as_numbers() -> None:
+    master = SharedTrainingMaster(periodic_gc_interval_s=np.float64(2.5))
+    assert SharedTrainingMaster.from_yaml(master.to_yaml()) == master
+    # PyYAML alone reads 1e-3 as text.
+    written = "threshold: {name: fixed, configuration: {threshold: 1e-3}}\nresidual_clipping: null"
+    assert SharedTrainingMaster.from_yaml(written) == SharedTrainingMaster(
+        threshold=FixedThreshold(threshold=1e-3), residual_clipping=None
+    )
+
+
+def test_yaml_creates_no_objects() -> None:
+    with pytest.raises(ConfigurationError, match="could not determine a constructor"):
+        MeshConfig.from_yaml("mode: !!python/object/apply:os.getpid []")
+
+
+def test_code_has_what_differs_from_the_defaults() -> None:
+    assert to_code(EarlyStopping(patience=3)) == "sw.EarlyStopping(patience=3)"
+    assert to_code((np.float64(0.3), {"a": np.float64(2)})) == "(0.3, {'a': 2.0})"
+    named = {"workers": "count"}
+    assert to_code(SharedTrainingMaster(), named=named) == "sw.SharedTrainingMaster(workers=count)"
+    assert eval(to_code(MeshConfig(ports=5)), {"sw": sw}) == MeshConfig(ports="5")
+
+
+def test_only_configurations_declare_options() -> None:
+    with pytest.raises(ConfigurationError, match="options are declared by configurations"):
+        plain_options(int)
