@@ -15,17 +15,22 @@ from hypothesis import given, strategies as st
 import sparkwright as sw
 from sparkwright.data import DataSet, from_tfrecord, write_tfrecord
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._records._tf_example import (
+from sparkwright.data._tf_example import (
     FeatureSpec,
     columns_of,
     feature_specs,
     parse_example,
-    serialised_examples,
+    serialized_examples,
     values_of,
 )
-from sparkwright.data._records._tfrecord import compression_of, framed, masked_crc, read_frames
-from sparkwright.data._records._tfrecord_files import read_tfrecord, reading
-from sparkwright.data._records._tfrecord_writing import Layout, layout_from_json, merged_layout
+from sparkwright.data._tfrecord import compression_of, framed, masked_crc, read_frames
+from sparkwright.data._tfrecord_files import (
+    Layout,
+    layout_from_json,
+    merged_layout,
+    read_tfrecord,
+    reading,
+)
 from sparkwright.storage._listing import list_files
 
 PACK: dict[str | None, Any] = {None: bytes, "gzip": gzip.compress, "zlib": zlib.compress}
@@ -146,7 +151,7 @@ def test_examples_of_any_dtype_are_read_back(kinds: Any, one: Any, count: int) -
         FeatureSpec(key=name, column=name, shape=array.shape[1:], dtype=array.dtype.name)
         for name, array in columns.items()
     ]
-    rows = [columns_of(parse_example(e), specs) for e in serialised_examples(columns)]
+    rows = [columns_of(parse_example(e), specs) for e in serialized_examples(columns)]
     found = {name: np.stack([row[name] for row in rows]) for name in columns}
     assert_same(DataSet.from_columns(found), expected)
 
@@ -257,7 +262,7 @@ def test_whole_numbers_are_never_cut(dtype: str, good: list[int], bad: list[int]
     specs = feature_specs("features", {"x": ((-1,), dtype)})
 
     def read(numbers: list[int]) -> list[int]:
-        (content,) = serialised_examples({"x": np.array([numbers], np.int64)})
+        (content,) = serialized_examples({"x": np.array([numbers], np.int64)})
         return columns_of(parse_example(content), specs)["features/x"].astype(object).tolist()
 
     assert read(good) == good
