@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
-from tests.data.hadoop_values import SYNC, encode, sequence_file
+from tests.data.record_samples import SYNC, encode, sequence_file
 
 import sparkwright as sw
 from sparkwright.data import (

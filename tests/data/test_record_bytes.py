@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import example, given, strategies as st
-from tests.data.hadoop_values import PACKAGE, encode
+from tests.data.record_samples import PACKAGE, encode
 
 import sparkwright as sw
 from sparkwright.data._record_bytes import (

@@ -3,7 +3,7 @@
 import io
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -11,12 +11,20 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from tests.data.hadoop_values import PACKAGE, SYNC, encode, sequence_file
+from tests.data.record_samples import (
+    PACKAGE,
+    SYNC,
+    assert_same,
+    digits,
+    encode,
+    read_records_of,
+    sequence_file,
+)
 
 import sparkwright as sw
 from sparkwright.data import DataSet, TableSchema, from_sequence_file, write_sequence_file
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._record_bytes import BYTES, DECODERS, LONG, TEXT
+from sparkwright.data._record_bytes import BYTES, DECODERS, TEXT
 from sparkwright.data._record_conversion import TextLines
 from sparkwright.data._record_examples import (
     decode_examples,
@@ -26,8 +34,6 @@ from sparkwright.data._record_examples import (
     notes_of,
 )
 from sparkwright.data._record_files import cut_files, read_records, text_lines
-from sparkwright.data._record_parts import WrittenPart
-from sparkwright.data._record_writing import write_part
 from sparkwright.data._sequence_file import ESCAPE, SequenceFileReader
 from sparkwright.storage._listing import list_files
 
@@ -194,12 +200,6 @@ def datasets(draw: Any) -> list[DataSet]:
     return found
 
 
-def assert_same(found: DataSet, expected: DataSet) -> None:
-    assert found.layout == expected.layout
-    for name, array in expected.columns().items():
-        np.testing.assert_array_equal(found.columns()[name], array)
-
-
 def one_by_one(found: list[DataSet]) -> list[DataSet]:
     return [example for dataset in found for example in dataset.batches(1)]
 
@@ -240,41 +240,6 @@ def test_a_value_that_lost_a_byte_is_told_and_left_out(expected: list[DataSet], 
     assert sum(map(len, found)) == len(values) - 1
 
 
-def digits(count: int = 100) -> DataSet:
-    random = np.random.default_rng(count)
-    return DataSet(
-        random.random((count, 4, 4), np.float32), random.integers(0, 9, count).astype(np.int32)
-    )
-
-
-def read_all(folder: Path, pieces: int = 3, **options: Any) -> DataSet:
-    log = SkipLog("raise")
-    found = [
-        part
-        for piece in cut_files(list_files(str(folder)), pieces)
-        for part in read_records(piece, log, **options)
-    ]
-    return DataSet.concatenate(found)
-
-
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-@pytest.mark.parametrize("examples_per_part", [None, 1, 30, 100, 1000])
-def test_files_hold_the_examples_in_parts(
-    tmp_path: Path, compression: Compression, examples_per_part: int | None
-) -> None:
-    data, url = digits(), str(tmp_path / "out")
-    count = write_sequence_file(
-        data.batches(7), url, examples_per_part=examples_per_part, compression=compression
-    )
-    assert count == 100
-    names = [Path(file.url).name for file in list_files(url)]
-    assert names == [f"part-r-{i:05d}" for i in range(-(-100 // (examples_per_part or 100)))]
-    assert_same(read_all(tmp_path / "out"), data)
-    last = reader_of((tmp_path / "out" / names[-1]).read_bytes())
-    keys = [DECODERS[LONG](key) for _, key, _ in last.records()]
-    assert keys == list(range((len(names) - 1) * (examples_per_part or 0), 100))
-
-
 def test_a_large_file_is_cut_into_ranges(tmp_path: Path) -> None:
     data = DataSet(np.random.default_rng(0).random((300, 1000)))
     write_sequence_file(data, str(tmp_path / "out"))
@@ -283,74 +248,6 @@ def test_a_large_file_is_cut_into_ranges(tmp_path: Path) -> None:
     counts = [sum(map(len, read_records(piece, SkipLog("raise")))) for piece in pieces]
     assert sum(counts) == 300
     assert min(counts) > 0
-
-
-def test_a_folder_in_use_is_not_written_into(tmp_path: Path) -> None:
-    url = str(tmp_path / "out")
-    write_sequence_file(digits(3), url)
-    with pytest.raises(sw.ConfigurationError, match=r"part-r-00000.*overwrite=True"):
-        write_sequence_file(digits(5), url)
-    assert write_sequence_file(digits(5), url, overwrite=True) == 5
-    assert len(read_all(tmp_path / "out")) == 5
-
-
-def test_nothing_is_left_of_what_could_not_be_written(tmp_path: Path) -> None:
-    other = DataSet(np.zeros((2, 3)))
-    with pytest.raises(sw.DataError, match="same columns, dtypes and numbers of axes"):
-        write_sequence_file([digits(5), other], str(tmp_path / "out"), examples_per_part=7)
-    with pytest.raises(sw.DataError, match="at least one example to write"):
-        write_sequence_file([], str(tmp_path / "out"))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_is_rewritten_from_itself(tmp_path: Path) -> None:
-    data, folder = digits(), tmp_path / "out"
-    write_sequence_file(data.batches(7), str(folder), examples_per_part=30)
-    from_itself = (
-        part
-        for piece in cut_files(list_files(str(folder)), 3)
-        for part in read_records(piece, SkipLog("raise"))
-    )
-    write_sequence_file(from_itself, str(folder), compression="block", overwrite=True)
-    assert sorted(path.name for path in folder.iterdir()) == ["_SUCCESS", "part-r-00000"]
-    assert_same(read_all(folder), data)
-    assert list(tmp_path.iterdir()) == [folder]
-
-
-def test_a_folder_is_kept_if_what_should_replace_it_fails(tmp_path: Path) -> None:
-    url, data = str(tmp_path / "out"), digits()
-    write_sequence_file(data, url)
-
-    def broken() -> Iterator[DataSet]:
-        yield digits(5)
-        # Nobody sees half of it meanwhile.
-        assert_same(read_all(tmp_path / "out"), data)
-        raise ValueError("broken")
-
-    with pytest.raises(ValueError, match="broken"):
-        write_sequence_file(broken(), url, examples_per_part=1, overwrite=True)
-    assert_same(read_all(tmp_path / "out"), data)
-    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
-
-
-def test_a_lost_part_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def elsewhere(*arguments: Any, **options: Any) -> WrittenPart:
-        written_part = write_part(*arguments, **options)
-        Path(arguments[1]).unlink()
-        return written_part
-
-    monkeypatch.setattr("sparkwright.data._record_writing.write_part", elsewhere)
-    with pytest.raises(sw.DataError, match=r"1 of 1 missing \['part-r-00000'\]"):
-        write_sequence_file(digits(5), str(tmp_path / "out"))
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "options", [{"examples_per_part": 0}, {"examples_per_part": 1.5}, {"max_files": 2}]
-)
-def test_options_of_writing_are_checked(tmp_path: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(sw.ConfigurationError, match=next(iter(options))):
-        write_sequence_file(digits(3), str(tmp_path / "out"), **options)
 
 
 def foreign(folder: Path, compression: Compression = None) -> Path:
@@ -367,7 +264,7 @@ def from_text(key: str, value: bytes) -> tuple[list[float], int]:
 
 
 def test_foreign_files_are_read_through_a_function(tmp_path: Path) -> None:
-    found = read_all(foreign(tmp_path), convert=from_text)
+    found = read_records_of(foreign(tmp_path), convert=from_text)
     np.testing.assert_array_equal(
         found.features["features"], [[i, 4] for i in range(9)], strict=False
     )
@@ -387,7 +284,7 @@ RESULTS: dict[str, Callable[[str, bytes], Any]] = {
 
 @pytest.mark.parametrize("convert", RESULTS.values(), ids=RESULTS)
 def test_a_function_may_return(tmp_path: Path, convert: Callable[[str, bytes], Any]) -> None:
-    found = read_all(foreign(tmp_path), convert=convert)
+    found = read_records_of(foreign(tmp_path), convert=convert)
     one = convert("", b"123")
     if isinstance(one, DataSet):
         assert len(found) == 9 * len(one)
@@ -425,10 +322,10 @@ def test_texts_are_read_as_lines_of_a_table_as_csv_is(tmp_path: Path) -> None:
     ]
     (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
     expected = sw.data.read_csv(str(tmp_path / "a.csv"), schema=SCHEMA, header=False).data
-    found = read_all(of_lines(tmp_path / "seq", lines), lines=table_lines())
+    found = read_records_of(of_lines(tmp_path / "seq", lines), lines=table_lines())
     assert_same(found, expected)
     bars = [line.replace(",", "|").replace('"', "") for line in lines]
-    found = read_all(of_lines(tmp_path / "seq", bars), lines=table_lines("|", None))
+    found = read_records_of(of_lines(tmp_path / "seq", bars), lines=table_lines("|", None))
     assert_same(found, expected)
 
 
@@ -472,14 +369,6 @@ def test_a_schema_is_one_and_instead_of_a_function(tmp_path: Path, options: Any)
     none: Any = None
     with pytest.raises(sw.ConfigurationError, match="`schema` must be a TableSchema"):
         from_sequence_file(none, str(of_lines(tmp_path / "seq", ["1,2,cat"])), **options)
-
-
-def test_sequences_of_different_length_keep_apart(tmp_path: Path) -> None:
-    parts = [DataSet(np.ones((2, steps, 3), np.float32)) for steps in (4, 4, 9)]
-    write_sequence_file(parts, str(tmp_path / "out"))
-    (piece,) = cut_files(list_files(str(tmp_path / "out")), 1)
-    found = list(read_records(piece, SkipLog("raise")))
-    assert [part.features["features"].shape for part in found] == [(4, 4, 3), (2, 9, 3)]
 
 
 def test_a_map_file_among_sequence_files_is_read_once(tmp_path: Path, monkeypatch: Any) -> None:
@@ -593,21 +482,3 @@ def test_spark_reads_lines_of_a_table(spark: Any, tmp_path: Path) -> None:
     assert data.collect().labels["labels"].tolist() == [0, 1]
     assert data.class_names == {"labels": ("cat", "dog")}
     assert data.schema == SCHEMA
-
-
-@pytest.mark.spark
-def test_distributed_data_is_written_and_read_in_order(spark: Any, tmp_path: Path) -> None:
-    local = digits(500)
-    data = sw.data.from_arrays(spark, local.features, local.labels, partitions=3)
-    cases: list[tuple[dict[str, Any], int]] = [
-        ({}, 3),
-        ({"max_files": 2}, 2),
-        ({"examples_per_part": 100}, 5),
-    ]
-    for options, files in cases:
-        url = str(tmp_path / str(files))
-        assert write_sequence_file(data, url, **options) == 500
-        assert len(list_files(url)) == files
-        again = from_sequence_file(spark, url)
-        assert_same(again.collect(), local)
-        assert again.fingerprint is not None
