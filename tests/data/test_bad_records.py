@@ -365,16 +365,6 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     assert dict(log.skipped.counts) == {"unreadable file": 1}
 
 
-def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "secret"
-    path.write_bytes(example_file())
-    (piece,) = cut_files(list_files(str(path)), 1)
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(sw.DataError, match=r"must be readable.*secret could not be read"):
-        list(read_records(piece, SkipLog("raise")))
-
-
 def test_a_file_that_became_shorter_is_named(tmp_path: Path) -> None:
     path = tmp_path / "bad file"
     path.write_bytes(example_file())

@@ -20,7 +20,7 @@ from sparkwright.data._map_file import map_folders, read_index
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._record_bytes import ByteWindow
 from sparkwright.data._record_files import cut_files, read_records
-from sparkwright.data._record_writing import MapFileWriter
+from sparkwright.data._record_writing import SequenceFileWriter, write_index
 
 Compression = Literal["record", "block"] | None
 COMPRESSIONS: list[Compression] = [None, "record", "block"]
@@ -108,16 +108,6 @@ def test_more_parts_than_may_be_open_at_once(tmp_path: Path) -> None:
     reader.close()
 
 
-@pytest.mark.usefixtures("small_blocks")
-def test_few_blocks_are_remembered(tmp_path: Path) -> None:
-    data = numbers()
-    write_map_file(data, str(tmp_path), compression="block")
-    with MapFileReader(str(tmp_path)) as reader:
-        assert_same(reader.take(np.arange(100)), data)
-        (part,) = reader._parts  # pyright: ignore[reportPrivateUsage]
-        assert part._first.cache_info().currsize == 4  # pyright: ignore[reportPrivateUsage]
-
-
 def test_only_what_is_asked_for_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_map_file(numbers(2000, 1000), str(tmp_path))
     fetched: list[int] = []
@@ -177,9 +167,11 @@ def written(folder: Path, kind: str, pairs: list[tuple[Any, str]], **options: An
     folder.mkdir(parents=True, exist_ok=True)
     key_class, text = PACKAGE + kind, PACKAGE + "Text"
     with (folder / "data").open("wb") as data, (folder / "index").open("wb") as index:
-        writer = MapFileWriter(data, index, key_class=key_class, value_class=text, **options)
-        for one, value in pairs:
-            writer.append(encode(key_class, one), encode(text, value))
+        interval = options.pop("index_interval", 1)
+        writer = SequenceFileWriter(data, key_class=key_class, value_class=text, **options)
+        encoded = ((encode(key_class, one), encode(text, value)) for one, value in pairs)
+        entries = ((key, writer.append(key, value)) for key, value in encoded)
+        assert write_index(index, key_class, entries, interval) == len(pairs)
         writer.finish()
     return folder
 

@@ -109,27 +109,6 @@ def test_ranges_of_bytes_give_each_record_once(compression: Compression, data: A
     assert found == pairs
 
 
-@pytest.mark.usefixtures("short_intervals")
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_reading_begins_at_any_record_whose_position_is_known(compression: Compression) -> None:
-    pairs = [(b"%d" % i, bytes(50)) for i in range(40)]
-    reader = reader_of(written(pairs, compression), 64)
-    for position, key, _ in list(reader.records()):
-        first = next(found for found in reader.records_at(position) if found)
-        keys = [found for _, found, _ in first]
-        assert key in keys
-        assert compression == "block" or keys == [key]
-
-
-@pytest.mark.usefixtures("short_intervals")
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_two_readings_of_one_reader_do_not_disturb_each_other(compression: Compression) -> None:
-    pairs = [(b"%d" % i, bytes(50)) for i in range(40)]
-    reader = reader_of(written(pairs, compression), 64)
-    both = zip(reader.records(), reader.records(), strict=True)
-    assert [(one[1:], other[1:]) for one, other in both] == [(pair, pair) for pair in pairs]
-
-
 def test_blocks_of_empty_records_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.data._record_writing.MAX_BLOCK_RECORDS", 10)
     content = written([(b"", b"")] * 25, "block")
@@ -226,18 +205,6 @@ def test_examples_of_any_layout_are_read_back(expected: list[DataSet]) -> None:
     assert len(values) == len(found) == sum(map(len, expected))
     for one, other in zip(found, one_by_one(expected), strict=True):
         assert_same(one, other)
-
-
-@given(datasets(), st.data())
-def test_a_value_that_lost_a_byte_is_told_and_left_out(expected: list[DataSet], data: Any) -> None:
-    layout = layout_of(expected[0])
-    values = [value for dataset in expected for value in encode_examples(dataset, layout)]
-    at = data.draw(st.integers(0, len(values) - 1))
-    values[at] = values[at][:-1]
-    told: list[int] = []
-    found = list(decode_examples(values, layout, lambda index, why: told.append(index)))
-    assert told == [at]
-    assert sum(map(len, found)) == len(values) - 1
 
 
 def test_a_large_file_is_cut_into_ranges(tmp_path: Path) -> None:

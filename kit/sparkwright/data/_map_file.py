@@ -10,7 +10,7 @@ References:
 import operator
 import sys
 from array import array
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -22,8 +22,8 @@ from sparkwright.storage._listing import StoredFile, list_files
 
 from ._record_bytes import LONG, Decoders, decoder_of
 from ._record_conversion import out_of_order
-from ._record_writing import DATA, INDEX, IndexWriter, check_interval
-from ._sequence_file import opened
+from ._record_writing import DATA, INDEX, check_interval, write_index
+from ._sequence_file import SequenceFileReader, opened
 
 REBUILD = "Rebuild it: `rebuild_map_index(url)`."
 
@@ -170,19 +170,19 @@ def rebuild_map_index(url: str, *, index_interval: int = 1) -> int:
     check_interval(index_interval)
     count = 0
     for folder in map_folders(url):
-        target = join(folder.url, INDEX)
-        with opened(folder.data) as reader, write_atomically(target) as file:
-            key_class = reader.header.key_class
-            decode = decoder_of(key_class, None, role="key", source=reader.source)
-            index = IndexWriter(file, key_class, index_interval)
-            last = None
-            for position, content, _ in reader.records():
-                with in_file(reader.source):
-                    key = decode(content)
-                if last is not None and key < last:
-                    raise DataError(out_of_order(key, last, position, reader.source))
-                index.add(content, position)
-                last = key
-            index.finish()
-        count += index.count
+        with opened(folder.data) as reader, write_atomically(join(folder.url, INDEX)) as file:
+            count += write_index(file, reader.header.key_class, _entries(reader), index_interval)
     return count
+
+
+def _entries(reader: SequenceFileReader) -> Iterator[tuple[bytes, int]]:
+    """Yield key and offset of each record, after a look at the order of the keys."""
+    decode = decoder_of(reader.header.key_class, None, role="key", source=reader.source)
+    last = None
+    for position, content, _ in reader.records():
+        with in_file(reader.source):
+            key = decode(content)
+        if last is not None and key < last:
+            raise DataError(out_of_order(key, last, position, reader.source))
+        last = key
+        yield content, position

@@ -1,7 +1,6 @@
 """SequenceFiles and MapFiles as distributed data: files cut into byte ranges, read on executors."""
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -136,14 +135,10 @@ def _from_files(
     check_on_error(on_error)
     wanted = partitions or spark.sparkContext.defaultParallelism
     pieces = cut_files(files, wanted)
-    fingerprint = None  # nobody can tell whether a function has changed
+    fingerprint = None  # a change of a function cannot be seen
     if convert is None and decoders is None:
-        described = [
-            [[file.url, file.size_bytes, file.version] for file in files],
-            lines and [lines.schema.to_dict(), lines.form.delimiter, lines.form.quote],
-            *[ordered, on_error, wanted],
-        ]
-        fingerprint = hashlib.sha256(json.dumps(described).encode()).hexdigest()
+        described = repr((files, lines, ordered, on_error, wanted))
+        fingerprint = hashlib.sha256(described.encode()).hexdigest()
     data = from_pieces(
         spark,
         pieces,

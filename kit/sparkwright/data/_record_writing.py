@@ -2,9 +2,10 @@
 
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
+from itertools import chain
 from typing import Any, BinaryIO
 
 from sparkwright.errors import ConfigurationError, DataError
@@ -13,7 +14,7 @@ from sparkwright.storage._files import join, write_atomically
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._record_bytes import BYTES, DEFAULT_CODEC, LONG, MAX_UNPACKED_BYTES, encode_vint
-from ._record_examples import RecordLayout, encode_examples, layout_of, notes_of
+from ._record_examples import encode_examples, layout_of, notes_of
 from ._record_parts import WrittenPart, write_parts
 from ._sequence_file import (
     ESCAPE,
@@ -110,14 +111,11 @@ def write_map_file(
         DataError: if examples differ in columns, dtypes or numbers of axes.
         OSError: if a file cannot be written, naming it.
     """
-    options: dict[str, Any] = {
-        "index_interval": check_interval(index_interval),
-        "compression": check_compression(compression),
-    }
+    interval, kind = check_interval(index_interval), check_compression(compression)
     return write_parts(
         datasets,
         url,
-        partial(write_part, **options),
+        partial(write_part, index_interval=interval, compression=kind),
         examples_per_part=examples_per_part,
         max_files=max_files,
         overwrite=overwrite,
@@ -148,33 +146,36 @@ def write_part(
         DataError: if the examples differ in columns, dtypes or numbers of axes.
         OSError: if a file cannot be written, naming it.
     """
-    key = first_key
+    stream = (dataset for dataset in datasets if len(dataset))
+    if (first := next(stream, None)) is None:
+        return WrittenPart(count=0)
+    layout = layout_of(first)
     with ExitStack() as files:
-        writer: SequenceFileWriter | MapFileWriter | None = None
-        layout: RecordLayout = {}
-        for dataset in datasets:
-            if writer is None:
-                layout = layout_of(dataset)
-                options: dict[str, Any] = {
-                    "key_class": LONG,
-                    "value_class": BYTES,
-                    "compression": compression,
-                    "notes": notes_of(layout),
-                }
-                if index_interval is None:
-                    file = files.enter_context(write_atomically(url))
-                    writer = SequenceFileWriter(file, **options)
-                else:  # the data appears last: where it is, its index is too
-                    data = files.enter_context(write_atomically(join(url, DATA)))
-                    index = files.enter_context(write_atomically(join(url, INDEX)))
-                    writer = MapFileWriter(data, index, index_interval=index_interval, **options)
-            for value in encode_examples(dataset, layout):
-                writer.append(key.to_bytes(8, "big"), value)
-                key += key_step
-        if writer is not None:
-            writer.finish()
-    count = (key - first_key) // key_step
-    return WrittenPart(count=count, entry=url.rpartition("/")[2] if count else "")
+        # The data appears last: where it is, its index is too.
+        data_url = url if index_interval is None else join(url, DATA)
+        data = SequenceFileWriter(
+            files.enter_context(write_atomically(data_url)),
+            key_class=LONG,
+            value_class=BYTES,
+            compression=compression,
+            notes=notes_of(layout),
+        )
+
+        def entries() -> Iterator[tuple[bytes, int]]:
+            number = first_key
+            for dataset in chain([first], stream):
+                for value in encode_examples(dataset, layout):
+                    key = number.to_bytes(8, "big")
+                    yield key, data.append(key, value)
+                    number += key_step
+            data.finish()
+
+        if index_interval is None:
+            count = sum(1 for _ in entries())
+        else:
+            index = files.enter_context(write_atomically(join(url, INDEX)))
+            count = write_index(index, LONG, entries(), index_interval)
+    return WrittenPart(count=count, entry=url.rpartition("/")[2])
 
 
 def check_compression(compression: Compression | None) -> Compression | None:
@@ -289,55 +290,29 @@ class SequenceFileWriter:
         self._held, self._held_bytes = [], 0
 
 
-class IndexWriter:
-    """Writes the index of a MapFile: keys, and where their records begin."""
+def write_index(
+    file: BinaryIO, key_class: str, entries: Iterable[tuple[bytes, int]], interval: int
+) -> int:
+    """Write the index of a MapFile.
 
-    def __init__(self, file: BinaryIO, key_class: str, interval: int) -> None:
-        """Write the header; each `interval`-th record will be in the index."""
-        # In blocks, as Hadoop writes it: neighboring keys and positions are much alike.
-        self._file = SequenceFileWriter(
-            file, key_class=key_class, value_class=LONG, compression="block"
-        )
-        self._interval = check_interval(interval)
-        self._indexed, self._due = -1, 0
-        self.count = 0
+    Args:
+        file: open for writing.
+        key_class: Java class of the keys.
+        entries: key and offset of each record; records of a block share its offset.
+        interval: each so-many-th record is in the index.
 
-    def add(self, key: bytes, position: int) -> None:
-        """Note a record; all records of a block have its position, and one entry finds them."""
-        if self.count >= self._due and position > self._indexed:
-            self._file.append(key, position.to_bytes(8, "big"))
-            self._indexed, self._due = position, self.count + self._interval
-        self.count += 1
-
-    def finish(self) -> None:
-        """Write what is still held back."""
-        self._file.finish()
-
-
-class MapFileWriter:
-    """Writes records in the order of their keys, with an index."""
-
-    def __init__(
-        self,
-        data: BinaryIO,
-        index: BinaryIO,
-        *,
-        key_class: str,
-        index_interval: int = 1,
-        **options: Any,
-    ) -> None:
-        """Write both headers; `options` are those of `SequenceFileWriter`."""
-        self._index = IndexWriter(index, key_class, index_interval)
-        self._data = SequenceFileWriter(data, key_class=key_class, **options)
-
-    def append(self, key: bytes, value: bytes) -> None:
-        """Add one record; raises as `SequenceFileWriter.append`."""
-        self._index.add(key, self._data.append(key, value))
-
-    def finish(self) -> None:
-        """Write what is still held back."""
-        self._data.finish()
-        self._index.finish()
+    Returns:
+        The number of `entries`.
+    """
+    # In blocks, as Hadoop writes it: neighboring keys and positions are much alike.
+    index = SequenceFileWriter(file, key_class=key_class, value_class=LONG, compression="block")
+    indexed, due, count = -1, 0, 0
+    for count, (key, position) in enumerate(entries, start=1):
+        if count > due and position > indexed:
+            index.append(key, position.to_bytes(8, "big"))
+            indexed, due = position, count - 1 + interval
+    index.finish()
+    return count
 
 
 def check_interval(index_interval: Any) -> int:

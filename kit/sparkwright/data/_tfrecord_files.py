@@ -102,12 +102,11 @@ def from_tfrecord(
     if not files:
         raise DataError(f"there must be at least one file. Received: {url} without any.")
     read = reading(url, files, specs=specs, convert=convert, compression=compression)
-    fingerprint = None
+    fingerprint = None  # a change of a function cannot be seen
     if convert is None:
-        options = [compression, on_error, partitions or spark.sparkContext.defaultParallelism]
-        described = [[file.url, file.size_bytes, file.version] for file in files]
-        text = json.dumps([described, repr(read.keywords["specs"]), *options])
-        fingerprint = hashlib.sha256(text.encode()).hexdigest()
+        wanted = partitions or spark.sparkContext.defaultParallelism
+        described = (files, read.keywords["specs"], compression, on_error, wanted)
+        fingerprint = hashlib.sha256(repr(described).encode()).hexdigest()
     return from_pieces(
         spark,
         files,
