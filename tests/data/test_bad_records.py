@@ -1,6 +1,5 @@
 """Record files that cannot be used: each an error that names file and byte, or counted."""
 
-import io
 import struct
 import tracemalloc
 import zlib
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
+from tests.data.record_samples import SYNC, encode, sequence_file
 
 import sparkwright as sw
 from sparkwright.data import (
@@ -22,45 +22,40 @@ from sparkwright.data import (
     write_tfrecord,
 )
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._records._example_records import NOTE, RecordLayout
-from sparkwright.data._records._hadoop_types import (
-    BYTES,
-    LONG,
-    TEXT,
-    TYPES,
-    encode_text,
-    encode_vint,
-)
-from sparkwright.data._records._record_files import cut_files, read_records
-from sparkwright.data._records._sequence_file import ESCAPE, SequenceFileWriter
-from sparkwright.data._records._tf_example import FeatureSpec, feature_specs
-from sparkwright.data._records._tfrecord import framed
-from sparkwright.data._records._tfrecord_files import read_tfrecord
+from sparkwright.data._record_bytes import BYTES, LONG, TEXT, encode_text, encode_vint
+from sparkwright.data._record_examples import NOTE, layout_of, notes_of
+from sparkwright.data._record_files import RecordPiece, cut_files, read_records
+from sparkwright.data._sequence_file import ESCAPE
+from sparkwright.data._tf_example import FeatureSpec, feature_specs, serialized_examples
+from sparkwright.data._tfrecord import framed, masked_crc
+from sparkwright.data._tfrecord_files import read_tfrecord
 from sparkwright.storage._listing import StoredFile, list_files
 
-SYNC = bytes(range(100, 116))
 DATA = DataSet(np.arange(200, dtype=np.float32).reshape(50, 4), np.arange(50, dtype=np.int32))
 COUNT = 50
 
 
-def example_file(compression: Any = None, **changed: Any) -> bytes:
-    """A file of 50 examples with a sync mark (or a block) every few."""
-    file = io.BytesIO()
-    notes = {NOTE: RecordLayout.of(DATA).to_json()}
-    options: dict[str, Any] = {"key_class": LONG, "value_class": BYTES, "notes": notes, **changed}
-    writer = SequenceFileWriter(file, sync=SYNC, compression=compression, **options)
+def example_file(
+    compression: Any = None, change: Callable[[int, bytes], bytes] | None = None, **changed: Any
+) -> bytes:
+    """A file of 50 examples with a sync mark (or a block) every few; `change` their values."""
+    pairs: list[tuple[bytes, bytes]] = []
     for key, row in enumerate(DATA.features["features"]):
-        value = row.astype("<f4").tobytes() + struct.pack("<i", key)
-        # Four axes-free numbers: one axis of 4 for the features, none for the label.
-        writer.append(struct.pack(">q", key), TYPES[BYTES].encode(b"\x04" + value))
-    writer.finish()
-    return file.getvalue()
+        # One axis of 4 for the features, none for the label.
+        value = encode(BYTES, b"\x04" + row.astype("<f4").tobytes() + struct.pack("<i", key))
+        pairs.append((struct.pack(">q", key), value if change is None else change(key, value)))
+    options: dict[str, Any] = {
+        "key_class": LONG,
+        "value_class": BYTES,
+        "notes": notes_of(layout_of(DATA)),
+    }
+    return sequence_file(pairs, encoded=True, compression=compression, **options | changed)
 
 
 @pytest.fixture(autouse=True)
 def _short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.data._records._sequence_file._SYNC_INTERVAL_BYTES", 300)
-    monkeypatch.setattr("sparkwright.data._records._sequence_file._BLOCK_BYTES", 300)
+    monkeypatch.setattr("sparkwright.data._record_writing._SYNC_INTERVAL_BYTES", 300)
+    monkeypatch.setattr("sparkwright.data._record_writing._BLOCK_BYTES", 300)
 
 
 def read(path: Path, log: SkipLog, pieces: int = 1, **options: Any) -> list[DataSet]:
@@ -71,19 +66,21 @@ def read(path: Path, log: SkipLog, pieces: int = 1, **options: Any) -> list[Data
 
 
 def assert_reported(path: Path, reason: str, text: str, *, examples: range, **options: Any) -> None:
-    """With "raise" an error that names the file; with "skip" one count, and the other examples."""
+    """With "raise" an error that names the file; with "skip" counts, and the other examples."""
+    reader = read_tf if "specs" in options else read
     with pytest.raises(sw.DataError) as caught:
-        read(path, SkipLog("raise"), **options)
+        reader(path, SkipLog("raise"), **options)
     message = str(caught.value)
     assert str(path) in message
     assert text in message
     assert "Received: " in message
     assert 'on_error="skip"' in message
-    assert len(message) < 700
+    assert len(message) < 800
     log = SkipLog("skip")
-    found = sum(map(len, read(path, log, **options)))
+    found = sum(map(len, reader(path, log, **options)))
     assert found in examples
-    assert dict(log.skipped.counts) == {reason: 1}
+    assert set(log.skipped.counts) == {reason}
+    assert log.skipped.total == 1 or (reader is read_tf and examples == range(1))
     assert str(path) in log.skipped.first[0]
 
 
@@ -185,10 +182,6 @@ def test_a_value_that_cannot_be_unpacked_is_named(tmp_path: Path) -> None:
     )
 
 
-def header(**changed: Any) -> bytes:
-    return example_file(**changed)
-
-
 def with_codec(name: str) -> bytes:
     return example_file("block").replace(
         encode_text("org.apache.hadoop.io.compress.DefaultCodec"), encode_text(name)
@@ -205,34 +198,34 @@ def noted(text: str) -> bytes:
 
 
 FILES: dict[str, tuple[bytes, str]] = {
-    "empty": (b"", "another kind of file, or empty"),
-    "three bytes": (b"SEQ", "must start with b'SEQ' and a version"),
+    "empty": (b"", "The file is empty"),
+    "three bytes": (b"SEQ", "must start with b'SEQ"),
     "text": (b"hello world\n" * 50, "Received: b'hell'"),
-    "an older version": (b"SEQ\x04" + example_file()[4:], "version 4"),
-    "a later version": (b"SEQ\x07" + example_file()[4:], "version 7"),
+    "an older version": (b"SEQ\x04" + example_file()[4:], "of an older version"),
+    "a later version": (b"SEQ\x07" + example_file()[4:], "SEQ\\x07"),
     "cut in the header": (example_file()[:40], "must lie within the file"),
     "a class name of 2 GB": (b"SEQ\x06" + encode_vint(2**31 - 1) + bytes(100), "bytes left"),
     "a class name of negative length": (b"SEQ\x06\xff" + bytes(100), "-1 bytes announced"),
     "a class name that is no UTF-8": (
         b"SEQ\x06\x04\xff\xfe\xfd\xfc" + bytes(100), "valid UTF-8",
     ),
-    "an unknown class of keys": (header(key_class="com.example.Key"), "com.example.Key"),
-    "an unknown class of values": (header(value_class="com.example.Row"), "com.example.Row"),
+    "an unknown class of keys": (example_file(key_class="com.example.Key"), "com.example.Key"),
+    "an unknown class of values": (example_file(value_class="com.example.Row"), "com.example.Row"),
     "a class that would run code": (
-        header(value_class="javax.script.ScriptEngineManager"), "javax.script",
+        example_file(value_class="javax.script.ScriptEngineManager"), "javax.script",
     ),
     "an unknown compression": (with_codec("com.example.Codec"), "com.example.Codec"),
     "a billion notes": (
         noted_count(b"\x3f\xff\xff\xff"), "0 to 10000 notes",
     ),
     "a negative number of notes": (
-        noted_count(ESCAPE), "Received: -1",
+        noted_count(ESCAPE), "Received: -1 notes",
     ),
     "in blocks but not compressed": (
-        example_file().replace(b"BytesWritable\x00\x00", b"BytesWritable\x00\x01"), "in blocks",
+        example_file().replace(b"BytesWritable\x00\x00", b"BytesWritable\x00\x01"), "in_blocks",
     ),
     "no examples of ours": (example_file(notes={}), "`convert`, a function"),
-    "ours, but texts": (header(value_class=TEXT), "values of org.apache.hadoop.io.Text"),
+    "ours, but texts": (example_file(value_class=TEXT), "values of org.apache.hadoop.io.Text"),
     "a layout that is no JSON": (noted("{"), "layout of format 1"),
     "a layout of a later format": (noted('{"format": 2, "columns": [["a", "int8", 0]]}'), "format"),
     "a layout without columns": (noted('{"format": 1, "columns": []}'), "layout of format 1"),
@@ -273,28 +266,16 @@ def test_other_files_are_read_past_a_bad_one(tmp_path: Path) -> None:
     assert log.skipped.total == 1
 
 
-def value_file(change: Callable[[int, bytes], bytes]) -> bytes:
-    """Whole records, the values changed."""
-    file = io.BytesIO()
-    notes = {NOTE: RecordLayout.of(DATA).to_json()}
-    writer = SequenceFileWriter(file, key_class=LONG, value_class=BYTES, sync=SYNC, notes=notes)
-    for key in range(COUNT):
-        value = TYPES[BYTES].encode(b"\x04" + bytes(20))
-        writer.append(struct.pack(">q", key), change(key, value))
-    writer.finish()
-    return file.getvalue()
-
-
 VALUES: dict[str, tuple[bytes, str]] = {
     "an empty value": (b"", "4 bytes of length"),
     "a length of 2 GB": (b"\x7f\xff\xff\xff" + b"\x04" + bytes(20), "2147483647 announced"),
     "a negative length": (ESCAPE + b"\x04" + bytes(20), "-1 announced"),
-    "too short for its axes": (TYPES[BYTES].encode(b"\x04" + bytes(19)), "not 21"),
-    "too long for its axes": (TYPES[BYTES].encode(b"\x04" + bytes(21)), "not 21"),
-    "no axes at all": (TYPES[BYTES].encode(b""), "a VInt must have at least one byte"),
-    "an axis of 0": (TYPES[BYTES].encode(b"\x00" + bytes(4)), "at least 1"),
-    "a negative axis": (TYPES[BYTES].encode(b"\xff" + bytes(20)), "at least 1"),
-    "an axis of 10^18": (TYPES[BYTES].encode(encode_vint(10**18) + bytes(20)), "as long as"),
+    "too short for its axes": (encode(BYTES, b"\x04" + bytes(19)), "not 21"),
+    "too long for its axes": (encode(BYTES, b"\x04" + bytes(21)), "not 21"),
+    "no axes at all": (encode(BYTES, b""), "a VInt must have at least one byte"),
+    "an axis of 0": (encode(BYTES, b"\x00" + bytes(4)), "at least 1"),
+    "a negative axis": (encode(BYTES, b"\xff" + bytes(20)), "at least 1"),
+    "an axis of 10^18": (encode(BYTES, encode_vint(10**18) + bytes(20)), "as long as"),
 }
 
 
@@ -302,7 +283,7 @@ VALUES: dict[str, tuple[bytes, str]] = {
 def test_a_value_that_is_no_example_is_named_by_its_key(tmp_path: Path, case: str) -> None:
     value, text = VALUES[case]
     path = tmp_path / "bad file"
-    path.write_bytes(value_file(lambda key, good: value if key == 7 else good))
+    path.write_bytes(example_file(change=lambda key, good: value if key == 7 else good))
     assert_reported(path, "unusable record", text, examples=range(COUNT - 1, COUNT))
     with pytest.raises(sw.DataError, match="the record with key 7 at byte"):
         read(path, SkipLog("raise"))
@@ -345,13 +326,12 @@ def test_what_a_function_cannot_convert_is_named_by_its_key(tmp_path: Path, case
 
 def test_texts_that_are_no_utf8_are_named(tmp_path: Path) -> None:
     path = tmp_path / "bad file"
-    file = io.BytesIO()
-    writer = SequenceFileWriter(file, key_class=TEXT, value_class=TEXT, sync=SYNC)
-    writer.append(encode_text("a good one"), encode_text("good"))
-    writer.append(encode_text("bad"), b"\x02\xc3\x28")
-    writer.append(b"\x01\xff", encode_text("bad key"))
-    writer.finish()
-    path.write_bytes(file.getvalue())
+    pairs = [
+        (encode_text("a good one"), encode_text("good")),
+        (encode_text("bad"), b"\x02\xc3\x28"),
+        (b"\x01\xff", encode_text("bad key")),
+    ]
+    path.write_bytes(sequence_file(pairs, key_class=TEXT, encoded=True))
     log = SkipLog("skip")
     found = read(path, log, convert=lambda key, value: ([1.0], None), ordered=True)
     assert sum(map(len, found)) == 1
@@ -369,12 +349,8 @@ def test_keys_out_of_order_are_named(tmp_path: Path) -> None:
         path, "key out of order", "Received: 5 after 19", examples=range(49, 50), ordered=True
     )
     with pytest.raises(sw.DataError, match="Received: 5 after 19"):
-        write_index(tmp_path)
+        rebuild_map_index(str(tmp_path))
     assert not (tmp_path / "index").exists()
-
-
-def write_index(folder: Path) -> int:
-    return rebuild_map_index(str(folder))
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
@@ -387,16 +363,6 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     log = SkipLog("skip")
     assert list(read_records(pieces[0], log)) == []
     assert dict(log.skipped.counts) == {"unreadable file": 1}
-
-
-def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "secret"
-    path.write_bytes(example_file())
-    (piece,) = cut_files(list_files(str(path)), 1)
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(sw.DataError, match=r"must be readable.*secret could not be read"):
-        list(read_records(piece, SkipLog("raise")))
 
 
 def test_a_file_that_became_shorter_is_named(tmp_path: Path) -> None:
@@ -446,14 +412,10 @@ def test_no_damage_leads_to_another_error(
     path.write_bytes(content)
     size = max(len(content) // pieces, 1)
     log = SkipLog("skip")
-    edges = [*range(0, len(content), size)]
-    for start in edges:
-        (piece,) = cut_files(list_files(str(path)), 1)
-        part = type(piece)(
-            url=piece.url, size_bytes=piece.size_bytes, start=start,
-            end=min(start + size, len(content)),
-        )  # fmt: skip
-        for found in read_records(part, log, ordered=True):
+    (file,) = list_files(str(path))
+    for start in range(0, len(content), size):
+        piece = RecordPiece(file=file, start=start, end=min(start + size, len(content)))
+        for found in read_records(piece, log, ordered=True):
             assert set(found.layout) <= {"features/features", "labels/labels"} or changes
 
 
@@ -479,17 +441,9 @@ def empty_index(folder: Path) -> None:
     (folder / "index").write_bytes(b"")
 
 
-def index_without_entries(folder: Path) -> None:
-    rewrite_index(folder, [])
-
-
 def rewrite_index(folder: Path, entries: list[tuple[int, int]], value_class: str = LONG) -> None:
-    file = io.BytesIO()
-    writer = SequenceFileWriter(file, key_class=LONG, value_class=value_class, sync=SYNC)
-    for key, position in entries:
-        writer.append(struct.pack(">q", key), struct.pack(">q", position))
-    writer.finish()
-    (folder / "index").write_bytes(file.getvalue())
+    pairs = [(struct.pack(">q", key), struct.pack(">q", position)) for key, position in entries]
+    (folder / "index").write_bytes(sequence_file(pairs, value_class=value_class, encoded=True))
 
 
 def cut_index(folder: Path) -> None:
@@ -503,9 +457,9 @@ def rewritten(*entries: tuple[int, int], value_class: str = LONG) -> Callable[[P
 
 MAPS: dict[str, tuple[Callable[[Path], None], str]] = {
     "no index": (without_index, "must have a file `index`"),
-    "an index of zero bytes": (empty_index, "must start with b'SEQ'"),
+    "an index of zero bytes": (empty_index, "must start with b'SEQ"),
     "an index that is cut": (cut_index, "must lie within the file"),
-    "an index without entries": (index_without_entries, "at least one entry"),
+    "an index without entries": (rewritten(), "at least one entry"),
     "keys that fall": (rewritten((5, 200), (3, 300)), "rise"),
     "positions that fall": (rewritten((3, 300), (5, 200)), "rise"),
     "positions twice": (rewritten((3, 300), (5, 300)), "rise"),
@@ -571,23 +525,9 @@ def tfrecord(tmp_path: Path, compression: Any = None) -> Path:
     return next((tmp_path / "tf").glob("part*"))
 
 
-def assert_tf_reported(
-    path: Path, reason: str, text: str, *, examples: range, specs: Any = SPECS, **options: Any
-) -> None:
+def read_tf(path: Path, log: SkipLog, **options: Any) -> list[DataSet]:
     file = StoredFile(url=str(path), size_bytes=path.stat().st_size, version="")
-    with pytest.raises(sw.DataError) as caught:
-        list(read_tfrecord(file, SkipLog("raise"), specs=specs, **options))
-    message = str(caught.value)
-    assert text in message
-    assert str(path) in message
-    assert "Received: " in message
-    assert len(message) < 800
-    log = SkipLog("skip")
-    found = sum(len(part) for part in read_tfrecord(file, log, specs=specs, **options))
-    assert found in examples
-    assert set(log.skipped.counts) == {reason}
-    assert log.skipped.total == 1 or examples == range(1)
-    assert str(path) in log.skipped.first[0]
+    return list(read_tfrecord(file, log, **options))
 
 
 def tf_size(content: bytes) -> int:
@@ -632,8 +572,6 @@ TF_FILES: dict[str, tuple[Change, str, range]] = {
 
 
 def head_of(length: int) -> bytes:
-    from sparkwright.data._records._tfrecord import masked_crc
-
     head = struct.pack("<Q", length)
     return head + struct.pack("<I", masked_crc(head))
 
@@ -643,12 +581,12 @@ def test_damaged_tfrecord_files_are_named_or_passed_over(tmp_path: Path, case: s
     change, text, examples = TF_FILES[case]
     path = tfrecord(tmp_path)
     path.write_bytes(change(path.read_bytes()))
-    assert_tf_reported(path, "damaged record", text, examples=examples)
+    assert_reported(path, "damaged record", text, examples=examples, specs=SPECS)
 
 
 TF_PACKED: dict[str, tuple[Any, Change, str]] = {
-    "gzip cut": ("gzip", lambda c: c[:-20], "they break off"),
-    "zlib cut": ("zlib", lambda c: c[:-20], "they break off"),
+    "gzip cut": ("gzip", lambda c: c[:-20], "an incomplete file"),
+    "zlib cut": ("zlib", lambda c: c[:-20], "an incomplete file"),
     "gzip damaged": ("gzip", lambda c: replaced(c, len(c) // 2, b"\xff\x00\xff"), "intact"),
     "gzip that is none": ("gzip", lambda c: b"hello world", "intact"),
     "zlib that is gzip": ("gzip", zlib.compress, "intact"),
@@ -660,19 +598,17 @@ def test_damaged_compressed_files_are_named(tmp_path: Path, case: str) -> None:
     compression, change, text = TF_PACKED[case]
     path = tfrecord(tmp_path, compression)
     path.write_bytes(change(path.read_bytes()))
-    assert_tf_reported(path, "damaged record", text, examples=range(COUNT))
+    assert_reported(path, "damaged record", text, examples=range(COUNT), specs=SPECS)
 
 
 def with_features(**features: Any) -> bytes:
-    from sparkwright.data._records._tf_example import serialised_examples
-
-    (content,) = serialised_examples({k: np.asarray(v)[None] for k, v in features.items()})
+    (content,) = serialized_examples({k: np.asarray(v)[None] for k, v in features.items()})
     return content
 
 
 GOOD = {"features": np.zeros(4, np.float32), "labels": np.int32(0)}
 TF_RECORDS: dict[str, tuple[bytes, str]] = {
-    "no message": (b"\xff\xff\xff", "serialised tf.train.Example"),
+    "no message": (b"\xff\xff\xff", "serialized tf.train.Example"),
     "an empty message": (b"", "feature 'features'"),
     "a missing feature": (with_features(labels=np.int32(0)), "must have the feature 'features'"),
     "too few numbers": (with_features(**GOOD | {"features": np.zeros(3, np.float32)}), "(4,)"),
@@ -695,14 +631,14 @@ def test_messages_that_do_not_fit_are_named(tmp_path: Path, case: str) -> None:
     path = tmp_path / "bad.tfrecord"
     good = framed(with_features(**GOOD))
     path.write_bytes(good + framed(message) + good)
-    assert_tf_reported(path, "unusable record", text, examples=range(2, 3))
+    assert_reported(path, "unusable record", text, examples=range(2, 3), specs=SPECS)
 
 
 def test_bytes_by_name_alone_are_told_apart(tmp_path: Path) -> None:
     path = tmp_path / "bad.tfrecord"
     path.write_bytes(framed(with_features(image=np.zeros(7, np.uint8))))
     specs = (FeatureSpec(key="image", column="features/image"),)
-    assert_tf_reported(path, "unusable record", "Received: bytes", examples=range(1), specs=specs)
+    assert_reported(path, "unusable record", "Received: bytes", examples=range(1), specs=specs)
 
 
 def test_a_function_that_fails_is_named(tmp_path: Path) -> None:
@@ -711,7 +647,7 @@ def test_a_function_that_fails_is_named(tmp_path: Path) -> None:
             raise KeyError("cat")
         return example["features"], None
 
-    assert_tf_reported(
+    assert_reported(
         tfrecord(tmp_path), "unusable record", "KeyError: 'cat'", examples=range(49, 50), specs=(),
         convert=convert,
     )  # fmt: skip

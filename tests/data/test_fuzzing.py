@@ -20,12 +20,12 @@ from sparkwright.data._images._images import image_reader
 from sparkwright.data._minibatches._minibatch_files import MinibatchReader
 from sparkwright.data._minibatches._paths import find_files
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._records._record_files import cut_files, read_records
-from sparkwright.data._records._tfrecord import read_frames
-from sparkwright.data._records._tfrecord_files import reading
+from sparkwright.data._record_files import cut_files, read_records
 from sparkwright.data._sequences._csv_steps import StepFormat
 from sparkwright.data._sequences._sequence_options import prepared
 from sparkwright.data._sequences._sequences import Survey, completed
+from sparkwright.data._tfrecord import read_frames
+from sparkwright.data._tfrecord_files import reading
 from sparkwright.evaluation import Evaluation, evaluation_from_json
 from sparkwright.experiments import Experiment
 from sparkwright.masters import training_master_from_yaml

@@ -1,9 +1,9 @@
 """SequenceFiles: round trips, ranges of bytes, and Hadoop's own classes on the other side."""
 
-import gzip
 import io
 import re
-from collections.abc import Callable, Iterator
+import struct
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -11,42 +11,43 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from tests.data.record_samples import (
+    PACKAGE,
+    SYNC,
+    assert_same,
+    digits,
+    encode,
+    read_records_of,
+    sequence_file,
+)
 
 import sparkwright as sw
 from sparkwright.data import DataSet, TableSchema, from_sequence_file, write_sequence_file
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._records._example_records import (
-    RecordLayout,
+from sparkwright.data._record_bytes import BYTES, DECODERS, TEXT
+from sparkwright.data._record_conversion import TextLines
+from sparkwright.data._record_examples import (
     decode_examples,
     encode_examples,
+    layout_from_json,
+    layout_of,
+    notes_of,
 )
-from sparkwright.data._records._hadoop_types import BYTES, LONG, TEXT, TYPES, encode_text
-from sparkwright.data._records._part_jobs import WrittenPart
-from sparkwright.data._records._record_files import cut_files, read_records
-from sparkwright.data._records._record_lines import TextLines
-from sparkwright.data._records._record_parts import write_part
-from sparkwright.data._records._sequence_file import ESCAPE, SequenceFileWriter
-from sparkwright.data._records._sequence_file_reader import SequenceFileReader
-from sparkwright.data._tables._csv_format import CsvFormat
+from sparkwright.data._record_files import cut_files, read_records, text_lines
+from sparkwright.data._sequence_file import ESCAPE, SequenceFileReader
 from sparkwright.storage._listing import list_files
 
 Compression = Literal["record", "block"] | None
 COMPRESSIONS: list[Compression] = [None, "record", "block"]
-SYNC = bytes(range(16))
 Pairs = list[tuple[bytes, bytes]]
 
 
 def written(
     pairs: Pairs, compression: Compression = None, notes: dict[str, str] | None = None
 ) -> bytes:
-    file = io.BytesIO()
-    writer = SequenceFileWriter(
-        file, key_class=TEXT, value_class=BYTES, sync=SYNC, compression=compression, notes=notes
+    return sequence_file(
+        pairs, key_class=TEXT, value_class=BYTES, encoded=True, compression=compression, notes=notes
     )
-    for key, value in pairs:
-        writer.append(key, value)
-    writer.finish()
-    return file.getvalue()
 
 
 def reader_of(content: bytes, read_ahead_bytes: int = 1 << 20) -> SequenceFileReader:
@@ -65,30 +66,28 @@ def read(content: bytes, start: int = 0, end: int | None = None, ahead: int = 1 
 PAIRS = st.lists(st.tuples(st.binary(max_size=30), st.binary(max_size=300)), max_size=30)
 
 
-@given(PAIRS, st.sampled_from(COMPRESSIONS), st.dictionaries(st.text(), st.text(), max_size=3))
+@given(
+    PAIRS,
+    st.sampled_from(COMPRESSIONS),
+    st.dictionaries(st.text(), st.text(), max_size=3),
+    st.integers(1, 100),
+)
 def test_records_and_notes_are_read_back(
-    pairs: Pairs, compression: Compression, notes: dict[str, str]
+    pairs: Pairs, compression: Compression, notes: dict[str, str], ahead: int
 ) -> None:
     content = written(pairs, compression, notes)
-    assert read(content) == pairs
+    assert read(content) == read(content, ahead=ahead) == pairs
     header = reader_of(content).header
     assert header.notes == notes
     assert (header.key_class, header.value_class) == (TEXT, BYTES)
     assert (header.compression, header.sync) == (compression, SYNC)
 
 
-@given(PAIRS, st.sampled_from(COMPRESSIONS), st.integers(1, 100))
-def test_how_much_is_fetched_at_once_does_not_matter(
-    pairs: Pairs, compression: Compression, ahead: int
-) -> None:
-    assert read(written(pairs, compression), ahead=ahead) == pairs
-
-
 @pytest.fixture
 def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sync marks and blocks so often that small files have many."""
-    monkeypatch.setattr("sparkwright.data._records._sequence_file._SYNC_INTERVAL_BYTES", 100)
-    monkeypatch.setattr("sparkwright.data._records._sequence_file._BLOCK_BYTES", 200)
+    monkeypatch.setattr("sparkwright.data._record_writing._SYNC_INTERVAL_BYTES", 100)
+    monkeypatch.setattr("sparkwright.data._record_writing._BLOCK_BYTES", 200)
 
 
 @pytest.mark.usefixtures("short_intervals")
@@ -110,40 +109,12 @@ def test_ranges_of_bytes_give_each_record_once(compression: Compression, data: A
     assert found == pairs
 
 
-@pytest.mark.usefixtures("short_intervals")
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_reading_begins_at_any_record_whose_position_is_known(compression: Compression) -> None:
-    pairs = [(b"%d" % i, bytes(50)) for i in range(40)]
-    reader = reader_of(written(pairs, compression), 64)
-    for position, key, _ in list(reader.records()):
-        first = next(found for found in reader.records_at(position) if found)
-        keys = [found for _, found, _ in first]
-        assert key in keys
-        assert compression == "block" or keys == [key]
-
-
-@pytest.mark.usefixtures("short_intervals")
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_two_readings_of_one_reader_do_not_disturb_each_other(compression: Compression) -> None:
-    pairs = [(b"%d" % i, bytes(50)) for i in range(40)]
-    reader = reader_of(written(pairs, compression), 64)
-    both = zip(reader.records(), reader.records(), strict=True)
-    assert [(one[1:], other[1:]) for one, other in both] == [(pair, pair) for pair in pairs]
-
-
-def test_compressed_files_are_smaller() -> None:
-    pairs = [(b"key", bytes(1000))] * 100
-    sizes = [len(written(pairs, compression)) for compression in COMPRESSIONS]
-    assert sizes[0] > sizes[1] > sizes[2]
-
-
 def test_blocks_of_empty_records_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.data._records._sequence_file.MAX_BLOCK_RECORDS", 10)
+    monkeypatch.setattr("sparkwright.data._record_writing.MAX_BLOCK_RECORDS", 10)
     content = written([(b"", b"")] * 25, "block")
     assert content.count(ESCAPE + SYNC) == 3
-    monkeypatch.setattr("sparkwright.data._records._sequence_file_reader.MAX_BLOCK_RECORDS", 10)
     assert read(content) == [(b"", b"")] * 25
-    monkeypatch.setattr("sparkwright.data._records._sequence_file_reader.MAX_BLOCK_RECORDS", 9)
+    monkeypatch.setattr("sparkwright.data._sequence_file.MAX_BLOCK_RECORDS", 9)
     with pytest.raises(sw.DataError, match=r"0 to 9 records\. Received: 10 at byte"):
         read(content)
 
@@ -152,9 +123,9 @@ def test_blocks_of_empty_records_end_too(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_readers_would_not_unpack_is_not_written(
     compression: Compression, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("_sequence_file", "_hadoop_codecs"):
-        monkeypatch.setattr(f"sparkwright.data._records.{module}.MAX_UNPACKED_BYTES", 1000)
-    pairs = [(b"key", bytes(size)) for size in (600, 600, 1000)]
+    for module in ("_record_writing", "_record_bytes"):
+        monkeypatch.setattr(f"sparkwright.data.{module}.MAX_UNPACKED_BYTES", 1000)
+    pairs = [(b"key", bytes(size)) for size in (600, 600, 997)]
     assert read(written(pairs, compression)) == pairs
     if compression is None:
         assert read(written([(b"", bytes(1001))])) == [(b"", bytes(1001))]
@@ -163,12 +134,15 @@ def test_what_readers_would_not_unpack_is_not_written(
         written([(b"", bytes(1001))], compression)
 
 
-def test_options_that_cannot_be_are_refused() -> None:
-    file: Any = io.BytesIO()
-    with pytest.raises(sw.ConfigurationError, match="compression='gzip'"):
-        SequenceFileWriter(file, key_class=TEXT, value_class=TEXT, sync=SYNC, compression="gzip")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(sw.ConfigurationError, match="`sync` must be 16 bytes"):
-        SequenceFileWriter(file, key_class=TEXT, value_class=TEXT, sync=b"")
+@pytest.mark.usefixtures("short_intervals")
+def test_damage_where_a_range_ends_is_noticed(tmp_path: Path) -> None:
+    """A false sync mark behind the end of a range must not end the range before it."""
+    content = bytearray(written([(b"%d" % i, bytes(50)) for i in range(40)]))
+    mark = content.index(ESCAPE + SYNC, len(content) // 2)
+    at = content.index(struct.pack(">ii", 52, 2), mark)
+    content[at : at + 4] = ESCAPE
+    with pytest.raises(sw.DataError, match=f"at byte {at} of"):
+        read(bytes(content), 0, at)
 
 
 DTYPES = st.sampled_from(
@@ -205,19 +179,13 @@ def datasets(draw: Any) -> list[DataSet]:
     return found
 
 
-def assert_same(found: DataSet, expected: DataSet) -> None:
-    assert found.layout == expected.layout
-    for name, array in expected.columns().items():
-        np.testing.assert_array_equal(found.columns()[name], array)
-
-
 def one_by_one(found: list[DataSet]) -> list[DataSet]:
     return [example for dataset in found for example in dataset.batches(1)]
 
 
 def test_neighbours_of_equal_length_but_other_shape_keep_apart() -> None:
     parts = [DataSet(np.arange(6.0).reshape(1, *shape)) for shape in ((2, 3), (3, 2), (3, 2))]
-    layout = RecordLayout.of(parts[0])
+    layout = layout_of(parts[0])
     values = [value for part in parts for value in encode_examples(part, layout)]
     assert [len(value) for value in values] == [54] * 3
     shapes = [d.features["features"].shape for d in decode_examples(values, layout, no_bad)]
@@ -230,74 +198,13 @@ def no_bad(index: int, why: str) -> None:
 
 @given(datasets())
 def test_examples_of_any_layout_are_read_back(expected: list[DataSet]) -> None:
-    layout = RecordLayout.of(expected[0])
-    assert RecordLayout.from_json(layout.to_json(), source="a") == layout
+    layout = layout_of(expected[0])
+    assert layout_from_json(*notes_of(layout).values(), source="a") == layout
     values = [value for dataset in expected for value in encode_examples(dataset, layout)]
     found = one_by_one(list(decode_examples(values, layout, no_bad)))
     assert len(values) == len(found) == sum(map(len, expected))
     for one, other in zip(found, one_by_one(expected), strict=True):
         assert_same(one, other)
-
-
-@given(datasets(), st.data())
-def test_a_value_that_lost_a_byte_is_told_and_left_out(expected: list[DataSet], data: Any) -> None:
-    layout = RecordLayout.of(expected[0])
-    values = [value for dataset in expected for value in encode_examples(dataset, layout)]
-    at = data.draw(st.integers(0, len(values) - 1))
-    values[at] = values[at][:-1]
-    told: list[int] = []
-    found = list(decode_examples(values, layout, lambda index, why: told.append(index)))
-    assert told == [at]
-    assert sum(map(len, found)) == len(values) - 1
-
-
-def test_examples_take_little_more_than_their_numbers() -> None:
-    images = DataSet(np.zeros((1, 28, 28), np.uint8), np.zeros(1, np.int32))
-    (value,) = encode_examples(images, RecordLayout.of(images))
-    assert len(value) == 28 * 28 + 4 + 2 + 4
-
-
-def digits(count: int = 100) -> DataSet:
-    random = np.random.default_rng(count)
-    return DataSet(
-        random.random((count, 4, 4), np.float32), random.integers(0, 9, count).astype(np.int32)
-    )
-
-
-def read_all(folder: Path, pieces: int = 3, **options: Any) -> DataSet:
-    log = SkipLog("raise")
-    found = [
-        part
-        for piece in cut_files(list_files(str(folder)), pieces)
-        for part in read_records(piece, log, **options)
-    ]
-    return DataSet.concatenate(found)
-
-
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-@pytest.mark.parametrize("examples_per_part", [None, 1, 30, 100, 1000])
-def test_files_hold_the_examples_in_parts(
-    tmp_path: Path, compression: Compression, examples_per_part: int | None
-) -> None:
-    data, url = digits(), str(tmp_path / "out")
-    count = write_sequence_file(
-        data.batches(7), url, examples_per_part=examples_per_part, compression=compression
-    )
-    assert count == 100
-    names = [Path(file.url).name for file in list_files(url)]
-    assert names == [f"part-r-{i:05d}" for i in range(-(-100 // (examples_per_part or 100)))]
-    assert_same(read_all(tmp_path / "out"), data)
-    assert not [path for path in tmp_path.rglob("*.tmp")]
-
-
-def test_parts_begin_where_they_should(tmp_path: Path) -> None:
-    data = digits()
-    write_sequence_file(data.batches(7), str(tmp_path / "out"), examples_per_part=30)
-    keys = [
-        [TYPES[LONG].decode(key) for key, _ in read((tmp_path / "out" / name).read_bytes())]
-        for name in ("part-r-00000", "part-r-00003")
-    ]
-    assert keys == [list(range(30)), list(range(90, 100))]
 
 
 def test_a_large_file_is_cut_into_ranges(tmp_path: Path) -> None:
@@ -310,77 +217,9 @@ def test_a_large_file_is_cut_into_ranges(tmp_path: Path) -> None:
     assert min(counts) > 0
 
 
-def test_a_folder_in_use_is_not_written_into(tmp_path: Path) -> None:
-    url = str(tmp_path / "out")
-    write_sequence_file(digits(3), url)
-    with pytest.raises(sw.ConfigurationError, match=r"part-r-00000.*overwrite=True"):
-        write_sequence_file(digits(5), url)
-    assert write_sequence_file(digits(5), url, overwrite=True) == 5
-    assert len(read_all(tmp_path / "out")) == 5
-
-
-def test_nothing_is_left_of_what_could_not_be_written(tmp_path: Path) -> None:
-    other = DataSet(np.zeros((2, 3)))
-    with pytest.raises(sw.DataError, match="same columns, dtypes and numbers of axes"):
-        write_sequence_file([digits(5), other], str(tmp_path / "out"), examples_per_part=7)
-    with pytest.raises(sw.DataError, match="at least one example to write"):
-        write_sequence_file([], str(tmp_path / "out"))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_is_rewritten_from_itself(tmp_path: Path) -> None:
-    data, folder = digits(), tmp_path / "out"
-    write_sequence_file(data.batches(7), str(folder), examples_per_part=30)
-    from_itself = (
-        part
-        for piece in cut_files(list_files(str(folder)), 3)
-        for part in read_records(piece, SkipLog("raise"))
-    )
-    write_sequence_file(from_itself, str(folder), compression="block", overwrite=True)
-    assert sorted(path.name for path in folder.iterdir()) == ["_SUCCESS", "part-r-00000"]
-    assert_same(read_all(folder), data)
-    assert list(tmp_path.iterdir()) == [folder]
-
-
-def test_a_folder_is_kept_if_what_should_replace_it_fails(tmp_path: Path) -> None:
-    url, data = str(tmp_path / "out"), digits()
-    write_sequence_file(data, url)
-
-    def broken() -> Iterator[DataSet]:
-        yield digits(5)
-        # Nobody sees half of it meanwhile.
-        assert_same(read_all(tmp_path / "out"), data)
-        raise ValueError("broken")
-
-    with pytest.raises(ValueError, match="broken"):
-        write_sequence_file(broken(), url, examples_per_part=1, overwrite=True)
-    assert_same(read_all(tmp_path / "out"), data)
-    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
-
-
-def test_a_lost_part_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def elsewhere(*arguments: Any, **options: Any) -> WrittenPart:
-        written_part = write_part(*arguments, **options)
-        Path(arguments[1]).unlink()
-        return written_part
-
-    monkeypatch.setattr("sparkwright.data._records._record_writing.write_part", elsewhere)
-    with pytest.raises(sw.DataError, match=r"1 of 1 missing \['part-r-00000'\]"):
-        write_sequence_file(digits(5), str(tmp_path / "out"))
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "options", [{"examples_per_part": 0}, {"examples_per_part": 1.5}, {"max_files": 2}]
-)
-def test_options_of_writing_are_checked(tmp_path: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(sw.ConfigurationError, match=next(iter(options))):
-        write_sequence_file(digits(3), str(tmp_path / "out"), **options)
-
-
 def foreign(folder: Path, compression: Compression = None) -> Path:
     """Texts by Text key, not Sparkwright's."""
-    pairs = [(encode_text(f"key{i}"), TYPES[BYTES].encode(b"%d,%d" % (i, i % 3))) for i in range(9)]
+    pairs = [(encode(TEXT, f"key{i}"), encode(BYTES, b"%d,%d" % (i, i % 3))) for i in range(9)]
     folder.mkdir(exist_ok=True)
     (folder / "foreign").write_bytes(written(pairs, compression))
     return folder
@@ -392,7 +231,7 @@ def from_text(key: str, value: bytes) -> tuple[list[float], int]:
 
 
 def test_foreign_files_are_read_through_a_function(tmp_path: Path) -> None:
-    found = read_all(foreign(tmp_path), convert=from_text)
+    found = read_records_of(foreign(tmp_path), convert=from_text)
     np.testing.assert_array_equal(
         found.features["features"], [[i, 4] for i in range(9)], strict=False
     )
@@ -412,7 +251,7 @@ RESULTS: dict[str, Callable[[str, bytes], Any]] = {
 
 @pytest.mark.parametrize("convert", RESULTS.values(), ids=RESULTS)
 def test_a_function_may_return(tmp_path: Path, convert: Callable[[str, bytes], Any]) -> None:
-    found = read_all(foreign(tmp_path), convert=convert)
+    found = read_records_of(foreign(tmp_path), convert=convert)
     one = convert("", b"123")
     if isinstance(one, DataSet):
         assert len(found) == 9 * len(one)
@@ -433,20 +272,14 @@ SCHEMA = TableSchema(
 
 
 def of_lines(folder: Path, lines: list[str]) -> Path:
-    """A file of Text lines; mark by mark, as large ones are."""
-    file = io.BytesIO()
-    writer = SequenceFileWriter(file, key_class=LONG, value_class=TEXT, sync=SYNC)
-    for key, line in enumerate(lines):
-        writer.append(TYPES[LONG].encode(key), encode_text(line))
-    writer.finish()
+    """A file of Text lines."""
     folder.mkdir(exist_ok=True)
-    (folder / "lines").write_bytes(file.getvalue())
+    (folder / "lines").write_bytes(sequence_file(enumerate(lines)))
     return folder
 
 
-def table_lines(delimiter: str = ",", quote: str | None = '"') -> TextLines:
-    form = CsvFormat(header=False, column_names=SCHEMA.columns, delimiter=delimiter, quote=quote)
-    return TextLines(schema=SCHEMA, form=form)
+def table_lines(delimiter: str = ",", quote: str | None = '"') -> TextLines | None:
+    return text_lines(SCHEMA, delimiter, quote, None)
 
 
 def test_texts_are_read_as_lines_of_a_table_as_csv_is(tmp_path: Path) -> None:
@@ -456,10 +289,10 @@ def test_texts_are_read_as_lines_of_a_table_as_csv_is(tmp_path: Path) -> None:
     ]
     (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
     expected = sw.data.read_csv(str(tmp_path / "a.csv"), schema=SCHEMA, header=False).data
-    found = read_all(of_lines(tmp_path / "seq", lines), lines=table_lines())
+    found = read_records_of(of_lines(tmp_path / "seq", lines), lines=table_lines())
     assert_same(found, expected)
     bars = [line.replace(",", "|").replace('"', "") for line in lines]
-    found = read_all(of_lines(tmp_path / "seq", bars), lines=table_lines("|", None))
+    found = read_records_of(of_lines(tmp_path / "seq", bars), lines=table_lines("|", None))
     assert_same(found, expected)
 
 
@@ -505,20 +338,12 @@ def test_a_schema_is_one_and_instead_of_a_function(tmp_path: Path, options: Any)
         from_sequence_file(none, str(of_lines(tmp_path / "seq", ["1,2,cat"])), **options)
 
 
-def test_sequences_of_different_length_keep_apart(tmp_path: Path) -> None:
-    parts = [DataSet(np.ones((2, steps, 3), np.float32)) for steps in (4, 4, 9)]
-    write_sequence_file(parts, str(tmp_path / "out"))
-    (piece,) = cut_files(list_files(str(tmp_path / "out")), 1)
-    found = list(read_records(piece, SkipLog("raise")))
-    assert [part.features["features"].shape for part in found] == [(4, 4, 3), (2, 9, 3)]
-
-
 def test_a_map_file_among_sequence_files_is_read_once(tmp_path: Path, monkeypatch: Any) -> None:
     sw.data.write_map_file(digits(5), str(tmp_path / "map"))
     seen: list[str] = []
     monkeypatch.setattr(
-        "sparkwright.data._records._record_files.from_pieces",
-        lambda spark, pieces, read, **options: seen.extend(Path(p.url).name for p in pieces),
+        "sparkwright.data._record_files.from_pieces",
+        lambda spark, pieces, read, **options: seen.extend(Path(p.file.url).name for p in pieces),
     )
 
     class Context:
@@ -532,146 +357,84 @@ def test_a_map_file_among_sequence_files_is_read_once(tmp_path: Path, monkeypatc
     assert seen == ["data"]
 
 
-# Hadoop's own classes, in the JVM of the test session.
+# Hadoop on the other side, through Spark.
+
+OUTPUT = "org.apache.hadoop.mapreduce.lib.output.SequenceFileOutputFormat"
+OPTION = "mapreduce.output.fileoutputformat.compress"
 
 
-@pytest.fixture(scope="module")
-def hadoop(spark: Any) -> Any:
-    return Hadoop(spark)
-
-
-class Hadoop:
-    """Hadoop's readers and writers through py4j."""
-
-    def __init__(self, spark: Any) -> None:
-        self.context = spark.sparkContext
-        self.jvm = self.context._jvm
-        self.io = self.jvm.org.apache.hadoop.io
-        self.conf = self.context._jsc.hadoopConfiguration()
-
-    def path(self, path: Path) -> Any:
-        return self.jvm.org.apache.hadoop.fs.Path(path.as_uri())
-
-    def options(self, *options: Any) -> Any:
-        # py4j shows nested classes of an interface-like name only through reflection.
-        kind = self.jvm.java.lang.Class.forName(
-            "org.apache.hadoop.io.SequenceFile$Writer$Option"
-            if "Writer" in str(options[0].getClass().getName())
-            else "org.apache.hadoop.io.SequenceFile$Reader$Option"
-        )
-        array = self.jvm.java.lang.reflect.Array.newInstance(kind, len(options))
-        for index, option in enumerate(options):
-            self.jvm.java.lang.reflect.Array.set(array, index, option)
-        return array
-
-    def write(
-        self, path: Path, keys: list[Any], values: list[Any], compression: str, codec: str
-    ) -> None:
-        writer_class = self.io.SequenceFile.Writer
-        kinds = self.io.SequenceFile.CompressionType
-        codec_class = getattr(self.jvm.org.apache.hadoop.io.compress, codec)()
-        codec_class.setConf(self.conf)
-        writer = self.io.SequenceFile.createWriter(
-            self.conf,
-            self.options(
-                writer_class.file(self.path(path)),
-                writer_class.keyClass(keys[0].getClass()),
-                writer_class.valueClass(values[0].getClass()),
-                writer_class.compression(getattr(kinds, compression), codec_class),
-            ),
-        )
-        for key, value in zip(keys, values, strict=True):
-            writer.append(key, value)
-        writer.close()
-
-    def read(self, path: Path, key: Any, value: Any) -> list[tuple[str, str]]:
-        reader = self.io.SequenceFile.Reader(
-            self.conf, self.options(self.io.SequenceFile.Reader.file(self.path(path)))
-        )
-        found: list[tuple[str, str]] = []
-        while reader.next(key, value):
-            found.append((key.toString(), value.toString()))
-        reader.close()
-        return found
+def hadoop_writes(spark: Any, pairs: list[Any], folder: Path, kind: str, codec: str) -> str:
+    """Write Text keys and DoubleWritable values; returns the URL."""
+    spark.sparkContext.parallelize(pairs, 1).saveAsNewAPIHadoopFile(
+        folder.as_uri(),
+        OUTPUT,
+        TEXT,
+        PACKAGE + "DoubleWritable",
+        conf={
+            OPTION: "false" if kind == "NONE" else "true",
+            f"{OPTION}.type": kind,
+            f"{OPTION}.codec": f"{PACKAGE}compress.{codec}",
+        },
+    )
+    return folder.as_uri()
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("codec", ["DefaultCodec", "GzipCodec", "BZip2Codec"])
-@pytest.mark.parametrize("compression", ["NONE", "RECORD", "BLOCK"])
-def test_what_hadoop_writes_is_read(
-    hadoop: Hadoop, tmp_path: Path, compression: str, codec: str
-) -> None:
-    texts = ["", "a", "né€😀", "x" * 300]
-    hadoop.write(
-        tmp_path / "a",
-        [hadoop.io.Text(text) for text in texts],
-        [hadoop.io.DoubleWritable(float(i)) for i in range(4)],
-        compression,
-        codec,
-    )
-    found = reader_of((tmp_path / "a").read_bytes())
-    decoded = [
-        (TYPES[found.header.key_class].decode(key), TYPES[found.header.value_class].decode(value))
-        for _, key, value in found.records()
-    ]
-    assert decoded == list(zip(texts, [0.0, 1.0, 2.0, 3.0], strict=True))
+@pytest.mark.parametrize("kind", ["NONE", "RECORD", "BLOCK"])
+def test_what_hadoop_writes_is_read(spark: Any, tmp_path: Path, kind: str, codec: str) -> None:
+    pairs = [(text, float(i)) for i, text in enumerate(["", "a", "né€😀", "x" * 300])]
+    hadoop_writes(spark, pairs, tmp_path / "out", kind, codec)
+    found = reader_of((tmp_path / "out" / "part-r-00000").read_bytes())
+    decoders = DECODERS[found.header.key_class], DECODERS[found.header.value_class]
+    assert [(decoders[0](k), decoders[1](v)) for _, k, v in found.records()] == pairs
 
 
 @pytest.mark.spark
-def test_every_type_that_hadoop_writes_is_read(hadoop: Hadoop, tmp_path: Path) -> None:
-    values: dict[str, list[Any]] = {
-        "IntWritable": [-5, 2**31 - 1],
-        "LongWritable": [-(2**63), 7],
-        "VIntWritable": [-113, 128],
-        "VLongWritable": [-(2**63), 2**40],
-        "FloatWritable": [0.5, -1.25],
-        "DoubleWritable": [0.1, -1e300],
-        "BooleanWritable": [True, False],
-        "ByteWritable": [-128, 5],
-        "ShortWritable": [-300, 300],
-        "BytesWritable": [b"", bytes(range(200))],
-    }
-    for name, ours in values.items():
-        made: list[Any] = []
-        for value in ours:
-            theirs = getattr(hadoop.io, name)()
-            if isinstance(value, bytes):
-                theirs.set(bytearray(value), 0, len(value))
-            else:
-                # py4j cannot choose between `set(byte)` and others: read from Hadoop's own form.
-                data = hadoop.jvm.java.io.DataInputStream(
-                    hadoop.jvm.java.io.ByteArrayInputStream(
-                        bytearray(TYPES[f"org.apache.hadoop.io.{name}"].encode(value))
-                    )
-                )
-                theirs.readFields(data)
-                shown = {True: "true", False: "false"}.get(value, str(value))  # pyright: ignore[reportArgumentType]
-                assert (
-                    float(theirs.toString()) == value
-                    if name[0] in "DF"
-                    else (theirs.toString() == shown)
-                )
-            made.append(theirs)
-        null = [hadoop.io.NullWritable.get()] * 2
-        hadoop.write(tmp_path / name, null, made, "BLOCK", "DefaultCodec")
-        found = reader_of((tmp_path / name).read_bytes())
-        assert [TYPES[found.header.value_class].decode(v) for _, _, v in found.records()] == ours
+def test_other_codecs_are_read_through_hadoop(spark: Any, tmp_path: Path) -> None:
+    url = hadoop_writes(spark, [("a", 1.0), ("bc", 2.0)], tmp_path / "out", "BLOCK", "SnappyCodec")
+    with pytest.raises(sw.DataError, match=r"SnappyCodec.*from_rdd\(spark, .*sequenceFile\(url\)"):
+        from_sequence_file(spark, url, convert=lambda k, v: ([v], len(k))).collect()
+    pairs = spark.sparkContext.sequenceFile(url)
+    found = sw.data.from_rdd(spark, pairs.map(lambda pair: ([pair[1]], len(pair[0])))).collect()
+    assert found.features["features"].tolist() == [[1.0], [2.0]]
+    assert found.labels["labels"].tolist() == [1, 2]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("IntWritable", -(2**31)), ("LongWritable", -(2**63)), ("VIntWritable", -113)),
+        *(("VLongWritable", -(2**63)), ("VLongWritable", 2**40), ("FloatWritable", -1.25)),
+        *(("DoubleWritable", -1e300), ("ByteWritable", -128), ("ShortWritable", -300)),
+        *(("Text", "né€😀"), ("BooleanWritable", True), ("BooleanWritable", False)),
+    ],
+)
+def test_every_type_is_hadoops(spark: Any, name: str, value: Any) -> None:
+    jvm = spark.sparkContext._jvm
+    content = encode(PACKAGE + name, value)
+    theirs = getattr(jvm.org.apache.hadoop.io, name)()
+    stream = jvm.java.io.ByteArrayInputStream(bytearray(content))
+    theirs.readFields(jvm.java.io.DataInputStream(stream))
+    assert stream.available() == 0
+    text = theirs.toString()
+    assert (float(text) if isinstance(value, float) else text) == (
+        value if isinstance(value, float) else str(value).lower() if name[0] == "B" else str(value)
+    )
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_hadoop_reads_what_is_written(
-    hadoop: Hadoop, tmp_path: Path, compression: Compression
-) -> None:
-    texts = [("kéy" + str(i), b"\x00\xff" * (i % 5)) for i in range(3000)]
-    pairs = [(encode_text(key), TYPES[BYTES].encode(value)) for key, value in texts]
-    (tmp_path / "a").write_bytes(written(pairs, compression, {"note": "né"}))
-    found = hadoop.read(tmp_path / "a", hadoop.io.Text(), hadoop.io.BytesWritable())
-    assert found == [(key, value.hex(" ")) for key, value in texts]
+def test_hadoop_reads_what_is_written(spark: Any, tmp_path: Path, compression: Compression) -> None:
+    pairs = [("kéy" + str(i), b"\x00\xff" * (i % 5)) for i in range(3000)]
+    encoded = [(encode(TEXT, key), encode(BYTES, value)) for key, value in pairs]
+    (tmp_path / "a").write_bytes(written(encoded, compression, {"note": "né"}))
+    assert spark.sparkContext.sequenceFile((tmp_path / "a").as_uri()).collect() == pairs
 
 
 @pytest.mark.spark
-def test_spark_reads_examples_and_their_keys_differ(spark: Any, tmp_path: Path) -> None:
+def test_hadoop_reads_examples_and_their_keys_differ(spark: Any, tmp_path: Path) -> None:
     data = sw.data.from_arrays(spark, np.arange(50.0).reshape(25, 2), partitions=4)
     write_sequence_file(data, str(tmp_path / "out"), compression="block")
     found = spark.sparkContext.sequenceFile((tmp_path / "out").as_uri()).collect()
@@ -686,36 +449,3 @@ def test_spark_reads_lines_of_a_table(spark: Any, tmp_path: Path) -> None:
     assert data.collect().labels["labels"].tolist() == [0, 1]
     assert data.class_names == {"labels": ("cat", "dog")}
     assert data.schema == SCHEMA
-
-
-@pytest.mark.spark
-def test_what_spark_writes_is_read(spark: Any, tmp_path: Path) -> None:
-    pairs = [(f"k{i}", bytearray(b"%d,%d" % (i, i % 3))) for i in range(40)]
-    spark.sparkContext.parallelize(pairs, 3).saveAsSequenceFile(
-        (tmp_path / "out").as_uri(), "org.apache.hadoop.io.compress.GzipCodec"
-    )
-    found = from_sequence_file(spark, str(tmp_path / "out"), convert=from_text).collect()
-    np.testing.assert_array_equal(found.features["features"][:, 0], np.arange(40))
-
-
-@pytest.mark.spark
-def test_distributed_data_is_written_and_read_in_order(spark: Any, tmp_path: Path) -> None:
-    local = digits(500)
-    data = sw.data.from_arrays(spark, local.features, local.labels, partitions=3)
-    cases: list[tuple[dict[str, Any], int]] = [
-        ({}, 3),
-        ({"max_files": 2}, 2),
-        ({"examples_per_part": 100}, 5),
-    ]
-    for options, files in cases:
-        url = str(tmp_path / str(files))
-        assert write_sequence_file(data, url, **options) == 500
-        assert len(list_files(url)) == files
-        again = from_sequence_file(spark, url)
-        assert_same(again.collect(), local)
-        assert again.fingerprint is not None
-
-
-def test_a_gzip_of_a_sequence_file_is_no_sequence_file(tmp_path: Path) -> None:
-    with pytest.raises(sw.DataError, match="must start with b'SEQ'"):
-        reader_of(gzip.compress(written([])))

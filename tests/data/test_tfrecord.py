@@ -11,21 +11,27 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from tests.data.record_samples import assert_same, digits, read_tfrecords
 
 import sparkwright as sw
 from sparkwright.data import DataSet, from_tfrecord, write_tfrecord
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._records._tf_example import (
+from sparkwright.data._tf_example import (
     FeatureSpec,
     columns_of,
     feature_specs,
     parse_example,
-    serialised_examples,
+    serialized_examples,
     values_of,
 )
-from sparkwright.data._records._tfrecord import compression_of, framed, masked_crc, read_frames
-from sparkwright.data._records._tfrecord_files import read_tfrecord, reading
-from sparkwright.data._records._tfrecord_writing import Layout, layout_from_json, merged_layout
+from sparkwright.data._tfrecord import compression_of, framed, masked_crc, read_frames
+from sparkwright.data._tfrecord_files import (
+    Layout,
+    layout_from_json,
+    merged_layout,
+    read_tfrecord,
+    reading,
+)
 from sparkwright.storage._listing import list_files
 
 PACK: dict[str | None, Any] = {None: bytes, "gzip": gzip.compress, "zlib": zlib.compress}
@@ -82,15 +88,6 @@ def test_any_flipped_bit_is_noticed_and_only_its_record_lost(
     assert len(told) == 1
 
 
-@given(st.lists(st.binary(max_size=60), min_size=1, max_size=5), st.data())
-def test_a_file_that_breaks_off_is_noticed(records: list[bytes], data: Any) -> None:
-    content = b"".join(map(framed, records))
-    ends = {0, *np.cumsum([len(record) + 16 for record in records]).tolist()}
-    cut = data.draw(st.integers(0, len(content)).filter(lambda cut: cut not in ends))
-    with pytest.raises(sw.DataError, match=r"must lie within its file.*a\.tfrecord"):
-        frames(content[:cut])
-
-
 def test_endings_tell_the_compression() -> None:
     assert compression_of("a.TFRecord.GZ", "auto") == "gzip"
     assert compression_of("a.zlib", "auto") == "zlib"
@@ -121,20 +118,6 @@ def random_columns(kinds: dict[str, tuple[str, list[int]]], count: int) -> DataS
     return DataSet.from_columns(columns)
 
 
-def assert_same(found: DataSet, expected: DataSet) -> None:
-    assert found.layout == expected.layout
-    for name, array in expected.columns().items():
-        np.testing.assert_array_equal(found.columns()[name], array)
-
-
-def read_all(folder: Path, specs: Any = (), **options: Any) -> DataSet:
-    files = list_files(str(folder))
-    log = SkipLog("raise")
-    read = reading(str(folder), files, specs=specs, **options)
-    found = [part for file in files for part in read(file, log)]
-    return DataSet.concatenate(found)
-
-
 NAMES = ["features/x", "labels/y", "features_masks/x", "labels_masks/y", "weights"]
 
 
@@ -146,44 +129,9 @@ def test_examples_of_any_dtype_are_read_back(kinds: Any, one: Any, count: int) -
         FeatureSpec(key=name, column=name, shape=array.shape[1:], dtype=array.dtype.name)
         for name, array in columns.items()
     ]
-    rows = [columns_of(parse_example(e), specs) for e in serialised_examples(columns)]
+    rows = [columns_of(parse_example(e), specs) for e in serialized_examples(columns)]
     found = {name: np.stack([row[name] for row in rows]) for name in columns}
     assert_same(DataSet.from_columns(found), expected)
-
-
-def digits(count: int = 100) -> DataSet:
-    random = np.random.default_rng(count)
-    return DataSet(
-        {"image": random.random((count, 4, 4), np.float32)},
-        {"digit": random.integers(0, 9, count).astype(np.int32)},
-        weights=random.random(count),
-    )
-
-
-@pytest.mark.parametrize(
-    ("compression", "ending"), [(None, ""), ("gzip", ".gz"), ("zlib", ".zlib")]
-)
-@pytest.mark.parametrize("examples_per_part", [None, 30])
-def test_files_hold_the_examples_in_parts(
-    tmp_path: Path, compression: Any, ending: str, examples_per_part: int | None
-) -> None:
-    data, url = digits(), str(tmp_path / "out")
-    count = write_tfrecord(
-        data.batches(7), url, compression=compression, examples_per_part=examples_per_part
-    )
-    assert count == 100
-    names = [Path(file.url).name for file in list_files(url)]
-    parts = 4 if examples_per_part else 1
-    assert names == [f"part-r-{i:05d}.tfrecord{ending}" for i in range(parts)]
-    assert_same(read_all(tmp_path / "out"), data)
-
-
-def test_sequences_of_different_length_are_read_back(tmp_path: Path) -> None:
-    parts = [DataSet(np.ones((2, steps, 3), np.float32), [0, 1]) for steps in (4, 9)]
-    write_tfrecord(parts, str(tmp_path / "out"))
-    (file,) = list_files(str(tmp_path / "out"))
-    found = list(reading(file.url, [file])(file, SkipLog("raise")))
-    assert [part.features["features"].shape for part in found] == [(2, 4, 3), (2, 9, 3)]
 
 
 def test_a_large_file_is_read_in_chunks(tmp_path: Path) -> None:
@@ -233,15 +181,17 @@ def test_features_are_asked_for_by_name_or_shape(tmp_path: Path) -> None:
     write_tfrecord(data, str(tmp_path / "out"))
     by_shape = feature_specs("features", {"image": ((4, 4), "float32")})
     labels = feature_specs("labels", "digit")
-    found = read_all(tmp_path / "out", by_shape + labels)
+    found = read_tfrecords(tmp_path / "out", by_shape + labels)
     assert_same(found, DataSet(data.features, data.labels))
-    by_name = read_all(tmp_path / "out", feature_specs("features", ["image"]) + labels)
+    by_name = read_tfrecords(tmp_path / "out", feature_specs("features", ["image"]) + labels)
     np.testing.assert_array_equal(by_name.features["image"], data.features["image"].reshape(5, 16))
-    free = read_all(tmp_path / "out", feature_specs("features", {"image": ((-1, 2), np.float64)}))
+    free = read_tfrecords(
+        tmp_path / "out", feature_specs("features", {"image": ((-1, 2), np.float64)})
+    )
     assert free.features["image"].shape == (5, 8, 2)
     assert free.features["image"].dtype == np.float64
     default = feature_specs("features", {"image": ((4, 4), "float32"), "more": ((), "int8", 7)})
-    assert read_all(tmp_path / "out", default).features["more"].tolist() == [7] * 5
+    assert read_tfrecords(tmp_path / "out", default).features["more"].tolist() == [7] * 5
 
 
 @pytest.mark.parametrize(
@@ -257,7 +207,7 @@ def test_whole_numbers_are_never_cut(dtype: str, good: list[int], bad: list[int]
     specs = feature_specs("features", {"x": ((-1,), dtype)})
 
     def read(numbers: list[int]) -> list[int]:
-        (content,) = serialised_examples({"x": np.array([numbers], np.int64)})
+        (content,) = serialized_examples({"x": np.array([numbers], np.int64)})
         return columns_of(parse_example(content), specs)["features/x"].astype(object).tolist()
 
     assert read(good) == good
@@ -275,7 +225,7 @@ def test_a_function_gets_all_features(tmp_path: Path) -> None:
         (weight,) = example["weights"]
         return np.append(example["image"], np.frombuffer(weight, "<f8")), int(example["digit"][0])
 
-    found = read_all(tmp_path / "out", convert=convert)
+    found = read_tfrecords(tmp_path / "out", convert=convert)
     assert found.features["features"].shape == (5, 17)
     np.testing.assert_array_equal(found.features["features"][:, 16], data.weights)
     np.testing.assert_array_equal(found.labels["labels"], data.labels["digit"])
@@ -329,23 +279,6 @@ def test_files_of_others_need_a_description(tmp_path: Path) -> None:
 def test_a_damaged_note_is_refused(content: bytes) -> None:
     with pytest.raises(sw.DataError, match=r"layout of format 1.*a\.json"):
         layout_from_json(content, source="a.json")
-
-
-@pytest.mark.spark
-def test_distributed_data_is_written_and_read(spark: Any, tmp_path: Path) -> None:
-    local = digits(200)
-    data = sw.data.from_arrays(
-        spark, local.features, local.labels, weights=local.weights, partitions=3
-    )
-    assert write_tfrecord(data, str(tmp_path / "out"), compression="gzip") == 200
-    again = from_tfrecord(spark, str(tmp_path / "out"))
-    assert again.rdd.getNumPartitions() == 3
-    assert_same(again.collect(), local)
-    named = from_tfrecord(
-        spark, str(tmp_path / "out"), features={"image": ((16,), "float32")}, labels="digit"
-    )
-    np.testing.assert_array_equal(named.collect().labels["digit"], local.labels["digit"])
-    assert len({data.fingerprint for data in (again, named)}) == 2
 
 
 # TensorFlow on the other side.

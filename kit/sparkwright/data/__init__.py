@@ -23,6 +23,8 @@ from ._joins._join_sources import (
     records as records,
     sequences as sequences,
 )
+from ._map_file import rebuild_map_index as rebuild_map_index
+from ._map_file_reader import MapFileReader as MapFileReader
 from ._minibatches._exported import (
     ExportedDataSet as ExportedDataSet,
     delete_export as delete_export,
@@ -51,18 +53,11 @@ from ._preview._data_preview import (
     ImageLook as ImageLook,
 )
 from ._preview._previewing import guess_source as guess_source, preview as preview
-from ._records._map_file_reader import MapFileReader as MapFileReader
-from ._records._map_files import rebuild_map_index as rebuild_map_index
-from ._records._record_files import (
-    from_map_file as from_map_file,
-    from_sequence_file as from_sequence_file,
-)
-from ._records._record_writing import (
+from ._record_files import from_map_file as from_map_file, from_sequence_file as from_sequence_file
+from ._record_writing import (
     write_map_file as write_map_file,
     write_sequence_file as write_sequence_file,
 )
-from ._records._tfrecord_files import from_tfrecord as from_tfrecord
-from ._records._tfrecord_writing import write_tfrecord as write_tfrecord
 from ._sequences._sequences import from_csv_sequences as from_csv_sequences
 from ._skipped import Skipped as Skipped
 from ._sources._data_source import DataSource as DataSource
@@ -77,3 +72,4 @@ from ._tables._csv import from_csv as from_csv, read_csv as read_csv
 from ._tables._parquet import from_parquet as from_parquet, read_parquet as read_parquet
 from ._tables._table_schema import TableSchema as TableSchema
 from ._tables._table_source import LocalTable as LocalTable
+from ._tfrecord_files import from_tfrecord as from_tfrecord, write_tfrecord as write_tfrecord

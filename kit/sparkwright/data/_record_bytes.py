@@ -1,0 +1,338 @@
+"""Bytes of record files: a window over a file, Hadoop's encodings and Hadoop's compressions.
+
+No length is used before it has been compared with what is left of the file, the value or the block.
+
+References:
+    Apache Hadoop, package `org.apache.hadoop.io`: WritableUtils, Text, BytesWritable.
+"""
+
+import bz2
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, BinaryIO
+
+from sparkwright.errors import DataError
+
+_PACKAGE = "org.apache.hadoop.io."
+LONG = _PACKAGE + "LongWritable"
+TEXT = _PACKAGE + "Text"
+BYTES = _PACKAGE + "BytesWritable"
+DEFAULT_CODEC = _PACKAGE + "compress.DefaultCodec"
+MAX_UNPACKED_BYTES = 1 << 30
+Decoders = Mapping[str, Callable[[bytes], Any]]
+
+
+class ByteWindow:
+    """A buffer over an open file, read front to back with jumps.
+
+    Attributes:
+        source: the name of the file, for errors.
+        size_bytes: the length of the file.
+        position: offset of the next byte; set it to jump.
+    """
+
+    def __init__(
+        self, file: BinaryIO, *, size_bytes: int, source: str, read_ahead_bytes: int = 1 << 20
+    ) -> None:
+        """Start at the first byte; read at least `read_ahead_bytes` at a time."""
+        self.source, self.size_bytes, self.position = source, size_bytes, 0
+        self._file, self._read_ahead_bytes = file, read_ahead_bytes
+        self._buffer, self._start = b"", 0
+
+    @property
+    def left(self) -> int:
+        """Number of bytes up to the end of the file."""
+        return self.size_bytes - self.position
+
+    def peek(self, count: int, what: str) -> bytes:
+        """Return the next `count` bytes, without moving.
+
+        Raises:
+            DataError: if `count` is negative or larger than the rest of the file; names `what`.
+            OSError: if the file cannot be read.
+        """
+        if not 0 <= count <= self.left:
+            raise DataError(
+                f"{what} must lie within the file. Received: {count} bytes announced at byte "
+                f"{self.position} of {self.source}, {self.left} bytes left. "
+                "The file is damaged or incomplete."
+            )
+        offset = self.position - self._start
+        if offset < 0 or offset + count > len(self._buffer):
+            self._fill(count)
+            offset = 0
+        return self._buffer[offset : offset + count]
+
+    def take(self, count: int, what: str) -> bytes:
+        """Return the next `count` bytes and move behind them; raises as `peek`."""
+        content = self.peek(count, what)
+        self.position += count
+        return content
+
+    def vint(self, what: str) -> int:
+        """Return the VInt at the position and move behind it; raises as `peek`."""
+        size = vint_size(self.peek(1, what)[0])
+        return decode_vint(self.take(size, what))[0]
+
+    def find(self, pattern: bytes, start: int, end: int) -> int | None:
+        """Return where `pattern` next begins, from `start` on and before `end`, or None.
+
+        Raises:
+            OSError: if the file cannot be read.
+        """
+        self.position = max(start, 0)
+        while self.left >= len(pattern) and self.position < end:
+            count = min(self.left, max(self._read_ahead_bytes, 2 * len(pattern)))
+            at = self.peek(count, "a sync mark").find(pattern)
+            if at >= 0:
+                return self.position + at if self.position + at < end else None
+            self.position += count - len(pattern) + 1
+        return None
+
+    def _fill(self, count: int) -> None:
+        wanted = min(max(count, self._read_ahead_bytes), self.left)
+        self._file.seek(self.position)
+        parts: list[bytes] = []
+        while wanted > 0 and (part := self._file.read(wanted)):
+            parts.append(part)
+            wanted -= len(part)
+        self._buffer, self._start = b"".join(parts), self.position
+        if len(self._buffer) < count:
+            raise DataError(
+                f"a file must keep its length while it is read. Received: {self.source} ends at "
+                f"byte {self._start + len(self._buffer)}, not at {self.size_bytes}."
+            )
+
+
+def encode_vint(value: int) -> bytes:
+    """Encode an integer of at most 64 bits in 1 to 9 bytes, as `WritableUtils.writeVLong`.
+
+    -112 to 127 are one byte. Others are a byte for sign and length, then the magnitude with the
+    high byte first; for negative numbers the magnitude is `-1 - value`.
+
+    Example:
+        >>> encode_vint(-1).hex(), encode_vint(128).hex(), encode_vint(-300).hex()
+        ('ff', '8f80', '86012b')
+    """
+    if -112 <= value <= 127:
+        return bytes([value & 0xFF])
+    magnitude, first = (value, -112) if value >= 0 else (~value, -120)
+    size = (magnitude.bit_length() + 7) // 8
+    return bytes([(first - size) & 0xFF]) + magnitude.to_bytes(size, "big")
+
+
+def vint_size(first: int) -> int:
+    """Return the size of a VInt whose first byte is `first` (0 to 255), including that byte.
+
+    Example:
+        >>> vint_size(127), vint_size(0x8F), vint_size(0x80)
+        (1, 2, 9)
+    """
+    if first < 0x80 or first >= 0x90:
+        return 1
+    return 0x91 - first if first >= 0x88 else 0x89 - first
+
+
+def decode_vint(content: bytes, offset: int = 0) -> tuple[int, int]:
+    """Return the VInt at `offset`, and the offset behind it.
+
+    Raises:
+        DataError: if `content` ends before the VInt does, or it takes more than 64 bits.
+
+    Example:
+        >>> decode_vint(bytes.fromhex("86012b"))
+        (-300, 3)
+    """
+    if offset >= len(content):
+        raise DataError(f"a VInt must have at least one byte. Received: none at {offset}.")
+    first = content[offset]
+    end = offset + vint_size(first)
+    if end == offset + 1:
+        return (first if first < 0x80 else first - 0x100), end
+    magnitude = int.from_bytes(content[offset + 1 : end], "big")
+    if end > len(content) or magnitude >> 63:
+        raise DataError(
+            "a VInt must be complete and fit into 64 bits. "
+            f"Received: {content[offset:end].hex()}, of {end - offset} bytes."
+        )
+    return (magnitude if first >= 0x88 else ~magnitude), end
+
+
+def decode_lengths(content: bytes, count: int) -> list[int]:
+    """Return `count` lengths, written as VInts, which must fill `content`.
+
+    Raises:
+        DataError: if there are more or fewer, or one is negative.
+
+    Example:
+        >>> decode_lengths(bytes([8, 8, 0x8F, 200]), 3)
+        [8, 8, 200]
+    """
+    if len(content) == count and (not count or max(content) < 0x80):
+        return list(content)  # each of one byte: by far the usual case for keys
+    lengths, end = list[int](), 0
+    while len(lengths) < count and end < len(content):
+        length, end = decode_vint(content, end)
+        lengths.append(length)
+    if len(lengths) == count and end == len(content) and min(lengths, default=0) >= 0:
+        return lengths
+    raise DataError(
+        f"a block of {count} records must hold {count} lengths of at least 0. "
+        f"Received: {len(content)} bytes of lengths."
+    )
+
+
+def encode_text(value: str) -> bytes:
+    """Encode a Text: the length of its UTF-8 as a VInt, then the UTF-8.
+
+    Example:
+        >>> encode_text("né").hex()
+        '036ec3a9'
+    """
+    content = value.encode()
+    return encode_vint(len(content)) + content
+
+
+def decode_text(content: bytes) -> str:
+    """Decode a Text; a DataError if `content` is not exactly one."""
+    length, start = decode_vint(content)
+    _check_length("Text", length, len(content) - start)
+    try:
+        return content[start:].decode()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"a Text must be valid UTF-8. Received: byte 0x{content[start + error.start]:02x} at "
+            f"{error.start} of {content[start : start + 40]!r}."
+        ) from None
+
+
+def decode_bytes(content: bytes) -> bytes:
+    """Decode a BytesWritable: its length as int32, high byte first, then the bytes."""
+    if len(content) < 4:
+        raise DataError(
+            f"a BytesWritable must start with 4 bytes of length. Received: {len(content)} bytes."
+        )
+    _check_length(
+        "BytesWritable", int.from_bytes(content[:4], "big", signed=True), len(content) - 4
+    )
+    return content[4:]
+
+
+def decoder_of(
+    class_name: str, decoders: Decoders | None, *, role: str, source: str
+) -> Callable[[bytes], Any]:
+    """Return the function that decodes a class: the user's own, or one of Hadoop's types.
+
+    Nothing is loaded or made by the name.
+
+    Args:
+        class_name: name of the Java class in the header of a file.
+        decoders: the user's functions.
+        role: "key" or "value", for the error.
+        source: the file, for the error.
+
+    Raises:
+        DataError: if no function is known.
+    """
+    found = (decoders or {}).get(class_name) or DECODERS.get(class_name)
+    if found is None:
+        known = ", ".join(sorted(name.rpartition(".")[2] for name in DECODERS))
+        raise DataError(
+            f"the {role}s of a record file must be of a known class: {known}. "
+            f"Received: {class_name!r} in {source}. Give a function that decodes its bytes: "
+            f"`decoders={{{class_name!r}: function}}`."
+        )
+    return found
+
+
+def _check_length(kind: str, announced: int, found: int) -> None:
+    if announced != found:
+        raise DataError(
+            f"a {kind} must have as many bytes as it announces. "
+            f"Received: {announced} announced, {found} found."
+        )
+
+
+def _fixed(name: str, layout: str) -> Callable[[bytes], Any]:
+    packing = struct.Struct(layout)
+
+    def decode(content: bytes) -> Any:
+        _check_length(name, packing.size, len(content))
+        return packing.unpack(content)[0] if packing.size else None
+
+    return decode
+
+
+def _variable(name: str, bits: int) -> Callable[[bytes], int]:
+    def decode(content: bytes) -> int:
+        value, end = decode_vint(content)
+        _check_length(name, end, len(content))
+        if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+            raise DataError(f"a {name} must fit into {bits} bits. Received: {value}.")
+        return value
+
+    return decode
+
+
+_LAYOUTS = {
+    **{"BooleanWritable": "?", "ByteWritable": ">b", "ShortWritable": ">h", "IntWritable": ">i"},
+    **{"LongWritable": ">q", "FloatWritable": ">f", "DoubleWritable": ">d", "NullWritable": ""},
+}
+DECODERS: Decoders = MappingProxyType(
+    {TEXT: decode_text, BYTES: decode_bytes}
+    | {_PACKAGE + name: _fixed(name, layout) for name, layout in _LAYOUTS.items()}
+    | {
+        _PACKAGE + f"V{kind}Writable": _variable(f"V{kind}Writable", bits)
+        for kind, bits in (("Int", 32), ("Long", 64))
+    }
+)
+_UNPACKERS: Mapping[str, Callable[[], Any]] = {
+    DEFAULT_CODEC: zlib.decompressobj,
+    _PACKAGE + "compress.DeflateCodec": zlib.decompressobj,
+    _PACKAGE + "compress.GzipCodec": lambda: zlib.decompressobj(wbits=31),
+    _PACKAGE + "compress.BZip2Codec": bz2.BZ2Decompressor,
+}
+
+
+def check_codec(class_name: str, *, source: str) -> None:
+    """Refuse an unknown compression.
+
+    Raises:
+        DataError: naming the class, the known ones, and the way through Hadoop.
+    """
+    if class_name not in _UNPACKERS:
+        known = ", ".join(sorted(name.rpartition(".")[2] for name in _UNPACKERS))
+        raise DataError(
+            f"a record file must be compressed with one of {known}. "
+            f"Received: {class_name!r} in {source}. Let Hadoop read it: "
+            "`from_rdd(spark, spark.sparkContext.sequenceFile(url).map(function))`."
+        )
+
+
+def unpack(codec: str, content: bytes) -> bytes:
+    """Decompress the bytes of a value or of a part of a block.
+
+    Raises:
+        DataError: if `content` is damaged, incomplete or unfolds to more than 1 GiB.
+    """
+    parts: list[bytes] = []
+    left = MAX_UNPACKED_BYTES
+    while content:  # gzip and bzip2 files may be several, one after another
+        unpacker = _UNPACKERS[codec]()
+        try:
+            parts.append(unpacker.decompress(content, left + 1))
+        except (zlib.error, OSError, ValueError) as error:
+            raise DataError(
+                f"compressed bytes must be what {codec.rpartition('.')[2]} writes. "
+                f"Received: {len(content)} other bytes ({error})."
+            ) from None
+        left -= len(parts[-1])
+        if left < 0 or not unpacker.eof:
+            raise DataError(
+                f"compressed bytes must be complete, and unfold to {MAX_UNPACKED_BYTES} bytes at "
+                f"most. Received: {len(content)} bytes that are not or unfold to more."
+            )
+        content = unpacker.unused_data
+    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,0 +1,178 @@
+"""Examples as the values of records; their columns are described in the header of the file.
+
+    value = length of what follows, int32 | every axis of every column, VInt
+            | the bytes of every column, low byte first
+
+Axes are in each value, because sequences differ in length. An image of 28 x 28 bytes with a label
+takes 794 bytes, 788 of them data.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from sparkwright._yaml import strict_json
+from sparkwright.errors import DataError
+
+from ._dataset import Array, DataSet
+from ._record_bytes import decode_bytes, decode_vint, encode_vint
+
+NOTE = "sparkwright.examples"
+DTYPES = {
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+}
+# Column -> dtype, number of axes without that of the examples.
+RecordLayout = Mapping[str, tuple[str, int]]
+_FORMAT = 1
+_MAX_AXES = 32
+
+
+def layout_of(dataset: DataSet) -> RecordLayout:
+    """Return what all examples of a file have in common.
+
+    Raises:
+        DataError: if a dtype cannot be written.
+    """
+    columns = dataset.columns()
+    for name, array in columns.items():
+        if array.dtype.name not in DTYPES:
+            raise DataError(
+                f"a column in a record file must have one of the dtypes {sorted(DTYPES)}. "
+                f"Received: {name!r} with {array.dtype.name}."
+            )
+    return {name: (array.dtype.name, array.ndim - 1) for name, array in columns.items()}
+
+
+def notes_of(layout: RecordLayout) -> dict[str, str]:
+    """Return the notes in the header of a file of `layout`."""
+    columns = [[name, *kind] for name, kind in layout.items()]
+    return {NOTE: json.dumps({"format": _FORMAT, "columns": columns}, separators=(",", ":"))}
+
+
+def layout_from_json(text: str, *, source: str) -> RecordLayout:
+    """Parse the note of a header, and check everything in it.
+
+    Raises:
+        DataError: if it is invalid, or of a later format, naming `source`.
+    """
+    try:
+        noted: Any = strict_json(text)
+        layout = {str(name): (str(dtype), int(axes)) for name, dtype, axes in noted["columns"]}
+        known = all(t in DTYPES and 0 <= axes <= _MAX_AXES for t, axes in layout.values())
+        if noted["format"] != _FORMAT or not known or len(layout) < len(noted["columns"]):
+            raise ValueError
+        # Damage may have changed names.
+        DataSet.from_columns({n: np.zeros((0, *[1] * axes), t) for n, (t, axes) in layout.items()})
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError, DataError):
+        raise DataError(
+            f"the note {NOTE!r} of a record file must hold a layout of format {_FORMAT}. "
+            f"Received: {text[:200]!r} in {source}. "
+            "It was written by a later version of Sparkwright, or is damaged."
+        ) from None
+    return layout
+
+
+def encode_examples(dataset: DataSet, layout: RecordLayout) -> Iterator[bytes]:
+    """Yield the value of each example of `dataset`.
+
+    Raises:
+        DataError: if it has another layout than `layout`, that of the file's first example.
+    """
+    if (found := layout_of(dataset)) != layout:
+        raise DataError(
+            "all examples of a record file must have the same columns, dtypes and numbers of axes. "
+            f"Received: {found} after {layout}."
+        )
+    columns = dataset.columns()
+    axes = b"".join(encode_vint(size) for a in columns.values() for size in a.shape[1:])
+    numbers = sum(array.nbytes for array in columns.values()) // max(len(dataset), 1)
+    prefix = (len(axes) + numbers).to_bytes(4, "big") + axes
+    parts = [np.frombuffer(prefix, np.uint8)[None].repeat(len(dataset), axis=0)]
+    for array in columns.values():
+        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        parts.append(little.reshape(len(dataset), -1).view(np.uint8))
+    rows = np.concatenate(parts, axis=1)
+    width, content = rows.shape[1], rows.tobytes()
+    for start in range(0, len(content), width):
+        yield content[start : start + width]
+
+
+def decode_examples(
+    values: Iterable[bytes], layout: RecordLayout, on_bad: Callable[[int, str], None]
+) -> Iterator[DataSet]:
+    """Yield the examples of `values`, in order; neighbors of the same shapes together.
+
+    Args:
+        values: as `encode_examples` made them.
+        layout: that of the file.
+        on_bad: receives the index of an invalid value, and the reason; the value is left out.
+    """
+    group: list[bytes] = []
+    shapes: list[tuple[int, ...]] = []
+    prefix = b""
+    for index, value in enumerate(values):
+        # Length and axes are at the start: where they are equal, the rest needs no second look.
+        if group and len(value) == len(group[0]) and value.startswith(prefix):
+            group.append(value)
+            continue
+        try:
+            found, start = _shapes(value, layout)
+        except DataError as error:
+            on_bad(index, str(error))
+            continue
+        if group:
+            yield _joined(group, layout, shapes, len(prefix))
+        group, shapes, prefix = [value], found, value[:start]
+    if group:
+        yield _joined(group, layout, shapes, len(prefix))
+
+
+def _shapes(value: bytes, layout: RecordLayout) -> tuple[list[tuple[int, ...]], int]:
+    """Return the shape of each column, and where the numbers begin."""
+    decode_bytes(value)  # checks its length
+    shapes: list[tuple[int, ...]] = []
+    start = 4
+    for _, count in layout.values():
+        axes: list[int] = []
+        for _ in range(count):
+            size, start = decode_vint(value, start)
+            axes.append(size)
+        shapes.append(tuple(axes))
+    if any(size < 1 for shape in shapes for size in shape):
+        raise DataError(f"an example's axes must be at least 1. Received: {shapes}.")
+    wanted = start + sum(_sizes(layout, shapes))
+    if wanted != len(value):
+        raise DataError(
+            "an example's value must be as long as its axes say. "
+            f"Received: {len(value) - 4} bytes, not {wanted - 4}, for axes {shapes}."
+        )
+    return shapes, start
+
+
+def _sizes(layout: RecordLayout, shapes: list[tuple[int, ...]]) -> list[int]:
+    kinds = zip(layout.values(), shapes, strict=True)
+    return [math.prod(shape) * np.dtype(dtype).itemsize for (dtype, _), shape in kinds]
+
+
+def _joined(
+    group: list[bytes], layout: RecordLayout, shapes: list[tuple[int, ...]], start: int
+) -> DataSet:
+    rows = np.frombuffer(b"".join(group), np.uint8).reshape(len(group), -1)
+    columns: dict[str, Array] = {}
+    kinds = zip(layout.items(), shapes, _sizes(layout, shapes), strict=True)
+    for (name, (dtype, _)), shape, size in kinds:
+        content = np.ascontiguousarray(rows[:, start : start + size])
+        columns[name] = from_little(content, dtype).reshape(len(group), *shape)
+        start += size
+    return DataSet.from_columns(columns)
+
+
+def from_little(content: Array, dtype: str) -> Array:
+    """Return bytes, as an array of uint8, as numbers whose low byte comes first."""
+    if dtype == "bool":
+        return content != 0
+    return content.view(np.dtype(dtype).newbyteorder("<")).astype(dtype, copy=False)

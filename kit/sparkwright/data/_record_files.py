@@ -1,0 +1,227 @@
+"""SequenceFiles and MapFiles as distributed data: files cut into byte ranges, read on executors."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.storage._listing import StoredFile, list_files
+
+from ._dataset import DataSet
+from ._distributed import DistributedDataSet
+from ._map_file import map_folders
+from ._pieces import OnError, SkipLog, check_on_error, from_pieces
+from ._record_bytes import Decoders
+from ._record_conversion import Convert, RecordConversion, TextLines, check_functions, in_order
+from ._record_writing import DATA, INDEX
+from ._sequence_file import Record, opened
+from ._session_first import session_first
+from ._tables._csv_format import CsvFormat
+from ._tables._table_schema import TableSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LARGEST_PIECE_BYTES = 64 << 20
+_SMALLEST_PIECE_BYTES = 256 << 10
+
+
+@session_first
+def from_sequence_file(
+    spark: "SparkSession",
+    url: str,
+    *,
+    convert: Convert | None = None,
+    schema: TableSchema | None = None,
+    delimiter: str = ",",
+    quote: str | None = '"',
+    decoders: Decoders | None = None,
+    on_error: OnError = "raise",
+    partitions: int | None = None,
+) -> DistributedDataSet:
+    """Read examples from SequenceFiles: those of `write_sequence_file`, or any with `convert`.
+
+    Args:
+        spark: the session.
+        url: a file, a folder or a pattern. Of MapFiles among them the data is read.
+        convert: key, value -> a DataSet, or (features, label) of one example, on executors. A
+            Text comes as str, a BytesWritable as bytes, numbers as int or float. Default None:
+            the files are Sparkwright's own.
+        schema: instead of `convert`, where each value is a line of a table: which columns become
+            what, as `from_csv` leaves it in `data.schema`; default None.
+        delimiter: between the fields of such a line; default a comma.
+        quote: around fields that hold delimiters, or None; default a double quote.
+        decoders: Java class name -> function of a key's or value's bytes, for classes that are
+            not known; default none.
+        on_error: "raise" (default), or "skip": what is damaged or cannot be converted is left out
+            and counted; reading continues at the next sync mark.
+        partitions: how many; default None: as many as fit the data and the cluster.
+
+    Raises:
+        FileNotFoundError: if there is nothing at `url`.
+        ConfigurationError: if an option is invalid.
+        DataError: when the data is read, if a file or record is invalid.
+    """
+    places = {file: file.url.rpartition("/") for file in list_files(url)}
+    folders = {folder for folder, _, name in places.values() if name == DATA}
+    files = [f for f, (folder, _, name) in places.items() if name != INDEX or folder not in folders]
+    if not files:
+        raise DataError(f"there must be at least one file. Received: {url} without any.")
+    lines = text_lines(schema, delimiter, quote, convert)
+    return _from_files(spark, files, convert, lines, decoders, on_error, partitions, ordered=False)
+
+
+@session_first
+def from_map_file(
+    spark: "SparkSession",
+    url: str,
+    *,
+    convert: Convert | None = None,
+    schema: TableSchema | None = None,
+    delimiter: str = ",",
+    quote: str | None = '"',
+    decoders: Decoders | None = None,
+    on_error: OnError = "raise",
+    partitions: int | None = None,
+) -> DistributedDataSet:
+    """Read examples from MapFiles, one part after another, in the order of their names.
+
+    The options are those of `from_sequence_file`; keys that are out of order are an error too. To
+    read single examples by number, use `MapFileReader`.
+
+    Raises:
+        FileNotFoundError: if there is nothing at `url`.
+        ConfigurationError: if an option is invalid.
+        DataError: if there is no MapFile at `url`; when the data is read, if a record is invalid.
+    """
+    files = [folder.data for folder in map_folders(url)]
+    lines = text_lines(schema, delimiter, quote, convert)
+    return _from_files(spark, files, convert, lines, decoders, on_error, partitions, ordered=True)
+
+
+def text_lines(
+    schema: TableSchema | None, delimiter: str, quote: str | None, convert: Convert | None
+) -> TextLines | None:
+    """Return how texts become examples; None without a schema.
+
+    Raises:
+        ConfigurationError: if `schema` is none, or there is `convert` too.
+    """
+    if schema is None:
+        return None
+    if convert is not None or not isinstance(schema, TableSchema):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(
+            "`schema` must be a TableSchema, as `data.schema` of `from_csv`, and instead of "
+            f"`convert`. Received: schema={schema!r}, convert={convert!r}."
+        )
+    form = CsvFormat(header=False, column_names=schema.columns, delimiter=delimiter, quote=quote)
+    return TextLines(schema=schema, form=form)
+
+
+def _from_files(
+    spark: "SparkSession",
+    files: Sequence[StoredFile],
+    convert: Convert | None,
+    lines: TextLines | None,
+    decoders: Decoders | None,
+    on_error: OnError,
+    partitions: int | None,
+    *,
+    ordered: bool,
+) -> DistributedDataSet:
+    check_functions(convert, decoders)
+    check_on_error(on_error)
+    wanted = partitions or spark.sparkContext.defaultParallelism
+    pieces = cut_files(files, wanted)
+    fingerprint = None  # a change of a function cannot be seen
+    if convert is None and decoders is None:
+        described = repr((files, lines, ordered, on_error, wanted))
+        fingerprint = hashlib.sha256(described.encode()).hexdigest()
+    data = from_pieces(
+        spark,
+        pieces,
+        partial(read_records, convert=convert, lines=lines, decoders=decoders, ordered=ordered),
+        sizes=[piece.end - piece.start for piece in pieces],
+        partitions=partitions,
+        on_error=on_error,
+        fingerprint=fingerprint,
+        class_names=None if lines is None else lines.schema.class_names,
+    )
+    if lines is not None:
+        data.schema = lines.schema
+    return data
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordPiece:
+    """A range of bytes of a SequenceFile.
+
+    Attributes:
+        file: the file.
+        start: first byte of the range.
+        end: the byte behind it.
+    """
+
+    file: StoredFile
+    start: int
+    end: int
+
+
+def cut_files(files: Sequence[StoredFile], partitions: int) -> list[RecordPiece]:
+    """Return ranges of at most 64 MiB, about as many as `partitions` where files are not tiny."""
+    total = sum(file.size_bytes for file in files)
+    size = min(max(-(-total // partitions), _SMALLEST_PIECE_BYTES), _LARGEST_PIECE_BYTES)
+    return [
+        RecordPiece(file=file, start=start, end=min(start + size, file.size_bytes))
+        for file in files
+        for start in range(0, max(file.size_bytes, 1), size)
+    ]
+
+
+def read_records(
+    piece: RecordPiece,
+    log: SkipLog,
+    *,
+    convert: Convert | None = None,
+    lines: TextLines | None = None,
+    decoders: Decoders | None = None,
+    ordered: bool = False,
+) -> Iterator[DataSet]:
+    """Yield the examples of one range; `log` receives what is invalid.
+
+    Args:
+        piece: the range.
+        log: raises or counts.
+        convert: as for `from_sequence_file`.
+        lines: how texts become examples, instead of `convert`.
+        decoders: as for `from_sequence_file`.
+        ordered: whether keys must ascend, as in a MapFile; default False.
+    """
+    begun = False
+    try:
+        with opened(piece.file) as reader:
+            conversion = RecordConversion(
+                reader.header,
+                source=reader.source,
+                convert=convert,
+                lines=lines,
+                decoders=decoders,
+            )
+            begun = True
+            records: Iterable[Record] = reader.records(
+                piece.start,
+                piece.end,
+                on_damage=lambda error: log.skip("damaged part of a file", str(error)),
+            )
+            if ordered:
+                records = in_order(records, conversion, log)
+            yield from conversion.datasets(records, log)
+    except OSError as error:
+        log.skip("unreadable file", f"a file must be readable. Received: {error}.")
+    except DataError as error:
+        if begun:
+            raise
+        if piece.start == 0 or log.raises:  # all pieces find the same, one counts it
+            log.skip("unusable file", str(error))

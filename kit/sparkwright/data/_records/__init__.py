@@ -1,1 +1,0 @@
-"""Hadoop's SequenceFile and MapFile, and TFRecord."""

@@ -1,0 +1,89 @@
+"""Samples of records: keys and values as Hadoop writes them, files of them, examples."""
+
+import io
+import struct
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from sparkwright.data import DataSet
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._record_bytes import LONG, TEXT, encode_text, encode_vint
+from sparkwright.data._record_files import cut_files, read_records
+from sparkwright.data._record_writing import SequenceFileWriter
+from sparkwright.data._tfrecord_files import reading
+from sparkwright.storage._listing import list_files
+
+PACKAGE = "org.apache.hadoop.io."
+SYNC = bytes(range(100, 116))
+LAYOUTS = {
+    **{"BooleanWritable": "?", "ByteWritable": ">b", "ShortWritable": ">h", "IntWritable": ">i"},
+    **{"LongWritable": ">q", "FloatWritable": ">f", "DoubleWritable": ">d"},
+}
+
+
+def encode(class_name: str, value: Any) -> bytes:
+    """`value` as an object of a Java class writes it."""
+    name = class_name.removeprefix(PACKAGE)
+    if name in LAYOUTS:
+        return struct.pack(LAYOUTS[name], value)
+    if name == "NullWritable":
+        return b""
+    if name == "Text":
+        return encode_text(value)
+    return len(value).to_bytes(4, "big") + value if name == "BytesWritable" else encode_vint(value)
+
+
+def sequence_file(
+    pairs: Any,
+    *,
+    key_class: str = LONG,
+    value_class: str = TEXT,
+    encoded: bool = False,
+    **options: Any,
+) -> bytes:
+    """The bytes of a SequenceFile of Python values, or of values that are encoded already."""
+    file = io.BytesIO()
+    with mock.patch("os.urandom", lambda size: SYNC[:size]):
+        writer = SequenceFileWriter(file, key_class=key_class, value_class=value_class, **options)
+    for key, value in pairs:
+        if not encoded:
+            key, value = encode(key_class, key), encode(value_class, value)
+        writer.append(key, value)
+    writer.finish()
+    return file.getvalue()
+
+
+def digits(count: int = 100) -> DataSet:
+    """Examples of float32, int32 and float64."""
+    random = np.random.default_rng(count)
+    return DataSet(
+        {"image": random.random((count, 4, 4), np.float32)},
+        {"digit": random.integers(0, 9, count).astype(np.int32)},
+        weights=random.random(count),
+    )
+
+
+def assert_same(found: DataSet, expected: DataSet) -> None:
+    """The same columns, dtypes, shapes and numbers."""
+    assert found.layout == expected.layout
+    for name, array in expected.columns().items():
+        np.testing.assert_array_equal(found.columns()[name], array)
+
+
+def read_records_of(path: Path, *, pieces: int = 3, joined: bool = True, **options: Any) -> Any:
+    """The examples of SequenceFiles or of the data of MapFiles, read in ranges, without Spark."""
+    files = [file for file in list_files(str(path)) if not file.url.endswith("/index")]
+    log = SkipLog("raise")
+    found = [p for piece in cut_files(files, pieces) for p in read_records(piece, log, **options)]
+    return DataSet.concatenate(found) if joined else found
+
+
+def read_tfrecords(path: Path, specs: Any = (), *, joined: bool = True, **options: Any) -> Any:
+    """The examples of TFRecord files, read without Spark."""
+    files = list_files(str(path))
+    read = reading(str(path), files, specs=specs, **options)
+    found = [part for file in files for part in read(file, SkipLog("raise"))]
+    return DataSet.concatenate(found) if joined else found

@@ -1,0 +1,164 @@
+"""Hadoop's encodings and compressions: bytes as Java writes them, and back."""
+
+import bz2
+import gzip
+import struct
+import zlib
+from typing import Any
+
+import pytest
+from hypothesis import example, given, strategies as st
+from tests.data.record_samples import PACKAGE, encode
+
+import sparkwright as sw
+from sparkwright.data._record_bytes import (
+    DECODERS,
+    DEFAULT_CODEC,
+    MAX_UNPACKED_BYTES,
+    check_codec,
+    decode_bytes,
+    decode_lengths,
+    decode_text,
+    decode_vint,
+    decoder_of,
+    encode_text,
+    encode_vint,
+    unpack,
+    vint_size,
+)
+
+INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "Text": st.text(),
+    "BytesWritable": st.binary(),
+    "BooleanWritable": st.booleans(),
+    "NullWritable": st.none(),
+    "ByteWritable": st.integers(-128, 127),
+    "ShortWritable": st.integers(-(1 << 15), (1 << 15) - 1),
+    "IntWritable": st.integers(-(1 << 31), (1 << 31) - 1),
+    "LongWritable": INT64,
+    "FloatWritable": st.floats(width=32, allow_nan=False),
+    "DoubleWritable": st.floats(allow_nan=False),
+    "VIntWritable": st.integers(-(1 << 31), (1 << 31) - 1),
+    "VLongWritable": INT64,
+}
+
+
+@pytest.mark.parametrize(
+    "name", sorted(VALUES.keys() | {name.removeprefix(PACKAGE) for name in DECODERS})
+)
+@given(data=st.data())
+def test_values_of_every_class_are_decoded(name: str, data: st.DataObject) -> None:
+    value, decode = data.draw(VALUES[name]), DECODERS[PACKAGE + name]
+    content = encode(PACKAGE + name, value)
+    found = decode(content)
+    assert found == value
+    assert type(found) is type(value)
+    for wrong in (content + b"\x00", *([content[:-1]] if content else [])):
+        with pytest.raises(sw.DataError):
+            decode(wrong)
+
+
+# Computed by hand from WritableUtils.writeVLong.
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        *((0, "00"), (127, "7f"), (-112, "90"), (128, "8f80"), (255, "8fff"), (256, "8e0100")),
+        *((-113, "8770"), (-256, "87ff"), (-257, "860100")),
+        ((1 << 63) - 1, "887fffffffffffffff"),
+        (-(1 << 63), "807fffffffffffffff"),
+    ],
+)
+def test_integers_of_variable_length_are_javas(value: int, content: str) -> None:
+    assert encode_vint(value).hex() == content
+    assert decode_vint(bytes.fromhex(content)) == (value, len(content) // 2)
+
+
+@given(INT64, st.binary(max_size=4), st.binary(max_size=4))
+def test_a_vint_is_found_between_other_bytes(value: int, before: bytes, behind: bytes) -> None:
+    content = encode_vint(value)
+    assert vint_size(content[0]) == len(content)
+    assert decode_vint(before + content + behind, len(before)) == (value, len(before + content))
+
+
+@pytest.mark.parametrize("content", [b"", b"\x8f", bytes.fromhex("88" + "ff" * 8)])
+def test_a_vint_is_complete_and_has_64_bits_at_most(content: bytes) -> None:
+    with pytest.raises(sw.DataError, match=r"a VInt must .*Received: "):
+        decode_vint(content)
+
+
+def test_a_vint_of_32_bits_has_no_more() -> None:
+    with pytest.raises(sw.DataError, match="fit into 32 bits"):
+        DECODERS[PACKAGE + "VIntWritable"](encode_vint(1 << 31))
+
+
+@given(st.lists(st.integers(0, 1 << 40), max_size=30))
+@example([8] * 5)
+@example([200] * 4 + [201])
+def test_lengths_of_a_block_are_read_back(lengths: list[int]) -> None:
+    content = b"".join(map(encode_vint, lengths))
+    assert decode_lengths(content, len(lengths)) == lengths
+    for wrong in (len(lengths) + 1, len(lengths) - 1):
+        with pytest.raises(sw.DataError, match="lengths"):
+            decode_lengths(content, wrong)
+
+
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [(b"\x81", 1), (b"\x90\x90", 2), (encode_vint(-300) * 3, 3), (b"\x8f", 1), (b"", 5)],
+    ids=["cut", "negative", "negative, all alike", "one byte of two", "none"],
+)
+def test_invalid_lengths_are_refused(content: bytes, count: int) -> None:
+    with pytest.raises(sw.DataError):
+        decode_lengths(content, count)
+
+
+def test_texts_that_are_no_utf8_name_the_byte() -> None:
+    # One character of each length in UTF-8; Text is standard UTF-8, unlike Java's writeUTF.
+    assert encode_text("a\u00e9\u20ac\U0001f600").hex() == "0a61c3a9e282acf09f9880"
+    with pytest.raises(sw.DataError, match="byte 0xff at 1"):
+        decode_text(b"\x03a\xffb")
+
+
+@pytest.mark.parametrize("length", [-1, 5, 2**31 - 1])
+def test_lengths_are_compared_with_the_bytes(length: int) -> None:
+    with pytest.raises(sw.DataError, match=f"{length} announced, 3 found"):
+        decode_bytes(struct.pack(">i", length) + b"abc")
+    with pytest.raises(sw.DataError, match=f"{length} announced, 3 found"):
+        decode_text(encode_vint(length) + b"abc")
+
+
+def test_unknown_classes_are_named_with_the_remedy() -> None:
+    with pytest.raises(sw.DataError, match=r"'com\.example\.Point' in a\.seq.*decoders=\{'com"):
+        decoder_of("com.example.Point", None, role="value", source="a.seq")
+    assert decoder_of("com.example.Point", {"com.example.Point": len}, role="key", source="") is len
+    with pytest.raises(sw.DataError, match=r"'com\.example\.Codec' in a\.seq.*sequenceFile\(url\)"):
+        check_codec("com.example.Codec", source="a.seq")
+
+
+@given(st.binary(max_size=5000), st.binary(max_size=20))
+def test_each_compression_is_read_also_in_several_members(one: bytes, other: bytes) -> None:
+    package = DEFAULT_CODEC.removesuffix("DefaultCodec")
+    packers = {"DefaultCodec": zlib.compress, "DeflateCodec": zlib.compress}
+    packers |= {"GzipCodec": gzip.compress, "BZip2Codec": bz2.compress}
+    for name, pack in packers.items():
+        assert unpack(package + name, pack(one) + pack(other)) == one + other
+        assert unpack(package + name, b"") == b""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [zlib.compress(bytes(1000))[:-5], b"junk", zlib.compress(b"a") + b"junk"],
+    ids=["cut", "junk", "junk behind"],
+)
+def test_damaged_compressed_bytes_are_refused(content: bytes) -> None:
+    with pytest.raises(sw.DataError, match="compressed bytes must be"):
+        unpack(DEFAULT_CODEC, content)
+
+
+def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MAX_UNPACKED_BYTES == 1 << 30
+    monkeypatch.setattr("sparkwright.data._record_bytes.MAX_UNPACKED_BYTES", 1000)
+    assert len(unpack(DEFAULT_CODEC, zlib.compress(bytes(1000)))) == 1000
+    with pytest.raises(sw.DataError, match=r"unfold to 1000 bytes at\s+most"):
+        unpack(DEFAULT_CODEC, zlib.compress(bytes(1001)))

@@ -1,0 +1,165 @@
+"""What holds for each format of records: parts, options, folders that appear at once, Spark."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.data.record_samples import assert_same, digits, read_records_of, read_tfrecords
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.storage._listing import list_entries
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of records: how its files are written, read here, and read by Spark."""
+
+    write: Callable[..., int]
+    read: Callable[..., Any]
+    from_files: Callable[..., Any]
+    compressions: tuple[Any, ...] = (None, "record", "block")
+    ending: str = ""
+
+
+FORMATS = {
+    "SequenceFile": Format(
+        sw.data.write_sequence_file, read_records_of, sw.data.from_sequence_file
+    ),
+    "MapFile": Format(sw.data.write_map_file, read_records_of, sw.data.from_map_file),
+    "TFRecord": Format(
+        sw.data.write_tfrecord,
+        read_tfrecords,
+        sw.data.from_tfrecord,
+        (None, "gzip", "zlib"),
+        ".tfrecord",
+    ),
+}
+each_format = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
+
+
+def parts(folder: Path) -> list[str]:
+    return [name.rstrip("/") for name in list_entries(str(folder)) if not name.startswith("_")]
+
+
+@each_format
+@pytest.mark.parametrize("size", [None, 1, 30, 1000])
+def test_files_hold_the_examples_in_parts(tmp_path: Path, form: Format, size: int | None) -> None:
+    data = digits()
+    for compression in form.compressions:
+        folder = tmp_path / str(compression)
+        options = {"examples_per_part": size, "compression": compression}
+        assert form.write(data.batches(7), str(folder), **options) == 100
+        ending = form.ending + {"gzip": ".gz", "zlib": ".zlib"}.get(compression, "")
+        expected = [f"part-r-{i:05d}{ending}" for i in range(-(-100 // (size or 100)))]
+        assert parts(folder) == expected
+        assert_same(form.read(folder), data)
+        if size == 30:  # each part by itself
+            ends = [*range(0, 100, 30), 100]
+            for name, start, end in zip(expected, ends, ends[1:], strict=False):
+                assert_same(form.read(folder / name), data.take(slice(start, end)))
+
+
+@each_format
+def test_sequences_of_different_length_keep_apart(tmp_path: Path, form: Format) -> None:
+    sequences = [DataSet(np.ones((2, steps, 3), np.float32), [0, 1]) for steps in (4, 4, 9)]
+    form.write(sequences, str(tmp_path / "out"))
+    found = form.read(tmp_path / "out", joined=False)
+    assert [part.features["features"].shape for part in found] == [(4, 4, 3), (2, 9, 3)]
+
+
+@each_format
+def test_a_folder_in_use_is_not_written_into(tmp_path: Path, form: Format) -> None:
+    url = str(tmp_path / "out")
+    form.write(digits(3), url)
+    with pytest.raises(sw.ConfigurationError, match=r"part-r-00000.*overwrite=True"):
+        form.write(digits(5), url)
+    assert form.write(digits(5), url, overwrite=True) == 5
+    assert_same(form.read(tmp_path / "out"), digits(5))
+
+
+@each_format
+def test_invalid_examples_leave_nothing_behind(tmp_path: Path, form: Format) -> None:
+    url = str(tmp_path / "out")
+    with pytest.raises(sw.DataError, match="the same columns"):
+        form.write([digits(5), DataSet(np.zeros((2, 3)))], url, examples_per_part=7)
+    with pytest.raises(sw.DataError, match="at least one example to write"):
+        form.write([], url)
+    assert list(tmp_path.iterdir()) == []
+
+
+@each_format
+def test_a_folder_is_rewritten_from_itself(tmp_path: Path, form: Format) -> None:
+    data, folder = digits(), tmp_path / "out"
+    form.write(data.batches(7), str(folder), examples_per_part=30)
+    found = (part for part in form.read(folder, joined=False))
+    form.write(found, str(folder), compression=form.compressions[2], overwrite=True)
+    assert len(parts(folder)) == 1
+    assert_same(form.read(folder), data)
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+@each_format
+def test_a_folder_is_kept_if_writing_its_replacement_fails(tmp_path: Path, form: Format) -> None:
+    folder, data = tmp_path / "out", digits()
+    form.write(data, str(folder))
+
+    def broken() -> Iterator[DataSet]:
+        yield digits(5)
+        assert_same(form.read(folder), data)  # meanwhile
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        form.write(broken(), str(folder), examples_per_part=1, overwrite=True)
+    assert_same(form.read(folder), data)
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+@each_format
+def test_a_lost_part_is_noticed(
+    tmp_path: Path, form: Format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkwright.data._record_parts.list_entries", lambda url: [])
+    with pytest.raises(sw.DataError, match=r"1 of 1 missing \['part-r-00000"):
+        form.write(digits(5), str(tmp_path / "out"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@each_format
+@pytest.mark.parametrize(
+    "options",
+    [{"examples_per_part": 0}, {"examples_per_part": 1.5}, {"max_files": 2}, {"compression": "x"}],
+    ids=str,
+)
+def test_options_are_checked(tmp_path: Path, form: Format, options: dict[str, Any]) -> None:
+    with pytest.raises(sw.ConfigurationError, match=f"`{next(iter(options))}`"):
+        form.write(digits(3), str(tmp_path / "out"), **options)
+
+
+@pytest.mark.spark
+@each_format
+def test_distributed_data_is_written_and_read_in_order(
+    spark: Any, tmp_path: Path, form: Format
+) -> None:
+    local = digits(500)
+    data = sw.data.from_arrays(
+        spark, local.features, local.labels, weights=local.weights, partitions=3
+    )
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({}, 3),
+        ({"max_files": 2, "compression": form.compressions[2]}, 2),
+        ({"examples_per_part": 90}, 6),
+    ]
+    for options, count in cases:
+        folder = tmp_path / str(count)
+        assert form.write(data, str(folder), **options) == 500
+        assert len(parts(folder)) == count
+        again = form.from_files(spark, str(folder))
+        assert_same(again.collect(), local)
+        assert again.fingerprint is not None
+        if form.write is sw.data.write_map_file:
+            with sw.data.MapFileReader(str(folder)) as reader:
+                assert_same(reader.take(np.arange(500)), local)
