@@ -5,13 +5,13 @@ import threading
 import time
 
 import pytest
+from tests.support.ntp_server import NtpServer, ntp_server
 from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.masters import NtpClock
 from sparkwright.mesh._machine_clock import MachineClock, ask_ntp, shift_from
 from sparkwright.mesh._sntp import NtpAnswer
-from sparkwright.testing._ntp_server import NtpServer, ntp_server
 from sparkwright.timeline._clocks import Offset
 
 

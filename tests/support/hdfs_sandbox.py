@@ -6,9 +6,9 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from sparkwright.errors import SparkwrightError
+from tests.support.hdfs import HdfsCluster
 
-from ._hdfs import HdfsCluster
+from sparkwright.errors import SparkwrightError
 
 _EXAMPLE = """\
 HDFS runs.

@@ -10,14 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support.hadoop import java
+from tests.support.hosts import OUTSIDE, Hosts
+from tests.support.sandbox import SHORT_LIVED, Keeper, Sandbox, ServerProcess, fetched
+
 from sparkwright.errors import ConfigurationError, RunTimeoutError
 from sparkwright.spark._spark_defaults import spark_home
-
-from ._hadoop_jars import java
-from ._hosts import OUTSIDE, Hosts
-from ._sandbox import Sandbox
-from ._server_process import SHORT_LIVED, Keeper, ServerProcess
-from ._web import fetched
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"

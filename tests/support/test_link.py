@@ -2,9 +2,9 @@
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.support.switch import Link, LinkRule
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.testing._link import Link, LinkRule
 
 
 def test_a_link_without_faults_takes_no_time() -> None:

@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
+from tests.support.interfaces import enter
+from tests.support.sandbox import Keeper, Sandbox, ServerProcess
+from tests.support.switch import LinkRule
 
-from ._interfaces import enter
-from ._link import LinkRule
-from ._sandbox import Sandbox
-from ._server_process import Keeper, ServerProcess
+from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
 
 _ANSWER_TIMEOUT_S = 20.0
 # 198.18.0.0/15 is set aside for tests of networks (RFC 2544): no real host is hidden by it.
@@ -45,7 +44,7 @@ def why_no_hosts() -> str:
         return "hosts of their own need the command nsenter, of util-linux"
     tried = subprocess.run(
         # By path: it imports nothing of the engine, which costs more than the trial.
-        [sys.executable, "-I", str(Path(__file__).with_name("_interfaces.py"))],
+        [sys.executable, "-I", str(Path(__file__).with_name("interfaces.py"))],
         capture_output=True,
         text=True,
         timeout=_ANSWER_TIMEOUT_S,
@@ -267,10 +266,11 @@ class Hosts(Sandbox):
     def _start(self, keeper: Keeper) -> None:
         with (self.folder / "switch.log").open("wb") as log:
             self._switch = subprocess.Popen(
-                [sys.executable, "-m", "sparkwright.testing._switch"],
+                [sys.executable, "-m", "tests.support.switch"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                cwd=Path(__file__).parents[2],
                 start_new_session=True,
             )
         keeper.take(self._switch.pid)

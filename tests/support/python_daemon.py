@@ -2,7 +2,7 @@
 
 Spark starts a new Python worker after every failed task. Without this module each of them spends
 about a second importing pandas, PyArrow and the engine. Choose it before Spark starts:
-`spark.python.daemon.module=sparkwright.testing._python_daemon`.
+`spark.python.daemon.module=tests.support.python_daemon`, with this repository in PYTHONPATH.
 """
 
 import importlib

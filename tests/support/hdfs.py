@@ -10,14 +10,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sparkwright.errors import ConfigurationError, RunTimeoutError, SparkwrightError
+from tests.support.hadoop import (
+    CLIENT_LOG_SETTINGS,
+    LOG_SETTINGS,
+    as_xml,
+    hadoop_jars,
+    hdfs_settings,
+    java,
+)
+from tests.support.sandbox import SHORT_LIVED, Keeper, Sandbox, ServerProcess, fetched, free_port
 
-from ._hadoop_jars import hadoop_jars, java
-from ._hdfs_settings import CLIENT_LOG_SETTINGS, LOG_SETTINGS, as_xml, server_settings
-from ._ports import free_port
-from ._sandbox import Sandbox
-from ._server_process import SHORT_LIVED, Keeper, ServerProcess
-from ._web import fetched
+from sparkwright.errors import ConfigurationError, RunTimeoutError, SparkwrightError
 
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
@@ -259,7 +262,7 @@ class HdfsCluster(Sandbox):
         self._namenode, self._datanodes = None, []
 
     def _write_settings(self, port: int) -> None:
-        settings = server_settings(
+        settings = hdfs_settings(
             port=port,
             folder=str(self.folder),
             replication=self._replication,

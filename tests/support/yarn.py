@@ -11,17 +11,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from tests.support.hadoop import (
+    LOG_SETTINGS,
+    as_xml,
+    java,
+    manager_settings,
+    node_settings,
+    scheduler_settings,
+    yarn_jars,
+)
+from tests.support.hdfs import HdfsCluster
+from tests.support.sandbox import SHORT_LIVED, Keeper, Sandbox, ServerProcess, fetched, free_port
+
 from sparkwright.errors import ConfigurationError, RunTimeoutError, SparkwrightError
 from sparkwright.spark._spark_defaults import spark_home
-
-from ._hadoop_jars import java, yarn_jars
-from ._hdfs import HdfsCluster
-from ._hdfs_settings import LOG_SETTINGS, as_xml
-from ._ports import free_port
-from ._sandbox import Sandbox
-from ._server_process import SHORT_LIVED, Keeper, ServerProcess
-from ._web import fetched
-from ._yarn_settings import manager_settings, node_settings, scheduler_settings
 
 _RESOURCEMANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
 _NODEMANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"

@@ -1,20 +1,29 @@
-"""One Java process of a cluster for tests, with its log, ended when its owner is no more."""
+"""Servers of tests: processes with logs in one folder, all ended when their owner ends."""
 
 import contextlib
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
 
-from sparkwright.errors import NetworkError, RunTimeoutError
+from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
 
+T = TypeVar("T")
 # Of Java processes that live for minutes, not for months: one collector thread, one compiler.
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _LOG_END_BYTES = 4000
 _END_TIMEOUT_S = 30.0
+# No proxy of the environment has a part in it.
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Keeper:
@@ -30,7 +39,7 @@ class Keeper:
         Args:
             folder: to be removed in the end.
         """
-        script = Path(__file__).with_name("_keeper.py")
+        script = Path(__file__).with_name("keeper.py")
         self._process = subprocess.Popen(
             [sys.executable, "-I", str(script), str(folder)],
             stdin=subprocess.PIPE,
@@ -161,3 +170,123 @@ class ServerProcess:
         with self.log.open("rb") as log:
             log.seek(max(0, os.fstat(log.fileno()).st_size - _LOG_END_BYTES))
             return log.read().decode(errors="replace")
+
+
+class Sandbox:
+    """Servers in one temporary folder, which end with this process, however it ends.
+
+    A kind of sandbox says in `_start` what runs in it.
+
+    Attributes:
+        folder: for everything; it exists from `start` to `close`.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Describe it.
+
+        Args:
+            name: part of the folder's name.
+        """
+        self.folder = Path()
+        self._name = name
+        self._keeper: Keeper | None = None
+        self._servers: list[ServerProcess] = []
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End it."""
+        self.close()
+
+    def start(self) -> Self:
+        """Start it, unless it runs, and wait until it is ready; returns it.
+
+        Raises:
+            ConfigurationError: if this machine lacks what it needs.
+            NetworkError: if a process ends; with its log's end.
+            RunTimeoutError: if a process is not ready in time; with its log's end.
+        """
+        if self._keeper is not None:
+            return self
+        self._prepare()
+        self.folder = Path(tempfile.mkdtemp(prefix=f"sparkwright-{self._name}-"))
+        self._keeper = Keeper(self.folder)
+        try:
+            self._start(self._keeper)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def close(self) -> None:
+        """End all processes and remove the folder; nothing if it does not run."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is None:
+            return
+        for server in self._servers:
+            server.kill()
+        self._servers = []
+        self._end(keeper)
+        # It ends what still runs in the folder as well, such as executors.
+        keeper.close()
+
+    def _prepare(self) -> None:
+        """Find what is needed, before there is anything to clean up."""
+
+    def _start(self, keeper: Keeper) -> None:
+        """Start the servers; if it raises, everything is ended."""
+        raise NotImplementedError
+
+    def _end(self, keeper: Keeper) -> None:
+        """End what is no server, and forget servers that have been ended."""
+
+    def _started(self, part: T | None) -> T:
+        """What is there once it has been started.
+
+        Raises:
+            ConfigurationError: if it has not.
+        """
+        if part is None:
+            raise ConfigurationError(
+                f"{type(self).__name__} must have been started. Received: one that does not run. "
+                "Use it with `with`, or call start()."
+            )
+        return part
+
+    def _add_server(self, name: str, keeper: Keeper, *, logs: Path | None = None) -> ServerProcess:
+        """A server yet to be started; its log is in `logs`, by default in the folder."""
+        server = ServerProcess(name, logs or self.folder, keeper)
+        self._servers.append(server)
+        return server
+
+
+def free_port() -> int:
+    """A port below those that systems give away by themselves, so that a restart finds it free.
+
+    Raises:
+        RunTimeoutError: if none of 100 tries is free.
+    """
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RunTimeoutError("Found no free port between 20000 and 32000 for a server.")
+
+
+def fetched(url: str, *, timeout_s: float, json_body: bytes | None = None) -> bytes:
+    """What a server answers to GET, or to POST with a body of JSON.
+
+    Raises:
+        OSError: if it cannot be asked, or refuses.
+    """
+    headers = {"Accept": "application/json", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, data=json_body, headers=headers)
+    with _DIRECT.open(request, timeout=timeout_s) as answer:
+        return answer.read()

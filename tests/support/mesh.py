@@ -1,13 +1,21 @@
-"""Many peers of the mesh in one process, with a network as bad as wanted and a clock to turn."""
+"""Connections and meshes within one process, with a network as bad as wanted."""
 
 import random
+import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from sparkwright.mesh._connection import Connection
 from sparkwright.mesh._messages import Origin, Payload, PeerMessage, Update
 from sparkwright.mesh._peer import Action, CatchUp, Deliver, Peer, Send
 from sparkwright.mesh._topology import Topology
+
+
+def socket_pair() -> tuple[Connection, Connection]:
+    """Return the two ends of a local connection."""
+    left, right = socket.socketpair()
+    return Connection(left), Connection(right)
 
 
 class InMemoryMesh:

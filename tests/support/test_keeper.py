@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from sparkwright.testing._server_process import Keeper
+from tests.support.sandbox import Keeper
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")

@@ -1,6 +1,6 @@
 """A process that ends others, and removes their folder, when its owner is no more.
 
-    python _keeper.py FOLDER
+    python keeper.py FOLDER
 
 It reads lines from its standard input: "+PID" takes a process over, "-PID" lets it go. At "end" or
 the end of the input, which also comes when the owner is killed, all are killed with their groups,
