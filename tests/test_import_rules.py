@@ -123,8 +123,9 @@ PURE = [
             *("data/_sources", "evaluation", "masters", "networks/_spec", "partitions"),
             *("timeline", "updates"),
         )
-        for path in sorted((ROOT / package).glob("_[a-z]*.py"))
-        if f"{package}/{path.name}" not in SHELL_OF_PURE_PACKAGES
+        for path in sorted((ROOT / package).glob("*.py"))
+        if path.name != "__init__.py"
+        and f"{package}/{path.name}" not in SHELL_OF_PURE_PACKAGES
     ),
 ]
 # Values that do something when they are asked to; nothing of it is loaded before.

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError, NonFiniteLossError
-from sparkwright.masters._gathered import PIECE_S, gathered
+from sparkwright.masters.cost import PIECE_S, gathered
 from sparkwright.mesh._framing import Message
 from sparkwright.mesh._port import PeerPort
 from sparkwright.mesh._ring import Ring

@@ -1,28 +1,29 @@
-"""What to expect of a run before it begins: rounds, bytes, times, and whether it pays; pure.
-
-The times are a model, not a measurement: one minibatch takes `step_s` on each worker, workers do
-not share cores, and an exchange costs what `ExchangeCosts` says.
-"""
+"""Two views of the cost model: one run before it begins, and many numbers of workers; pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Self
 
 from sparkwright.errors import ConfigurationError
 
-from ._exchange_costs import (
+from ._options import MAX_BYTES, check_count, check_seconds
+from ._plan import TrainingPlan
+from ._serialisation import refuse_unknown
+from ._shared_training import SharedTrainingMaster
+from ._training_master import TrainingMaster
+from .cost import (
     TEN_GIGABIT_BYTES_PER_S,
     ExchangeCosts,
+    ScalingCosts,
+    ScalingPoint,
     exchange,
+    interval,
     minibatches_per_exchange,
 )
-from ._gathered import MOST_GATHERED, gathering_step_s
-from ._options import check_count, check_seconds
-from ._plan import TrainingPlan
-from ._training_master import TrainingMaster
 
 Pays = Literal["well", "partly", "hardly", "unknown"]
 
+POWERS_OF_TWO = tuple(2**power for power in range(11))  # 1 to 1,024
 # Deeplearning4j's rule of thumb for one minibatch.
 WELL_FROM_S, HARDLY_UP_TO_S = 0.1, 1e-3
 _LITTLE_GAIN, _MUCH_LOST = 1.2, 0.7
@@ -45,6 +46,7 @@ class Prospect:
         bytes_per_exchange: that each worker sends, at most; None: unknown.
         worthwhile_step_s: if a minibatch takes so long, a tenth of the time goes into exchanges;
             None: unknown.
+        point: the interval of workers that are all busy; None: unknown.
     """
 
     plan: TrainingPlan
@@ -55,6 +57,7 @@ class Prospect:
     minibatches_per_exchange: int
     bytes_per_exchange: int | None
     worthwhile_step_s: float | None = None
+    point: ScalingPoint | None = None
 
     @property
     def workers(self) -> int:
@@ -81,42 +84,27 @@ class Prospect:
     @property
     def interval_s(self) -> float | None:
         """Seconds from one exchange to the next: computing, then exchanging."""
-        if self.step_s is None or self.exchange_s is None:
-            return None
-        return self.minibatches_per_exchange * self.step_s + self.exchange_s
+        return None if self.point is None else self.point.interval_s
 
     @property
     def bytes_per_s(self) -> float | None:
         """Bytes that each worker sends in a second, on average."""
-        interval_s = self.interval_s
-        if interval_s is None or self.bytes_per_exchange is None:
-            return None
-        return self.bytes_per_exchange / interval_s
+        return None if self.point is None else self.point.bytes_per_s
 
     @property
     def epoch_s(self) -> float | None:
         """Seconds that an epoch takes; of one full round if the data is not known."""
-        if self.step_s is None or self.exchange_s is None:
-            return None
-        return self._longest * self.step_s + self.exchanges * self.exchange_s
+        return self._seconds_of(self._longest)
 
     @property
     def speed_up(self) -> float | None:
         """How many times as fast as one worker that exchanges nothing."""
-        epoch_s = self.epoch_s
-        if self.step_s is None or not epoch_s:
-            return None
-        return sum(self.plan.minibatches) * self.step_s / epoch_s
+        return self._speed_up_of(self._longest)
 
     @property
     def even_speed_up(self) -> float | None:
         """What `speed_up` would be if each worker had the same number of minibatches."""
-        total = sum(self.plan.minibatches)
-        if self.step_s is None or self.exchange_s is None or not total:
-            return None
-        each = -(-total // self.workers)
-        exchanges = -(-each // self.minibatches_per_exchange)
-        return total * self.step_s / (each * self.step_s + exchanges * self.exchange_s)
+        return self._speed_up_of(-(-sum(self.plan.minibatches) // self.workers))
 
     @property
     def pays(self) -> Pays:
@@ -201,6 +189,20 @@ class Prospect:
             return -(-sum(self.plan.minibatches) // self.workers)
         return max(self.plan.minibatches, default=0)
 
+    def _seconds_of(self, minibatches: int) -> float | None:
+        """Seconds of an epoch in which the worker with most data has so many minibatches."""
+        if self.point is None or self.step_s is None:
+            return None
+        exchanges = -(-minibatches // self.minibatches_per_exchange)
+        beside_s = self.point.interval_s - self.point.training_s
+        return minibatches * self.step_s + exchanges * beside_s
+
+    def _speed_up_of(self, minibatches: int) -> float | None:
+        seconds = self._seconds_of(minibatches)
+        if not seconds or self.step_s is None:
+            return None
+        return sum(self.plan.minibatches) * self.step_s / seconds
+
     @property
     def _exchange_text(self) -> str:
         if self.plan.kind == "sharing":
@@ -217,6 +219,83 @@ class Prospect:
             f"It pays if one minibatch takes {_time_text(wanted_s)} or more: {self._exchange_text}"
             f"{often} takes about {_time_text(self.exchange_s)}, then a tenth of the time."
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Scaling:
+    """What is to be expected by the number of workers; made by `predict_scaling`.
+
+    Attributes:
+        kind: "averaging" or "sharing".
+        step_s: seconds of one minibatch on one worker.
+        vector_bytes: what a worker contributes to an averaging, or could change in an update.
+        batch_size: examples of a minibatch of each worker.
+        points: one for each number of workers.
+    """
+
+    kind: str
+    step_s: float
+    vector_bytes: int
+    batch_size: int
+    points: tuple[ScalingPoint, ...]
+
+    def __repr__(self) -> str:
+        """The table."""
+        return self.describe()
+
+    def at(self, workers: int) -> ScalingPoint:
+        """The point of so many workers.
+
+        Raises:
+            ConfigurationError: if there is none.
+        """
+        for point in self.points:
+            if point.workers == workers:
+                return point
+        known = [point.workers for point in self.points]
+        raise ConfigurationError(
+            f"`workers` must be one of {known}. Received: workers={workers!r}. Name it in "
+            "`predict_scaling(workers=…)`."
+        )
+
+    def examples_per_s(self, workers: int) -> float:
+        """Examples that so many workers train in a second."""
+        return self.at(workers).speed_up * self.batch_size / self.step_s
+
+    def most_workers(self, efficiency: float = 0.5) -> int:
+        """The most workers of those predicted whose efficiency is at least so much; 0: none."""
+        fitting = [p.workers for p in self.points if p.efficiency >= efficiency]
+        return max(fitting, default=0)
+
+    def describe(self) -> str:
+        """A table: times faster, efficiency, seconds and MB/s by number of workers."""
+        head = f"{self.kind}, minibatches of {1e3 * self.step_s:g} ms, {self.vector_bytes:,} bytes"
+        columns = (
+            "workers  times faster  efficiency  interval ms  exchange ms   MB/s each  bound by"
+        )
+        rows = [
+            f"{p.workers:>7,}  {p.speed_up:>12,.1f}  {p.efficiency:>10.0%}  "
+            f"{1e3 * p.interval_s:>11,.1f}  {1e3 * p.exchange_s:>11,.1f}  "
+            f"{p.bytes_per_s / 1e6:>10,.1f}  {p.bound}"
+            for p in self.points
+        ]
+        return "\n".join(line.rstrip() for line in (head, columns, *rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields."""
+        return {"name": type(self).__name__, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, settings: dict[str, Any]) -> Self:
+        """The inverse of `to_dict`.
+
+        Raises:
+            ConfigurationError: if a field is unknown.
+        """
+        given = {name: value for name, value in settings.items() if name != "name"}
+        refuse_unknown(cls, given)
+        given["points"] = tuple(ScalingPoint(**point) for point in given["points"])
+        return cls(**given)
 
 
 def prospect(
@@ -273,35 +352,90 @@ def prospect(
         rows if rows is not None else [per_exchange * master.batch_size_per_worker] * count,
         vector_bytes=vector_bytes or 0,
     )
-    sent = exchange_s = None
-    if vector_bytes is not None:
-        costs = ExchangeCosts(bandwidth_bytes_per_s=bandwidth_bytes_per_s)
-        sent, exchange_s = exchange(master, plan, vector_bytes, costs)
-    return Prospect(
+    found = Prospect(
         plan=plan,
         rows_known=rows is not None,
         step_s=step_s,
         vector_bytes=vector_bytes,
-        exchange_s=exchange_s,
+        exchange_s=None,
         minibatches_per_exchange=per_exchange,
+        bytes_per_exchange=None,
+    )
+    if vector_bytes is None:
+        return found
+    costs = ScalingCosts(exchange=ExchangeCosts(bandwidth_bytes_per_s=bandwidth_bytes_per_s))
+    sent, exchange_s = exchange(master, plan, costs)
+    return replace(
+        found,
+        exchange_s=exchange_s,
         bytes_per_exchange=sent,
         worthwhile_step_s=_worthwhile_step_s(master, exchange_s) if exchange_s else exchange_s,
+        point=None if step_s is None else interval(master, plan, step_s, costs),
+    )
+
+
+def predict_scaling(
+    master: TrainingMaster,
+    *,
+    step_s: float,
+    vector_bytes: int,
+    updater_bytes: int = 0,
+    workers: Sequence[int] = POWERS_OF_TWO,
+    bandwidth_bytes_per_s: float | None = None,
+    costs: ScalingCosts | None = None,
+) -> Scaling:
+    """Predict how many times as fast as one worker some numbers of workers are.
+
+    Every worker is taken to have the same number of minibatches.
+
+    Args:
+        master: how to train.
+        step_s: seconds of one minibatch on one worker; `sw.measure_step` measures it.
+        vector_bytes: of the parameters and what else is averaged, as float32.
+        updater_bytes: of the optimizer's state; counts if the master averages it. Default 0.
+        workers: numbers of workers; default 1, 2, 4 … 1,024.
+        bandwidth_bytes_per_s: what a machine can send; default None: that of `costs`, 10 Gbit/s.
+        costs: the other constants; default None: those that were measured.
+
+    Raises:
+        ConfigurationError: if an argument cannot be meant.
+
+    Example:
+        >>> from sparkwright.masters import ParameterAveragingTrainingMaster
+        >>> found = predict_scaling(
+        ...     ParameterAveragingTrainingMaster(averaging_frequency=5),
+        ...     step_s=0.1, vector_bytes=100_000_000, workers=[1, 8, 64],
+        ... )
+        >>> [round(point.speed_up, 1) for point in found.points]
+        [1.0, 5.6, 42.9]
+    """
+    check_seconds("step_s", step_s)
+    check_count("vector_bytes", vector_bytes, maximum=MAX_BYTES)
+    costs = costs or ScalingCosts()
+    if bandwidth_bytes_per_s is not None:
+        between = replace(costs.exchange, bandwidth_bytes_per_s=bandwidth_bytes_per_s)
+        costs = replace(costs, exchange=between)
+    size = vector_bytes + (updater_bytes if getattr(master, "save_updater", False) else 0)
+    for count in workers:
+        check_count("workers", count)
+    rows = minibatches_per_exchange(master, step_s) * master.batch_size_per_worker
+    plans = [master.plan([rows] * count, vector_bytes=size) for count in workers]
+    return Scaling(
+        kind="sharing" if isinstance(master, SharedTrainingMaster) else "averaging",
+        step_s=step_s,
+        vector_bytes=size,
+        batch_size=master.batch_size_per_worker,
+        points=tuple(interval(master, plan, step_s, costs) for plan in plans),
     )
 
 
 def _worthwhile_step_s(master: TrainingMaster, exchange_s: float) -> float:
+    """Return the shortest minibatch with which exchanging takes a tenth of the time."""
     training_s = _SHARE_TRAINING / (1 - _SHARE_TRAINING) * exchange_s
     # Quick minibatches share a message: as many as do so when they take that long.
-    counts = {
-        minibatches_per_exchange(master, gathering_step_s(most))
-        for most in range(1, MOST_GATHERED + 1)
-    }
-    fitting = (
-        training_s / count
-        for count in sorted(counts, reverse=True)
-        if minibatches_per_exchange(master, training_s / count) >= count
-    )
-    return next(fitting, training_s)
+    most = minibatches_per_exchange(master, 1e-9)
+    steps_s = ((count, training_s / count) for count in range(most, 0, -1))
+    return next(s for count, s in steps_s if minibatches_per_exchange(master, s) >= count)
 
 
 def _minibatches_text(count: int) -> str:
