@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from sparkwright.timeline._durations import (
+from sparkwright.timeline.spans import (
     DURATION_BINS,
     bin_edges_s,
     coarse_histogram,

@@ -10,8 +10,7 @@ from hypothesis import given, strategies as st
 from tests.timeline.spans import append, append_rounds, small_timeline
 
 from sparkwright.timeline import PhaseCode, SpanStore
-from sparkwright.timeline._payload import payload_of
-from sparkwright.timeline._shares import shares
+from sparkwright.timeline.grid import payload_of, shares
 
 
 class Page(HTMLParser):
@@ -78,7 +77,7 @@ def test_pictures_have_a_text_and_tables_a_name():
 
 
 def test_where_workers_are_left_out_those_stay_that_computed_longest(monkeypatch):
-    monkeypatch.setattr("sparkwright.timeline._html._MOST_WORKERS", 1)
+    monkeypatch.setattr("sparkwright.timeline.page._MOST_WORKERS", 1)
     store = SpanStore(workers=2)
     append(store, 0, (PhaseCode.COMPUTE, 0.0, 90.0), (PhaseCode.WORK, 0.0, 100.0))
     # Its task took longer, for it waited.

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from sparkwright.timeline import PHASES
-from sparkwright.timeline._phases import DL4J_NAMES
+from sparkwright.timeline.phases import DL4J_NAMES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "timeline.md").read_text(encoding="utf-8")
 

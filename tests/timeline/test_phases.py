@@ -16,7 +16,7 @@ from sparkwright.timeline import (
     phase_named,
     phase_of,
 )
-from sparkwright.timeline._phases import DL4J_NAMES, GROUPS
+from sparkwright.timeline.phases import DL4J_NAMES, GROUPS
 
 LIGHT, DARK = "#f1f3f5", "#1f2429"  # what the lanes lie on
 # What most of a run consists of, side by side in every lane.

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.errors import NetworkError
-from sparkwright.timeline._span_block import MOST_SPANS, SpanBlock
+from sparkwright.timeline.spans import MOST_SPANS, SpanBlock
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.floats(-1e9, 1e9), st.floats(0, 1e6, width=32))))

@@ -5,8 +5,8 @@ from tests.timeline.spans import append, append_rounds
 
 from sparkwright.errors import DataError
 from sparkwright.timeline import PHASES, PhaseCode, SpanStore
-from sparkwright.timeline._buckets import Buckets
-from sparkwright.timeline._span_block import SpanBlock
+from sparkwright.timeline.spans import SpanBlock
+from sparkwright.timeline.store import Buckets
 
 CODES = [phase.code for phase in PHASES]
 spans = st.tuples(

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.timeline import Phase, PhaseTotal, Timeline
-from sparkwright.timeline._payload import rows_of_lanes, shares_of, shown_phases
-from sparkwright.timeline._summary import (
+from sparkwright.timeline.grid import rows_of_lanes, shares_of, shown_phases
+from sparkwright.timeline.summary import (
     HEADS,
     TEXT_COLUMNS,
     clock_sentence,

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 
-from sparkwright.timeline._wording import seconds_text
+from sparkwright.timeline.summary import seconds_text
 
 from ._check import Check
 from ._findings import Findings, Place

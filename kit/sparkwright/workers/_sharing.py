@@ -358,12 +358,6 @@ class SharingWorker:
             epoch=piece.span.epoch + 1,
             round=self._in_epoch,
             seconds=ended_s - began_s,
-            phases={
-                "data": fetched_s - began_s,
-                "compute": trained_s - fetched_s,
-                "encode": encoded_s - trained_s,
-                "send": ended_s - encoded_s,
-            },
             columns=self._encoding_columns(encoded, residual, size),
         )
         self._adapt((ended_s - began_s) / size)

@@ -19,7 +19,7 @@ class RunFacts:
         title: likewise.
         status: its last one.
         rows: all rows of its log.
-        phases: columns worker, epoch, round, phase, start_s, seconds; empty if not collected.
+        phases: columns worker, phase, start_s, seconds; empty if not collected.
         configuration: JSON-able.
         warnings: what was warned of while it went on.
         started_at: when; None: unknown.

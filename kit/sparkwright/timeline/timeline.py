@@ -1,6 +1,8 @@
 """Where the time of a run went, as one value: tables, words, pictures, files."""
 
+import base64
 import gzip
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,19 +12,22 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
 
-from ._buckets import BucketSums
-from ._chrome_trace import trace_lines
-from ._clock_reading import ClockReading
-from ._durations import DURATION_BINS
-from ._html import page_of
-from ._phases import DL4J_NAMES, PHASES, unknown_codes
-from ._spans import Spans
-from ._state import array_from_dict, array_to_dict
-from ._summary import summary_text, what_dominated
-from ._tallies import CODES, Tallies
-from ._totals import PhaseTotal, phase_totals
+from .chrome_trace import trace_lines
+from .clocks import ClockReading
+from .page import page_of
+from .phases import DL4J_NAMES, PHASES, unknown_codes
+from .spans import CODES, DURATION_BINS, BucketSums, Spans, Tallies
+from .summary import PhaseTotal, phase_totals, summary_text, what_dominated
 
 _NAME, _VERSION = "timeline", 1
+# The arrays of each part, with their types in files and their dimensions.
+_Arrays = Mapping[str, tuple[str, int]]
+_SPANS: _Arrays = {
+    **{"lanes": ("<i4", 1), "codes": ("|u1", 1)},
+    **{"starts_s": ("<f8", 1), "seconds": ("<f4", 1)},
+}
+_REST: _Arrays = {"lanes": ("<i4", 1), "codes": ("|u1", 1), "seconds": ("<f8", 2)}
+_TALLIES: _Arrays = {"count": ("<i8", 2), "seconds": ("<f8", 2), "longest_s": ("<f8", 2)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -197,9 +202,9 @@ class Timeline:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values with a `"name"`; `from_dict` is the inverse."""
-        rest = self.rest
-        used = np.argwhere(self.tallies.durations)
-        counts = self.tallies.durations[tuple(used.T)]
+        rest, tallies = self.rest, self.tallies
+        used = np.argwhere(tallies.durations)
+        counts = tallies.durations[tuple(used.T)]
         return {
             "name": _NAME,
             "version": _VERSION,
@@ -207,24 +212,10 @@ class Timeline:
             "elapsed_s": self.elapsed_s,
             "hosts": list(self.hosts),
             "clocks": [reading.to_dict() for reading in self.clocks],
-            "spans": {
-                "lanes": array_to_dict(self.spans.lanes),
-                "codes": array_to_dict(self.spans.codes),
-                "starts_s": array_to_dict(self.spans.starts_s),
-                "seconds": array_to_dict(self.spans.seconds),
-            },
-            "rest": None
-            if rest is None
-            else {
-                "width_s": rest.width_s,
-                "lanes": array_to_dict(rest.lanes),
-                "codes": array_to_dict(rest.codes),
-                "seconds": array_to_dict(rest.seconds),
-            },
+            "spans": _arrays_to_dict(self.spans, _SPANS),
+            "rest": rest and {"width_s": rest.width_s, **_arrays_to_dict(rest, _REST)},
             "tallies": {
-                "count": array_to_dict(self.tallies.count),
-                "seconds": array_to_dict(self.tallies.seconds),
-                "longest_s": array_to_dict(self.tallies.longest_s),
+                **_arrays_to_dict(tallies, _TALLIES),
                 "durations": [*map(int, used.ravel())],
                 "counts": [*map(int, counts)],
             },
@@ -251,7 +242,7 @@ class Timeline:
                 elapsed_s=float(values["elapsed_s"]),
                 hosts=hosts,
                 clocks=tuple(ClockReading.from_dict(each) for each in values["clocks"]),
-                spans=_spans_from(values["spans"]),
+                spans=Spans(**_arrays_from_dict(values["spans"], _SPANS)),
                 rest=None if values["rest"] is None else _sums_from(values["rest"]),
                 tallies=_tallies_from(values["tallies"], workers=len(hosts)),
             )
@@ -263,40 +254,59 @@ class Timeline:
         return found
 
 
-def _spans_from(values: Mapping[str, Any]) -> Spans:
-    lanes = array_from_dict(values["lanes"], kind="<i4", shape=(None,))
-    shape = (len(lanes),)
-    return Spans(
-        lanes=lanes,
-        codes=array_from_dict(values["codes"], kind="|u1", shape=shape),
-        starts_s=array_from_dict(values["starts_s"], kind="<f8", shape=shape),
-        seconds=array_from_dict(values["seconds"], kind="<f4", shape=shape),
-    )
-
-
 def _sums_from(values: Mapping[str, Any]) -> BucketSums:
-    lanes = array_from_dict(values["lanes"], kind="<i4", shape=(None,))
-    return BucketSums(
-        width_s=float(values["width_s"]),
-        lanes=lanes,
-        codes=array_from_dict(values["codes"], kind="|u1", shape=(len(lanes),)),
-        seconds=array_from_dict(values["seconds"], kind="<f8", shape=(len(lanes), None)),
-    )
+    found = _arrays_from_dict(values, _REST)
+    return BucketSums(width_s=float(values["width_s"]), **found)
 
 
 def _tallies_from(values: Mapping[str, Any], *, workers: int) -> Tallies:
-    shape = (workers + 1, CODES)
+    found = _arrays_from_dict(values, _TALLIES)
+    if (shapes := {array.shape for array in found.values()}) != {(workers + 1, CODES)}:
+        raise DataError(f"A timeline is damaged. Received: sums of shapes {shapes}.")
     durations = np.zeros((2, CODES, DURATION_BINS), np.int64)
     places = np.array(values["durations"], np.int64).reshape(-1, 3)
     if len(places) and ((places < 0) | (places >= durations.shape)).any():
         raise DataError("A timeline is damaged. Received: durations outside of all bins.")
     durations[tuple(places.T)] = np.array(values["counts"], np.int64)
-    return Tallies(
-        count=array_from_dict(values["count"], kind="<i8", shape=shape),
-        seconds=array_from_dict(values["seconds"], kind="<f8", shape=shape),
-        longest_s=array_from_dict(values["longest_s"], kind="<f8", shape=shape),
-        durations=durations,
-    )
+    return Tallies(**found, durations=durations)
+
+
+def _arrays_to_dict(value: Any, types: _Arrays) -> dict[str, Any]:
+    """Return arrays as JSON values: type, shape, and the little-endian bytes in base64."""
+    arrays = {name: np.ascontiguousarray(getattr(value, name), types[name][0]) for name in types}
+    return {
+        name: {
+            "dtype": array.dtype.str,
+            "shape": list(array.shape),
+            "data": base64.b64encode(array.tobytes()).decode("ascii"),
+        }
+        for name, array in arrays.items()
+    }
+
+
+def _arrays_from_dict(values: Mapping[str, Any], types: _Arrays) -> dict[str, NDArray[Any]]:
+    """Return the arrays that `_arrays_to_dict` gave, all with the same number of rows.
+
+    Raises:
+        DataError: if these are other arrays.
+        ValueError: if one is damaged.
+    """
+    found: dict[str, NDArray[Any]] = {}
+    for name, (kind, dimensions) in types.items():
+        raw = base64.b64decode(values[name]["data"], validate=True)
+        shape = tuple(map(int, values[name]["shape"]))
+        fits = values[name]["dtype"] == kind and len(shape) == dimensions and min(shape) >= 0
+        if not fits or math.prod(shape) * np.dtype(kind).itemsize != len(raw):
+            raise DataError(
+                f"The array `{name}` of a timeline must be {kind} of {dimensions} dimensions. "
+                f"Received: {values[name]['dtype']!r:.20} of shape {shape}, {len(raw)} bytes."
+            )
+        native = np.frombuffer(raw, kind).reshape(shape)
+        found[name] = native.astype(native.dtype.newbyteorder("="))
+    if len({len(array) for array in found.values()}) != 1:
+        rows = {name: len(array) for name, array in found.items()}
+        raise DataError(f"The arrays of a timeline must be of one length. Received: {rows}.")
+    return found
 
 
 def _check_lanes_and_codes(timeline: Timeline) -> None:

@@ -16,25 +16,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ._durations import coarse_histogram
-from ._payload import payload_of, shown_phases
-from ._phases import PHASES, Phase
-from ._summary import (
+from .grid import payload_of, shown_phases
+from .phases import PHASES, Phase
+from .spans import coarse_histogram
+from .summary import (
     HEADS,
     TEXT_COLUMNS,
+    PhaseTotal,
     clock_sentence,
     clock_text,
     facts_text,
     lanes_text,
     row_of,
+    seconds_text,
     title_text,
     what_dominated,
 )
-from ._totals import PhaseTotal
-from ._wording import seconds_text
 
 if TYPE_CHECKING:
-    from ._timeline import Timeline
+    from .timeline import Timeline
 
 _MOST_WORKERS = 200  # rows of the table of workers
 _MOST_PHASES = 8  # columns of it

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._buckets import BucketSums
-from ._phases import PHASES, phase_of
-from ._spans import Spans
+from .phases import PHASES, phase_of
+from .spans import BucketSums, Spans
 
 _MOST_SUMS = 300_000  # events made of sums; more would be too much for a browser
 _DRIVER_PROCESS, _FIRST_WORKER_PROCESS = 1, 2

@@ -1,21 +1,98 @@
-"""A timeline in words: what dominated, who was slow, how far clocks can be trusted."""
+"""What a run's spans add up to, phase by phase, and in words."""
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ._clock_reading import ClockReading
-from ._phases import PhaseCode
-from ._tallies import Tallies
-from ._totals import PhaseTotal
-from ._wording import percent_text, seconds_text
+from .clocks import ClockReading
+from .phases import PHASES, Phase, PhaseCode
+from .spans import Tallies, duration_quantile_s
 
 if TYPE_CHECKING:
-    from ._timeline import Timeline
+    from .timeline import Timeline
 
+Place = Literal["driver", "workers"]
 _MENTIONED = 0.05  # of the workers' time
 _SLOWER = 1.15  # than the median: worth a sentence
+HEADS = (
+    *("lane", "phase", "count", "total", "share", "median", "95%", "longest"),
+    *("slowest worker", "Deeplearning4j"),
+)
+TEXT_COLUMNS = (0, 1, 9)  # the others are numbers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PhaseTotal:
+    """One phase of the driver, or of all workers together.
+
+    Attributes:
+        place: "driver" or "workers".
+        phase: which.
+        count: spans.
+        seconds: their sum.
+        share: of all measured seconds of this place, from 0 to 1; 0 for phases that enclose others.
+        median_s: of a span, to within 2.2 %.
+        p95_s: the duration that 95 % of the spans did not exceed, to within 2.2 %.
+        longest_s: of a span.
+        slowest_worker: who spent most in this phase, in all; None on the driver.
+        slowest_s: how much that was.
+    """
+
+    place: Place
+    phase: Phase
+    count: int
+    seconds: float
+    share: float
+    median_s: float
+    p95_s: float
+    longest_s: float
+    slowest_worker: int | None
+    slowest_s: float
+
+
+def phase_totals(tallies: Tallies) -> list[PhaseTotal]:
+    """Every phase that was measured: the workers' first, each place's in the phases' order."""
+    return [*_totals_of(tallies, "workers"), *_totals_of(tallies, "driver")]
+
+
+def _totals_of(tallies: Tallies, place: Place) -> list[PhaseTotal]:
+    rows = slice(0, 1) if place == "driver" else slice(1, None)
+    seconds, counts = tallies.seconds[rows], tallies.count[rows]
+    inner = [phase.code for phase in PHASES if not phase.encloses]
+    measured_s = float(seconds[:, inner].sum())
+    found: list[PhaseTotal] = []
+    for phase in PHASES:
+        count = int(counts[:, phase.code].sum())
+        if not count:
+            continue
+        mine = seconds[:, phase.code]
+        durations = tallies.durations[0 if place == "driver" else 1, phase.code]
+        longest_s = float(tallies.longest_s[rows, phase.code].max())
+        slowest = int(np.argmax(mine))
+        found.append(
+            PhaseTotal(
+                place=place,
+                phase=phase,
+                count=count,
+                seconds=float(mine.sum()),
+                share=0.0 if phase.encloses or not measured_s else float(mine.sum()) / measured_s,
+                median_s=_quantile_s(durations, 0.5, count, longest_s),
+                p95_s=_quantile_s(durations, 0.95, count, longest_s),
+                longest_s=longest_s,
+                slowest_worker=None if place == "driver" else slowest,
+                slowest_s=float(mine[slowest]),
+            )
+        )
+    return found
+
+
+def _quantile_s(durations: NDArray[np.int64], share: float, count: int, longest_s: float) -> float:
+    """From the bins, but exact where there is one span only, and never beyond the longest."""
+    return longest_s if count == 1 else min(duration_quantile_s(durations, share), longest_s)
 
 
 def what_dominated(totals: Sequence[PhaseTotal], tallies: Tallies) -> str:
@@ -68,13 +145,6 @@ def summary_text(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
         if len(clocks) > 32:
             lines.append(f"  and {len(clocks) - 32:,} more workers.")
     return "\n".join(lines)
-
-
-HEADS = (
-    *("lane", "phase", "count", "total", "share", "median", "95%", "longest"),
-    *("slowest worker", "Deeplearning4j"),
-)
-TEXT_COLUMNS = (0, 1, 9)  # the others are numbers
 
 
 def row_of(total: PhaseTotal) -> tuple[str, ...]:
@@ -145,3 +215,40 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration to three digits, in the unit that suits it.
+
+    Example:
+        >>> [seconds_text(value) for value in (0.0, 2.5e-6, 0.0421, 7.04, 83.0, 36000.0)]
+        ['0', '2.5 µs', '42.1 ms', '7.04 s', '1 min 23 s', '10 h 00 min']
+        >>> [seconds_text(value) for value in (9.994e-4, 9.996e-4, 0.9996, 59.96)]
+        ['999 µs', '1 ms', '1 s', '1 min 00 s']
+    """
+    if not math.isfinite(seconds):
+        return "—"
+    if seconds == 0:
+        return "0"
+    if abs(seconds) < 0.9995e-3:
+        return f"{seconds * 1e6:.3g} µs"
+    if abs(seconds) < 0.9995:
+        return f"{seconds * 1e3:.3g} ms"
+    if abs(seconds) < 59.95:
+        return f"{seconds:.3g} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def percent_text(share: float) -> str:
+    """A share in percent.
+
+    Example:
+        >>> [percent_text(value) for value in (0.0, 0.00004, 0.0153, 0.714)]
+        ['0%', '<0.1%', '1.5%', '71.4%']
+    """
+    if 0 < share < 0.0005:
+        return "<0.1%"
+    return f"{100 * share:.3g}%" if share >= 0.1 or share == 0 else f"{100 * share:.1f}%"

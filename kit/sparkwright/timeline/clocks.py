@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Self
 
-from sparkwright.errors import NetworkError
+from sparkwright.errors import DataError, NetworkError
 
 ClockSource = Literal["driver", "ntp", "system"]
 _SOURCES = ("driver", "ntp", "system")
@@ -134,6 +134,54 @@ class ClockState:
             offset_s=float(fields["offset_s"]),
             uncertainty_s=None if uncertainty_s is None else abs(float(uncertainty_s)),
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClockReading:
+    """One worker's clock, against the driver's.
+
+    Attributes:
+        worker: whose.
+        offset_s: what its clock is ahead of the driver's.
+        uncertainty_s: the true offset is at most so far from `offset_s`; NaN: not known.
+        source: what it was read from, such as "driver", "system" or the name of an NTP server.
+    """
+
+    worker: int
+    offset_s: float
+    uncertainty_s: float
+    source: str = "driver"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        uncertainty_s = None if math.isnan(self.uncertainty_s) else self.uncertainty_s
+        return {
+            "worker": self.worker,
+            "offset_s": self.offset_s,
+            "uncertainty_s": uncertainty_s,
+            "source": self.source,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`.
+
+        Raises:
+            DataError: if `values` is no such reading.
+        """
+        try:
+            uncertainty_s = values["uncertainty_s"]
+            return cls(
+                worker=int(values["worker"]),
+                offset_s=float(values["offset_s"]),
+                uncertainty_s=math.nan if uncertainty_s is None else float(uncertainty_s),
+                source=str(values["source"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                "A clock's reading has worker, offset_s, uncertainty_s and source. "
+                f"Received: {values!r:.200}."
+            ) from error
 
 
 class ClockComparison(NamedTuple):
