@@ -16,13 +16,12 @@ from typing import Any
 import pytest
 from tests.waiting import wait_until
 
-from sparkwright.doctor import _gathering, _probe, _visit
-from sparkwright.doctor._at_once import all_within
-from sparkwright.doctor._lines import Lines
+from sparkwright.doctor import _gathering, _meeting, _probe, _visit
 from sparkwright.doctor._meeting import Meeting
-from sparkwright.doctor._probe import Orders
+from sparkwright.doctor._probe import Orders, all_within
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig
+from sparkwright.mesh._connection import connect
 from sparkwright.mesh._handshake import greet_server
 from sparkwright.spark._engine_archive import engine_finder
 
@@ -250,13 +249,12 @@ def test_garbage_ends_that_connection_alone(meeting: Meeting) -> None:
 
 
 def test_closing_lets_everybody_go(meeting: Meeting) -> None:
-    with socket.create_connection(meeting.address, timeout=5.0) as sock:
-        lines = Lines(sock, greet_server(sock, SECRET), timeout_s=5.0)
-        lines.send({"executor": "a", "label": "executor a", "task": 0})
-        lines.receive()
-        threading.Timer(0.1, meeting.close).start()
-        with pytest.raises(OSError, match="closed"):
-            lines.receive()
+    line = connect(meeting.address, secret=SECRET, timeout_s=5.0)
+    line.send("doctor", {"executor": "a", "label": "executor a", "task": 0})
+    line.receive()
+    threading.Timer(0.1, meeting.close).start()
+    assert line.receive() is None
+    line.close()
 
 
 def test_tasks_need_no_kit_where_they_run(tmp_path: Path) -> None:
@@ -287,7 +285,7 @@ def test_sending_tasks_whole_leaves_no_trace_in_how_others_are_sent() -> None:
 @pytest.mark.parametrize("executors", [1, 2, 17, 40, 1000])
 def test_each_executor_tries_a_few_others_and_each_is_tried(executors: int) -> None:
     names = [f"{number:04}" for number in range(executors)]
-    tried = {name: _probe.partners(name, names) for name in names}
+    tried = {name: _meeting.partners(name, names) for name in names}
     assert all(name not in others for name, others in tried.items())
     assert all(len(set(others)) == min(16, executors - 1) for others in tried.values())
     assert {other for others in tried.values() for other in others} == (

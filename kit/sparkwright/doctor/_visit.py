@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sparkwright import errors
 from sparkwright._interrupts import interrupts_raise
 from sparkwright.errors import ConfigurationError, RunInterrupted
-from sparkwright.masters import _port_span
-from sparkwright.mesh import _addresses, _auth, _handshake
 from sparkwright.spark._errors import translated
 from sparkwright.spark._gpus import on_gpus
 from sparkwright.spark._shipping import ship_engine
 
-from . import _at_once, _lines, _machine, _probe
+from . import _machine, _probe
 from ._meeting import Meeting
 from ._probe import Orders
 
@@ -26,11 +23,8 @@ if TYPE_CHECKING:
 
 _CANCEL_S = 10.0
 _LINES_OF_PROBLEM = 3
-# What tasks need is sent whole: executors may have no kit, or another one.
-_SENT_WHOLE = (
-    *(errors, _port_span, _addresses, _auth, _handshake),
-    *(_at_once, _lines, _machine, _probe),
-)
+# What examines a machine is sent whole: executors may have no kit, or another one.
+_SENT_WHOLE = (_machine, _probe)
 # What says it in a page of Java.
 _TELLING = re.compile(
     r"\[PYTHON_VERSION_MISMATCH\][^\n]*|Cannot run program [^\n]*?(?= Caused by|$)|"

@@ -1,13 +1,12 @@
-"""Who can reach whom, and what their clocks say."""
+"""Whether executors could be looked at, reach one another, see the same files and the same time."""
 
 import math
 from collections.abc import Iterator, Mapping
 
 from sparkwright.timeline.summary import seconds_text
 
-from ._check import Check
-from ._findings import Findings, Place
-from ._grouping import Note, grouped
+from ._diagnosis import Check
+from ._findings import CachedData, Findings, Note, Place, grouped
 
 # Hosts whose clocks are kept by NTP differ by a few milliseconds.
 _CLOCK_WARNS_S = 0.1
@@ -21,6 +20,59 @@ _OPEN = (
     "the network to use with `MeshConfig(network_mask=…)`."
 )
 _SPARK_INSTEAD = ' Where executors may not open ports, train with `communication="spark"`.'
+_KNOWN_FAILURES = {
+    "PYTHON_VERSION_MISMATCH": (
+        "Set PYSPARK_PYTHON for executors to a Python of the driver's version "
+        "(`spark.pyspark.python`), or ship an environment with `spark.archives`."
+    ),
+    "Cannot run program": (
+        "There is no such Python on the executors: set `spark.pyspark.python`, or ship an "
+        "environment with `spark.archives`."
+    ),
+    "No module named 'pyspark'": (
+        "The executors' Python finds no PySpark: install it there, or unset PYTHONPATH."
+    ),
+    "no task of": (
+        "Other jobs may hold all slots, or the cluster has given no executors: look at Spark's "
+        "pages, and at the cluster manager's. Wait longer with `timeout_s=`."
+    ),
+}
+
+
+def job_checks(findings: Findings) -> Iterator[Check]:
+    """Whether the executors could be looked at."""
+    if findings.spark_problem:
+        remedy = "See what it says; `sparkwright.start_spark` gives the same."
+        yield Note("problem", findings.spark_problem, remedy).check("Spark", "Spark")
+    spark = findings.spark
+    if spark is None:
+        if not findings.spark_problem:
+            note = Note("not checked", "no Spark session", "Call `sw.doctor(spark)`.")
+            yield note.check("Executors", "Spark")
+        return
+    if findings.job_problem:
+        yield _failed_job(findings.job_problem).check("Executors", "Spark")
+    if not findings.executors:
+        return
+    seen = len(findings.executors)
+    if spark.came is not None and spark.came < spark.tasks and not findings.job_problem:
+        yield Note(
+            "warning",
+            f"{spark.came} of {spark.tasks} tasks ran at the same time, on {seen} executors",
+            "A run needs all its workers at once. Other jobs may hold the slots, GPUs may be fewer "
+            "than cores, or executors were still starting: look again.",
+        ).check("Executors", "Spark")
+    elif not findings.job_problem:
+        note = Note("ok", f"{seen} looked at, {spark.tasks} task slots")
+        yield note.check("Executors", "Spark")
+
+
+def _failed_job(problem: str) -> Note:
+    """What is wrong, by the words that Spark uses for it."""
+    for words, remedy in _KNOWN_FAILURES.items():
+        if words in problem:
+            return Note("problem", problem, remedy)
+    return Note("problem", problem, "Look into the executors' logs (stderr) in Spark's pages.")
 
 
 def network_checks(findings: Findings) -> Iterator[Check]:
@@ -103,3 +155,47 @@ def _clock(place: Place) -> Note | None:
     if surely_s > _CLOCK_FAILS_S:
         return Note("problem", found, f"Kerberos refuses it. {remedy}")
     return Note("warning", found, remedy)
+
+
+def file_checks(findings: Findings) -> Iterator[Check]:
+    """One check for each URL that was asked about."""
+    urls = dict.fromkeys(url for place in findings.places for url in place.files)
+    for url in urls:
+        notes = [(p, _file(p.files[url])) for p in findings.places if url in p.files]
+        yield from grouped(f"Files {url}", notes, findings)
+
+
+def cache_checks(findings: Findings) -> Iterator[Check]:
+    """Storage levels of what is cached."""
+    for data in findings.spark.cached if findings.spark else ():
+        yield _cached(data).check("Cached data", data.name)
+
+
+def _file(problem: str) -> Note:
+    if not problem:
+        return Note("ok", "written, and read by the others")
+    return Note(
+        "problem",
+        problem,
+        "Use storage that all machines see at one place (hdfs://…, s3://…, a shared mount), and "
+        "check the rights of the user that executors run as.",
+    )
+
+
+def _cached(data: CachedData) -> Note:
+    share = f"{data.level}, {data.cached} of {data.partitions} partitions kept"
+    if data.uses_off_heap:
+        return Note(
+            "warning",
+            share,
+            "Memory outside the heap is what TensorFlow needs: use MEMORY_AND_DISK.",
+        )
+    if data.cached < data.partitions and not data.uses_disk:
+        return Note(
+            "warning",
+            share,
+            "What has no room is computed again each time: use MEMORY_AND_DISK or DISK_ONLY, or "
+            "export the data.",
+        )
+    # Spark sees Python's data as bytes and knows their size at every level.
+    return Note("ok", share)
