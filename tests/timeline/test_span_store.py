@@ -137,7 +137,7 @@ def test_a_thousand_workers_and_ten_hours_fit_into_bounded_room():
     lengths = np.full(len(codes), 30.0, np.float32)
     for worker in range(1000):
         store.append(worker, codes, starts_s, lengths)
-    held = sum(lane.sums.nbytes for lane in store._rest._lanes.values())
+    held = sum(row.nbytes for row in store._rest._rows.values())
     held += sum(
         array.nbytes
         for array in (store._tallies.count, store._tallies.seconds, store._tallies.longest_s)

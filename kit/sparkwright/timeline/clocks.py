@@ -16,7 +16,7 @@ References:
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple, Self
 
 from sparkwright.errors import DataError, NetworkError
@@ -106,12 +106,7 @@ class ClockState:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
-        return {
-            "wall_s": self.wall_s,
-            "source": self.source,
-            "offset_s": self.offset_s,
-            "uncertainty_s": self.uncertainty_s,
-        }
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
@@ -155,12 +150,7 @@ class ClockReading:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         uncertainty_s = None if math.isnan(self.uncertainty_s) else self.uncertainty_s
-        return {
-            "worker": self.worker,
-            "offset_s": self.offset_s,
-            "uncertainty_s": uncertainty_s,
-            "source": self.source,
-        }
+        return {**asdict(self), "uncertainty_s": uncertainty_s}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:

@@ -9,7 +9,7 @@ from sparkwright.errors import DataError
 
 from .clocks import ClockReading
 from .phases import unknown_codes
-from .spans import CODES, BucketSums, SpanBlock, Spans, Tallies
+from .spans import BucketSums, SpanBlock, Spans, Tallies
 from .timeline import Timeline
 
 _DRIVER = -1
@@ -157,7 +157,7 @@ class SpanStore:
 
 
 class Buckets:
-    """Adds spans up; the width of the buckets doubles as the run grows."""
+    """Adds spans up by lane and phase; the width of the buckets doubles as the run grows."""
 
     def __init__(self, *, workers: int) -> None:
         """Begin with buckets of a second.
@@ -170,7 +170,7 @@ class Buckets:
         self._count = min(max(count, _LEAST_BUCKETS), _MOST_BUCKETS)
         self._width_s = _FIRST_WIDTH_S
         self._end_s = 0.0
-        self._lanes: dict[int, _Lane] = {}
+        self._rows: dict[tuple[int, int], NDArray[np.float64]] = {}
 
     def add(
         self,
@@ -179,7 +179,7 @@ class Buckets:
         starts_s: NDArray[np.float64],
         seconds: NDArray[np.float64],
     ) -> None:
-        """Take spans of one lane in; what lies across buckets is divided among them.
+        """Add spans of one lane; what lies across buckets is divided among them.
 
         Args:
             lane: -1 or the worker.
@@ -189,74 +189,42 @@ class Buckets:
         """
         if not len(codes):
             return
-        ends_s = starts_s + seconds
-        self._end_s = max(self._end_s, float(ends_s.max()))
+        self._end_s = max(self._end_s, float((starts_s + seconds).max()))
         while self._end_s > self._width_s * self._count:
             self._width_s *= 2
-            for each in self._lanes.values():
-                each.fold()
-        if (found := self._lanes.get(lane)) is None:
-            found = self._lanes[lane] = _Lane(self._count)
-        found.add(codes, starts_s, ends_s, seconds, self._width_s)
+            for row in self._rows.values():
+                pairs = row[0::2] + row[1::2]
+                row[:] = np.concatenate([pairs, np.zeros(len(pairs))])
+        for code in np.unique(codes).tolist():
+            mine = codes == code
+            row = self._rows.setdefault((lane, code), np.zeros(self._count))
+            self._spread(row, starts_s[mine], seconds[mine])
 
     def sums(self) -> BucketSums | None:
-        """What has been added so far, as a value of its own; None if nothing was."""
-        if not self._lanes:
+        """Return what has been added so far, as a value of its own; None if nothing was."""
+        if not self._rows:
             return None
         used = min(self._count, max(1, int(np.ceil(self._end_s / self._width_s))))
-        lanes = sorted(self._lanes)
-        codes = [self._lanes[lane].codes for lane in lanes]
+        keys = sorted(self._rows)
         return BucketSums(
             width_s=self._width_s,
-            lanes=np.repeat(np.array(lanes, np.int32), [len(each) for each in codes]),
-            codes=np.concatenate(codes),
-            seconds=np.concatenate([self._lanes[lane].sums[:, :used] for lane in lanes]),
+            lanes=np.array([lane for lane, _ in keys], np.int32),
+            codes=np.array([code for _, code in keys], np.uint8),
+            seconds=np.stack([self._rows[key][:used] for key in keys]),
         )
 
-
-class _Lane:
-    """The buckets of one lane: a row for each phase that has been seen in it."""
-
-    def __init__(self, buckets: int) -> None:
-        self.codes = np.empty(0, np.uint8)
-        self.sums = np.zeros((0, buckets))
-        self._row_of = np.full(CODES, -1, np.int64)
-
-    def add(
-        self,
-        codes: NDArray[np.uint8],
-        starts_s: NDArray[np.float64],
-        ends_s: NDArray[np.float64],
-        seconds: NDArray[np.float64],
-        width_s: float,
+    def _spread(
+        self, row: NDArray[np.float64], starts_s: NDArray[np.float64], seconds: NDArray[np.float64]
     ) -> None:
-        rows = self._row_of[codes]
-        if (rows < 0).any():
-            self._make_room(np.unique(codes[rows < 0]))
-            rows = self._row_of[codes]
-        last_bucket = self.sums.shape[1] - 1
+        width_s, last_bucket = self._width_s, self._count - 1
         first = np.minimum((starts_s / width_s).astype(np.int64), last_bucket)
-        last = np.minimum((ends_s / width_s).astype(np.int64), last_bucket)
+        last = np.minimum(((starts_s + seconds) / width_s).astype(np.int64), last_bucket)
         within = first == last
-        flat = rows[within] * self.sums.shape[1] + first[within]
-        np.add.at(self.sums.reshape(-1), flat, seconds[within])
+        np.add.at(row, first[within], seconds[within])
         for each in np.flatnonzero(~within).tolist():
-            row, begin, end = self.sums[rows[each]], int(first[each]), int(last[each])
-            head_s = min((begin + 1) * width_s - float(starts_s[each]), float(seconds[each]))
-            between_s = (end - begin - 1) * width_s
+            begin, end, length_s = int(first[each]), int(last[each]), float(seconds[each])
+            head_s = min((begin + 1) * width_s - float(starts_s[each]), length_s)
             row[begin] += head_s
             row[begin + 1 : end] += width_s
             # The rest, so that nothing is lost by rounding.
-            row[end] += float(seconds[each]) - head_s - between_s
-
-    def fold(self) -> None:
-        """Every two buckets become one."""
-        half = self.sums.shape[1] // 2
-        self.sums[:, :half] = self.sums[:, 0::2] + self.sums[:, 1::2]
-        self.sums[:, half:] = 0.0
-
-    def _make_room(self, codes: NDArray[np.uint8]) -> None:
-        self._row_of[codes] = np.arange(len(self.codes), len(self.codes) + len(codes))
-        self.codes = np.concatenate([self.codes, codes])
-        more = np.zeros((len(codes), self.sums.shape[1]))
-        self.sums = np.concatenate([self.sums, more])
+            row[end] += length_s - head_s - (end - begin - 1) * width_s
