@@ -18,6 +18,7 @@ from sparkwright.timeline import (
 )
 from sparkwright.timeline.phases import DL4J_NAMES, GROUPS
 
+PAGE = (Path(__file__).parents[2] / "docs" / "timeline.md").read_text(encoding="utf-8")
 LIGHT, DARK = "#f1f3f5", "#1f2429"  # what the lanes lie on
 # What most of a run consists of, side by side in every lane.
 OFTEN = (
@@ -141,3 +142,12 @@ def test_unknown_codes_and_names_are_refused():
         phase_of(99)
     with pytest.raises(ConfigurationError, match="There are: queued"):
         phase_named("lunch")
+
+
+@pytest.mark.parametrize("key", DL4J_NAMES)
+def test_the_page_maps_each_of_deeplearning4js_keys_to_its_phases(key):
+    (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{key}`")]
+    _, _, name, phases, _ = (cell.strip() for cell in line.split("|"))
+    assert name == DL4J_NAMES[key]
+    found = [text.removesuffix(" (driver)") for text in phases.split(", ")]
+    assert found == [phase.label for phase in PHASES if key in phase.dl4j]

@@ -1,11 +1,21 @@
+"""Spans: on their way, one by one, as sums, and as durations."""
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from tests.timeline.spans import append, append_rounds
 
-from sparkwright.errors import DataError
+from sparkwright.errors import DataError, NetworkError
 from sparkwright.timeline import PHASES, PhaseCode, SpanStore
-from sparkwright.timeline.spans import SpanBlock
+from sparkwright.timeline.spans import (
+    DURATION_BINS,
+    MOST_SPANS,
+    SpanBlock,
+    bin_edges_s,
+    coarse_histogram,
+    duration_bins,
+    duration_quantile_s,
+)
 from sparkwright.timeline.store import Buckets
 
 CODES = [phase.code for phase in PHASES]
@@ -168,3 +178,76 @@ def test_what_has_not_ended_is_shown_and_not_kept(exact_limit):
     assert gather[["worker", "start_s", "seconds", "count"]].values.tolist() == [[-1, 1.0, 2.5, 1]]
     assert [total.phase.name for total in store.timeline().totals()] == ["layout"]
     assert store.timeline().elapsed_s == 1.0
+
+
+# -- on the wire ----------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(0, 255), st.floats(-1e9, 1e9), st.floats(0, 1e6, width=32))))
+def test_what_arrives_is_what_was_sent(spans: list[tuple[int, float, float]]) -> None:
+    codes, starts_s, seconds = zip(*spans, strict=True) if spans else ((), (), ())
+    block = SpanBlock(
+        codes=np.array(codes, np.uint8),
+        starts_s=np.array(starts_s, np.float64),
+        seconds=np.array(seconds, np.float32),
+    )
+    payload = b"".join(block.to_payload())
+    assert len(payload) == 13 * len(spans)
+    for sent, found in zip(block, SpanBlock.from_payload(payload, len(spans)), strict=True):
+        np.testing.assert_array_equal(sent, found)
+
+
+@pytest.mark.parametrize(
+    ("content", "count"), [(b"x" * 13, 2), (b"x" * 14, 1), (b"", -1), (b"", MOST_SPANS + 1)]
+)
+def test_a_message_of_another_length_is_refused(content: bytes, count: int) -> None:
+    with pytest.raises(NetworkError, match="a message of spans must hold at most"):
+        SpanBlock.from_payload(content, count)
+
+
+def test_a_single_span_has_the_types_of_many() -> None:
+    found = SpanBlock.of_one(7, 1.5, -1e-9)
+    assert [each.dtype.str for each in found] == ["|u1", "<f8", "<f4"]
+    assert [each.tolist() for each in found] == [[7], [1.5], [0.0]]
+
+
+# -- durations ------------------------------------------------------------------------------
+
+lengths = st.lists(st.floats(2e-6, 1e6), min_size=1, max_size=200)
+
+
+def counted(seconds):
+    return np.bincount(duration_bins(np.array(seconds)), minlength=DURATION_BINS)
+
+
+@given(lengths)
+def test_each_duration_lies_in_its_bin(seconds):
+    edges, bins = bin_edges_s(), duration_bins(np.array(seconds))
+    assert (edges[bins] <= np.array(seconds) * (1 + 1e-12)).all()
+    assert (np.array(seconds) <= edges[bins + 1] * (1 + 1e-12)).all()
+
+
+@given(lengths, st.floats(0, 1))
+def test_quantiles_are_within_two_and_a_quarter_percent(seconds, share):
+    wanted = np.quantile(seconds, share, method="inverted_cdf")
+    assert duration_quantile_s(counted(seconds), share) == pytest.approx(wanted, rel=0.0225)
+
+
+@given(lengths)
+def test_a_coarse_histogram_counts_every_span(seconds):
+    edges, counts = coarse_histogram(counted(seconds))
+    assert counts.sum() == len(seconds)
+    assert len(counts) <= 20
+    assert len(edges) == len(counts) + 1
+    assert (np.diff(edges) > 0).all()
+
+
+def test_no_duration_at_all_is_counted_as_such():
+    counts = counted([0.0, 0.0, 3e-7])
+    assert counts[0] == 3
+    assert duration_quantile_s(counts, 0.5) == 0.0
+    assert duration_quantile_s(np.zeros(DURATION_BINS, np.int64), 0.5) == 0.0
+
+
+def test_durations_beyond_all_bins_are_in_the_last():
+    assert duration_bins(np.array([1e12])).tolist() == [DURATION_BINS - 1]
