@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from sparkwright.errors import NetworkError
 from sparkwright.timeline.clocks import ClockSource, ClockState, Offset
@@ -146,7 +146,8 @@ def ask_ntp(address: tuple[str, int], *, timeout_s: float, shift_s: float = 0.0)
     host, port = address
     asked_s = time.time()
     try:
-        found = ntplib.NTPClient().request(host, version=_VERSION, port=port, timeout=timeout_s)
+        client: Any = ntplib.NTPClient()  # its types would be guessed from its defaults
+        found = client.request(host, version=_VERSION, port=port, timeout=timeout_s)
     except ntplib.NTPException as error:
         raise NetworkError(
             f"the NTP server {host}:{port} must answer in {timeout_s:g} s. Received: {error}"
