@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .phases import PHASES, Phase
-from .spans import BucketSums, Spans
 
 if TYPE_CHECKING:
     from .timeline import Timeline
@@ -56,27 +55,35 @@ def shown_phases(timeline: "Timeline") -> list[Phase]:
 def shares_of(
     timeline: "Timeline", phases: Sequence[Phase], *, row_of_lane: NDArray[np.int64], columns: int
 ) -> NDArray[np.float32]:
-    """The whole run on a grid of so many columns; see `shares`.
+    """Spread the whole run over a grid: how much of each stretch of time each phase took.
 
     Args:
-        timeline: what is spread over the grid.
+        timeline: its spans, and its sums, which are spread evenly over their buckets.
         phases: a layer each.
-        row_of_lane: see `rows_of_lanes`.
+        row_of_lane: (workers + 1,) int64, the row of each lane, the driver's first, see
+            `rows_of_lanes`; -1 leaves a lane out. A row with several lanes shows their mean.
         columns: how many.
 
     Returns:
         (rows, phases, columns) float32, shares of a column's time, from 0 to 1.
     """
-    elapsed_s = _length_s(timeline)
-    return shares(
-        timeline.spans,
-        timeline.rest,
-        row_of_lane=row_of_lane,
-        codes=[phase.code for phase in phases],
-        columns=columns,
-        column_s=elapsed_s / columns,
-        elapsed_s=elapsed_s,
-    )
+    column_s = _length_s(timeline) / columns
+    rows, layers = int(row_of_lane.max()) + 1, len(phases)
+    layer_of = np.full(256, -1, np.int64)
+    layer_of[[phase.code for phase in phases]] = np.arange(layers)
+    # One column more: where differences end.
+    grid = np.zeros((rows * layers, columns + 1), np.float64)
+    steps = np.zeros_like(grid)
+    for lanes, codes, starts_s, seconds, lengths_s in _pieces(timeline):
+        row, layer = row_of_lane[lanes + 1], layer_of[codes]
+        keep = (row >= 0) & (layer >= 0) & (lengths_s > 0)
+        flat = row[keep] * layers + layer[keep]
+        density = seconds[keep] / lengths_s[keep]
+        _spread(grid, steps, flat, starts_s[keep] / column_s, lengths_s[keep] / column_s, density)
+    grid += np.cumsum(steps, axis=1)
+    lanes_of_row = np.bincount(row_of_lane[row_of_lane >= 0], minlength=rows)
+    found = grid[:, :columns].reshape(rows, layers, columns)
+    return np.clip(found / np.maximum(lanes_of_row, 1)[:, None, None], 0.0, 1.0).astype(np.float32)
 
 
 def rows_of_lanes(
@@ -153,60 +160,9 @@ def _text(array: NDArray[Any]) -> str:
     return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
 
 
-def shares(
-    spans: Spans,
-    rest: BucketSums | None,
-    *,
-    row_of_lane: NDArray[np.int64],
-    codes: Sequence[int],
-    columns: int,
-    column_s: float,
-    elapsed_s: float,
-) -> NDArray[np.float32]:
-    """Spread spans and sums over a grid that begins with the run.
-
-    Args:
-        spans: kept as they are.
-        rest: what was added up; spread evenly over its buckets.
-        row_of_lane: (workers + 1,) int64, the row of each lane, the driver's first; -1 leaves a
-            lane out. A row with several lanes shows their mean.
-        codes: of the phases to show, one for each layer.
-        columns: how many.
-        column_s: seconds from one column to the next.
-        elapsed_s: when the run ended: the last bucket's seconds lie before that.
-
-    Returns:
-        (rows, phases, columns) float32, shares of a column's time, from 0 to 1.
-    """
-    rows = int(row_of_lane.max()) + 1
-    layer_of = np.full(256, -1, np.int64)
-    layer_of[list(codes)] = np.arange(len(codes))
-    # One column more: where differences end.
-    grid = np.zeros((rows * len(codes), columns + 1), np.float64)
-    steps = np.zeros_like(grid)
-    for lanes, found, starts_s, seconds, lengths_s in _pieces(spans, rest, elapsed_s):
-        row, layer = row_of_lane[lanes + 1], layer_of[found]
-        keep = (row >= 0) & (layer >= 0) & (lengths_s > 0)
-        flat = row[keep] * len(codes) + layer[keep]
-        density = seconds[keep] / lengths_s[keep]
-        _spread(grid, steps, flat, starts_s[keep] / column_s, lengths_s[keep] / column_s, density)
-    grid += np.cumsum(steps, axis=1)
-    lanes_of_row = np.bincount(row_of_lane[row_of_lane >= 0], minlength=rows)
-    found = grid[:, :columns].reshape(rows, len(codes), columns)
-    return np.clip(found / np.maximum(lanes_of_row, 1)[:, None, None], 0.0, 1.0).astype(np.float32)
-
-
-_Piece = tuple[
-    NDArray[np.int32],
-    NDArray[np.uint8],
-    NDArray[np.float64],
-    NDArray[np.float64],
-    NDArray[np.float64],
-]
-
-
-def _pieces(spans: Spans, rest: BucketSums | None, elapsed_s: float) -> Iterator[_Piece]:
+def _pieces(timeline: "Timeline") -> Iterator[tuple[NDArray[Any], ...]]:
     """Lanes, codes, starts, seconds of work, and the length of time that these lie in."""
+    spans, rest = timeline.spans, timeline.rest
     exactly_s: NDArray[np.float64] = spans.seconds.astype(np.float64)
     yield spans.lanes, spans.codes, spans.starts_s, exactly_s, exactly_s
     if rest is None:
@@ -215,7 +171,7 @@ def _pieces(spans: Spans, rest: BucketSums | None, elapsed_s: float) -> Iterator
         sums = rest.seconds[first : first + _ROWS_AT_ONCE]
         row, bucket = np.nonzero(sums)
         starts_s = bucket.astype(np.float64) * rest.width_s
-        width_s = np.clip(elapsed_s - starts_s, 1e-9, rest.width_s)
+        width_s = np.clip(_length_s(timeline) - starts_s, 1e-9, rest.width_s)
         yield (
             rest.lanes[first + row],
             rest.codes[first + row],
