@@ -280,15 +280,15 @@ def test_a_faster_network_is_never_slower(
         assert b.speed_up >= a.speed_up * (1 - 1e-9)
 
 
-@given(st.integers(2, 40), longer_seconds, sizes, st.integers(1, 50))
-def test_averaging_is_what_prospect_says(
-    workers: int, step_s: float, size: int, frequency: int
+@given(masters, st.integers(1, 300), longer_seconds, sizes)
+def test_a_run_with_even_rows_is_predicted_alike_by_both(
+    master: TrainingMaster, workers: int, step_s: float, size: int
 ) -> None:
-    master = ParameterAveragingTrainingMaster(averaging_frequency=frequency)
     point = predict_scaling(master, step_s=step_s, vector_bytes=size, workers=[workers]).points[0]
     one = prospect(master, workers=workers, vector_bytes=size, step_s=step_s)
-    assert point.exchange_s == one.exchange_s
-    assert point.training_s + point.exchange_s == pytest.approx(one.interval_s)
+    assert one.point == point
+    assert one.exchange_s == point.exchange_s
+    assert one.speed_up == pytest.approx(point.speed_up)
 
 
 def test_a_ring_costs_twice_the_vector_and_two_steps_a_worker() -> None:

@@ -8,7 +8,6 @@ from sparkwright.errors import ConfigurationError
 
 from ._options import MAX_BYTES, check_count, check_seconds
 from ._plan import TrainingPlan
-from ._serialisation import refuse_unknown
 from ._shared_training import SharedTrainingMaster
 from ._training_master import TrainingMaster
 from .cost import (
@@ -293,7 +292,11 @@ class Scaling:
             ConfigurationError: if a field is unknown.
         """
         given = {name: value for name, value in settings.items() if name != "name"}
-        refuse_unknown(cls, given)
+        unknown = sorted(given.keys() - cls.__dataclass_fields__.keys())
+        if unknown:
+            raise ConfigurationError(
+                f"unknown fields {unknown} of Scaling. Received: {given!r:.99}."
+            )
         given["points"] = tuple(ScalingPoint(**point) for point in given["points"])
         return cls(**given)
 
