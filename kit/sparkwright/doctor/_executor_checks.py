@@ -68,7 +68,7 @@ def job_checks(findings: Findings) -> Iterator[Check]:
 
 
 def _failed_job(problem: str) -> Note:
-    """What is wrong, by the words that Spark uses for it."""
+    """Explain a failed job by the words that Spark uses for it."""
     for words, remedy in _KNOWN_FAILURES.items():
         if words in problem:
             return Note("problem", problem, remedy)
@@ -134,7 +134,7 @@ def _lost(peers: Mapping[str, str]) -> str:
 
 
 def _clock(place: Place) -> Note | None:
-    """None if it is right."""
+    """Return a note on a clock, or None if it is right."""
     clock = place.clock
     if clock is None:
         return Note("not checked", "it is compared over the connection to the driver")

@@ -146,7 +146,7 @@ class CachedData:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SparkFacts:
-    """The session.
+    """Facts about the Spark session.
 
     Attributes:
         master: its URL.
@@ -171,7 +171,7 @@ class SparkFacts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Findings:
-    """Everything.
+    """All that was gathered.
 
     Attributes:
         driver: this process.
@@ -197,21 +197,21 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is to be said of one place."""
+    """A remark on one place."""
 
     status: Status
     found: str
     remedy: str = ""
 
     def check(self, name: str, where: str) -> Check:
-        """The same as a row of a diagnosis."""
+        """Return the remark as a row of a diagnosis."""
         return Check(
             name=name, where=where, status=self.status, found=self.found, remedy=self.remedy
         )
 
 
 def grouped(name: str, notes: Iterable[tuple[Place, Note]], findings: Findings) -> list[Check]:
-    """A check for each different note, in the order in which they came.
+    """Return a check for each different note, in their order.
 
     Example:
         >>> driver, other = Place(label="driver"), Place(label="executor 0 (a)")
@@ -226,7 +226,7 @@ def grouped(name: str, notes: Iterable[tuple[Place, Note]], findings: Findings) 
 
 
 def where_of(places: Sequence[Place], findings: Findings) -> str:
-    """The places in words, all of them named if there are few."""
+    """Return the places in words, all of them named if there are few."""
     executors = [place.label for place in places if place is not findings.driver]
     parts = [findings.driver.label] if len(executors) < len(places) else []
     if len(executors) > 1 and len(executors) == len(findings.executors):
@@ -239,7 +239,7 @@ def where_of(places: Sequence[Place], findings: Findings) -> str:
 
 
 def size_text(size_bytes: float) -> str:
-    """Such as "1.5 GiB".
+    """Format a size, such as "1.5 GiB".
 
     Example:
         >>> size_text(64 << 20)
@@ -251,7 +251,7 @@ def size_text(size_bytes: float) -> str:
 
 
 def seconds_of(text: str, *, unit: str = "s") -> float | None:
-    """Seconds that a setting such as "30min" means; None if it is no time.
+    """Parse a duration such as "30min" to seconds; None if it is invalid.
 
     Args:
         text: the setting.

@@ -25,7 +25,7 @@ _MOST_PEERS = 16
 
 
 class Meeting:
-    """Listens as a run would, until all tasks have come or no more do.
+    """Listens as a run would, until all tasks have connected or no more do.
 
     Attributes:
         address: (host, port) that it listens on.
@@ -80,7 +80,7 @@ class Meeting:
         self.address: Address = self._listener.address
 
     def close(self) -> None:
-        """Stop listening and let go of those who are still there."""
+        """Stop listening and close the remaining connections."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -264,7 +264,7 @@ def _try_all(others: dict[str, list[Any]], orders: Orders) -> dict[str, str]:
 
 
 def partners(me: str, all_of_them: Sequence[str], *, most: int = _MOST_PEERS) -> list[str]:
-    """Whom one executor tries: all others, or so many spread evenly, different ones for each.
+    """Choose the executors that one tries: all others, or some spread evenly, others for each.
 
     Example:
         >>> partners("b", ["a", "b", "c"])

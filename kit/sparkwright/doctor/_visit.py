@@ -34,7 +34,7 @@ _TELLING = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Visit:
-    """What came of the job.
+    """The result of the job.
 
     Attributes:
         answers: of one task an executor, those with a `place`; by label.
@@ -115,7 +115,7 @@ def _too_long(meeting: Meeting | None, tasks: int, timeout_s: float) -> str:
 
 
 def in_short(error: BaseException) -> str:
-    """What may be a page of Java, in a few lines."""
+    """Shorten an error, which may be a page of Java, to a few lines."""
     text = str(translated(error)).strip()
     if match := _TELLING.search(text):
         return match[0]
@@ -128,7 +128,7 @@ def _by_number(label: str) -> list[tuple[int, str]]:
 
 
 def _sent_whole(orders: Orders) -> Callable[[int, Iterable[Any]], list[dict[str, Any]]]:
-    """A function for `mapPartitionsWithIndex` that needs no kit where it runs."""
+    """Return a function for `mapPartitionsWithIndex` that does not need the kit to run."""
     from pyspark import cloudpickle
 
     package: Any = cloudpickle

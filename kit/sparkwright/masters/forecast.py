@@ -31,7 +31,7 @@ _SHARE_TRAINING = 0.9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prospect:
-    """What a run is going to do, as far as it is known; made by `prospect`.
+    """The prediction of a run, as far as it is known; made by `prospect`.
 
     An exchange is an averaging, or with gradient sharing a message of each worker.
 
@@ -222,7 +222,7 @@ class Prospect:
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Scaling:
-    """What is to be expected by the number of workers; made by `predict_scaling`.
+    """The prediction for several numbers of workers; made by `predict_scaling`.
 
     Attributes:
         kind: "averaging" or "sharing".
@@ -243,7 +243,7 @@ class Scaling:
         return self.describe()
 
     def at(self, workers: int) -> ScalingPoint:
-        """The point of so many workers.
+        """Return the point of this number of workers.
 
         Raises:
             ConfigurationError: if there is none.
@@ -258,16 +258,16 @@ class Scaling:
         )
 
     def examples_per_s(self, workers: int) -> float:
-        """Examples that so many workers train in a second."""
+        """Return the examples that this number of workers trains in a second."""
         return self.at(workers).speed_up * self.batch_size / self.step_s
 
     def most_workers(self, efficiency: float = 0.5) -> int:
-        """The most workers of those predicted whose efficiency is at least so much; 0: none."""
+        """Return the most workers with at least this efficiency, of those predicted; 0: none."""
         fitting = [p.workers for p in self.points if p.efficiency >= efficiency]
         return max(fitting, default=0)
 
     def describe(self) -> str:
-        """A table: times faster, efficiency, seconds and MB/s by number of workers."""
+        """Return a table: times faster, efficiency, seconds and MB/s by number of workers."""
         head = f"{self.kind}, minibatches of {1e3 * self.step_s:g} ms, {self.vector_bytes:,} bytes"
         columns = (
             "workers  times faster  efficiency  interval ms  exchange ms   MB/s each  bound by"
@@ -311,7 +311,7 @@ def prospect(
     step_s: float | None = None,
     bandwidth_bytes_per_s: float = TEN_GIGABIT_BYTES_PER_S,
 ) -> Prospect:
-    """What to expect of a run with `master`.
+    """Predict a run with `master`: rounds, bytes, times, and whether more workers pay.
 
     Args:
         master: how to train.
@@ -453,7 +453,7 @@ def _size_text(size_bytes: int) -> str:
 
 
 def _time_text(seconds: float) -> str:
-    """Three digits, in the unit that suits.
+    """Format a duration to three digits, in the unit that suits.
 
     Example:
         >>> [_time_text(seconds) for seconds in (0.00042, 0.0123, 0.1, 7.5, 90)]

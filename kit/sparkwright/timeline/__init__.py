@@ -1,4 +1,4 @@
-"""Where the time of a run went: phases, what is kept of them, and pictures and files of it."""
+"""Timelines of runs: phases, how they are stored, summaries, pictures, files."""
 
 from .clocks import ClockReading as ClockReading
 from .phases import (

@@ -31,7 +31,7 @@ _ROUNDING_S, _ROUNDING = 1e-6, 2.0**-22
 def trace_lines(
     spans: Spans, rest: BucketSums | None, *, hosts: Sequence[str], name: str
 ) -> Iterator[str]:
-    """The file's text, line by line.
+    """Yield the text of the file, line by line.
 
     Sums are events as long as what they add up, one after the other from the beginning of their
     bucket, with `"aggregated": true` among their arguments. Where phases overlapped, so that they
@@ -66,7 +66,7 @@ def _names(hosts: Sequence[str], name: str) -> Iterator[dict[str, Any]]:
 
 
 def _placed(spans: Spans, until: dict[_Place, int]) -> Iterator[tuple[int, int, int, int, int]]:
-    """Lane, code, thread, start and end of each span, the last two in nanoseconds.
+    """Yield lane, code, thread, start and end of each span, the last two in nanoseconds.
 
     `until` is told when the last one of each thread has ended.
 
@@ -97,7 +97,7 @@ def _us(nanoseconds: int) -> str:
 
 
 def _summed_events(rest: BucketSums, until: dict[_Place, int]) -> Iterator[dict[str, Any]]:
-    """Each lane's sums in the order of time, after the single spans of the same thread."""
+    """Yield each lane's sums in the order of time, after the single spans of the same thread."""
     sums, width_s = rest.seconds, rest.width_s
     while np.count_nonzero(sums) > _MOST_SUMS and sums.shape[1] > 1:
         if sums.shape[1] % 2:
@@ -129,7 +129,7 @@ def _summed_events(rest: BucketSums, until: dict[_Place, int]) -> Iterator[dict[
 def _parts(
     code: int, length_ns: int, room_ns: int, rounding_ns: float
 ) -> Iterator[tuple[int, int]]:
-    """Threads, and how much of a sum each gets; what is only too long by rounding is cut off."""
+    """Yield threads, and how much of a sum each gets; excess by rounding is cut off."""
     thread = _thread_of(code)
     if thread != _THREAD or length_ns <= room_ns:
         yield thread, length_ns

@@ -43,7 +43,7 @@ class _Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetEstimator:
-    """What the last exchanges say of another clock.
+    """An estimate of the offset of another clock, from the last exchanges of messages.
 
     Example:
         >>> estimator = OffsetEstimator().with_exchange(10.0, 15.1, 15.2, 10.4)
@@ -57,7 +57,7 @@ class OffsetEstimator:
     def with_exchange(
         self, asked_s: float, came_s: float, answered_s: float, heard_s: float
     ) -> "OffsetEstimator":
-        """The same with one more exchange; one that cannot have been changes nothing.
+        """Return the same with one more exchange; an impossible one is ignored.
 
         Args:
             asked_s: t0, by the asker's clock.
@@ -74,7 +74,7 @@ class OffsetEstimator:
         return OffsetEstimator((*self._samples, sample)[-_KEPT:])
 
     def estimate(self, now_s: float) -> Offset | None:
-        """The offset at `now_s`, by the asker's clock; None before the first exchange."""
+        """Return the offset at `now_s`, by the asker's clock; None before the first exchange."""
         if not self._samples:
             return None
         return min(
@@ -88,7 +88,7 @@ class OffsetEstimator:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClockState:
-    """What a process knows of its clocks.
+    """The state of the clocks of one process.
 
     Attributes:
         wall_s: its wall clock minus its monotonic clock, by which it takes times.
@@ -192,7 +192,7 @@ class ClockComparison(NamedTuple):
 
 
 def compare_clocks(worker: ClockState, driver: ClockState) -> ClockComparison:
-    """What two processes know of their clocks, put together.
+    """Compare the clocks of a worker's process with those of the driver.
 
     Args:
         worker: its own reading.

@@ -22,7 +22,7 @@ _ROWS_AT_ONCE = 256  # of bucket sums: what is spread at once stays small
 
 
 def payload_of(timeline: "Timeline") -> dict[str, Any]:
-    """JSON values: `labels` of rows, `phases`, and `spans` or a `grid`, each as text of bytes."""
+    """Return JSON values: `labels` of rows, `phases`, and `spans` or a `grid` in base64."""
     phases = shown_phases(timeline)
     common = {
         "elapsed": _length_s(timeline),
@@ -47,7 +47,7 @@ def payload_of(timeline: "Timeline") -> dict[str, Any]:
 
 
 def shown_phases(timeline: "Timeline") -> list[Phase]:
-    """The phases that were measured, in their order."""
+    """Return the phases that were measured, in their order."""
     counts = timeline.tallies.count.sum(axis=0)
     return [phase for phase in PHASES if counts[phase.code]]
 
@@ -89,7 +89,7 @@ def shares_of(
 def rows_of_lanes(
     timeline: "Timeline", *, most: int
 ) -> tuple[NDArray[np.int64], list[str], list[tuple[int, int]]]:
-    """Which row shows which lane, and the rows' names: several workers a row if there are many.
+    """Assign lanes to rows, several workers to a row if there are many, and name the rows.
 
     Args:
         timeline: whose lanes.
@@ -112,7 +112,7 @@ def rows_of_lanes(
 
 
 def _length_s(timeline: "Timeline") -> float:
-    """Never 0: it is divided by."""
+    """Return the length of the run; never 0, as it is a divisor."""
     return max(timeline.elapsed_s, 1e-6)
 
 
@@ -161,7 +161,7 @@ def _text(array: NDArray[Any]) -> str:
 
 
 def _pieces(timeline: "Timeline") -> Iterator[tuple[NDArray[Any], ...]]:
-    """Lanes, codes, starts, seconds of work, and the length of time that these lie in."""
+    """Yield lanes, codes, starts, seconds of work, and the length of time that contains them."""
     spans, rest = timeline.spans, timeline.rest
     exactly_s: NDArray[np.float64] = spans.seconds.astype(np.float64)
     yield spans.lanes, spans.codes, spans.starts_s, exactly_s, exactly_s

@@ -56,7 +56,7 @@ _HINT = (
 
 
 def page_of(timeline: "Timeline") -> str:
-    """The page's text."""
+    """Return the HTML of the page."""
     totals = timeline.totals()
     dominated = what_dominated(totals, timeline.tallies)
     title = title_text(timeline)
@@ -131,7 +131,7 @@ def _phase_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
 
 
 def _meanings(timeline: "Timeline") -> str:
-    """What each measured phase is, in a fold."""
+    """Return the meaning of each measured phase, in a `<details>` element."""
     items = "".join(
         f"<dt>{_swatch(phase)}{_escaped(phase.label)}</dt><dd>{_escaped(phase.meaning)}</dd>"
         for phase in shown_phases(timeline)
@@ -177,7 +177,7 @@ def _computing(seconds: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _bars(counts: NDArray[np.int64], total: PhaseTotal) -> str:
-    """Twenty bars at most: how many spans were how long."""
+    """Return a histogram of durations with at most 20 bars."""
     edges, found = coarse_histogram(counts)
     width, height = 130, 28
     step = min(12.0, width / max(1, len(found)))

@@ -1,4 +1,4 @@
-"""The phases of driver and workers, and what each is called, means and looks like.
+"""The phases of driver and workers: codes, names, meanings, colors.
 
 A phase travels and is kept as its code, one byte. Codes are never given to another phase: files
 that were written earlier are read with them.
@@ -234,7 +234,7 @@ _IS_CODE = np.isin(np.arange(256), list(_BY_CODE))
 
 
 def phase_of(code: int) -> Phase:
-    """The phase with this code.
+    """Return the phase with this code.
 
     Raises:
         ConfigurationError: if there is none, as in a file of a later version.
@@ -248,7 +248,7 @@ def phase_of(code: int) -> Phase:
 
 
 def unknown_codes(codes: NDArray[np.uint8]) -> list[int]:
-    """Those of no phase, each once, in order.
+    """Return the codes that belong to no phase, each once, in order.
 
     Args:
         codes: (n,) uint8.
@@ -257,7 +257,7 @@ def unknown_codes(codes: NDArray[np.uint8]) -> list[int]:
 
 
 def phase_named(name: str) -> Phase:
-    """The phase with this name.
+    """Return the phase with this name.
 
     Raises:
         ConfigurationError: if there is none.

@@ -147,7 +147,7 @@ class Tallies:
 
     @classmethod
     def empty(cls, workers: int) -> "Tallies":
-        """Of no spans."""
+        """Return the sums of no spans."""
         shape = (workers + 1, CODES)
         return cls(
             count=np.zeros(shape, np.int64),
@@ -172,7 +172,7 @@ class Tallies:
         np.add.at(self.durations[min(row, 1)].reshape(-1), flat, 1)
 
     def copy(self) -> "Tallies":
-        """One that does not change with this one."""
+        """Return an independent copy."""
         return Tallies(
             count=self.count.copy(),
             seconds=self.seconds.copy(),
@@ -182,7 +182,7 @@ class Tallies:
 
 
 def duration_bins(seconds: NDArray[np.floating]) -> NDArray[np.int64]:
-    """The bin of each duration; bin 0 holds what took less than a microsecond.
+    """Return the bin of each duration; bin 0 holds durations below a microsecond.
 
     Args:
         seconds: (n,) float, none below 0.
@@ -203,7 +203,7 @@ def bin_edges_s() -> NDArray[np.float64]:
 
 
 def duration_quantile_s(counts: NDArray[np.int64], share: float) -> float:
-    """The duration that `share` of the spans did not exceed; 0.0 if there are none.
+    """Return the duration that `share` of the spans did not exceed; 0.0 if there are none.
 
     Args:
         counts: (DURATION_BINS,) int64.
@@ -228,7 +228,7 @@ def duration_quantile_s(counts: NDArray[np.int64], share: float) -> float:
 def coarse_histogram(
     counts: NDArray[np.int64], *, bins: int = 20
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The same in few bins, from the shortest duration to the longest.
+    """Return the counts in few bins, from the shortest duration to the longest.
 
     Args:
         counts: (DURATION_BINS,) int64.

@@ -51,7 +51,7 @@ class SpanStore:
         self._end_s = 0.0
 
     def __len__(self) -> int:
-        """Spans so far."""
+        """The number of spans so far."""
         return int(self._tallies.count.sum())
 
     def append(

@@ -1,4 +1,4 @@
-"""What a run's spans add up to, phase by phase, and in words."""
+"""Totals of a run's spans by phase, as values and in words."""
 
 import math
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ class PhaseTotal:
 
 
 def phase_totals(tallies: Tallies) -> list[PhaseTotal]:
-    """Every phase that was measured: the workers' first, each place's in the phases' order."""
+    """Return the total of every measured phase: first the workers', then the driver's."""
     return [*_totals_of(tallies, "workers"), *_totals_of(tallies, "driver")]
 
 
@@ -91,12 +91,12 @@ def _totals_of(tallies: Tallies, place: Place) -> list[PhaseTotal]:
 
 
 def _quantile_s(durations: NDArray[np.int64], share: float, count: int, longest_s: float) -> float:
-    """From the bins, but exact where there is one span only, and never beyond the longest."""
+    """Return a quantile from the bins; exact for a single span, at most the longest."""
     return longest_s if count == 1 else min(duration_quantile_s(durations, share), longest_s)
 
 
 def what_dominated(totals: Sequence[PhaseTotal], tallies: Tallies) -> str:
-    """Where the workers' time went, in a sentence or two."""
+    """Say in a sentence or two where the workers' time went."""
     workers = [each for each in totals if each.place == "workers" and each.share > 0]
     if not workers:
         return "Nothing was measured on workers."
@@ -107,18 +107,18 @@ def what_dominated(totals: Sequence[PhaseTotal], tallies: Tallies) -> str:
 
 
 def title_text(timeline: "Timeline") -> str:
-    """What it is a timeline of."""
+    """Return the title of a timeline."""
     return f"Timeline of {timeline.name}" if timeline.name else "Timeline"
 
 
 def facts_text(timeline: "Timeline") -> str:
-    """How large the run was, such as `3 workers, 12.1 s, 611 spans`."""
+    """Return the size of a run, such as `3 workers, 12.1 s, 611 spans`."""
     length = seconds_text(timeline.elapsed_s)
     return f"{_workers_text(timeline)}, {length}, {len(timeline):,} spans"
 
 
 def lanes_text(timeline: "Timeline", dominated: str) -> str:
-    """What a picture of the lanes shows, for who does not see it.
+    """Return the alternative text of a picture of the lanes.
 
     Args:
         timeline: what is shown.
@@ -131,7 +131,7 @@ def lanes_text(timeline: "Timeline", dominated: str) -> str:
 
 
 def summary_text(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
-    """The whole report for a terminal."""
+    """Return the whole report for a terminal."""
     clocks = timeline.clocks
     lines = [
         f"{title_text(timeline)}: {facts_text(timeline)}.",
@@ -148,7 +148,7 @@ def summary_text(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
 
 
 def row_of(total: PhaseTotal) -> tuple[str, ...]:
-    """A phase's figures as texts, one for each of `HEADS`."""
+    """Return a phase's figures as texts, one for each of `HEADS`."""
     slowest = ""
     if total.slowest_worker is not None:
         slowest = f"{total.slowest_worker} ({seconds_text(total.slowest_s)})"
@@ -167,7 +167,7 @@ def row_of(total: PhaseTotal) -> tuple[str, ...]:
 
 
 def clock_sentence(clocks: Sequence[ClockReading]) -> str:
-    """How far the workers' spans may lie from where they are shown."""
+    """Return the uncertainty of the workers' clocks in a sentence."""
     known = [each.uncertainty_s for each in clocks if np.isfinite(each.uncertainty_s)]
     if not known:
         return "Clocks: how far the workers' clocks are from the driver's is not known."
@@ -180,7 +180,7 @@ def clock_sentence(clocks: Sequence[ClockReading]) -> str:
 
 
 def clock_text(reading: ClockReading) -> str:
-    """An offset with its uncertainty, such as `+2.1 ms ± 0.2 ms (driver)`."""
+    """Return an offset with its uncertainty, such as `+2.1 ms ± 0.2 ms (driver)`."""
     sign = "-" if reading.offset_s < 0 else "+"
     within = seconds_text(reading.uncertainty_s) if np.isfinite(reading.uncertainty_s) else "?"
     return f"{sign}{seconds_text(abs(reading.offset_s))} ± {within} ({reading.source})"
@@ -191,7 +191,7 @@ def _workers_text(timeline: "Timeline") -> str:
 
 
 def _slow_worker(tallies: Tallies) -> str:
-    """Who computes more slowly than the others, if anybody does; by the mean of a span."""
+    """Name a worker that computes more slowly than the others, by the mean of a span."""
     counts = tallies.count[1:, PhaseCode.COMPUTE]
     if (counts > 0).sum() < 2:
         return ""
@@ -218,7 +218,7 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def seconds_text(seconds: float) -> str:
-    """A duration to three digits, in the unit that suits it.
+    """Format a duration to three digits, in the unit that suits it.
 
     Example:
         >>> [seconds_text(value) for value in (0.0, 2.5e-6, 0.0421, 7.04, 83.0, 36000.0)]
@@ -243,7 +243,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def percent_text(share: float) -> str:
-    """A share in percent.
+    """Format a share in percent.
 
     Example:
         >>> [percent_text(value) for value in (0.0, 0.00004, 0.0153, 0.714)]

@@ -1,4 +1,4 @@
-"""Where the time of a run went, as one value: tables, words, pictures, files."""
+"""The timeline of a run as one value: tables, words, pictures, files."""
 
 import base64
 import gzip
@@ -62,7 +62,7 @@ class Timeline:
         return len(self.hosts)
 
     def __len__(self) -> int:
-        """Spans, those in sums too."""
+        """The number of spans, including those in sums."""
         return int(self.tallies.count.sum())
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ class Timeline:
         return summary_text(self, self.totals())
 
     def what_dominated(self) -> str:
-        """Where the workers' time went, in a sentence or two."""
+        """Say in a sentence or two where the workers' time went."""
         return what_dominated(self.totals(), self.tallies)
 
     def to_dataframe(self) -> Any:
