@@ -14,7 +14,7 @@ _WIDTH = 100
 _MARKS: dict[Status, str] = {"ok": "OK", "warning": "warning", "problem": "PROBLEM"}
 _PLURALS = {"problem": "problems", "warning": "warnings"}
 # Readable on light and on dark ground; the word says the same.
-_COLOURS: dict[Status, str] = {"problem": "#d32f2f", "warning": "#b26a00", "ok": "#2e7d32"}
+_COLORS: dict[Status, str] = {"problem": "#d32f2f", "warning": "#b26a00", "ok": "#2e7d32"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,8 +149,8 @@ class Diagnosis:
 
 
 def _html_row(check: Check) -> str:
-    colour = _COLOURS.get(check.status)
-    style = f" style='text-align:left;color:{colour}'" if colour else " style='text-align:left'"
+    color = _COLORS.get(check.status)
+    style = f" style='text-align:left;color:{color}'" if color else " style='text-align:left'"
     cells = "".join(
         f"<td style='text-align:left'>{escape(text)}</td>"
         for text in (check.name, check.where, check.found, check.remedy)

@@ -30,8 +30,8 @@ def payload_of(timeline: "Timeline") -> dict[str, Any]:
             {
                 "label": phase.label,
                 "meaning": phase.meaning,
-                "colour": phase.colour,
-                "dark": phase.dark_colour,
+                "color": phase.color,
+                "dark": phase.dark_color,
                 "encloses": phase.encloses,
             }
             for phase in phases

@@ -204,7 +204,7 @@ def _mode(edges: NDArray[np.float64], found: NDArray[np.int64]) -> str:
 
 def _swatch(phase: Phase) -> str:
     kind = "swatch encloses" if phase.encloses else "swatch"
-    style = f"--light:{phase.colour};--dark:{phase.dark_colour}"
+    style = f"--light:{phase.color};--dark:{phase.dark_color}"
     return f'<span class="{kind}" style="{style}"></span>'
 
 

@@ -68,8 +68,8 @@ class Phase:
         label: a few words for people, such as "first data".
         meaning: one line: what goes on meanwhile.
         group: what it counts as.
-        colour: on a light page, as "#rrggbb".
-        dark_colour: on a dark one.
+        color: on a light page, as "#rrggbb".
+        dark_color: on a dark one.
         encloses: whether other phases of the same lane lie within it; then it is no part of a sum.
         dl4j: keys under which Deeplearning4j measures the same, or what is closest to it.
     """
@@ -79,8 +79,8 @@ class Phase:
     label: str
     meaning: str
     group: Group
-    colour: str
-    dark_colour: str
+    color: str
+    dark_color: str
     encloses: bool = False
     dl4j: tuple[str, ...] = ()
 
@@ -219,12 +219,12 @@ PHASES: tuple[Phase, ...] = tuple(
         label=label,
         meaning=_MEANINGS[code],
         group=group,
-        colour=colour,
-        dark_colour=dark_colour,
+        color=color,
+        dark_color=dark_color,
         encloses=code in _ENCLOSING,
         dl4j=_DL4J.get(code, ()),
     )
-    for code, label, group, colour, dark_colour in _LOOKS
+    for code, label, group, color, dark_color in _LOOKS
 )
 WORKER_PHASES = tuple(phase for phase in PHASES if phase.code < _FIRST_OF_DRIVER)
 DRIVER_PHASES = tuple(phase for phase in PHASES if phase.code >= _FIRST_OF_DRIVER)

@@ -126,7 +126,7 @@ def lanes_text(timeline: "Timeline", dominated: str) -> str:
     """
     return (
         f"Lanes of the driver and {_workers_text(timeline)} over "
-        f"{seconds_text(timeline.elapsed_s)}, coloured by phase. {dominated}"
+        f"{seconds_text(timeline.elapsed_s)}, colored by phase. {dominated}"
     )
 
 
