@@ -6,6 +6,7 @@ a complete event, with start and duration in microseconds; "M" names processes a
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,18 +40,25 @@ def trace_lines(
     """
     yield '{"displayTimeUnit":"ms","traceEvents":[\n'
     yield ",\n".join(json.dumps(event) for event in _names(hosts, name))
-    labels = {code: json.dumps(phase_of(code).label) for code in np.unique(spans.codes).tolist()}
-    groups = {code: json.dumps(phase_of(code).group) for code in labels}
     until: dict[_Place, int] = {}
     for lane, code, thread, start_ns, end_ns in _placed(spans, until):
-        yield (
-            f',\n{{"ph":"X","name":{labels[code]},"cat":{groups[code]},"pid":{_process_of(lane)},'
-            f'"tid":{thread},"ts":{_us(start_ns)},"dur":{_us(end_ns - start_ns)}}}'
-        )
+        yield _event(lane, code, thread, start_ns, end_ns - start_ns)
     if rest is not None:
-        for event in _summed_events(rest, until):
-            yield f",\n{json.dumps(event)}"
+        yield from _summed_events(rest, until)
     yield "\n]}\n"
+
+
+def _event(lane: int, code: int, thread: int, start_ns: int, length_ns: int, more: str = "") -> str:
+    return (
+        f',\n{{"ph":"X",{_named(code)},"pid":{_process_of(lane)},"tid":{thread},'
+        f'"ts":{_us(start_ns)},"dur":{_us(length_ns)}{more}}}'
+    )
+
+
+@cache
+def _named(code: int) -> str:
+    phase = phase_of(code)
+    return f'"name":{json.dumps(phase.label)},"cat":{json.dumps(phase.group)}'
 
 
 def _names(hosts: Sequence[str], name: str) -> Iterator[dict[str, Any]]:
@@ -96,34 +104,26 @@ def _us(nanoseconds: int) -> str:
     return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
 
 
-def _summed_events(rest: BucketSums, until: dict[_Place, int]) -> Iterator[dict[str, Any]]:
+def _summed_events(rest: BucketSums, until: dict[_Place, int]) -> Iterator[str]:
     """Yield each lane's sums in the order of time, after the single spans of the same thread."""
     sums, width_s = rest.seconds, rest.width_s
     while np.count_nonzero(sums) > _MOST_SUMS and sums.shape[1] > 1:
         if sums.shape[1] % 2:
             sums = np.concatenate([sums, np.zeros((len(sums), 1))], axis=1)
         sums, width_s = sums[:, 0::2] + sums[:, 1::2], 2 * width_s
+    more = f',"args":{{"aggregated":true,"bucket_s":{width_s}}}'
     rounding_ns = 1e9 * (_ROUNDING_S + _ROUNDING * width_s)
     for lane in np.unique(rest.lanes).tolist():
         mine = np.flatnonzero(rest.lanes == lane)
         for bucket, row in np.argwhere(sums[mine].T > 0).tolist():
-            phase = phase_of(int(rest.codes[mine[row]]))
+            code = int(rest.codes[mine[row]])
             first_ns, stop_ns = round(bucket * width_s * 1e9), round((bucket + 1) * width_s * 1e9)
             room_ns = max(0, stop_ns - max(first_ns, until.get((lane, _THREAD), 0)))
             length_ns = round(float(sums[mine[row], bucket]) * 1e9)
-            for thread, part_ns in _parts(phase.code, length_ns, room_ns, rounding_ns):
+            for thread, part_ns in _parts(code, length_ns, room_ns, rounding_ns):
                 start_ns = max(first_ns, until.get((lane, thread), 0))
                 until[lane, thread] = start_ns + part_ns
-                yield {
-                    "ph": "X",
-                    "name": phase.label,
-                    "cat": phase.group,
-                    "pid": _process_of(lane),
-                    "tid": thread,
-                    "ts": start_ns / 1000,
-                    "dur": part_ns / 1000,
-                    "args": {"aggregated": True, "bucket_s": width_s},
-                }
+                yield _event(lane, code, thread, start_ns, part_ns, more)
 
 
 def _parts(
