@@ -54,7 +54,7 @@ lab: setup
 
 hdfs:
 	@bash .ci/setup hdfs
-	@$(RUN) exec .venv/bin/python -m sparkwright.testing._hdfs_sandbox $(ARGS)
+	@$(RUN) exec .venv/bin/python -m tests.support.hdfs_sandbox $(ARGS)
 
 test:
 	@bash .ci/setup test

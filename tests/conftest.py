@@ -40,8 +40,11 @@ def spark() -> Iterator[Any]:
 
     # Sessions of other suites use Spark's own daemon and the kit's own settings.
     settings = {
-        # Python workers start with the imports done.
-        "spark.python.daemon.module": "sparkwright.testing._python_daemon",
+        # Python workers start with the imports done, by a module of the tests.
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(
+            [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        ),
+        "spark.python.daemon.module": "tests.support.python_daemon",
         # Else SQL functions have an environment of their own, and so daemons and trainers.
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": False,
     }

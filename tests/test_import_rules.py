@@ -80,15 +80,13 @@ PURE = [
     "data/_wording.py",
     "data/_record_bytes.py",
     "data/_record_examples.py",
-    *(f"doctor/_{name}.py" for name in ("check", "checks", "diagnosis", "findings", "grouping")),
-    *(f"doctor/_{name}_checks.py" for name in ("job", "machine", "network", "settings")),
-    *(f"doctor/_{name}.py" for name in ("storage_checks", "units", "version_checks")),
+    *(f"doctor/_{name}.py" for name in ("diagnosis", "findings")),
+    *(f"doctor/_{name}_checks.py" for name in ("executor", "machine", "settings", "version")),
     "mesh/_auth.py",
     "mesh/_framing.py",
     "mesh/_messages.py",
     "mesh/_peer.py",
     "mesh/_schedule.py",
-    "mesh/_sntp.py",
     "mesh/_topology.py",
     "mesh/_update_log.py",
     "runs/_coordinator.py",
@@ -120,8 +118,8 @@ PURE = [
             *("data/_sources", "evaluation", "masters", "networks/_spec", "partitions"),
             *("timeline", "updates"),
         )
-        for path in sorted((ROOT / package).glob("_[a-z]*.py"))
-        if f"{package}/{path.name}" not in SHELL_OF_PURE_PACKAGES
+        for path in sorted((ROOT / package).glob("*.py"))
+        if path.name != "__init__.py" and f"{package}/{path.name}" not in SHELL_OF_PURE_PACKAGES
     ),
 ]
 # Values that do something when they are asked to; nothing of it is loaded before.
@@ -129,10 +127,10 @@ ON_DEMAND = {
     "data/_dataset.py": {"sparkwright.data._arrow"},
     "data/_sources/_data_source.py": {"sparkwright.data._sources._loading"},
     "networks/_spec/_network_spec.py": {"sparkwright.networks._spec._building"},
-    "timeline/_timeline.py": {"sparkwright.storage._files"},
+    "timeline/timeline.py": {"sparkwright.storage._files"},
     "spark/_memory_plan.py": {"sparkwright.networks._spec._describing"},
 }
-_INSIDE_FUNCTIONS = {"evaluation/_plots.py": ["matplotlib"], "timeline/_timeline.py": ["pandas"]}
+_INSIDE_FUNCTIONS = {"evaluation/_plots.py": ["matplotlib"], "timeline/timeline.py": ["pandas"]}
 SOURCES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 
 

@@ -92,7 +92,6 @@ class SimulatedWorkers:
                 "round": number,
                 "count": _BLOCK,
                 "seconds": 0.05,
-                "phases": {"data": 0.01, "compute": 0.03, "average": 0.01},
                 "metrics": {"accuracy": 0.5},
                 "readings": {},
                 "age_s": 0.0,

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.support.hdfs import HdfsCluster
+
 from sparkwright.storage._files import open_to_read, write_atomically
-from sparkwright.testing import HdfsCluster
 
 _SIZE_BYTES = 1 << 30
 _PIECE_BYTES = 4 << 20

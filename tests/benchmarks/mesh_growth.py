@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from sparkwright.testing import InMemoryMesh
+from tests.support.mesh import InMemoryMesh
 
 Row = dict[str, Any]
 SIZES = (8, 64, 512, 4096, 8192)

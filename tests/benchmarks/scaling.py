@@ -144,7 +144,7 @@ def scaling() -> Iterator[Row]:
 
 def predicted(kind: str, alone: Row, workers: Sequence[int] = WORKERS) -> sw.Scaling:
     """What the model says of this machine, where all is shared but the sleep."""
-    from sparkwright.masters._exchange_costs import LOOPBACK_BYTES_PER_S
+    from sparkwright.masters.cost import LOOPBACK_BYTES_PER_S
 
     costs = sw.ScalingCosts(
         exchange=sw.ExchangeCosts(bandwidth_bytes_per_s=LOOPBACK_BYTES_PER_S, latency_s=LATENCY_S),

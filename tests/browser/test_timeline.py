@@ -72,8 +72,8 @@ def shown(page):
     return page.locator("#timeline-readout").inner_text()
 
 
-def colours(page):
-    """How often each colour occurs among the lanes."""
+def colors(page):
+    """How often each color occurs among the lanes."""
     return page.evaluate(
         """() => {
           const canvas = document.querySelector("canvas");
@@ -99,7 +99,7 @@ def test_lanes_are_drawn_and_the_page_fits(open_timeline, width, dark):
     name = f"timeline-{width}{'-dark' if dark else ''}.png"
     page.screenshot(path=SCREENSHOTS / name, full_page=True)
     compute = "#268bc3" if dark else "#07599f"
-    assert colours(page)[compute] > 1000
+    assert colors(page)[compute] > 1000
 
 
 def test_keys_alone_zoom_move_and_come_back(open_timeline):
@@ -137,12 +137,12 @@ def test_a_drag_zooms_into_what_it_crossed(open_timeline):
 def test_a_phase_that_is_switched_off_is_gone(open_timeline):
     page = open_timeline(timeline_of(workers=3, rounds=100))
     button = page.get_by_role("button", name="compute")
-    before = colours(page)["#07599f"]
+    before = colors(page)["#07599f"]
     button.click()
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert button.get_attribute("aria-pressed") == "false"
-    # What is left is the line of the driver's training, which has the same colour.
-    assert colours(page).get("#07599f", 0) < 0.5 * before
+    # What is left is the line of the driver's training, which has the same color.
+    assert colors(page).get("#07599f", 0) < 0.5 * before
 
 
 def test_the_place_under_the_mouse_is_told_in_words(open_timeline):
@@ -154,7 +154,7 @@ def test_the_place_under_the_mouse_is_told_in_words(open_timeline):
 
 def test_shares_of_very_many_spans_are_drawn_as_well(open_timeline):
     page = open_timeline(timeline_of(workers=300, rounds=50, exact_limit=1000))
-    found = colours(page)
+    found = colors(page)
     assert found["#07599f"] > 10_000
     box = page.locator("canvas").bounding_box()
     page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + box["height"] / 2)

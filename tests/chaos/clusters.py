@@ -7,9 +7,10 @@ from pathlib import Path
 
 from tests.chaos import counting
 from tests.chaos.laboratory import Laboratory
+from tests.support.hosts import Hosts
+from tests.support.standalone import StandaloneCluster
 
 import sparkwright as sw
-from sparkwright.testing import Hosts, StandaloneCluster
 
 NAMES = tuple(f"worker-{number + 1}" for number in range(counting.WORKERS))
 # Spark's own files and the workers' data take a few megabytes.

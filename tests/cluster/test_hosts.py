@@ -10,14 +10,15 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 from tests.cluster.helpers import needs_hosts
+from tests.support.hosts import Hosts
 from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.testing import Hosts
 
 pytestmark = [pytest.mark.cluster, needs_hosts]
 
@@ -167,7 +168,7 @@ def own_addresses() -> set[str]:
 def test_hosts_end_with_their_owner_however_it_ends() -> None:
     code = """
         import sys, time
-        from sparkwright.testing import Hosts
+        from tests.support.hosts import Hosts
         hosts = Hosts(["one"]).start()
         server = hosts.server("sleeper")
         server.start(hosts.command("one", ["sleep", "600"]), {"PATH": "/usr/bin:/bin"})
@@ -176,7 +177,10 @@ def test_hosts_end_with_their_owner_however_it_ends() -> None:
         time.sleep(600)
     """
     owner = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", textwrap.dedent(code)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
     )
     assert owner.stdout is not None
     address, folder, *pids = owner.stdout.readline().split()

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cluster.helpers import needs_hosts
+from tests.support.hosts import Hosts
 from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._port import PeerPort
 from sparkwright.mesh._ring import Ring, RingPort
 from sparkwright.mesh._update_mesh import MeshSeat, UpdateMesh
-from sparkwright.testing import Hosts
 
 pytestmark = [pytest.mark.cluster, needs_hosts]
 

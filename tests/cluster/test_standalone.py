@@ -11,12 +11,13 @@ import pytest
 from tests.cluster.helpers import needs_hosts
 from tests.spark import helpers
 from tests.spark.helpers import Paced, dense, weights
+from tests.support.hosts import Hosts
+from tests.support.standalone import StandaloneCluster
 from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError, RunTimeoutError
 from sparkwright.spark._slots import task_slots
-from sparkwright.testing import Hosts, StandaloneCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, needs_hosts]
 

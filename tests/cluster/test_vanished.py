@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 from tests.cluster.helpers import needs_hosts
+from tests.support.hosts import Hosts
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh import _handshake
 from sparkwright.mesh._connection import Connection, Listener, connect
-from sparkwright.testing import Hosts
 
 pytestmark = [pytest.mark.cluster, needs_hosts]
 

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from sparkwright.doctor._checks import diagnose
+from sparkwright.doctor._doctor import diagnose
 from sparkwright.doctor._findings import (
+    GIB,
+    MIB,
     CachedData,
     Clock,
     Findings,
@@ -15,7 +17,6 @@ from sparkwright.doctor._findings import (
     Place,
     SparkFacts,
 )
-from sparkwright.doctor._units import GIB, MIB
 from sparkwright.spark import plan_memory
 
 VERSIONS = {

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparkwright.doctor import _machine
-from sparkwright.doctor._findings import Place
-from sparkwright.doctor._units import GIB
+from sparkwright.doctor._findings import GIB, Place
 from sparkwright.spark._engine_archive import engine_finder, own_engine
 
 

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from tests.waiting import wait_until
 
-from sparkwright.doctor import _gathering, _probe, _visit
-from sparkwright.doctor._at_once import all_within
-from sparkwright.doctor._lines import Lines
+from sparkwright.doctor import _gathering, _meeting, _probe, _visit
 from sparkwright.doctor._meeting import Meeting
-from sparkwright.doctor._probe import Orders
+from sparkwright.doctor._probe import Orders, all_within
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig
+from sparkwright.mesh._connection import connect
 from sparkwright.mesh._handshake import greet_server
 from sparkwright.spark._engine_archive import engine_finder
+from sparkwright.storage import _files
 
 SECRET = b"s" * 32
 
@@ -250,13 +250,12 @@ def test_garbage_ends_that_connection_alone(meeting: Meeting) -> None:
 
 
 def test_closing_lets_everybody_go(meeting: Meeting) -> None:
-    with socket.create_connection(meeting.address, timeout=5.0) as sock:
-        lines = Lines(sock, greet_server(sock, SECRET), timeout_s=5.0)
-        lines.send({"executor": "a", "label": "executor a", "task": 0})
-        lines.receive()
-        threading.Timer(0.1, meeting.close).start()
-        with pytest.raises(OSError, match="closed"):
-            lines.receive()
+    line = connect(meeting.address, secret=SECRET, timeout_s=5.0)
+    line.send("doctor", {"executor": "a", "label": "executor a", "task": 0})
+    line.receive()
+    threading.Timer(0.1, meeting.close).start()
+    assert line.receive() is None
+    line.close()
 
 
 def test_tasks_need_no_kit_where_they_run(tmp_path: Path) -> None:
@@ -287,7 +286,7 @@ def test_sending_tasks_whole_leaves_no_trace_in_how_others_are_sent() -> None:
 @pytest.mark.parametrize("executors", [1, 2, 17, 40, 1000])
 def test_each_executor_tries_a_few_others_and_each_is_tried(executors: int) -> None:
     names = [f"{number:04}" for number in range(executors)]
-    tried = {name: _probe.partners(name, names) for name in names}
+    tried = {name: _meeting.partners(name, names) for name in names}
     assert all(name not in others for name, others in tried.items())
     assert all(len(set(others)) == min(16, executors - 1) for others in tried.values())
     assert {other for others in tried.values() for other in others} == (
@@ -329,3 +328,49 @@ def test_secrets_in_urls_are_not_told(url: str, told: str) -> None:
 )
 def test_of_a_page_of_java_the_line_is_told_that_says_it(page: str, told: str) -> None:
     assert _visit.in_short(RuntimeError(page)) == told
+
+
+# -- what the driver does with folders by itself ----------------------------------------------
+
+
+def test_a_folder_that_hangs_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = threading.Event()
+    write = _files.write_bytes
+
+    def hanging(url: str, content: bytes) -> None:
+        if "stuck-" in url:
+            hold.wait(60)
+            raise OSError("it has been given up")
+        write(url, content)
+
+    monkeypatch.setattr(_files, "write_bytes", hanging)
+    urls = [str(tmp_path / name) for name in ("stuck-1", "stuck-2", "fine")]
+    try:
+        found = _gathering.gather(None, urls=urls, timeout_s=4)
+    finally:
+        hold.set()
+    problem = "no answer within 2 s"
+    assert list(found.driver.files.values()) == [problem, problem, ""]
+    assert not (tmp_path / "fine").exists()
+
+
+def test_a_file_that_the_driver_does_not_find_is_told_with_its_writer(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    folders = {str(here): "hdfs://a", str(there): "hdfs://b"}
+    answers: list[dict[str, Any]] = [
+        {
+            "executor": name,
+            "label": f"executor {name}",
+            "place": {"files": {"hdfs://a": "", "hdfs://b": "" if name == "2" else "no rights"}},
+        }
+        for name in ("1", "2")
+    ]
+    here.mkdir()
+    for name in ("1", "2"):
+        (here / _probe.file_of(name)).write_bytes(b"x")
+    problems = {"hdfs://a": "", "hdfs://b": ""}
+    _gathering._read_back(folders, answers, problems, 10.0)
+    assert problems["hdfs://a"] == ""
+    assert problems["hdfs://b"].startswith("the file that executor 2 wrote is not here: FileNot")

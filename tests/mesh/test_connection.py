@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.ports import held_port
+from tests.support.mesh import socket_pair
 from tests.waiting import join_threads, names_of_threads
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh import _handshake
 from sparkwright.mesh._auth import DRIVER, HELLO, Handshake
 from sparkwright.mesh._connection import Connection, Listener, connect
-from sparkwright.testing import socket_pair
 
 SECRET = bytes(range(32))
 ANSWER_BYTES = 65

@@ -5,14 +5,13 @@ import threading
 import time
 
 import pytest
+from tests.support.ntp_server import NtpServer, ntp_server
 from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.masters import NtpClock
 from sparkwright.mesh._machine_clock import MachineClock, ask_ntp, shift_from
-from sparkwright.mesh._sntp import NtpAnswer
-from sparkwright.testing._ntp_server import NtpServer, ntp_server
-from sparkwright.timeline._clocks import Offset
+from sparkwright.timeline.clocks import Offset
 
 
 def clock_of(server: NtpServer, *, retries: int = 1, timeout_s: float = 5.0) -> NtpClock:
@@ -21,7 +20,7 @@ def clock_of(server: NtpServer, *, retries: int = 1, timeout_s: float = 5.0) -> 
 
 @pytest.mark.parametrize("ahead_s", [0.0, 5.0, -3600.0])
 def test_the_servers_time_is_found_to_within_two_milliseconds(ahead_s: float) -> None:
-    found: list[NtpAnswer] = []
+    found: list[Offset] = []
 
     def is_certain() -> bool:
         found.append(ask_ntp(clock_of(server).address, timeout_s=5.0))
@@ -91,5 +90,36 @@ def test_a_host_that_says_something_else_is_no_ntp_server() -> None:
             sock.sendto(b"hello", peer)
 
         threading.Thread(target=babble, daemon=True).start()
-        with pytest.raises(NetworkError, match="at least 48 bytes"):
+        with pytest.raises(NetworkError, match="Invalid NTP packet"):
             ask_ntp(sock.getsockname(), timeout_s=5.0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"stratum": 0}, "no time to give"),
+        ({"stratum": 16}, "no time to give"),
+        ({"leap": 3}, "no time to give"),
+        ({"mode": 3}, "must be a server's"),
+        ({"orig_timestamp": 1.0}, "to the question that was asked"),
+    ],
+)
+def test_answers_that_say_nothing_of_the_time_are_refused(
+    fields: dict[str, float], message: str
+) -> None:
+    with ntp_server(**fields) as server, pytest.raises(NetworkError, match=message):
+        ask_ntp(clock_of(server).address, timeout_s=5.0)
+
+
+def test_the_servers_own_uncertainty_is_added() -> None:
+    with ntp_server(root_delay=1.0, root_dispersion=0.5) as server:
+        found = ask_ntp(clock_of(server).address, timeout_s=5.0)
+    assert 1.0 <= found.uncertainty_s < 2.0
+
+
+def test_a_silent_server_is_named() -> None:
+    with (
+        ntp_server(silent=9) as server,
+        pytest.raises(NetworkError, match=r"must answer in 0\.1 s"),
+    ):
+        ask_ntp(clock_of(server).address, timeout_s=0.1)

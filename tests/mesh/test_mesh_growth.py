@@ -5,9 +5,9 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from tests.support.mesh import InMemoryMesh
 
 from sparkwright.mesh._messages import Origin, Update
-from sparkwright.testing import InMemoryMesh
 
 NODES, UPDATES = 8192, 100
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.support.mesh import InMemoryMesh
 
 from sparkwright.mesh._messages import Origin, Update
-from sparkwright.testing import InMemoryMesh
 
 MAX_WORKERS = 6
 CHANCES = st.sampled_from([0.0, 0.1, 0.4])

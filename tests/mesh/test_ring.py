@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.mesh import socket_pair
 from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._connection import Connection, connect
 from sparkwright.mesh._port import PeerPort
 from sparkwright.mesh._ring import Ring, RingPort
-from sparkwright.testing import socket_pair
 
 SECRET = bytes(range(32))
 LENGTHS = [0, 1, 2, 7, 100_003]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from tests.support.hadoop import hadoop_jars
 
 from sparkwright.errors import SparkwrightError
-from sparkwright.testing._hadoop_jars import hadoop_jars
 from sparkwright_widgets._offline_html import outside_resources
 
 pytestmark = pytest.mark.notebook

@@ -55,7 +55,6 @@ def train(
         "count": len(losses),
         "age_s": age_s,
         "seconds": 0.5,
-        "phases": {"data": 0.1, "compute": 0.3, "wait": 0.05, "average": 0.05},
         "metrics": metrics or {},
         **more,
     }
@@ -139,7 +138,7 @@ def test_times_are_those_of_the_worker_and_not_of_the_arrival(record: RunRecord)
 
 def test_several_rounds_in_one_message(record: RunRecord) -> None:
     blocks = [
-        {"epoch": 1, "round": r, "count": n, "age_s": 0, "seconds": 1, "phases": {}, "metrics": {}}
+        {"epoch": 1, "round": r, "count": n, "age_s": 0, "seconds": 1, "metrics": {}}
         for r, n in ((1, 2), (2, 0), (3, 1))
     ]
     losses = np.array([3, 2, 1], np.float32)
@@ -302,16 +301,6 @@ def test_each_verdict_is_told_once(record: RunRecord) -> None:
         EarlyStoppingJudged(epoch=1, score=0.5, is_best=True, verdict=None),
         EarlyStoppingJudged(epoch=2, score=0.5, is_best=False, verdict=found.reason),
     ]
-
-
-def test_phases_are_kept_only_if_asked_for_and_follow_one_another(record: RunRecord) -> None:
-    train(record, losses=[1.0])
-    assert record.stats == []
-    record.keep_stats = True
-    train(record, losses=[1.0], round=2)
-    assert [s["phase"] for s in record.stats] == ["data", "compute", "wait", "average"]
-    ends = [s["start_s"] + s["seconds"] for s in record.stats]
-    np.testing.assert_allclose([s["start_s"] for s in record.stats[1:]], ends[:-1])
 
 
 # -- what is lost and done again ------------------------------------------------------------

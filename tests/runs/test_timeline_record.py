@@ -12,8 +12,8 @@ from sparkwright.masters import NtpClock, SystemClock
 from sparkwright.mesh._framing import Message
 from sparkwright.runs._timeline_record import TimelineRecord
 from sparkwright.timeline import PhaseCode
-from sparkwright.timeline._clocks import ClockState
-from sparkwright.timeline._span_block import SpanBlock
+from sparkwright.timeline.clocks import ClockState
+from sparkwright.timeline.spans import SpanBlock
 
 PLACE = ("alpha", 4711)
 UNREACHABLE = NtpClock(server="127.0.0.1:9", retries=1, timeout_s=0.1)

@@ -18,9 +18,12 @@ import cloudpickle
 import numpy as np
 import pyspark.cloudpickle
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.support.fake_gpus import fake_gpus
+from tests.support.standalone import StandaloneCluster
+
 import sparkwright as sw
 from sparkwright.errors import SlotsError
-from sparkwright.testing import StandaloneCluster, fake_gpus
 from sparkwright.workers._gpus import script_text
 
 ROUNDS, WORKERS, GPUS = 6, 2, 4

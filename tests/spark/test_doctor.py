@@ -17,7 +17,7 @@ from tests.spark.helpers import busy
 import sparkwright as sw
 from sparkwright.doctor import _gathering
 from sparkwright.doctor.__main__ import main
-from sparkwright.doctor._checks import diagnose
+from sparkwright.doctor._doctor import diagnose
 
 pytestmark = pytest.mark.spark
 
@@ -156,7 +156,7 @@ def test_gpus_that_only_networks_are_given_are_looked_at_too(tmp_path: Path) -> 
     program.chmod(0o755)
     script = """
 import sparkwright as sw
-from sparkwright.testing import fake_gpus
+from tests.support.fake_gpus import fake_gpus
 
 with fake_gpus(2):
     spark = sw.start_spark(

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from tests.scripts import json_printed_by
 from tests.spark.helpers import dense
+from tests.support.fake_gpus import fake_gpus
 
 import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError
-from sparkwright.testing import fake_gpus
 
 pytestmark = pytest.mark.cluster
 

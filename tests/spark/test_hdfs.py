@@ -9,12 +9,12 @@ import pytest
 from tests.data.pictures import folder_of_classes
 from tests.spark.helpers import Paced, dense, weights
 from tests.storage.stores import shared_hdfs
+from tests.support.hdfs import HdfsCluster
 from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.storage._files import exists, remove_tree, write_bytes
 from sparkwright.storage._listing import list_entries, list_files
-from sparkwright.testing import HdfsCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.stores]
 

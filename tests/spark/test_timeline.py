@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.spark.helpers import dense
+from tests.support.ntp_server import ntp_server
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.testing._ntp_server import ntp_server
 
 pytestmark = pytest.mark.spark
 EVERYBODY = {"queued", "shard", "build", "state", "assemble", "first_data", "wait", "work"}

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.storage.stores import new_bucket, shared_hdfs, shared_s3
-
-from sparkwright.testing import HdfsCluster
+from tests.support.hdfs import HdfsCluster
 
 
 @pytest.fixture(scope="session")

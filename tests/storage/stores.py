@@ -5,9 +5,9 @@ import uuid
 from typing import Any
 
 import pytest
+from tests.support.hdfs import HdfsCluster
 
 from sparkwright.errors import ConfigurationError, NetworkError
-from sparkwright.testing import HdfsCluster
 
 
 def started_or_skipped(**options: Any) -> HdfsCluster:

@@ -10,6 +10,7 @@ from typing import Any
 import fsspec
 import pytest
 from tests.storage.stores import shared_hdfs
+from tests.support.hdfs import HdfsCluster
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.storage._files import (
@@ -22,7 +23,6 @@ from sparkwright.storage._files import (
 )
 from sparkwright.storage._folders import move_files
 from sparkwright.storage._listing import list_entries, list_files
-from sparkwright.testing import HdfsCluster
 
 pytestmark = pytest.mark.stores
 
@@ -219,13 +219,18 @@ def test_a_namenode_that_is_not_there_is_an_error_and_leaves_no_trace(
 def test_a_cluster_ends_with_its_owner(tmp_path: Path) -> None:
     shared_hdfs()  # or skips
     code = (
-        "import os, sparkwright.testing as t\n"
+        "import os, tests.support.hdfs as t\n"
         "h = t.HdfsCluster(datanodes=1, replication=1).start()\n"
         "print(h.folder, *(s._process.pid for s in (h._namenode, *h._datanodes)),"
         " h._keeper._process.pid, flush=True)\n"
         "os.kill(os.getpid(), 9)"
     )
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
     folder, *pids = done.stdout.split()
     assert len(pids) == 3
     import psutil
@@ -261,8 +266,9 @@ def test_a_command_that_fails_is_told_with_its_words(hdfs: HdfsCluster) -> None:
 def test_missing_maven_and_a_fetch_that_fails_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from tests.support.hadoop import hadoop_jars
+
     from sparkwright.errors import NetworkError
-    from sparkwright.testing._hadoop_jars import hadoop_jars
 
     monkeypatch.setenv("SPARKWRIGHT_HADOOP_JARS", str(tmp_path / "jars"))
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -7,6 +7,7 @@ from typing import Any
 import fsspec
 import pytest
 from tests.storage.stores import started_or_skipped
+from tests.support.hdfs import HdfsCluster
 
 from sparkwright.errors import RunTimeoutError
 from sparkwright.storage._files import (
@@ -20,7 +21,6 @@ from sparkwright.storage._files import (
 )
 from sparkwright.storage._folders import write_folder
 from sparkwright.storage._listing import list_entries, list_files
-from sparkwright.testing import HdfsCluster
 
 pytestmark = pytest.mark.stores
 

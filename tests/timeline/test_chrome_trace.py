@@ -83,7 +83,7 @@ def test_sums_are_events_that_say_so_and_no_time_is_lost(tmp_path):
 
 
 def test_very_many_sums_become_fewer_and_longer(tmp_path, monkeypatch):
-    monkeypatch.setattr("sparkwright.timeline._chrome_trace._MOST_SUMS", 100)
+    monkeypatch.setattr("sparkwright.timeline.chrome_trace._MOST_SUMS", 100)
     store = SpanStore(workers=3, exact_limit=0)
     for worker in range(3):
         append_rounds(store, worker, rounds=2000, start_s=0.0)

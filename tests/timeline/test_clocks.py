@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.errors import NetworkError
-from sparkwright.timeline._clocks import ClockState, OffsetEstimator, compare_clocks
+from sparkwright.timeline.clocks import ClockState, OffsetEstimator, compare_clocks
 
 ways_s = st.floats(1e-6, 5.0)
 offsets_s = st.floats(-1e6, 1e6)

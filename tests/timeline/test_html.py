@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 from tests.timeline.spans import append, append_rounds, small_timeline
 
-from sparkwright.timeline import PhaseCode, SpanStore
-from sparkwright.timeline._payload import payload_of
-from sparkwright.timeline._shares import shares
+from sparkwright.timeline import PhaseCode, SpanStore, phase_of
+from sparkwright.timeline.grid import payload_of, shares_of
 
 
 class Page(HTMLParser):
@@ -78,7 +77,7 @@ def test_pictures_have_a_text_and_tables_a_name():
 
 
 def test_where_workers_are_left_out_those_stay_that_computed_longest(monkeypatch):
-    monkeypatch.setattr("sparkwright.timeline._html._MOST_WORKERS", 1)
+    monkeypatch.setattr("sparkwright.timeline.page._MOST_WORKERS", 1)
     store = SpanStore(workers=2)
     append(store, 0, (PhaseCode.COMPUTE, 0.0, 90.0), (PhaseCode.WORK, 0.0, 100.0))
     # Its task took longer, for it waited.
@@ -176,16 +175,9 @@ def test_shares_add_up_to_the_time_that_was_measured(rows, columns, keeps_none):
         append(store, 0, ([6, 7][place], at_s + pause_s / 30, seconds))
         at_s += pause_s / 30 + float(np.float32(seconds))
     timeline = store.timeline()
-    column_s = max(timeline.elapsed_s, 1.0) / columns * 1.3
-    found = shares(
-        timeline.spans,
-        timeline.rest,
-        row_of_lane=np.array([-1, 0]),
-        codes=[6, 7],
-        columns=columns,
-        column_s=column_s,
-        elapsed_s=timeline.elapsed_s,
-    )
+    column_s = max(timeline.elapsed_s, 1e-6) / columns
+    phases = [phase_of(code) for code in (6, 7)]
+    found = shares_of(timeline, phases, row_of_lane=np.array([-1, 0]), columns=columns)
     wanted = timeline.tallies.seconds[1, [6, 7]]
     assert found.sum(axis=2)[0] * column_s == pytest.approx(wanted, rel=1e-4, abs=1e-4)
     assert found.sum(axis=1).max() <= 1.0 + 1e-5
@@ -195,13 +187,6 @@ def test_rounds_that_do_not_end_with_the_columns_keep_their_shares():
     store = SpanStore(workers=1)
     end_s = append_rounds(store, 0, rounds=500, start_s=0.0)
     timeline = store.timeline(elapsed_s=end_s)
-    found = shares(
-        timeline.spans,
-        None,
-        row_of_lane=np.array([-1, 0]),
-        codes=[6, 7, 10, 11],
-        columns=7,
-        column_s=end_s / 7,
-        elapsed_s=end_s,
-    )
+    phases = [phase_of(code) for code in (6, 7, 10, 11)]
+    found = shares_of(timeline, phases, row_of_lane=np.array([-1, 0]), columns=7)
     assert found.sum(axis=1) == pytest.approx(np.ones((1, 7)), abs=1e-3)

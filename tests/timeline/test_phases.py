@@ -16,15 +16,16 @@ from sparkwright.timeline import (
     phase_named,
     phase_of,
 )
-from sparkwright.timeline._phases import DL4J_NAMES, GROUPS
+from sparkwright.timeline.phases import DL4J_NAMES, GROUPS
 
+PAGE = (Path(__file__).parents[2] / "docs" / "timeline.md").read_text(encoding="utf-8")
 LIGHT, DARK = "#f1f3f5", "#1f2429"  # what the lanes lie on
 # What most of a run consists of, side by side in every lane.
 OFTEN = (
     *("data", "compute", "encode", "send", "wait", "average"),
     *("apply", "validate", "checkpoint", "trace"),
 )
-# Machado, Oliveira and Fernandes (2009): colours as people without one kind of cones see them.
+# Machado, Oliveira and Fernandes (2009): colors as people without one kind of cones see them.
 VISIONS = {
     "usual": np.eye(3),
     "without red": np.array(
@@ -44,14 +45,14 @@ VISIONS = {
 }
 
 
-def linear(colour):
-    values = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+def linear(color):
+    values = np.array([int(color[at : at + 2], 16) for at in (1, 3, 5)]) / 255
     return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
 
 
 def contrast(one, other):
     weights = np.array([0.2126, 0.7152, 0.0722])
-    low, high = sorted(float(linear(colour) @ weights) for colour in (one, other))
+    low, high = sorted(float(linear(color) @ weights) for color in (one, other))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -115,15 +116,15 @@ def test_each_of_deeplearning4js_keys_has_a_phase():
 
 
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
-def test_colours_stand_out_from_light_and_dark_pages(phase):
+def test_colors_stand_out_from_light_and_dark_pages(phase):
     # 3 to 1 is what the web's guidelines for accessible content ask of pictures.
-    assert contrast(phase.colour, LIGHT) >= 3
-    assert contrast(phase.dark_colour, DARK) >= 3
+    assert contrast(phase.color, LIGHT) >= 3
+    assert contrast(phase.dark_color, DARK) >= 3
 
 
 @pytest.mark.parametrize("vision", VISIONS)
-@pytest.mark.parametrize("which", ["colour", "dark_colour"])
-def test_frequent_phases_have_colours_that_everybody_tells_apart(vision, which):
+@pytest.mark.parametrize("which", ["color", "dark_color"])
+def test_frequent_phases_have_colors_that_everybody_tells_apart(vision, which):
     seen = {
         name: lab(np.clip(VISIONS[vision] @ linear(getattr(phase_named(name), which)), 0, 1))
         for name in OFTEN
@@ -141,3 +142,12 @@ def test_unknown_codes_and_names_are_refused():
         phase_of(99)
     with pytest.raises(ConfigurationError, match="There are: queued"):
         phase_named("lunch")
+
+
+@pytest.mark.parametrize("key", DL4J_NAMES)
+def test_the_page_maps_each_of_deeplearning4js_keys_to_its_phases(key):
+    (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{key}`")]
+    _, _, name, phases, _ = (cell.strip() for cell in line.split("|"))
+    assert name == DL4J_NAMES[key]
+    found = [text.removesuffix(" (driver)") for text in phases.split(", ")]
+    assert found == [phase.label for phase in PHASES if key in phase.dl4j]

@@ -121,7 +121,7 @@ def of_a_later_version(codes):
         (lambda v: v.update(name="model"), "has the name 'timeline'"),
         (lambda v: v.update(version=2), "version=2"),
         (lambda v: v.pop("spans"), "KeyError"),
-        (lambda v: v.update(hosts=["a"]), "must be <i8 of shape"),
+        (lambda v: v.update(hosts=["a"]), "sums of shapes"),
         (lambda v: v["spans"]["codes"].update(shape=[10**9]), "must be"),
         (lambda v: v["spans"]["codes"].update(data="@@"), "damaged"),
         (lambda v: v["spans"]["starts_s"].update(dtype="|O8"), "must be <f8"),

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError
@@ -13,6 +12,8 @@ from sparkwright.evaluation import ROC, Evaluation
 from sparkwright.experiments import Experiment
 from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec
 from sparkwright.partitions import plan_repartition
+from sparkwright.timeline import PhaseCode, SpanStore
+from sparkwright.timeline.spans import SpanBlock
 from sparkwright_widgets._offline_html import outside_resources
 from sparkwright_widgets._reports._alternatives import pictures_without_text
 from sparkwright_widgets._reports._comparison_report import comparison_html, report_runs
@@ -27,7 +28,6 @@ from sparkwright_widgets._reports._epochs import best_of, epochs_of
 from sparkwright_widgets._reports._facts import facts_of
 from sparkwright_widgets._reports._learning_blocks import learning_blocks
 from sparkwright_widgets._reports._network_facts import network_facts
-from sparkwright_widgets._reports._phases import phase_times, time_split_sentence
 from sparkwright_widgets._reports._run_report import report_of, run_report_html
 from sparkwright_widgets._reports._verdict import verdict_sentence
 
@@ -189,64 +189,21 @@ def test_the_gap_is_told_in_the_caption_and_the_best_row_is_marked(trained):
     assert "Validation minus" not in block.text
 
 
-def test_phases_are_drawn_and_split_only_if_they_were_collected(trained):
+def test_the_timeline_is_shown_only_if_phases_were_collected(trained):
     run = trained()
     assert "collect_training_stats=True" in distribution_blocks(facts_of(run))[-1].text
-    run.stats = pandas_of(
-        worker=[0, 0, 1], phase=["compute", "wait", "compute"], seconds=[3.0, 1.0, 4.0]
-    )
-    text = distribution_blocks(facts_of(run))[-1].text
-    assert text.startswith("Of the workers' measured time: compute 87.5%, wait 12.5%.")
-
-
-def pandas_of(worker, phase, seconds):
-    import pandas as pd
-
-    start = np.zeros(len(worker))
-    for number in set(worker):
-        mine = np.array(worker) == number
-        start[mine] = np.cumsum([0.0, *np.array(seconds)[mine]])[:-1]
-    columns = {"worker": worker, "epoch": 1, "round": 1, "phase": phase, "start_s": start}
-    return pd.DataFrame({**columns, "seconds": seconds})
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 2),
-            st.sampled_from(["data", "compute", "wait", "average"]),
-            st.floats(0, 50),
-            st.floats(0, 5),
-        ),
-        min_size=1,
-        max_size=30,
-    ),
-    st.integers(1, 50),
-)
-@settings(deadline=None)
-def test_no_time_is_lost_or_invented_when_phases_are_put_into_bins(intervals, bins):
-    at = dict.fromkeys(range(3), 1.0)
-    rows = {"worker": [], "phase": [], "start_s": [], "seconds": []}
-    for worker, phase, pause, seconds in intervals:
-        at[worker] += pause
-        for name, value in zip(rows, (worker, phase, at[worker], seconds), strict=True):
-            rows[name].append(value)
-        at[worker] += seconds
-    times = phase_times({name: np.array(column) for name, column in rows.items()}, bins=bins)
-    inside = (times.shares * np.diff(times.edges_s)).sum(axis=2)
-    np.testing.assert_allclose(inside, times.seconds, atol=1e-6)
-    assert times.seconds.sum() == pytest.approx(sum(row[3] for row in intervals))
-    assert (times.shares.sum(axis=1) <= 1 + 1e-6).all()
-
-
-def test_phases_without_any_length_are_told_as_such():
-    rows = {
-        "worker": np.array([0]),
-        "phase": np.array(["wait"]),
-        "start_s": np.array([1.0]),
-        "seconds": np.array([0.0]),
-    }
-    assert time_split_sentence(phase_times(rows)) == "No time was measured."
+    store = SpanStore(workers=2)
+    for worker, code, seconds in (
+        (-1, PhaseCode.TRAIN, 9.0),
+        (0, PhaseCode.COMPUTE, 3.0),
+        (0, PhaseCode.WAIT, 1.0),
+        (1, PhaseCode.COMPUTE, 4.0),
+    ):
+        store.append(worker, *SpanBlock.of_one(code, 1.0, seconds))
+    run.timeline = store.timeline()
+    block = distribution_blocks(facts_of(run))[-1]
+    assert "Of the workers' measured time: 87.5% compute, 12.5% wait for peers." in block.text
+    assert "<svg" in block.html
 
 
 def test_overviews_say_more_than_the_run_noted(trained):

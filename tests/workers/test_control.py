@@ -4,12 +4,12 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from tests.support.mesh import socket_pair
 from tests.waiting import join_threads
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._connection import Connection, Listener
 from sparkwright.mesh._ring import Ring
-from sparkwright.testing import socket_pair
 from sparkwright.workers._control import ControlLine, Dismissed
 
 SECRET = bytes(range(32))

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.support.fake_gpus import fake_gpus
 
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError, RunTimeoutError
-from sparkwright.testing import fake_gpus
 from sparkwright.workers import _gpus, _pool
 from sparkwright.workers._gpus import (
     CLAIM_VARIABLE,

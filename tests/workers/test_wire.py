@@ -32,8 +32,8 @@ from sparkwright.mesh._framing import Message
 from sparkwright.networks import ModelDefinition
 from sparkwright.runs._peer_engine import settings_of
 from sparkwright.runs._work import Span
-from sparkwright.timeline._clocks import ClockState
-from sparkwright.timeline._span_block import SpanBlock
+from sparkwright.timeline.clocks import ClockState
+from sparkwright.timeline.spans import SpanBlock
 from sparkwright.workers._inference import LossSum
 from sparkwright.workers._requests import (
     Answer,

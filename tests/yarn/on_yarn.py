@@ -20,11 +20,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.spark.helpers import dense, weights
+from tests.support.fake_gpus import fake_gpus
+from tests.support.yarn import YarnCluster
 
 import sparkwright as sw
 from sparkwright.errors import SlotsError, SparkwrightError
 from sparkwright.storage._listing import list_entries
-from sparkwright.testing import YarnCluster, fake_gpus
 
 LABEL = "labeled"
 GPU = "yarn.io/gpu"

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.hadoop import yarn_jars
+from tests.support.yarn import YarnCluster
 from tests.yarn.helpers import outcome
 
 from sparkwright.errors import ConfigurationError, NetworkError
-from sparkwright.testing import YarnCluster
-from sparkwright.testing._hadoop_jars import yarn_jars
 
 pytestmark = pytest.mark.cluster
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.support.hadoop import as_xml
 
 from sparkwright.errors import ConfigurationError, NetworkError, WorkerError
 from sparkwright.spark import _yarn_jars
@@ -18,7 +19,6 @@ from sparkwright.spark._spark_defaults import default_settings
 from sparkwright.spark._yarn import yarn_settings
 from sparkwright.spark._yarn_jars import jars_key, jars_settings, write_jars
 from sparkwright.spark._yarn_waiting import tag_settings
-from sparkwright.testing._hdfs_settings import as_xml
 
 TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1)
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.timeline import Phase, PhaseTotal, Timeline
-from sparkwright.timeline._payload import rows_of_lanes, shares_of, shown_phases
-from sparkwright.timeline._summary import (
+from sparkwright.timeline.grid import rows_of_lanes, shares_of, shown_phases
+from sparkwright.timeline.summary import (
     HEADS,
     TEXT_COLUMNS,
     clock_sentence,
@@ -45,7 +45,7 @@ def timeline_block(timeline: Timeline) -> Block:
     dominated = what_dominated(totals, timeline.tallies)
     clocks = f"<p>{escaped(clock_sentence(timeline.clocks))}</p>" if timeline.clocks else ""
     html = (
-        f"<style>{asset('timeline.css')}{_colours()}</style>"
+        f"<style>{asset('timeline.css')}{_colors()}</style>"
         f"<p>{escaped(facts_text(timeline))}. {escaped(dominated)}</p>"
         f"{timeline_svg(timeline, dominated)}{_legend(timeline)}{_table(totals)}{clocks}"
     )
@@ -148,21 +148,21 @@ def _runs(
     return list(zip(starts.tolist(), stops.tolist(), strict=True))
 
 
-def _colours() -> str:
+def _colors() -> str:
     """Colours for light pages, for JupyterLab's dark themes, and for dark pages elsewhere."""
     from sparkwright.timeline import PHASES
 
-    def rules(prefix: str, colours: list[str]) -> str:
+    def rules(prefix: str, colors: list[str]) -> str:
         return "".join(
-            f"{prefix} .sparkwright-phase-{phase.code}{{fill:{colour};background:{colour}}}"
-            for phase, colour in zip(PHASES, colours, strict=True)
+            f"{prefix} .sparkwright-phase-{phase.code}{{fill:{color};background:{color}}}"
+            for phase, color in zip(PHASES, colors, strict=True)
         )
 
-    light = rules(".sparkwright-timeline", [phase.colour for phase in PHASES])
-    dark_colours = [phase.dark_colour for phase in PHASES]
-    dark = rules('[data-jp-theme-light="false"] .sparkwright-timeline', dark_colours)
+    light = rules(".sparkwright-timeline", [phase.color for phase in PHASES])
+    dark_colors = [phase.dark_color for phase in PHASES]
+    dark = rules('[data-jp-theme-light="false"] .sparkwright-timeline', dark_colors)
     # JupyterLab says which theme it has; a page that does not follows the reader's choice.
-    elsewhere = rules(":root:not(:has([data-jp-theme-light])) .sparkwright-timeline", dark_colours)
+    elsewhere = rules(":root:not(:has([data-jp-theme-light])) .sparkwright-timeline", dark_colors)
     return f"{light}{dark}@media (prefers-color-scheme:dark){{{elsewhere}}}"
 
 

@@ -13,7 +13,7 @@ from ._ui import Button, Part
 
 
 class TimelineView(Part):
-    """Lanes of driver and workers, coloured by phase, and the figures of each phase.
+    """Lanes of driver and workers, colored by phase, and the figures of each phase.
 
     It shows what a run had done when the view was made. While the run goes on, the button shows
     what has come since; nothing is drawn by itself.

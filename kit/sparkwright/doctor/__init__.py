@@ -1,5 +1,4 @@
 """The doctor: what would keep a run from working, or make it slow."""
 
-from ._check import Check as Check, Status as Status
-from ._diagnosis import Diagnosis as Diagnosis
+from ._diagnosis import Check as Check, Diagnosis as Diagnosis, Status as Status
 from ._doctor import doctor as doctor

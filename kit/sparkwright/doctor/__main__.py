@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from sparkwright.errors import SparkwrightError
 from sparkwright.masters import MeshConfig
 
-from ._checks import diagnose
 from ._diagnosis import Diagnosis
-from ._doctor import doctor
+from ._doctor import diagnose, doctor
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

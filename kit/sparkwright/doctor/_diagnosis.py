@@ -1,19 +1,50 @@
-"""All checks as one value: a table for people, JSON for programs."""
+"""What was looked at, and all of it as one value: a table for people, JSON for programs."""
 
 import json
 import textwrap
 from collections import Counter
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, Literal
 
-from ._check import STATUSES, Check, Status
+Status = Literal["ok", "warning", "problem", "not checked"]
+STATUSES: tuple[Status, ...] = ("problem", "warning", "not checked", "ok")
 
 _WIDTH = 100
 _MARKS: dict[Status, str] = {"ok": "OK", "warning": "warning", "problem": "PROBLEM"}
 _PLURALS = {"problem": "problems", "warning": "warnings"}
 # Readable on light and on dark ground; the word says the same.
-_COLOURS: dict[Status, str] = {"problem": "#d32f2f", "warning": "#b26a00", "ok": "#2e7d32"}
+_COLORS: dict[Status, str] = {"problem": "#d32f2f", "warning": "#b26a00", "ok": "#2e7d32"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """One row of a diagnosis.
+
+    Attributes:
+        name: what was looked at, such as "TensorFlow".
+        where: on which machines, such as "executor 2 (worker-b)"; "Spark" for its settings.
+        status: "ok"; "warning": training works, but worse than it could; "problem": it will fail,
+            or fails as soon as a worker is lost; "not checked".
+        found: what was found there.
+        remedy: what to do; empty where nothing needs to be done.
+    """
+
+    name: str
+    where: str
+    status: Status
+    found: str
+    remedy: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "name": self.name,
+            "where": self.where,
+            "status": self.status,
+            "found": self.found,
+            "remedy": self.remedy,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +149,8 @@ class Diagnosis:
 
 
 def _html_row(check: Check) -> str:
-    colour = _COLOURS.get(check.status)
-    style = f" style='text-align:left;color:{colour}'" if colour else " style='text-align:left'"
+    color = _COLORS.get(check.status)
+    style = f" style='text-align:left;color:{color}'" if color else " style='text-align:left'"
     cells = "".join(
         f"<td style='text-align:left'>{escape(text)}</td>"
         for text in (check.name, check.where, check.found, check.remedy)

@@ -1,16 +1,42 @@
 """Looks for what would keep a run from working, or make it slow."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig
 
-from ._checks import diagnose
-from ._diagnosis import Diagnosis
+from ._diagnosis import Check, Diagnosis
+from ._executor_checks import (
+    cache_checks,
+    clock_checks,
+    file_checks,
+    job_checks,
+    network_checks,
+)
+from ._findings import Findings
+from ._machine_checks import gpu_checks, logind_checks, memory_checks, thread_checks
+from ._settings_checks import settings_checks
+from ._version_checks import version_checks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# In the order in which they are shown.
+_KINDS: tuple[Callable[[Findings], Iterator[Check]], ...] = (
+    job_checks,
+    version_checks,
+    gpu_checks,
+    network_checks,
+    clock_checks,
+    file_checks,
+    memory_checks,
+    thread_checks,
+    logind_checks,
+    settings_checks,
+    cache_checks,
+)
 
 
 def doctor(
@@ -66,3 +92,8 @@ def _active() -> "SparkSession | None":
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession()
+
+
+def diagnose(findings: Findings) -> Diagnosis:
+    """Judge what was gathered."""
+    return Diagnosis(tuple(check for kind in _KINDS for check in kind(findings)))

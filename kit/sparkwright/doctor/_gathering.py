@@ -16,13 +16,12 @@ from sparkwright.spark._addresses import advertised_address, bind_address
 from sparkwright.spark._engine_archive import engine_finder, own_engine
 from sparkwright.spark._gpus import TASK_AMOUNT
 from sparkwright.spark._slots import gpus_of_executor, is_dynamic, tasks_to_ask
-from sparkwright.timeline._clocks import OffsetEstimator
+from sparkwright.timeline.clocks import OffsetEstimator
 
 from . import _machine, _probe
-from ._at_once import all_within
 from ._findings import CachedData, Clock, Findings, Place, SparkFacts
 from ._meeting import Meeting
-from ._probe import Orders
+from ._probe import Orders, all_within
 from ._visit import visit
 
 if TYPE_CHECKING:

@@ -7,10 +7,8 @@ from sparkwright.spark._memory_parts import TRAINER_MIB, NetworkMemory, executor
 from sparkwright.spark._memory_size import mib_of_bytes
 from sparkwright.spark._overhead import overhead_in_container
 
-from ._check import Check
-from ._findings import Findings, Place, SparkFacts
-from ._grouping import Note, grouped
-from ._units import GIB, MIB, size_text
+from ._diagnosis import Check
+from ._findings import GIB, MIB, Findings, Note, Place, SparkFacts, grouped, size_text
 
 _SMALL_NETWORK = NetworkMemory(trainer={}, driver_mib=0)
 _LEAST_SHARED = 32 * MIB

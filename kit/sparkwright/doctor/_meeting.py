@@ -1,22 +1,31 @@
-"""The driver's side of the doctor's job: all tasks meet here, so that each slot is seen once."""
+"""The meeting of the doctor's tasks at the driver: both ends, by the connections of a run.
 
+All tasks wait here for one another, so that each slot is seen once, compare clocks with the driver,
+and try one another's ports. Every message has the kind "doctor".
+"""
+
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from sparkwright.errors import NetworkError
+from sparkwright.masters._port_span import ports_in_variable
+from sparkwright.mesh._addresses import address_in
 from sparkwright.mesh._connection import Connection, Listener
-from sparkwright.mesh._handshake import Address, close_socket
+from sparkwright.mesh._handshake import Address, dial
 
-from ._lines import Lines
-from ._probe import partners
+from ._probe import Orders, all_within
 
 _LOOK_AGAIN_S = 0.5
+_CLOCK_QUESTIONS = 8
+_MOST_PEERS = 16
 
 
 class Meeting:
-    """Listens as a run would, until all tasks have come or no more do.
+    """Listens as a run would, until all tasks have connected or no more do.
 
     Attributes:
         address: (host, port) that it listens on.
@@ -64,60 +73,58 @@ class Meeting:
         self._begun = False  # nobody waits for more tasks
         self._closed = False
         self._changed = threading.Condition()
-        self._sockets: set[Any] = set()
+        self._connections: set[Connection] = set()
         self._listener = Listener(
             secret=secret, host=host, ports=ports, on_connection=self._attend, name="doctor"
         )
         self.address: Address = self._listener.address
 
     def close(self) -> None:
-        """Stop listening and let go of those who are still there."""
+        """Stop listening and close the remaining connections."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-            sockets = tuple(self._sockets)
+            connections = tuple(self._connections)
         self._listener.close()
-        for sock in sockets:
-            close_socket(sock)
+        for connection in connections:
+            connection.close()
 
     def _attend(self, connection: Connection) -> None:
         with self._changed:
             if self._closed:
                 connection.close()
                 return
-            self._sockets.add(connection.socket)
-        assert connection.keys is not None
-        lines = Lines(connection.socket, connection.keys, timeout_s=self._timeout_s)
+            self._connections.add(connection)
+        connection.socket.settimeout(self._timeout_s)
         try:
-            self._converse(lines)
+            self._converse(connection)
         except (OSError, NetworkError, LookupError, TypeError, ValueError):
-            pass  # The task tells what is wrong with the connection, if it can.
+            pass  # The task reports what is wrong with the connection, if it can.
         finally:
             connection.close()
             with self._changed:
-                self._sockets.discard(connection.socket)
+                self._connections.discard(connection)
                 self._changed.notify_all()
 
-    def _converse(self, lines: Lines) -> None:
-        hello = lines.receive()
+    def _converse(self, connection: Connection) -> None:
+        hello = _receive(connection)
         executor, label = str(hello["executor"]), str(hello["label"])
         with self._changed:
             is_first = executor not in self._labels
             self._labels[executor] = label
-        lines.send({"first": is_first})
-        message = lines.receive()
-        while message.get("time"):
+        _send(connection, {"first": is_first})
+        fields = _receive(connection)
+        while fields.get("time"):
             came = self._clock()
-            lines.send({"came": came, "left": self._clock()})
-            message = lines.receive()
+            _send(connection, {"came": came, "left": self._clock()})
+            fields = _receive(connection)
         if is_first:
-            self._arrive(executor, label, message)
+            self._arrive(executor, label, fields)
         self._wait_for_all(int(hello["task"]))
         if is_first:
-            lines.send({"others": self._others(executor)})
-            peers = lines.receive()["peers"]
-            self._have_tried(executor, peers)
-        lines.send({})
+            _send(connection, {"others": self._others(executor)})
+            self._have_tried(executor, _receive(connection)["peers"])
+        _send(connection, {})
 
     def _arrive(self, executor: str, label: str, message: dict[str, Any]) -> None:
         with self._changed:
@@ -165,3 +172,122 @@ class Meeting:
                 if rest_s <= 0:
                     return
                 self._changed.wait(rest_s)
+
+
+def attend(
+    orders: Orders, hello: dict[str, Any], place: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """Take part in the meeting as a task, to its end.
+
+    Args:
+        orders: the driver's.
+        hello: executor, label and task.
+        place: examines the machine; called by the first task of an executor.
+
+    Returns:
+        `place` and `samples` of the clocks; nothing if another task of the executor was first.
+
+    Raises:
+        OSError: if the driver cannot be reached, goes away, or waits for others too long.
+    """
+    assert orders.driver is not None
+    connection = Connection(*dial(orders.driver, secret=orders.secret, timeout_s=orders.connect_s))
+    connection.socket.settimeout(orders.wait_s)
+    try:
+        _send(connection, hello)
+        if not _receive(connection)["first"]:
+            _send(connection, {})
+            _receive(connection)
+            return {}
+        samples = [_ask_the_time(connection, orders.clock) for _ in range(_CLOCK_QUESTIONS)]
+        found = {**place(), "driver_problem": "", "port_problem": ""}
+        listener: Listener | None = None
+        try:
+            listener = _open(orders, connection, identity=hello["label"])
+        except (OSError, ValueError, ImportError) as error:
+            found["port_problem"] = str(error)
+        try:
+            address = None if listener is None else list(listener.address)
+            _send(connection, {"place": found, "samples": samples, "address": address})
+            found["peers"] = _try_all(_receive(connection)["others"], orders)
+            _send(connection, {"peers": found["peers"]})
+            # The port stays open until all have tried it.
+            _receive(connection)
+        finally:
+            if listener is not None:
+                listener.close()
+    finally:
+        connection.close()
+    return {"place": found, "samples": samples}
+
+
+def _open(orders: Orders, to_driver: Connection, *, identity: str) -> Listener:
+    """Open a port as a worker of a run would."""
+    host = to_driver.socket.getsockname()[0]
+    if orders.network_mask is not None:
+        host = address_in(orders.network_mask)
+    ports = orders.ports
+    if isinstance(ports, str):
+        ports = ports_in_variable(ports, os.environ)
+    return Listener(
+        secret=orders.secret,
+        host=host,
+        ports=ports,
+        on_connection=Connection.close,
+        name="doctor",
+        identity=identity,
+    )
+
+
+def _ask_the_time(connection: Connection, clock: Callable[[], float]) -> list[float]:
+    """Return when the question was sent, came, was answered, and when the answer came back."""
+    asked = clock()
+    _send(connection, {"time": True})
+    answer = _receive(connection)
+    return [asked, float(answer["came"]), float(answer["left"]), clock()]
+
+
+def _try_all(others: dict[str, list[Any]], orders: Orders) -> dict[str, str]:
+    """Return for each label why its port was not reached; "" if it was."""
+
+    def attempt(label: str, host: str, port: int) -> str:
+        try:
+            sock, _ = dial((host, port), secret=orders.secret, to=label, timeout_s=orders.connect_s)
+            sock.close()
+        except OSError as error:
+            return str(error)
+        return ""
+
+    actions = {label: partial(attempt, label, *address) for label, address in others.items()}
+    seconds = 2 * orders.connect_s
+    return all_within(actions, seconds, f"no answer within {seconds:g} s")
+
+
+def partners(me: str, all_of_them: Sequence[str], *, most: int = _MOST_PEERS) -> list[str]:
+    """Choose the executors that one tries: all others, or some spread evenly, others for each.
+
+    Example:
+        >>> partners("b", ["a", "b", "c"])
+        ['c', 'a']
+    """
+    start = all_of_them.index(me)
+    others = [*all_of_them[start + 1 :], *all_of_them[:start]]
+    if len(others) <= most:
+        return others
+    return [others[number * len(others) // most] for number in range(most)]
+
+
+def _send(connection: Connection, fields: dict[str, Any]) -> None:
+    connection.send("doctor", fields)
+
+
+def _receive(connection: Connection) -> dict[str, Any]:
+    """Return the fields of the next message.
+
+    Raises:
+        OSError: if the other end is gone, silent, or sends something else.
+    """
+    message = connection.receive(max_payload_bytes=0)
+    if message is None:
+        raise ConnectionError("the other end closed the connection.")
+    return message.fields

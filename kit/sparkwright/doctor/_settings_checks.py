@@ -3,10 +3,8 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from ._check import Check
-from ._findings import Findings, SparkFacts
-from ._grouping import Note
-from ._units import seconds_of
+from ._diagnosis import Check
+from ._findings import Findings, Note, SparkFacts, seconds_of
 
 Settings = Mapping[str, str]
 

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ._check import Check
-from ._findings import Findings, Place
-from ._grouping import Note, grouped
+from ._diagnosis import Check
+from ._findings import Findings, Note, Place, grouped
 
 
 @dataclass(frozen=True, slots=True)

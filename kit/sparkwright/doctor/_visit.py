@@ -2,35 +2,28 @@
 
 import contextlib
 import re
-import threading
-import uuid
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sparkwright import errors
-from sparkwright._interrupts import interrupts_raise
-from sparkwright.errors import ConfigurationError, RunInterrupted
-from sparkwright.masters import _port_span
-from sparkwright.mesh import _addresses, _auth, _handshake
+from sparkwright.errors import ConfigurationError, RunTimeoutError
 from sparkwright.spark._errors import translated
 from sparkwright.spark._gpus import on_gpus
+from sparkwright.spark._jobs import run_job
 from sparkwright.spark._shipping import ship_engine
 
-from . import _at_once, _lines, _machine, _probe
+from . import _machine, _probe
 from ._meeting import Meeting
 from ._probe import Orders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_CANCEL_S = 10.0
 _LINES_OF_PROBLEM = 3
-# What tasks need is sent whole: executors may have no kit, or another one.
-_SENT_WHOLE = (
-    *(errors, _port_span, _addresses, _auth, _handshake),
-    *(_at_once, _lines, _machine, _probe),
-)
+# What examines a machine is sent whole: executors may have no kit, or another one.
+_SENT_WHOLE = (_machine, _probe)
 # What says it in a page of Java.
 _TELLING = re.compile(
     r"\[PYTHON_VERSION_MISMATCH\][^\n]*|Cannot run program [^\n]*?(?= Caused by|$)|"
@@ -41,7 +34,7 @@ _TELLING = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Visit:
-    """What came of the job.
+    """The result of the job.
 
     Attributes:
         answers: of one task an executor, those with a `place`; by label.
@@ -73,75 +66,45 @@ def visit(
         ship_engine(spark)
     except ConfigurationError as error:
         return Visit(problem=str(error))
-    problem = ""
-    with interrupts_raise() as interrupts:
-        job = _Job(spark, _sent_whole(orders), tasks, gives_gpus=gives_gpus)
+    context = spark.sparkContext
+    task, deadline_s = _sent_whole(orders), time.monotonic() + timeout_s
+
+    def action() -> list[dict[str, Any]]:
         if meeting is not None:
-            meeting.running = job.running
-        try:
-            interrupts.begin()
-            if not job.over.wait(timeout_s):
-                job.cancel()
-                problem = _too_long(meeting, tasks, timeout_s)
-        except KeyboardInterrupt:
-            job.cancel()
-            raise RunInterrupted("interrupted: sparkwright doctor") from None
-    if job.error is not None and not problem:
-        problem = in_short(job.error)
+            group: Any = context.getLocalProperty("spark.jobGroup.id")
+            meeting.running = partial(_running, context, group)
+        found = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(task)
+        return (on_gpus(found) if gives_gpus else found).collect()
+
+    def late() -> BaseException | None:
+        over = time.monotonic() > deadline_s
+        return RunTimeoutError(_too_long(meeting, tasks, timeout_s)) if over else None
+
+    returned: list[dict[str, Any]] = []
+    problem = ""
+    try:
+        # Whether executors have the driver's engine is one of the questions.
+        returned = run_job(
+            spark, action, description="sparkwright doctor", error=late, needs_engine=False
+        )
+    except RunTimeoutError as error:
+        problem = str(error)
+    except Exception as error:
+        # Whatever keeps the job from working is what was to be found out.
+        problem = in_short(error)
     found = {} if meeting is None else dict(meeting.answers)
-    # Those from tasks are later and tell of files too.
-    found.update({answer["executor"]: answer for answer in job.answers if "place" in answer})
+    # Those from tasks are later and include files too.
+    found.update({answer["executor"]: answer for answer in returned if "place" in answer})
     answers = sorted(found.values(), key=lambda answer: _by_number(answer["label"]))
     return Visit(answers=answers, problem=problem)
 
 
-class _Job:
-    """The action on a thread and in a job group of its own.
-
-    `SparkJob` would first make sure that executors have the driver's kit; whether they have is
-    what is to be found out.
-    """
-
-    def __init__(
-        self, spark: "SparkSession", task: Callable[..., Any], tasks: int, *, gives_gpus: bool
-    ) -> None:
-        from pyspark import InheritableThread
-
-        self.over = threading.Event()
-        self.answers: list[dict[str, Any]] = []
-        self.error: BaseException | None = None
-        self._context, self._task, self._tasks = spark.sparkContext, task, tasks
-        self._gives_gpus = gives_gpus
-        self._group = f"sparkwright-doctor-{uuid.uuid4().hex[:8]}"
-        thread: Any = InheritableThread(target=self._main, session=spark)
-        thread.name, thread.daemon = self._group, True
-        thread.start()
-
-    def cancel(self) -> None:
-        """Cancel the job and wait a little for its end; py4j is called on another thread."""
-        action = threading.Thread(
-            target=self._context.cancelJobGroup, args=(self._group,), daemon=True
-        )
-        action.start()
-        self.over.wait(_CANCEL_S)
-
-    def running(self) -> int:
-        """Tasks that Spark has begun and that have not ended."""
-        tracker = self._context.statusTracker()
-        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
-        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-        return sum(stage.numActiveTasks for stage in stages if stage)
-
-    def _main(self) -> None:
-        try:
-            self._context.setJobGroup(self._group, "sparkwright doctor", interruptOnCancel=True)
-            numbers = self._context.parallelize(range(self._tasks), self._tasks)
-            found = numbers.mapPartitionsWithIndex(self._task)
-            self.answers = (on_gpus(found) if self._gives_gpus else found).collect()
-        except BaseException as error:
-            self.error = error
-        finally:
-            self.over.set()
+def _running(context: Any, group: str) -> int:
+    """Return the number of tasks that Spark has begun and that have not ended."""
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    return sum(stage.numActiveTasks for stage in stages if stage)
 
 
 def _too_long(meeting: Meeting | None, tasks: int, timeout_s: float) -> str:
@@ -152,7 +115,7 @@ def _too_long(meeting: Meeting | None, tasks: int, timeout_s: float) -> str:
 
 
 def in_short(error: BaseException) -> str:
-    """What may be a page of Java, in a few lines."""
+    """Shorten an error, which may be a page of Java, to a few lines."""
     text = str(translated(error)).strip()
     if match := _TELLING.search(text):
         return match[0]
@@ -165,7 +128,7 @@ def _by_number(label: str) -> list[tuple[int, str]]:
 
 
 def _sent_whole(orders: Orders) -> Callable[[int, Iterable[Any]], list[dict[str, Any]]]:
-    """A function for `mapPartitionsWithIndex` that needs no kit where it runs."""
+    """Return a function for `mapPartitionsWithIndex` that does not need the kit to run."""
     from pyspark import cloudpickle
 
     package: Any = cloudpickle

@@ -2,23 +2,15 @@
 
 from ._checkpointing import Checkpointing as Checkpointing
 from ._early_stopping import EarlyStopping as EarlyStopping
-from ._exchange_costs import ExchangeCosts as ExchangeCosts
 from ._mesh_config import MeshConfig as MeshConfig
 from ._parameter_averaging import (
     ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
 )
 from ._plan import TrainingPlan as TrainingPlan
-from ._prospect import Prospect as Prospect, prospect as prospect
 from ._reading import (
     training_master_from_dict as training_master_from_dict,
     training_master_from_json as training_master_from_json,
     training_master_from_yaml as training_master_from_yaml,
-)
-from ._scaling import (
-    Scaling as Scaling,
-    ScalingCosts as ScalingCosts,
-    ScalingPoint as ScalingPoint,
-    predict_scaling as predict_scaling,
 )
 from ._shared_training import SharedTrainingMaster as SharedTrainingMaster
 from ._time_source import (
@@ -28,3 +20,14 @@ from ._time_source import (
 )
 from ._training_master import TrainingHook as TrainingHook, TrainingMaster as TrainingMaster
 from ._vector_bytes import updater_bytes as updater_bytes, vector_bytes as vector_bytes
+from .cost import (
+    ExchangeCosts as ExchangeCosts,
+    ScalingCosts as ScalingCosts,
+    ScalingPoint as ScalingPoint,
+)
+from .forecast import (
+    Prospect as Prospect,
+    Scaling as Scaling,
+    predict_scaling as predict_scaling,
+    prospect as prospect,
+)

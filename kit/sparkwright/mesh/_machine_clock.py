@@ -1,19 +1,17 @@
 """The clocks of one process, and what an NTP server says of them."""
 
-import socket
 import threading
 import time
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from sparkwright.errors import NetworkError
-from sparkwright.timeline._clocks import ClockSource, ClockState, Offset
-
-from ._sntp import PACKET_BYTES, NtpAnswer, question, read_answer, timestamp
+from sparkwright.timeline.clocks import ClockSource, ClockState, Offset
 
 # For tests: seconds by which a worker's clocks are ahead, or one number for each worker.
 SHIFT_VARIABLE = "SPARKWRIGHT_CLOCK_SHIFT_S"
 _PAUSE_S = 0.2
+_VERSION, _SERVER, _NOT_SET = 4, 4, 3  # of NTP; modes and leap indicators of its answers
 
 
 class NtpSettings(Protocol):
@@ -62,7 +60,7 @@ class MachineClock:
         self.shift_s, self._ntp = shift_s, ntp
         self.settled = threading.Event()
         self.problem = ""
-        self._found: NtpAnswer | None = None
+        self._found: Offset | None = None
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         if ntp is None:
@@ -85,7 +83,7 @@ class MachineClock:
         """
         wall_s = time.time() - time.monotonic()  # both are shifted, or neither
         source: ClockSource = "system"
-        offset: Offset | NtpAnswer | None = None
+        offset: Offset | None = None
         if measured is not None:
             source, offset = "driver", measured
         elif self._found is not None:
@@ -116,7 +114,7 @@ class MachineClock:
             self.settled.set()
             self._closed.wait(ntp.every_s)
 
-    def _ask_often(self, ntp: NtpSettings) -> NtpAnswer:
+    def _ask_often(self, ntp: NtpSettings) -> Offset:
         for attempt in range(1, ntp.retries + 1):
             try:
                 return ask_ntp(ntp.address, timeout_s=ntp.timeout_s, shift_s=self.shift_s)
@@ -126,8 +124,8 @@ class MachineClock:
         raise AssertionError
 
 
-def ask_ntp(address: tuple[str, int], *, timeout_s: float, shift_s: float = 0.0) -> NtpAnswer:
-    """What the NTP server at `address` says of this machine's wall clock.
+def ask_ntp(address: tuple[str, int], *, timeout_s: float, shift_s: float = 0.0) -> Offset:
+    """Ask the NTP server at `address` what to add to this machine's wall clock.
 
     Args:
         address: (host, port).
@@ -135,18 +133,34 @@ def ask_ntp(address: tuple[str, int], *, timeout_s: float, shift_s: float = 0.0)
         shift_s: for tests, seconds by which the wall clock is to be ahead; default 0.
 
     Raises:
-        OSError: if there is no such host, or no answer in time.
-        NetworkError: if what comes is no answer.
+        OSError: if there is no such host, or it cannot be reached.
+        NetworkError: if there is no answer in time, or none that can be used.
     """
-    family, kind, protocol, _, where = socket.getaddrinfo(*address, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, kind, protocol) as sock:
-        sock.settimeout(timeout_s)
-        sock.connect(where)  # from nobody else will anything be taken
-        sent = timestamp(time.time() + shift_s)
-        sock.send(question(sent))
-        packet = sock.recv(4 * PACKET_BYTES)
-        heard = timestamp(time.time() + shift_s)
-    return read_answer(packet, sent=sent, heard=heard)
+    try:
+        import ntplib
+    except ImportError:
+        raise NetworkError(
+            "`NtpClock` needs the package ntplib on every machine. Received: none here. Install "
+            "it: pip install ntplib."
+        ) from None
+    host, port = address
+    asked_s = time.time()
+    try:
+        client: Any = ntplib.NTPClient()  # its types would be guessed from its defaults
+        found = client.request(host, version=_VERSION, port=port, timeout=timeout_s)
+    except ntplib.NTPException as error:
+        raise NetworkError(
+            f"the NTP server {host}:{port} must answer in {timeout_s:g} s. Received: {error}"
+        ) from None
+    if found.mode != _SERVER or abs(found.orig_time - asked_s) > timeout_s:
+        raise NetworkError("an NTP answer must be a server's, to the question that was asked.")
+    if not 0 < found.stratum < 16 or found.leap == _NOT_SET or not found.tx_timestamp:
+        raise NetworkError(
+            f"the NTP server has no time to give. Received: stratum={found.stratum}, "
+            f"leap={found.leap}. With stratum 0 it was asked too often."
+        )
+    own_s = found.root_delay / 2 + found.root_dispersion
+    return Offset(found.offset - shift_s, max(0.0, found.delay) / 2 + own_s)
 
 
 def shift_from(environ: Mapping[str, str], worker: int) -> float:

@@ -121,7 +121,6 @@ class RunBeginning:
         """Begin, and show the run if `display` says so or, when None, in a notebook."""
         record = RunRecord(workers=workers, epochs=self.epochs, name=f"sparkwright-{self.id}")
         if self.master.collect_training_stats:
-            record.keep_stats = True
             record.times.collect(self.master.time_source)
         if self.judged is not None:
             record.early_stopping_found(self.judged.judge.result)

@@ -51,11 +51,9 @@ class RunRecord:
     def __init__(self, *, workers: int, epochs: int, name: str) -> None:
         """Begin at state "queued", now."""
         self.log = History()
-        self.stats: list[dict[str, Any]] = []
         self.began_s = time.monotonic()
         self.first_loss_s: float | None = None
         self.heard_s_ago: Callable[[], dict[int, float]] = dict
-        self.keep_stats = False
         self.times = TimelineRecord(workers=workers, name=name)
         self.facts: Mapping[str, Any] = {}
         self._lock = threading.RLock()
@@ -223,7 +221,7 @@ class RunRecord:
 
         Args:
             worker: whose.
-            blocks: one dict a round: epoch, round, count, age_s, seconds, phases, metrics, and
+            blocks: one dict a round: epoch, round, count, age_s, seconds, metrics, and
                 readings if there are any: values of its last minibatch, by column.
             losses: (minibatches of all blocks,) float32.
             examples: likewise, int32.
@@ -238,8 +236,6 @@ class RunRecord:
                 count = int(block["count"])
                 ended_s = now_s - float(block["age_s"])
                 done = examples[start : start + count]
-                if self.keep_stats:
-                    self._keep_stats(worker, block, ended_s)
                 if count:
                     seconds = max(float(block["seconds"]), 1e-9)
                     rows: dict[str, Any] = {
@@ -393,22 +389,6 @@ class RunRecord:
                 "examples_per_s": np.full(count, np.nan),
             }
         )
-
-    def _keep_stats(self, worker: int, block: dict[str, Any], ended_s: float) -> None:
-        """Phases in the order in which they followed one another, without gaps."""
-        at_s = ended_s - self.began_s - sum(block["phases"].values())
-        for phase, seconds in block["phases"].items():
-            self.stats.append(
-                {
-                    "worker": worker,
-                    "epoch": block["epoch"],
-                    "round": block["round"],
-                    "phase": phase,
-                    "start_s": at_s,
-                    "seconds": seconds,
-                }
-            )
-            at_s += seconds
 
     def _rate(self, now_s: float) -> float:
         while self._recent and self._recent[0][0] < now_s - _RATE_WINDOW_S:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sparkwright._interrupts import TaskInterrupts, interrupts_raise
 from sparkwright.errors import RunInterrupted, RunTimeoutError, WorkerError
-from sparkwright.timeline import Timeline
+from sparkwright.timeline import PHASES, Timeline
 
 from ._early_stopping import EarlyStoppingResult
 from ._engine import Engine, Outcome
@@ -98,16 +98,17 @@ class TrainingRun:
 
     @property
     def stats(self) -> Any:
-        """A pandas DataFrame of phases: worker, epoch, round, phase, start_s, seconds.
+        """A pandas DataFrame of the workers' phases: worker, phase, start_s, seconds.
 
-        Phases: "data" (waiting for minibatches), "compute", then "wait" (for slower workers) and
-        "average", or "encode" and "send" when gradients are shared. Empty unless the master has
-        `collect_training_stats=True`. `timeline` tells more.
+        A row of the timeline each, without phases that enclose others: "data" (waiting for
+        minibatches), "compute", "wait" (for slower workers), "average", "encode", "send" and more.
+        Empty unless the master has `collect_training_stats=True`. `timeline` holds more.
         """
-        import pandas as pd
-
-        columns: Any = ["worker", "epoch", "round", "phase", "start_s", "seconds"]
-        return pd.DataFrame(list(self._record.stats), columns=columns)
+        frame = self.timeline.to_dataframe()
+        inner = [phase.name for phase in PHASES if not phase.encloses]
+        mine = frame[(frame["worker"] >= 0) & frame["phase"].isin(inner)]
+        columns = ["worker", "phase", "start_s", "seconds"]
+        return mine[columns].astype({"phase": object}).reset_index(drop=True)
 
     @property
     def timeline(self) -> Timeline:

@@ -12,14 +12,14 @@ from sparkwright.masters import NtpClock, TimeSource
 from sparkwright.mesh._framing import Message
 from sparkwright.mesh._machine_clock import MachineClock
 from sparkwright.timeline import ClockReading, PhaseCode, SpanStore, Timeline
-from sparkwright.timeline._clocks import (
+from sparkwright.timeline.clocks import (
     ClockComparison,
     ClockState,
     Offset,
     OffsetEstimator,
     compare_clocks,
 )
-from sparkwright.timeline._span_block import SpanBlock
+from sparkwright.timeline.spans import SpanBlock
 
 # Host and process id: another process may be on another machine, with another clock.
 Process = tuple[str, int]

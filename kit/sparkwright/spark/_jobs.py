@@ -41,8 +41,12 @@ class SparkJob:
         *,
         description: str,
         ended: Callable[["SparkJob"], None] | None = None,
+        needs_engine: bool = True,
     ) -> None:
-        """Start `action`; `ended` is called on its thread afterwards."""
+        """Start `action`; `ended` is called on its thread afterwards.
+
+        With `needs_engine`, executors must have the driver's engine.
+        """
         from pyspark import InheritableThread
 
         self._spark, self._context = spark, spark.sparkContext
@@ -50,7 +54,7 @@ class SparkJob:
         self._description = description
         self._action = action
         self._over = threading.Event()
-        self._ended = ended
+        self._ended, self._needs_engine = ended, needs_engine
         self.value: Any = None
         self.error: BaseException | None = None
         self._cancelled = False
@@ -104,7 +108,8 @@ class SparkJob:
         try:
             context.setJobGroup(self.group, self._description, interruptOnCancel=True)
             context.setLocalProperty("callSite.short", f"sparkwright: {self._description}")
-            ensure_engine(self._spark)
+            if self._needs_engine:
+                ensure_engine(self._spark)
             if self._cancelled:  # before Spark knew of a job that it could cancel
                 raise SparkwrightError(f"cancelled before it began: {self._description}.")
             self.value = self._action()
@@ -135,6 +140,7 @@ def run_job(
     *,
     description: str,
     error: Callable[[], BaseException | None] = lambda: None,
+    needs_engine: bool = True,
 ) -> Result:
     """Run a Spark action so that an interrupt cancels its jobs.
 
@@ -144,13 +150,14 @@ def run_job(
         description: shown in Spark's pages.
         error: called while the job runs; an error that it returns cancels the job and is raised.
             Default: no error.
+        needs_engine: whether executors must have the driver's engine.
 
     Raises:
         RunInterrupted: on a KeyboardInterrupt, after the jobs have been cancelled.
         Whatever `SparkJob.wait` raises.
     """
     with interrupts_raise() as interrupts:
-        job = SparkJob(spark, action, description=description)
+        job = SparkJob(spark, action, description=description, needs_engine=needs_engine)
         try:
             interrupts.begin()
             return job.wait(error)

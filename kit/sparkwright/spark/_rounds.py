@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sparkwright.runs._timeline_record import Process
-    from sparkwright.timeline._clocks import ClockState
-    from sparkwright.timeline._span_block import SpanBlock
+    from sparkwright.timeline.clocks import ClockState
+    from sparkwright.timeline.spans import SpanBlock
 
 # A vector travels through the JVM as one byte array, and is pickled by Spark on the way.
 _LARGEST_VECTOR_BYTES = 1 << 30
@@ -207,7 +207,6 @@ class SparkRoundsEngine:
                 "count": len(fields["losses"]),
                 "age_s": 0.0,
                 "seconds": seconds,
-                "phases": {"job": seconds},
                 "metrics": fields["metrics"],
                 "readings": fields["readings"],
             }

@@ -1,7 +1,7 @@
-"""Where the time of a run went: phases, what is kept of them, and pictures and files of it."""
+"""Timelines of runs: phases, how they are stored, summaries, pictures, files."""
 
-from ._clock_reading import ClockReading as ClockReading
-from ._phases import (
+from .clocks import ClockReading as ClockReading
+from .phases import (
     DRIVER_PHASES as DRIVER_PHASES,
     PHASES as PHASES,
     WORKER_PHASES as WORKER_PHASES,
@@ -10,6 +10,6 @@ from ._phases import (
     phase_named as phase_named,
     phase_of as phase_of,
 )
-from ._span_store import SpanStore as SpanStore
-from ._timeline import Timeline as Timeline
-from ._totals import PhaseTotal as PhaseTotal
+from .store import SpanStore as SpanStore
+from .summary import PhaseTotal as PhaseTotal
+from .timeline import Timeline as Timeline

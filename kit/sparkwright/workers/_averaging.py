@@ -194,12 +194,6 @@ class AveragingWorker:
             epoch=1 + (progress.epoch if mine is None else mine.epoch),
             round=progress.round,
             seconds=ended_s - began_s,
-            phases={
-                "data": done.data_s,
-                "compute": computed_s - began_s - done.data_s,
-                "wait": met_s - computed_s,
-                "average": ended_s - met_s,
-            },
         )
         self._rounds_since += 1
         write = any(meta.checkpoint for meta in metas.values())

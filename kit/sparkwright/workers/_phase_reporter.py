@@ -9,7 +9,7 @@ from sparkwright.masters import NtpClock, TimeSource
 from sparkwright.mesh._framing import Message
 from sparkwright.mesh._machine_clock import MachineClock, shift_from
 from sparkwright.timeline import PhaseCode
-from sparkwright.timeline._clocks import Offset, OffsetEstimator
+from sparkwright.timeline.clocks import Offset, OffsetEstimator
 
 from ._control import ControlLine, Dismissed
 from ._phases import PhaseRecorder

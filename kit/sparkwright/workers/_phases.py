@@ -9,7 +9,7 @@ from collections.abc import Generator
 import numpy as np
 
 from sparkwright.timeline import PhaseCode
-from sparkwright.timeline._span_block import SpanBlock
+from sparkwright.timeline.spans import SpanBlock
 
 # A worker that is quick does some thousand spans a second, and they are taken away every second.
 _MOST = 1 << 16

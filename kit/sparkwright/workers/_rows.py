@@ -33,7 +33,6 @@ class RowBuffer:
         epoch: int,
         round: int,
         seconds: float,
-        phases: dict[str, float],
         columns: dict[str, NDArray[np.float32]] | None = None,
     ) -> None:
         """Take the rows of minibatches that count.
@@ -43,7 +42,6 @@ class RowBuffer:
             epoch: which they belong to, from 1.
             round: likewise.
             seconds: that they took.
-            phases: what the time went into.
             columns: further columns of the log, each (minibatches,) float32; the same each time.
         """
         self._blocks.append(
@@ -53,7 +51,6 @@ class RowBuffer:
                 "count": len(done.losses),
                 "ended_s": time.monotonic(),
                 "seconds": seconds,
-                "phases": phases,
                 "metrics": done.metrics,
                 "readings": done.readings,
             }

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError, NonFiniteLossError
 from sparkwright.masters import SharedTrainingMaster
-from sparkwright.masters._gathered import PIECE_S, gathered
+from sparkwright.masters.cost import PIECE_S, gathered
 from sparkwright.mesh._framing import Message
 from sparkwright.mesh._port import PeerPort
 from sparkwright.mesh._ring import Ring
@@ -366,12 +366,6 @@ class SharingWorker:
             epoch=piece.span.epoch + 1,
             round=self._in_epoch,
             seconds=ended_s - began_s,
-            phases={
-                "data": fetched_s - began_s,
-                "compute": trained_s - fetched_s,
-                "encode": encoded_s - trained_s,
-                "send": ended_s - encoded_s,
-            },
             columns=self._encoding_columns(encoded, residual, size),
         )
         self._adapt((ended_s - began_s) / size)

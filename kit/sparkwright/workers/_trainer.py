@@ -304,7 +304,7 @@ class Trainer:
 
     def _spans(self, request: RoundRequest, phases: Any) -> Any:
         """What a round's answer tells of its phases: the spans, and the state of the clocks."""
-        from sparkwright.timeline._clocks import Offset
+        from sparkwright.timeline.clocks import Offset
 
         from ._phase_reporter import add_beginning, add_end
 

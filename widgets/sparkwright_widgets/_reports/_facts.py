@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-
+from sparkwright.timeline import Timeline
 from sparkwright_widgets._contract import Rows, Run, Status
 
 
@@ -19,7 +18,7 @@ class RunFacts:
         title: likewise.
         status: its last one.
         rows: all rows of its log.
-        phases: columns worker, epoch, round, phase, start_s, seconds; empty if not collected.
+        timeline: what driver and workers did when; None: unknown.
         configuration: JSON-able.
         warnings: what was warned of while it went on.
         started_at: when; None: unknown.
@@ -33,7 +32,7 @@ class RunFacts:
     title: str
     status: Status
     rows: Rows
-    phases: Rows = field(default_factory=dict[str, Any])
+    timeline: Timeline | None = None
     configuration: Mapping[str, Any] = field(default_factory=dict[str, Any])
     warnings: Sequence[str] = ()
     started_at: datetime | None = None
@@ -63,7 +62,7 @@ def facts_of(run: Run) -> RunFacts:
         title=run.title,
         status=run.status,
         rows=run.log.rows(),
-        phases=_columns(getattr(whole, "stats", None)),
+        timeline=getattr(whole, "timeline", None),
         configuration=dict(run.configuration),
         warnings=tuple(getattr(whole, "warnings", ())),
         started_at=getattr(whole, "started_at", None),
@@ -72,10 +71,3 @@ def facts_of(run: Run) -> RunFacts:
         start_seconds=run.start_seconds,
         code=getattr(whole, "code", None),
     )
-
-
-def _columns(frame: Any) -> Rows:
-    """A pandas DataFrame as arrays; nothing for an empty one."""
-    if frame is None or not len(frame):
-        return {}
-    return {str(name): np.asarray(frame[name]) for name in frame.columns}

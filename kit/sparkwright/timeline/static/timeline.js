@@ -85,7 +85,7 @@
   const rgb = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
   const packed = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 
-  const paintRow = (pixels, width, shares, y, height, colours) => {
+  const paintRow = (pixels, width, shares, y, height, colors) => {
     for (let x = 0; x < width; x += 1) {
       let filled = 0;
       let painted = 0;
@@ -94,14 +94,14 @@
         if (!share) continue;
         if (phases[phase].encloses) {
           for (let line = height - 2; line < height; line += 1)
-            pixels[(y + line) * width + x] = colours[phase];
+            pixels[(y + line) * width + x] = colors[phase];
           continue;
         }
         filled += share;
         const until = Math.min(height - 2, Math.round(filled * (height - 2)));
         // From the bottom up, above the line of what encloses.
         for (; painted < until; painted += 1)
-          pixels[(y + height - 3 - painted) * width + x] = colours[phase];
+          pixels[(y + height - 3 - painted) * width + x] = colors[phase];
       }
     }
   };
@@ -173,13 +173,13 @@
     const image = new ImageData(columns, lines);
     const pixels = new Uint32Array(image.data.buffer);
     pixels.fill(packed(rgb(plate)));
-    const colours = phases.map((phase) => packed(rgb(dark.matches ? phase.dark : phase.colour)));
+    const colors = phases.map((phase) => packed(rgb(dark.matches ? phase.dark : phase.color)));
     const shown = groups(plot);
     shown.forEach(([top, bottom], place) => {
       const y = Math.floor((place * lines) / shown.length);
       const next = Math.floor(((place + 1) * lines) / shown.length);
       const shares = sharesOf(top, bottom, view.from, view.to, columns);
-      paintRow(pixels, columns, shares, y, next - y - Math.max(1, Math.round(2 * ratio)), colours);
+      paintRow(pixels, columns, shares, y, next - y - Math.max(1, Math.round(2 * ratio)), colors);
     });
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, canvas.width, canvas.height);
@@ -392,7 +392,7 @@
     button.setAttribute("aria-pressed", "true");
     const swatch = document.createElement("span");
     swatch.className = phase.encloses ? "swatch encloses" : "swatch";
-    swatch.style.setProperty("--light", phase.colour);
+    swatch.style.setProperty("--light", phase.color);
     swatch.style.setProperty("--dark", phase.dark);
     button.append(swatch, phase.label);
     button.addEventListener("click", () => {

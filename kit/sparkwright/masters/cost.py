@@ -1,0 +1,274 @@
+"""The cost of training on n workers: computing, bytes, latency, and the work of the driver; pure.
+
+A model, not a measurement. An exchange is an averaging, or with gradient sharing a message of each
+worker. From one exchange to the next a worker takes
+
+    interval = minibatches x step + waiting + exchange
+
+and no less than the driver needs for the events of all n workers, which runs beside it. `prospect`
+applies this to the rows of one run, `predict_scaling` to any number of workers.
+"""
+
+from dataclasses import dataclass, field, fields
+from math import log, sqrt
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_count, check_seconds
+
+from ._mesh_config import MeshConfig
+from ._parameter_averaging import ParameterAveragingTrainingMaster
+from ._plan import TrainingPlan
+from ._shared_training import SharedTrainingMaster
+from ._training_master import TrainingMaster
+
+# Measured on two shared cores over loopback, which moves 2.5 GB/s: an averaging between two workers
+# takes 1.9 ms for 1.7 MB, 6.3 ms for 5.2 MB and 109 ms for 100 MB. What the wire does not explain
+# is proportional to the vector: reading the variables, adding, writing them back.
+LOOPBACK_BYTES_PER_S = 2.5e9
+TEN_GIGABIT_BYTES_PER_S = 1.25e9
+# An averaging by way of a Spark job takes 200 to 500 ms with a broadcast of 4 MB.
+_SPARK_AVERAGING_S = 0.35
+# The log's rows travel ten times a second at most, heartbeats once a second.
+_ROWS_S, _HEARTBEAT_S = 0.1, 1.0
+_MOST_HEARTBEATS = 0.99  # of the driver's time
+# A piece of work takes about this long if its size is not given: asking for the next one takes a
+# millisecond.
+PIECE_S = 0.1
+# Quick minibatches share a message, unless an option sets their number: the cost of a message does
+# not depend on them, and no worker is out of date after so short a time.
+_MESSAGE_S, _MOST_GATHERED = 0.04, 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExchangeCosts:
+    """Constants of an exchange between two workers, each of them greater than 0.
+
+    Attributes:
+        bandwidth_bytes_per_s: what a machine can send; default 1.25e9, that is 10 Gbit/s.
+        latency_s: until a neighbor's answer in a ring arrives; default 0.1 ms, half a usual round
+            trip between machines of one room.
+        averaging_s_per_byte: reading, adding and writing back a vector; default 0.75 ns.
+        message_s: a message of gradient sharing of any size; default 2.5 ms. Encoding, sending and
+            applying updates of LeNet (1.7 MB) takes 3 to 4 ms.
+        message_s_per_byte: searching a vector for what is to be sent; default 0.5 ns, as encoding
+            100 MB takes 50 ms.
+    """
+
+    bandwidth_bytes_per_s: float = TEN_GIGABIT_BYTES_PER_S
+    latency_s: float = 1e-4
+    averaging_s_per_byte: float = 0.75e-9
+    message_s: float = 2.5e-3
+    message_s_per_byte: float = 0.5e-9
+
+    def __post_init__(self) -> None:
+        """Check the constants.
+
+        Raises:
+            ConfigurationError: naming the constant that is not greater than 0.
+        """
+        for one in fields(self):
+            check_seconds(one.name, getattr(self, one.name))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScalingCosts:
+    """Constants beyond those of an exchange between two.
+
+    Attributes:
+        exchange: of averagings and messages.
+        update_s: applying an update of another worker and passing it on; default 0.2 ms. With the
+            next one, that is 0.4 to 0.6 ms for 21 KB, measured with 1 to 8 workers.
+        update_s_per_byte: likewise, for each byte of it; default 20 ns.
+        event_s: what a message of a worker costs the driver; default 0.16 ms, measured with 1,000
+            simulated workers.
+        piece_s_per_worker: what a piece of work costs the driver in addition, times the number of
+            workers; default 0.75 us.
+        jitter: how much minibatches differ in time, as a share of it (standard deviation);
+            default 0. Averaging waits for the slowest.
+        cores: processor cores that all workers share; default None: each has its own. If there
+            are more workers, they wait for one another, training and exchanging.
+        processor_share: with `cores`, how much of a minibatch needs a core; default 1.
+    """
+
+    exchange: ExchangeCosts = field(default_factory=ExchangeCosts)
+    update_s: float = 2e-4
+    update_s_per_byte: float = 2e-8
+    event_s: float = 1.6e-4
+    piece_s_per_worker: float = 7.5e-7
+    jitter: float = 0.0
+    cores: int | None = None
+    processor_share: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the constants.
+
+        Raises:
+            ConfigurationError: naming the constant.
+        """
+        for name in ("update_s", "update_s_per_byte", "event_s", "piece_s_per_worker"):
+            check_seconds(name, getattr(self, name))
+        check_count("cores", self.cores, optional=True)
+        if not 0 <= self.jitter < 1:
+            raise ConfigurationError(
+                f"`jitter` must be at least 0 and below 1. Received: jitter={self.jitter!r}."
+            )
+        if not 0 <= self.processor_share <= 1:
+            raise ConfigurationError(
+                "`processor_share` must be between 0 and 1. Received: "
+                f"processor_share={self.processor_share!r}."
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScalingPoint:
+    """The cost of an interval, from one exchange to the next, of some number of workers.
+
+    Attributes:
+        workers: how many.
+        interval_s: seconds from one exchange to the next.
+        training_s: of these, training.
+        waiting_s: waiting for the slowest, and for a core.
+        exchange_s: exchanging, and applying what others have sent.
+        driver_s: what the interval costs the driver; more than the rest if the driver holds up
+            all workers.
+        bytes_per_s: that a worker sends.
+        speed_up: how many times as fast as one worker that exchanges nothing.
+    """
+
+    workers: int
+    interval_s: float
+    training_s: float
+    waiting_s: float
+    exchange_s: float
+    driver_s: float
+    bytes_per_s: float
+    speed_up: float
+
+    @property
+    def efficiency(self) -> float:
+        """The speed-up for each worker, from 0 to 1."""
+        return self.speed_up / self.workers
+
+    @property
+    def bound(self) -> str:
+        """What costs most beside training: "exchange", "waiting", "driver" or, nothing, ""."""
+        costs = {"exchange": self.exchange_s, "waiting": self.waiting_s}
+        if self.driver_s > self.training_s + sum(costs.values()):
+            return "driver"
+        worst = max(costs, key=lambda name: costs[name])
+        return worst if costs[worst] > 0 else ""
+
+
+def gathered(step_s: float, max_staleness: int | None) -> int:
+    """Return how many minibatches share a message; workers and predictions use the same rule.
+
+    Args:
+        step_s: seconds of one minibatch.
+        max_staleness: minibatches that a worker may be ahead of the slowest; None: any number.
+
+    Example:
+        >>> [gathered(step_s, None) for step_s in (0.001, 0.01, 0.1)], gathered(0.001, 2)
+        ([5, 4, 1], 2)
+    """
+    most = _MOST_GATHERED if max_staleness is None else min(_MOST_GATHERED, max_staleness)
+    return max(1, min(most, int(_MESSAGE_S / step_s)))
+
+
+def minibatches_per_exchange(master: TrainingMaster, step_s: float | None) -> int:
+    """Return the minibatches of a worker between two averagings or messages.
+
+    Args:
+        master: how to train.
+        step_s: seconds of one minibatch; None: unknown.
+    """
+    if isinstance(master, ParameterAveragingTrainingMaster):
+        return master.averaging_frequency
+    if not isinstance(master, SharedTrainingMaster):
+        return 1
+    if master.minibatches_per_message is not None:
+        found = master.minibatches_per_message
+    else:
+        found = 1 if step_s is None else gathered(step_s, master.max_staleness)
+    # A message never holds minibatches of two pieces.
+    return found if master.piece_minibatches is None else min(found, master.piece_minibatches)
+
+
+def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) -> tuple[int, float]:
+    """Return the bytes that a worker sends in an exchange, and the seconds that it takes.
+
+    A ring of n workers sends 2 (n - 1) / n vectors in 2 (n - 1) steps. A message of gradient
+    sharing reaches all others along a tree, and each worker applies an update of each other one;
+    counted is the worker that passes on most.
+    """
+    others, one = plan.workers - 1, costs.exchange
+    if others == 0:
+        return 0, 0.0
+    bandwidth = one.bandwidth_bytes_per_s
+    if plan.kind == "sharing":
+        size = plan.bytes_per_minibatch
+        update_s = costs.update_s + costs.update_s_per_byte * size
+        # The first of the others is part of the cost of a message.
+        handling_s = one.message_s + one.message_s_per_byte * plan.vector_bytes
+        handling_s += (others - 1) * update_s
+        return others * size, handling_s + _relayed(master.mesh, others, size) / bandwidth
+    if getattr(master, "communication", "ring") == "spark":
+        return plan.vector_bytes, _SPARK_AVERAGING_S + 2 * plan.vector_bytes / bandwidth
+    sent = plan.bytes_per_round
+    handling_s = one.averaging_s_per_byte * plan.vector_bytes + 2 * others * one.latency_s
+    return sent, handling_s + sent / bandwidth
+
+
+def interval(
+    master: TrainingMaster, plan: TrainingPlan, step_s: float, costs: ScalingCosts
+) -> ScalingPoint:
+    """Return the cost of an interval of the workers of `plan`, all of them busy.
+
+    Args:
+        master: how to train.
+        plan: workers and bytes.
+        step_s: seconds of one minibatch on one worker.
+        costs: the constants.
+    """
+    workers, minibatches = plan.workers, minibatches_per_exchange(master, step_s)
+    sent, exchange_s = exchange(master, plan, costs)
+    training_s, waiting_s = minibatches * step_s, 0.0
+    if workers > 1 and plan.kind != "sharing":
+        # The largest of n normal deviations is about sqrt(2 ln n) of them.
+        waiting_s = costs.jitter * step_s * sqrt(minibatches) * sqrt(2 * log(workers))
+    if costs.cores is not None:
+        crowd = max(1.0, workers / costs.cores)
+        exchange_s *= crowd
+        waiting_s += (crowd - 1) * costs.processor_share * training_s
+    busy_s = training_s + waiting_s + exchange_s
+    driver_s = _driver_s(master, workers, busy_s, busy_s / minibatches, costs)
+    interval_s = max(busy_s, driver_s)
+    return ScalingPoint(
+        workers=workers,
+        interval_s=interval_s,
+        training_s=training_s,
+        waiting_s=waiting_s,
+        exchange_s=exchange_s,
+        driver_s=driver_s,
+        bytes_per_s=sent / interval_s,
+        speed_up=workers * training_s / interval_s,
+    )
+
+
+def _relayed(mesh: MeshConfig, others: int, size_bytes: int) -> int:
+    """Return the bytes that the busiest worker passes on when each has sent one update."""
+    branches = others if mesh.mode == "plain" else min(others, mesh.max_downstreams + 1)
+    return branches * others * size_bytes
+
+
+def _driver_s(
+    master: TrainingMaster, workers: int, busy_s: float, step_s: float, costs: ScalingCosts
+) -> float:
+    """Return the seconds that an interval of all workers takes of the driver, on one core."""
+    event_s = costs.event_s * busy_s / max(busy_s, _ROWS_S)
+    if isinstance(master, SharedTrainingMaster):
+        fixed = master.piece_minibatches
+        piece_s = max(PIECE_S, busy_s) if fixed is None else fixed * step_s
+        event_s += (costs.event_s + costs.piece_s_per_worker * workers) * busy_s / piece_s
+    # Heartbeats arrive whether the workers make progress or not.
+    heartbeats = min(_MOST_HEARTBEATS, workers * costs.event_s / _HEARTBEAT_S)
+    return workers * event_s / (1 - heartbeats)

@@ -1,0 +1,462 @@
+"""Two views of the cost model: one run before it begins, and many numbers of workers; pure."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Self
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.options import MAX_BYTES, check_count, check_seconds
+
+from ._plan import TrainingPlan
+from ._shared_training import SharedTrainingMaster
+from ._training_master import TrainingMaster
+from .cost import (
+    TEN_GIGABIT_BYTES_PER_S,
+    ExchangeCosts,
+    ScalingCosts,
+    ScalingPoint,
+    exchange,
+    interval,
+    minibatches_per_exchange,
+)
+
+Pays = Literal["well", "partly", "hardly", "unknown"]
+
+POWERS_OF_TWO = tuple(2**power for power in range(11))  # 1 to 1,024
+# Deeplearning4j's rule of thumb for one minibatch.
+WELL_FROM_S, HARDLY_UP_TO_S = 0.1, 1e-3
+_LITTLE_GAIN, _MUCH_LOST = 1.2, 0.7
+_SHARE_TRAINING = 0.9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prospect:
+    """The prediction of a run, as far as it is known; made by `prospect`.
+
+    An exchange is an averaging, or with gradient sharing a message of each worker.
+
+    Attributes:
+        plan: workers, minibatches and rounds; of one full round if the data is not known.
+        rows_known: whether `plan` is about the data.
+        step_s: seconds that one minibatch takes on one worker; None: unknown.
+        vector_bytes: what a worker contributes to an averaging; None: unknown.
+        exchange_s: seconds that an exchange takes of each worker; None: unknown.
+        minibatches_per_exchange: of each worker.
+        bytes_per_exchange: that each worker sends, at most; None: unknown.
+        worthwhile_step_s: if a minibatch takes so long, a tenth of the time goes into exchanges;
+            None: unknown.
+        point: the interval of workers that are all busy; None: unknown.
+    """
+
+    plan: TrainingPlan
+    rows_known: bool
+    step_s: float | None
+    vector_bytes: int | None
+    exchange_s: float | None
+    minibatches_per_exchange: int
+    bytes_per_exchange: int | None
+    worthwhile_step_s: float | None = None
+    point: ScalingPoint | None = None
+
+    @property
+    def workers(self) -> int:
+        """How many workers train."""
+        return self.plan.workers
+
+    @property
+    def examples_per_exchange(self) -> int:
+        """Examples that all workers together train between two exchanges, at most."""
+        most = self.minibatches_per_exchange * self.plan.batch_size
+        return sum(min(rows, most) for rows in self.plan.rows)
+
+    @property
+    def exchanges(self) -> int:
+        """Exchanges of an epoch."""
+        return -(-self._longest // self.minibatches_per_exchange)
+
+    @property
+    def short_batches(self) -> tuple[int, ...]:
+        """Examples in the last minibatch of each worker for whom it is smaller than the others."""
+        sizes = (rows % self.plan.batch_size for rows in self.plan.rows)
+        return tuple(size for size in sizes if size)
+
+    @property
+    def interval_s(self) -> float | None:
+        """Seconds from one exchange to the next: computing, then exchanging."""
+        return None if self.point is None else self.point.interval_s
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """Bytes that each worker sends in a second, on average."""
+        return None if self.point is None else self.point.bytes_per_s
+
+    @property
+    def epoch_s(self) -> float | None:
+        """Seconds that an epoch takes; of one full round if the data is not known."""
+        return self._seconds_of(self._longest)
+
+    @property
+    def speed_up(self) -> float | None:
+        """How many times as fast as one worker that exchanges nothing."""
+        return self._speed_up_of(self._longest)
+
+    @property
+    def even_speed_up(self) -> float | None:
+        """What `speed_up` would be if each worker had the same number of minibatches."""
+        return self._speed_up_of(-(-sum(self.plan.minibatches) // self.workers))
+
+    @property
+    def pays(self) -> Pays:
+        """Whether more workers help: by the time of a minibatch, or less if exchanges cost more."""
+        if self.workers == 1:
+            return "hardly"
+        if self.step_s is None or not sum(self.plan.rows):
+            return "unknown"
+        gain = self.speed_up
+        if self.step_s <= HARDLY_UP_TO_S or (gain is not None and gain < _LITTLE_GAIN):
+            return "hardly"
+        efficient = gain is None or gain >= _MUCH_LOST * self.workers
+        return "well" if self.step_s >= WELL_FROM_S and efficient else "partly"
+
+    @property
+    def verdict(self) -> str:
+        """The answer in one sentence, with its arithmetic."""
+        if not sum(self.plan.rows):
+            return "No worker has data: there is nothing to train."
+        if self.workers == 1:
+            return "One worker exchanges nothing, and gains nothing over one machine."
+        if self.step_s is None:
+            return self._open_verdict()
+        if self.exchange_s is None or self.speed_up is None:
+            return f"A minibatch takes {_time_text(self.step_s)}; {self._rule}."
+        count, exchange = self.minibatches_per_exchange, self._exchange_text
+        training = f"{_minibatches_text(count)} of {_time_text(self.step_s)}"
+        if count > 1:
+            training += f" take {_time_text(count * self.step_s)}"
+        return (
+            f"{training}, {exchange} about {_time_text(self.exchange_s)}: {self.workers} workers "
+            f"are at best {self.speed_up:.1f} times as fast as one; {self._rule}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able summary, with the plan's."""
+        return {
+            **self.plan.to_dict(),
+            "rows_known": self.rows_known,
+            "step_s": self.step_s,
+            "vector_bytes": self.vector_bytes,
+            "exchange_s": self.exchange_s,
+            "minibatches_per_exchange": self.minibatches_per_exchange,
+            "examples_per_exchange": self.examples_per_exchange,
+            "exchanges_per_epoch": self.exchanges,
+            "bytes_per_exchange": self.bytes_per_exchange,
+            "bytes_per_s": self.bytes_per_s,
+            "epoch_s": self.epoch_s,
+            "speed_up": self.speed_up,
+            "pays": self.pays,
+        }
+
+    @property
+    def _rule(self) -> str:
+        """Deeplearning4j's rule of thumb, or what outweighs it."""
+        if self.step_s is not None and self.step_s <= HARDLY_UP_TO_S:
+            return "with minibatches of 1 ms or less, more workers hardly help"
+        if self._is_uneven:
+            return f"the rows are uneven, even ones would make it {self.even_speed_up:.1f} times"
+        if self.pays == "hardly":
+            return "exchanging outweighs what they gain"
+        if self.step_s is None or self.step_s < WELL_FROM_S:
+            return "minibatches of about 10 ms scale less than in proportion"
+        if self.pays == "well":
+            return "minibatches of 100 ms or more scale well"
+        return "exchanging takes much of the time"
+
+    @property
+    def _is_uneven(self) -> bool:
+        """Whether it is the rows that keep the workers from paying."""
+        gain, even = self.speed_up, self.even_speed_up
+        if gain is None or even is None:
+            return False
+        if self.pays == "hardly":
+            return even >= _LITTLE_GAIN > gain
+        return gain < _MUCH_LOST * even
+
+    @property
+    def _longest(self) -> int:
+        """Minibatches of the worker that has most to do."""
+        if self.plan.kind == "sharing":  # who is done takes over work of others
+            return -(-sum(self.plan.minibatches) // self.workers)
+        return max(self.plan.minibatches, default=0)
+
+    def _seconds_of(self, minibatches: int) -> float | None:
+        """Seconds of an epoch in which the worker with most data has so many minibatches."""
+        if self.point is None or self.step_s is None:
+            return None
+        exchanges = -(-minibatches // self.minibatches_per_exchange)
+        beside_s = self.point.interval_s - self.point.training_s
+        return minibatches * self.step_s + exchanges * beside_s
+
+    def _speed_up_of(self, minibatches: int) -> float | None:
+        seconds = self._seconds_of(minibatches)
+        if not seconds or self.step_s is None:
+            return None
+        return sum(self.plan.minibatches) * self.step_s / seconds
+
+    @property
+    def _exchange_text(self) -> str:
+        if self.plan.kind == "sharing":
+            return "a message"
+        return f"an averaging of {_size_text(self.vector_bytes or 0)}"
+
+    def _open_verdict(self) -> str:
+        wanted_s = self.worthwhile_step_s
+        if wanted_s is None or self.exchange_s is None:
+            return "Whether it pays depends on how long one minibatch takes: measure it."
+        count = self.minibatches_per_exchange
+        often = "" if self.plan.kind == "sharing" else f" every {_minibatches_text(count)}"
+        return (
+            f"It pays if one minibatch takes {_time_text(wanted_s)} or more: {self._exchange_text}"
+            f"{often} takes about {_time_text(self.exchange_s)}, then a tenth of the time."
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Scaling:
+    """The prediction for several numbers of workers; made by `predict_scaling`.
+
+    Attributes:
+        kind: "averaging" or "sharing".
+        step_s: seconds of one minibatch on one worker.
+        vector_bytes: what a worker contributes to an averaging, or could change in an update.
+        batch_size: examples of a minibatch of each worker.
+        points: one for each number of workers.
+    """
+
+    kind: str
+    step_s: float
+    vector_bytes: int
+    batch_size: int
+    points: tuple[ScalingPoint, ...]
+
+    def __repr__(self) -> str:
+        """The table."""
+        return self.describe()
+
+    def at(self, workers: int) -> ScalingPoint:
+        """Return the point of this number of workers.
+
+        Raises:
+            ConfigurationError: if there is none.
+        """
+        for point in self.points:
+            if point.workers == workers:
+                return point
+        known = [point.workers for point in self.points]
+        raise ConfigurationError(
+            f"`workers` must be one of {known}. Received: workers={workers!r}. Name it in "
+            "`predict_scaling(workers=…)`."
+        )
+
+    def examples_per_s(self, workers: int) -> float:
+        """Return the examples that this number of workers trains in a second."""
+        return self.at(workers).speed_up * self.batch_size / self.step_s
+
+    def most_workers(self, efficiency: float = 0.5) -> int:
+        """Return the most workers with at least this efficiency, of those predicted; 0: none."""
+        fitting = [p.workers for p in self.points if p.efficiency >= efficiency]
+        return max(fitting, default=0)
+
+    def describe(self) -> str:
+        """Return a table: times faster, efficiency, seconds and MB/s by number of workers."""
+        head = f"{self.kind}, minibatches of {1e3 * self.step_s:g} ms, {self.vector_bytes:,} bytes"
+        columns = (
+            "workers  times faster  efficiency  interval ms  exchange ms   MB/s each  bound by"
+        )
+        rows = [
+            f"{p.workers:>7,}  {p.speed_up:>12,.1f}  {p.efficiency:>10.0%}  "
+            f"{1e3 * p.interval_s:>11,.1f}  {1e3 * p.exchange_s:>11,.1f}  "
+            f"{p.bytes_per_s / 1e6:>10,.1f}  {p.bound}"
+            for p in self.points
+        ]
+        return "\n".join(line.rstrip() for line in (head, columns, *rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields."""
+        return {"name": type(self).__name__, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, settings: dict[str, Any]) -> Self:
+        """The inverse of `to_dict`.
+
+        Raises:
+            ConfigurationError: if a field is unknown.
+        """
+        given = {name: value for name, value in settings.items() if name != "name"}
+        unknown = sorted(given.keys() - cls.__dataclass_fields__.keys())
+        if unknown:
+            raise ConfigurationError(
+                f"unknown fields {unknown} of Scaling. Received: {given!r:.99}."
+            )
+        given["points"] = tuple(ScalingPoint(**point) for point in given["points"])
+        return cls(**given)
+
+
+def prospect(
+    master: TrainingMaster,
+    *,
+    rows: Sequence[int] | None = None,
+    workers: int | None = None,
+    vector_bytes: int | None = None,
+    updater_bytes: int = 0,
+    step_s: float | None = None,
+    bandwidth_bytes_per_s: float = TEN_GIGABIT_BYTES_PER_S,
+) -> Prospect:
+    """Predict a run with `master`: rounds, bytes, times, and whether more workers pay.
+
+    Args:
+        master: how to train.
+        rows: examples of each worker; default None: not known.
+        workers: how many there are, needed without `rows`.
+        vector_bytes: of the parameters and what else is averaged, as float32; None: unknown.
+        updater_bytes: of the optimizer's state; counts if the master averages it. Default 0.
+        step_s: seconds of one minibatch on one worker; default None: unknown.
+        bandwidth_bytes_per_s: what a machine can send; default 1.25e9, that is 10 Gbit/s.
+
+    Raises:
+        ConfigurationError: if the number of workers is not known or an argument cannot be meant.
+
+    Example:
+        >>> from sparkwright.masters import ParameterAveragingTrainingMaster
+        >>> found = prospect(
+        ...     ParameterAveragingTrainingMaster(batch_size_per_worker=32),
+        ...     rows=[6400, 6400],
+        ...     vector_bytes=1_700_000,
+        ...     step_s=0.01,
+        ... )
+        >>> found.exchanges, found.examples_per_exchange, round(found.speed_up, 2), found.pays
+        (40, 320, 1.89, 'partly')
+    """
+    if rows is None:
+        if workers is None:
+            raise ConfigurationError(
+                "`rows` or `workers` must say how many workers there are. Received: neither."
+            )
+        check_count("workers", workers)
+    elif not rows:
+        raise ConfigurationError("`rows` must hold a number for each worker. Received: rows=[].")
+    if step_s is not None:
+        check_seconds("step_s", step_s)
+    check_seconds("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
+    if vector_bytes is not None and getattr(master, "save_updater", False):
+        vector_bytes += updater_bytes
+    count = len(rows) if rows is not None else workers or 1
+    per_exchange = minibatches_per_exchange(master, step_s)
+    plan = master.plan(
+        rows if rows is not None else [per_exchange * master.batch_size_per_worker] * count,
+        vector_bytes=vector_bytes or 0,
+    )
+    found = Prospect(
+        plan=plan,
+        rows_known=rows is not None,
+        step_s=step_s,
+        vector_bytes=vector_bytes,
+        exchange_s=None,
+        minibatches_per_exchange=per_exchange,
+        bytes_per_exchange=None,
+    )
+    if vector_bytes is None:
+        return found
+    costs = ScalingCosts(exchange=ExchangeCosts(bandwidth_bytes_per_s=bandwidth_bytes_per_s))
+    sent, exchange_s = exchange(master, plan, costs)
+    return replace(
+        found,
+        exchange_s=exchange_s,
+        bytes_per_exchange=sent,
+        worthwhile_step_s=_worthwhile_step_s(master, exchange_s) if exchange_s else exchange_s,
+        point=None if step_s is None else interval(master, plan, step_s, costs),
+    )
+
+
+def predict_scaling(
+    master: TrainingMaster,
+    *,
+    step_s: float,
+    vector_bytes: int,
+    updater_bytes: int = 0,
+    workers: Sequence[int] = POWERS_OF_TWO,
+    bandwidth_bytes_per_s: float | None = None,
+    costs: ScalingCosts | None = None,
+) -> Scaling:
+    """Predict how many times as fast as one worker some numbers of workers are.
+
+    Every worker is taken to have the same number of minibatches.
+
+    Args:
+        master: how to train.
+        step_s: seconds of one minibatch on one worker; `sw.measure_step` measures it.
+        vector_bytes: of the parameters and what else is averaged, as float32.
+        updater_bytes: of the optimizer's state; counts if the master averages it. Default 0.
+        workers: numbers of workers; default 1, 2, 4 … 1,024.
+        bandwidth_bytes_per_s: what a machine can send; default None: that of `costs`, 10 Gbit/s.
+        costs: the other constants; default None: those that were measured.
+
+    Raises:
+        ConfigurationError: if an argument cannot be meant.
+
+    Example:
+        >>> from sparkwright.masters import ParameterAveragingTrainingMaster
+        >>> found = predict_scaling(
+        ...     ParameterAveragingTrainingMaster(averaging_frequency=5),
+        ...     step_s=0.1, vector_bytes=100_000_000, workers=[1, 8, 64],
+        ... )
+        >>> [round(point.speed_up, 1) for point in found.points]
+        [1.0, 5.6, 42.9]
+    """
+    check_seconds("step_s", step_s)
+    check_count("vector_bytes", vector_bytes, maximum=MAX_BYTES)
+    costs = costs or ScalingCosts()
+    if bandwidth_bytes_per_s is not None:
+        between = replace(costs.exchange, bandwidth_bytes_per_s=bandwidth_bytes_per_s)
+        costs = replace(costs, exchange=between)
+    size = vector_bytes + (updater_bytes if getattr(master, "save_updater", False) else 0)
+    for count in workers:
+        check_count("workers", count)
+    rows = minibatches_per_exchange(master, step_s) * master.batch_size_per_worker
+    plans = [master.plan([rows] * count, vector_bytes=size) for count in workers]
+    return Scaling(
+        kind="sharing" if isinstance(master, SharedTrainingMaster) else "averaging",
+        step_s=step_s,
+        vector_bytes=size,
+        batch_size=master.batch_size_per_worker,
+        points=tuple(interval(master, plan, step_s, costs) for plan in plans),
+    )
+
+
+def _worthwhile_step_s(master: TrainingMaster, exchange_s: float) -> float:
+    """Return the shortest minibatch with which exchanging takes a tenth of the time."""
+    training_s = _SHARE_TRAINING / (1 - _SHARE_TRAINING) * exchange_s
+    # Quick minibatches share a message: as many as do so when they take that long.
+    most = minibatches_per_exchange(master, 1e-9)
+    steps_s = ((count, training_s / count) for count in range(most, 0, -1))
+    return next(s for count, s in steps_s if minibatches_per_exchange(master, s) >= count)
+
+
+def _minibatches_text(count: int) -> str:
+    return "1 minibatch" if count == 1 else f"{count:,} minibatches"
+
+
+def _size_text(size_bytes: int) -> str:
+    for exponent, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size_bytes >= 1 << exponent:
+            return f"{size_bytes / (1 << exponent):.3g} {unit}"
+    return f"{size_bytes} B"
+
+
+def _time_text(seconds: float) -> str:
+    """Format a duration to three digits, in the unit that suits.
+
+    Example:
+        >>> [_time_text(seconds) for seconds in (0.00042, 0.0123, 0.1, 7.5, 90)]
+        ['0.42 ms', '12.3 ms', '100 ms', '7.5 s', '90 s']
+    """
+    return f"{1000 * seconds:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"

@@ -1,0 +1,274 @@
+"""The phases of driver and workers: codes, names, meanings, colors.
+
+A phase travels and is kept as its code, one byte. Codes are never given to another phase: files
+that were written earlier are read with them.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import ConfigurationError
+
+Group = Literal["start-up", "data", "compute", "communication", "waiting", "saving"]
+GROUPS: tuple[Group, ...] = (
+    *("start-up", "data", "compute"),
+    *("communication", "waiting", "saving"),
+)
+_FIRST_OF_DRIVER = 32
+
+
+class PhaseCode(IntEnum):
+    """The code of each phase; those of the driver alone begin at 32."""
+
+    QUEUED = 0
+    SHARD = 1
+    TENSORFLOW = 2
+    BUILD = 3
+    TRACE = 4
+    FIRST_DATA = 5
+    DATA = 6
+    COMPUTE = 7
+    ENCODE = 8
+    SEND = 9
+    WAIT = 10
+    AVERAGE = 11
+    APPLY = 12
+    VALIDATE = 13
+    CHECKPOINT = 14
+    DELIVER = 15
+    STATE = 16
+    ASSEMBLE = 17
+    WORK = 18
+
+    COUNT = 32
+    LAYOUT = 33
+    SUBMIT = 34
+    GATHER = 35
+    TRAIN = 36
+    FINISH = 37
+    SPLIT = 38
+    MAP_PARTITIONS = 39
+    AGGREGATE = 40
+    PROCESS_PARAMS = 41
+    BROADCAST = 42
+    EXPORT = 43
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Phase:
+    """A kind of work, or of waiting.
+
+    Attributes:
+        code: from 0 to 255; see `PhaseCode`.
+        name: as it stands in tables, such as "first_data".
+        label: a few words for people, such as "first data".
+        meaning: one line: what goes on meanwhile.
+        group: what it counts as.
+        color: on a light page, as "#rrggbb".
+        dark_color: on a dark one.
+        encloses: whether other phases of the same lane lie within it; then it is no part of a sum.
+        dl4j: keys under which Deeplearning4j measures the same, or what is closest to it.
+    """
+
+    code: int
+    name: str
+    label: str
+    meaning: str
+    group: Group
+    color: str
+    dark_color: str
+    encloses: bool = False
+    dl4j: tuple[str, ...] = ()
+
+    @property
+    def dl4j_names(self) -> tuple[str, ...]:
+        """Deeplearning4j's short names for `dl4j`."""
+        return tuple(DL4J_NAMES[key] for key in self.dl4j)
+
+
+_MASTER = "ParameterAveragingMaster"
+_WORKER = "WorkerFlatMap"
+# Deeplearning4j writes this one key with a small letter.
+_EXPORT = "parameterAveragingMasterExportTimesMs"
+
+DL4J_NAMES: dict[str, str] = {
+    _EXPORT: "Export",
+    f"{_MASTER}CountRddSizeTimesMs": "CountRDD",
+    f"{_MASTER}BroadcastCreateTimesMs": "CreateBroadcast",
+    f"{_MASTER}RepartitionTimesMs": "Repartition",
+    f"{_MASTER}FitTimesMs": "Fit",
+    f"{_MASTER}SplitTimesMs": "Split",
+    f"{_MASTER}MapPartitionsTimesMs": "MapPart",
+    f"{_MASTER}AggregateTimesMs": "Aggregate",
+    f"{_MASTER}ProcessParamsUpdaterTimesMs": "ProcessParams",
+    f"{_WORKER}TotalTimeMs": "Total",
+    f"{_WORKER}GetInitialModelTimeMs": "GetInitModel",
+    f"{_WORKER}DataSetGetTimesMs": "GetDataSet",
+    f"{_WORKER}ProcessMiniBatchTimesMs": "ProcessBatch",
+    "ParameterAveragingWorkerBroadcastGetValueTimeMs": "BroadcastGet",
+    "ParameterAveragingWorkerInitTimeMs": "ModelInit",
+    "ParameterAveragingWorkerFitTimesMs": "Fit",
+}
+_BATCHES = (f"{_WORKER}ProcessMiniBatchTimesMs", "ParameterAveragingWorkerFitTimesMs")
+
+# Code, label, group, color on a light and on a dark page; in the order of tables and legends.
+_LOOKS: tuple[tuple[PhaseCode, str, Group, str, str], ...] = (
+    (PhaseCode.QUEUED, "queued", "waiting", "#8c6239", "#b08a5e"),
+    (PhaseCode.SHARD, "data in", "data", "#8a5200", "#c98a1b"),
+    (PhaseCode.TENSORFLOW, "TensorFlow start", "start-up", "#5e3c99", "#9d7fd6"),
+    (PhaseCode.BUILD, "model build", "start-up", "#8156b0", "#b79be8"),
+    (PhaseCode.STATE, "starting state", "start-up", "#a05195", "#c98bc4"),
+    (PhaseCode.ASSEMBLE, "waiting for all", "waiting", "#b5483a", "#d9796b"),
+    (PhaseCode.TRACE, "tracing", "start-up", "#b370b8", "#f3b3f4"),
+    (PhaseCode.FIRST_DATA, "first data", "data", "#a86200", "#e0a93a"),
+    (PhaseCode.DATA, "get batch", "data", "#c77900", "#f9b139"),
+    (PhaseCode.COMPUTE, "compute", "compute", "#07599f", "#268bc3"),
+    (PhaseCode.ENCODE, "encode", "communication", "#1c998c", "#6fc9b8"),
+    (PhaseCode.SEND, "send", "communication", "#006842", "#0fa073"),
+    (PhaseCode.WAIT, "wait for peers", "waiting", "#bb4a00", "#de762f"),
+    (PhaseCode.AVERAGE, "average", "communication", "#3d8344", "#62b76d"),
+    (PhaseCode.APPLY, "apply", "communication", "#709741", "#b3da70"),
+    (PhaseCode.VALIDATE, "validate", "compute", "#0058c7", "#72a3ff"),
+    (PhaseCode.CHECKPOINT, "checkpoint", "saving", "#515467", "#7a91a1"),
+    (PhaseCode.DELIVER, "deliver", "saving", "#7a8087", "#bcc4cc"),
+    (PhaseCode.WORK, "whole task", "compute", "#7a8087", "#8a94a0"),
+    (PhaseCode.EXPORT, "export", "data", "#8a5200", "#c98a1b"),
+    (PhaseCode.COUNT, "count", "data", "#a86200", "#e0a93a"),
+    (PhaseCode.LAYOUT, "layout", "data", "#c77900", "#f9b139"),
+    (PhaseCode.SUBMIT, "submit", "start-up", "#8156b0", "#b79be8"),
+    (PhaseCode.GATHER, "waiting for workers", "waiting", "#b5483a", "#d9796b"),
+    (PhaseCode.TRAIN, "training", "compute", "#07599f", "#268bc3"),
+    (PhaseCode.BROADCAST, "broadcast", "communication", "#1c998c", "#6fc9b8"),
+    (PhaseCode.SPLIT, "split", "data", "#8c6239", "#b08a5e"),
+    (PhaseCode.MAP_PARTITIONS, "map partitions", "compute", "#0058c7", "#72a3ff"),
+    (PhaseCode.AGGREGATE, "aggregate", "communication", "#3d8344", "#62b76d"),
+    (PhaseCode.PROCESS_PARAMS, "process params", "communication", "#709741", "#b3da70"),
+    (PhaseCode.FINISH, "finish", "saving", "#7a8087", "#bcc4cc"),
+)
+_MEANINGS = {
+    PhaseCode.QUEUED: "Spark has no free slot for the worker's task yet.",
+    PhaseCode.SHARD: "The task writes its partition to files that the worker maps.",
+    PhaseCode.TENSORFLOW: (
+        "The worker's process starts and loads TensorFlow; later runs reuse it."
+    ),
+    PhaseCode.BUILD: "The network is made from its description.",
+    PhaseCode.STATE: ("The parameters with which training begins come from the driver or a peer."),
+    PhaseCode.ASSEMBLE: "The worker is ready and waits until the others have come, too.",
+    PhaseCode.TRACE: "The first compiled call: TensorFlow traces and compiles the step.",
+    PhaseCode.FIRST_DATA: (
+        "The worker waits for its first minibatches; nothing could be fetched ahead."
+    ),
+    PhaseCode.DATA: "The worker waits for its next minibatches.",
+    PhaseCode.COMPUTE: "The compiled step trains minibatches.",
+    PhaseCode.ENCODE: "What was learnt is encoded to a short message.",
+    PhaseCode.SEND: "The message is handed to the network.",
+    PhaseCode.WAIT: "The worker waits for slower ones.",
+    PhaseCode.AVERAGE: "All workers add up their parameters over the network.",
+    PhaseCode.APPLY: "What came from the others changes this worker's parameters.",
+    PhaseCode.VALIDATE: "The validation data is scored.",
+    PhaseCode.CHECKPOINT: "The state of training is sent to the driver, or written by it.",
+    PhaseCode.DELIVER: "The result goes to the driver.",
+    PhaseCode.WORK: (
+        "All of a worker's part in the run, from its task's first moment to its last."
+    ),
+    PhaseCode.EXPORT: "The data is written to files that the workers read.",
+    PhaseCode.COUNT: "Spark counts the examples of each partition.",
+    PhaseCode.LAYOUT: "The driver plans which example goes to which worker.",
+    PhaseCode.SUBMIT: "The driver opens its port and hands the job to Spark.",
+    PhaseCode.GATHER: "The job runs, and not all workers have come yet.",
+    PhaseCode.TRAIN: "The workers train, from the first group until the result is there.",
+    PhaseCode.BROADCAST: "Without ports: Spark sends the parameters to the executors.",
+    PhaseCode.SPLIT: "Without ports: the driver says which minibatches this round trains.",
+    PhaseCode.MAP_PARTITIONS: "Without ports: a Spark job trains one round.",
+    PhaseCode.AGGREGATE: "Without ports: Spark adds up the parameters of a round.",
+    PhaseCode.PROCESS_PARAMS: ("Without ports: the driver divides the sum and keeps the average."),
+    PhaseCode.FINISH: "The result goes into the driver's model; files and ports are let go.",
+}
+_ENCLOSING = (PhaseCode.WORK, PhaseCode.TRAIN)
+_DL4J: dict[PhaseCode, tuple[str, ...]] = {
+    PhaseCode.BUILD: (f"{_WORKER}GetInitialModelTimeMs", "ParameterAveragingWorkerInitTimeMs"),
+    PhaseCode.STATE: (
+        f"{_WORKER}GetInitialModelTimeMs",
+        "ParameterAveragingWorkerBroadcastGetValueTimeMs",
+    ),
+    PhaseCode.TRACE: _BATCHES,
+    PhaseCode.FIRST_DATA: (f"{_WORKER}DataSetGetTimesMs",),
+    PhaseCode.DATA: (f"{_WORKER}DataSetGetTimesMs",),
+    PhaseCode.COMPUTE: _BATCHES,
+    PhaseCode.AVERAGE: (f"{_MASTER}AggregateTimesMs",),
+    PhaseCode.APPLY: (f"{_MASTER}ProcessParamsUpdaterTimesMs",),
+    PhaseCode.WORK: (f"{_WORKER}TotalTimeMs",),
+    PhaseCode.EXPORT: (_EXPORT,),
+    PhaseCode.COUNT: (f"{_MASTER}CountRddSizeTimesMs",),
+    PhaseCode.LAYOUT: (f"{_MASTER}RepartitionTimesMs",),
+    PhaseCode.TRAIN: (f"{_MASTER}FitTimesMs",),
+    PhaseCode.BROADCAST: (f"{_MASTER}BroadcastCreateTimesMs",),
+    PhaseCode.SPLIT: (f"{_MASTER}SplitTimesMs",),
+    PhaseCode.MAP_PARTITIONS: (f"{_MASTER}MapPartitionsTimesMs",),
+    PhaseCode.AGGREGATE: (f"{_MASTER}AggregateTimesMs",),
+    PhaseCode.PROCESS_PARAMS: (f"{_MASTER}ProcessParamsUpdaterTimesMs",),
+}
+PHASES: tuple[Phase, ...] = tuple(
+    Phase(
+        code=code,
+        name=code.name.lower(),
+        label=label,
+        meaning=_MEANINGS[code],
+        group=group,
+        color=color,
+        dark_color=dark_color,
+        encloses=code in _ENCLOSING,
+        dl4j=_DL4J.get(code, ()),
+    )
+    for code, label, group, color, dark_color in _LOOKS
+)
+WORKER_PHASES = tuple(phase for phase in PHASES if phase.code < _FIRST_OF_DRIVER)
+DRIVER_PHASES = tuple(phase for phase in PHASES if phase.code >= _FIRST_OF_DRIVER)
+_BY_CODE = {phase.code: phase for phase in PHASES}
+_BY_NAME = {phase.name: phase for phase in PHASES}
+_IS_CODE = np.isin(np.arange(256), list(_BY_CODE))
+
+
+def phase_of(code: int) -> Phase:
+    """Return the phase with this code.
+
+    Raises:
+        ConfigurationError: if there is none, as in a file of a later version.
+    """
+    if (found := _BY_CODE.get(int(code))) is None:
+        raise ConfigurationError(
+            f"`code` must be that of a phase, one of {sorted(map(int, _BY_CODE))}. "
+            f"Received: code={code}. A later version of sparkwright may know it."
+        )
+    return found
+
+
+def unknown_codes(codes: NDArray[np.uint8]) -> list[int]:
+    """Return the codes that belong to no phase, each once, in order.
+
+    Args:
+        codes: (n,) uint8.
+    """
+    return np.unique(codes[~_IS_CODE[codes]]).tolist()
+
+
+def phase_named(name: str) -> Phase:
+    """Return the phase with this name.
+
+    Raises:
+        ConfigurationError: if there is none.
+
+    Example:
+        >>> phase_named("wait").label
+        'wait for peers'
+    """
+    if (found := _BY_NAME.get(name)) is None:
+        raise ConfigurationError(
+            f"`name` must be that of a phase. Received: name={name!r}. "
+            f"There are: {', '.join(_BY_NAME)}."
+        )
+    return found

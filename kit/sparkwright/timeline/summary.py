@@ -1,0 +1,254 @@
+"""Totals of a run's spans by phase, as values and in words."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .clocks import ClockReading
+from .phases import PHASES, Phase, PhaseCode
+from .spans import Tallies, duration_quantile_s
+
+if TYPE_CHECKING:
+    from .timeline import Timeline
+
+Place = Literal["driver", "workers"]
+_MENTIONED = 0.05  # of the workers' time
+_SLOWER = 1.15  # than the median: worth a sentence
+HEADS = (
+    *("lane", "phase", "count", "total", "share", "median", "95%", "longest"),
+    *("slowest worker", "Deeplearning4j"),
+)
+TEXT_COLUMNS = (0, 1, 9)  # the others are numbers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PhaseTotal:
+    """One phase of the driver, or of all workers together.
+
+    Attributes:
+        place: "driver" or "workers".
+        phase: which.
+        count: spans.
+        seconds: their sum.
+        share: of all measured seconds of this place, from 0 to 1; 0 for phases that enclose others.
+        median_s: of a span, to within 2.2 %.
+        p95_s: the duration that 95 % of the spans did not exceed, to within 2.2 %.
+        longest_s: of a span.
+        slowest_worker: who spent most in this phase, in all; None on the driver.
+        slowest_s: how much that was.
+    """
+
+    place: Place
+    phase: Phase
+    count: int
+    seconds: float
+    share: float
+    median_s: float
+    p95_s: float
+    longest_s: float
+    slowest_worker: int | None
+    slowest_s: float
+
+
+def phase_totals(tallies: Tallies) -> list[PhaseTotal]:
+    """Return the total of every measured phase: first the workers', then the driver's."""
+    return [*_totals_of(tallies, "workers"), *_totals_of(tallies, "driver")]
+
+
+def _totals_of(tallies: Tallies, place: Place) -> list[PhaseTotal]:
+    rows = slice(0, 1) if place == "driver" else slice(1, None)
+    seconds, counts = tallies.seconds[rows], tallies.count[rows]
+    inner = [phase.code for phase in PHASES if not phase.encloses]
+    measured_s = float(seconds[:, inner].sum())
+    found: list[PhaseTotal] = []
+    for phase in PHASES:
+        count = int(counts[:, phase.code].sum())
+        if not count:
+            continue
+        mine = seconds[:, phase.code]
+        durations = tallies.durations[0 if place == "driver" else 1, phase.code]
+        longest_s = float(tallies.longest_s[rows, phase.code].max())
+        slowest = int(np.argmax(mine))
+        found.append(
+            PhaseTotal(
+                place=place,
+                phase=phase,
+                count=count,
+                seconds=float(mine.sum()),
+                share=0.0 if phase.encloses or not measured_s else float(mine.sum()) / measured_s,
+                median_s=_quantile_s(durations, 0.5, count, longest_s),
+                p95_s=_quantile_s(durations, 0.95, count, longest_s),
+                longest_s=longest_s,
+                slowest_worker=None if place == "driver" else slowest,
+                slowest_s=float(mine[slowest]),
+            )
+        )
+    return found
+
+
+def _quantile_s(durations: NDArray[np.int64], share: float, count: int, longest_s: float) -> float:
+    """Return a quantile from the bins; exact for a single span, at most the longest."""
+    return longest_s if count == 1 else min(duration_quantile_s(durations, share), longest_s)
+
+
+def what_dominated(totals: Sequence[PhaseTotal], tallies: Tallies) -> str:
+    """Say in a sentence or two where the workers' time went."""
+    workers = [each for each in totals if each.place == "workers" and each.share > 0]
+    if not workers:
+        return "Nothing was measured on workers."
+    ranked = sorted(workers, key=lambda each: -each.share)
+    named = [each for each in ranked[:4] if each.share >= _MENTIONED] or ranked[:1]
+    parts = [f"{percent_text(each.share)} {each.phase.label}" for each in named]
+    return f"Of the workers' measured time: {', '.join(parts)}.{_slow_worker(tallies)}"
+
+
+def title_text(timeline: "Timeline") -> str:
+    """Return the title of a timeline."""
+    return f"Timeline of {timeline.name}" if timeline.name else "Timeline"
+
+
+def facts_text(timeline: "Timeline") -> str:
+    """Return the size of a run, such as `3 workers, 12.1 s, 611 spans`."""
+    length = seconds_text(timeline.elapsed_s)
+    return f"{_workers_text(timeline)}, {length}, {len(timeline):,} spans"
+
+
+def lanes_text(timeline: "Timeline", dominated: str) -> str:
+    """Return the alternative text of a picture of the lanes.
+
+    Args:
+        timeline: what is shown.
+        dominated: see `what_dominated`.
+    """
+    return (
+        f"Lanes of the driver and {_workers_text(timeline)} over "
+        f"{seconds_text(timeline.elapsed_s)}, colored by phase. {dominated}"
+    )
+
+
+def summary_text(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
+    """Return the whole report for a terminal."""
+    clocks = timeline.clocks
+    lines = [
+        f"{title_text(timeline)}: {facts_text(timeline)}.",
+        what_dominated(totals, timeline.tallies),
+        "",
+        *_table([HEADS, *(row_of(total) for total in totals)]),
+    ]
+    if clocks:
+        lines += ["", clock_sentence(clocks)]
+        lines += [f"  worker {each.worker}: {clock_text(each)}" for each in clocks[:32]]
+        if len(clocks) > 32:
+            lines.append(f"  and {len(clocks) - 32:,} more workers.")
+    return "\n".join(lines)
+
+
+def row_of(total: PhaseTotal) -> tuple[str, ...]:
+    """Return a phase's figures as texts, one for each of `HEADS`."""
+    slowest = ""
+    if total.slowest_worker is not None:
+        slowest = f"{total.slowest_worker} ({seconds_text(total.slowest_s)})"
+    return (
+        total.place,
+        total.phase.label,
+        f"{total.count:,}",
+        seconds_text(total.seconds),
+        "encloses" if total.phase.encloses else percent_text(total.share),
+        seconds_text(total.median_s),
+        seconds_text(total.p95_s),
+        seconds_text(total.longest_s),
+        slowest,
+        ", ".join(total.phase.dl4j_names),
+    )
+
+
+def clock_sentence(clocks: Sequence[ClockReading]) -> str:
+    """Return the uncertainty of the workers' clocks in a sentence."""
+    known = [each.uncertainty_s for each in clocks if np.isfinite(each.uncertainty_s)]
+    if not known:
+        return "Clocks: how far the workers' clocks are from the driver's is not known."
+    furthest = max(abs(each.offset_s) for each in clocks)
+    whose = "" if len(known) == len(clocks) else f" for {len(known)} of {len(clocks)} workers"
+    return (
+        f"Clocks: up to {seconds_text(furthest)} from the driver's, which is taken into account; "
+        f"known to within {seconds_text(max(known))}{whose}."
+    )
+
+
+def clock_text(reading: ClockReading) -> str:
+    """Return an offset with its uncertainty, such as `+2.1 ms ± 0.2 ms (driver)`."""
+    sign = "-" if reading.offset_s < 0 else "+"
+    within = seconds_text(reading.uncertainty_s) if np.isfinite(reading.uncertainty_s) else "?"
+    return f"{sign}{seconds_text(abs(reading.offset_s))} ± {within} ({reading.source})"
+
+
+def _workers_text(timeline: "Timeline") -> str:
+    return f"{timeline.workers:,} worker{'s' if timeline.workers != 1 else ''}"
+
+
+def _slow_worker(tallies: Tallies) -> str:
+    """Name a worker that computes more slowly than the others, by the mean of a span."""
+    counts = tallies.count[1:, PhaseCode.COMPUTE]
+    if (counts > 0).sum() < 2:
+        return ""
+    means = tallies.seconds[1:, PhaseCode.COMPUTE] / np.maximum(counts, 1)
+    median = float(np.median(means[counts > 0]))
+    slowest = int(np.argmax(means))
+    if not median or means[slowest] < _SLOWER * median:
+        return ""
+    return (
+        f" Worker {slowest} computes slowest: its spans of computing are "
+        f"{means[slowest] / median:.2f} times as long as the workers' median."
+    )
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
+    return [
+        "  ".join(
+            text.ljust(width) if column in TEXT_COLUMNS else text.rjust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def seconds_text(seconds: float) -> str:
+    """Format a duration to three digits, in the unit that suits it.
+
+    Example:
+        >>> [seconds_text(value) for value in (0.0, 2.5e-6, 0.0421, 7.04, 83.0, 36000.0)]
+        ['0', '2.5 µs', '42.1 ms', '7.04 s', '1 min 23 s', '10 h 00 min']
+        >>> [seconds_text(value) for value in (9.994e-4, 9.996e-4, 0.9996, 59.96)]
+        ['999 µs', '1 ms', '1 s', '1 min 00 s']
+    """
+    if not math.isfinite(seconds):
+        return "—"
+    if seconds == 0:
+        return "0"
+    if abs(seconds) < 0.9995e-3:
+        return f"{seconds * 1e6:.3g} µs"
+    if abs(seconds) < 0.9995:
+        return f"{seconds * 1e3:.3g} ms"
+    if abs(seconds) < 59.95:
+        return f"{seconds:.3g} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def percent_text(share: float) -> str:
+    """Format a share in percent.
+
+    Example:
+        >>> [percent_text(value) for value in (0.0, 0.00004, 0.0153, 0.714)]
+        ['0%', '<0.1%', '1.5%', '71.4%']
+    """
+    if 0 < share < 0.0005:
+        return "<0.1%"
+    return f"{100 * share:.3g}%" if share >= 0.1 or share == 0 else f"{100 * share:.1f}%"

@@ -1,0 +1,413 @@
+"""The cost model agrees with plans, with arithmetic, with limits, and with measurements."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import (
+    ExchangeCosts,
+    MeshConfig,
+    ParameterAveragingTrainingMaster,
+    Scaling,
+    ScalingCosts,
+    SharedTrainingMaster,
+    TrainingMaster,
+    predict_scaling,
+    prospect,
+    updater_bytes,
+    vector_bytes,
+)
+from sparkwright.masters.cost import LOOPBACK_BYTES_PER_S
+
+masters: st.SearchStrategy[TrainingMaster] = st.one_of(
+    st.builds(
+        ParameterAveragingTrainingMaster,
+        batch_size_per_worker=st.integers(1, 300),
+        averaging_frequency=st.integers(1, 50),
+        save_updater=st.booleans(),
+        communication=st.sampled_from(["ring", "spark"]),
+    ),
+    st.builds(
+        SharedTrainingMaster,
+        batch_size_per_worker=st.integers(1, 300),
+        minibatches_per_message=st.none() | st.integers(1, 10),
+        max_staleness=st.none() | st.integers(0, 10),
+        mesh=st.builds(MeshConfig, mode=st.sampled_from(["plain", "mesh"])),
+    ),
+)
+row_counts = st.lists(st.integers(0, 100_000), min_size=1, max_size=40)
+seconds = st.floats(1e-5, 10)
+
+
+@given(masters, row_counts, st.integers(0, 10**10), seconds)
+def test_nothing_is_faster_than_all_workers_together(
+    master: TrainingMaster, rows: list[int], size: int, step_s: float
+) -> None:
+    found = prospect(master, rows=rows, vector_bytes=size, step_s=step_s)
+    assert found.plan == master.plan(rows, vector_bytes=found.vector_bytes or 0)
+    assert found.workers == len(rows)
+    if not sum(rows):
+        assert found.speed_up is None
+        return
+    assert found.speed_up is not None
+    assert 0 < found.speed_up <= len(rows) * (1 + 1e-9)
+    assert found.epoch_s is not None
+    assert found.interval_s is not None
+    assert found.bytes_per_s is not None
+    assert found.epoch_s * found.speed_up == pytest.approx(sum(found.plan.minibatches) * step_s)
+    json.dumps(found.to_dict())
+
+
+@given(masters, st.integers(2, 64), st.integers(0, 10**10), seconds, st.floats(1.01, 100))
+def test_longer_minibatches_never_pay_less(
+    master: TrainingMaster, workers: int, size: int, step_s: float, longer: float
+) -> None:
+    order = ["hardly", "partly", "well"]
+    quick, slow = (
+        prospect(master, workers=workers, vector_bytes=size, step_s=each)
+        for each in (step_s, step_s * longer)
+    )
+    if isinstance(master, SharedTrainingMaster) and master.minibatches_per_message is None:
+        return  # quick minibatches share a message: between two steps of that the share may fall
+    assert order.index(quick.pays) <= order.index(slow.pays)
+
+
+@given(masters, st.integers(2, 64), st.integers(1, 10**9))
+def test_at_the_worthwhile_step_nine_tenths_of_the_time_are_training(
+    master: TrainingMaster, workers: int, size: int
+) -> None:
+    wanted_s = prospect(master, workers=workers, vector_bytes=size).worthwhile_step_s
+    assert wanted_s is not None
+    found = prospect(master, workers=workers, vector_bytes=size, step_s=wanted_s)
+    assert found.speed_up is not None
+    assert found.speed_up >= 0.9 * workers * (1 - 1e-6)
+
+
+@given(masters, seconds)
+def test_one_worker_exchanges_nothing(master: TrainingMaster, step_s: float) -> None:
+    found = prospect(master, rows=[1000], vector_bytes=10**6, step_s=step_s)
+    assert found.exchange_s == 0
+    assert found.speed_up == pytest.approx(1)
+    assert found.pays == "hardly"
+    assert "One worker" in found.verdict
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "measured_s"), [(1_720_000, 1.9e-3), (5_160_000, 6.3e-3), (100_000_000, 0.109)]
+)
+def test_averagings_between_two_workers_take_as_long_as_was_measured(
+    size_bytes: int, measured_s: float
+) -> None:
+    found = prospect(
+        ParameterAveragingTrainingMaster(),
+        workers=2,
+        vector_bytes=size_bytes,
+        bandwidth_bytes_per_s=LOOPBACK_BYTES_PER_S,
+    )
+    assert found.exchange_s is not None
+    # Loopback has no wires to wait for.
+    assert found.exchange_s - 2 * ExchangeCosts().latency_s == pytest.approx(measured_s, rel=0.12)
+
+
+def test_the_rule_of_thumb_decides_with_the_arithmetic_beside_it() -> None:
+    def said(step_s: float, **options: Any) -> str:
+        master = ParameterAveragingTrainingMaster(**options)
+        found = prospect(master, workers=4, vector_bytes=2_000_000, step_s=step_s)
+        return f"{found.pays}: {found.verdict}"
+
+    assert said(0.12).startswith(
+        "well: 5 minibatches of 120 ms take 600 ms, an averaging of 1.91 MiB"
+    )
+    assert "4 workers are at best 4.0 times as fast as one; minibatches of 100 ms" in said(0.12)
+    assert said(0.01).startswith("partly: 5 minibatches of 10 ms take 50 ms")
+    assert said(0.001).startswith("hardly: 5 minibatches of 1 ms take 5 ms")
+    # A Spark job for each averaging costs more than the minibatch.
+    slow = said(0.12, averaging_frequency=1, communication="spark")
+    assert slow.endswith("exchanging outweighs what they gain.")
+    assert slow.startswith("hardly: 1 minibatch of 120 ms, an averaging of 1.91 MiB about 353 ms")
+
+
+def test_before_anything_is_measured_only_the_condition_is_told() -> None:
+    master = ParameterAveragingTrainingMaster()
+    found = prospect(master, workers=2, vector_bytes=1_720_000)
+    assert (found.pays, found.speed_up, found.epoch_s) == ("unknown", None, None)
+    assert found.verdict.startswith("It pays if one minibatch takes")
+    assert prospect(master, workers=2).verdict.endswith("measure it.")
+    assert prospect(master, workers=2, step_s=0.02).verdict == (
+        "A minibatch takes 20 ms; minibatches of about 10 ms scale less than in proportion."
+    )
+    shared = prospect(SharedTrainingMaster(), workers=2, vector_bytes=1_720_000)
+    assert "a message takes about" in shared.verdict
+
+
+def test_rounds_short_batches_and_idle_workers_are_those_of_the_plan() -> None:
+    master = ParameterAveragingTrainingMaster(batch_size_per_worker=10, averaging_frequency=5)
+    found = prospect(master, rows=[72, 10, 0])
+    assert found.exchanges == found.plan.rounds == 2
+    assert found.examples_per_exchange == 60
+    assert found.short_batches == (2,)
+    assert found.plan.idle_workers == (2,)
+    assert found.rows_known
+    assert not prospect(master, workers=3).rows_known
+    assert prospect(master, workers=3).examples_per_exchange == 150
+
+
+def test_the_optimizers_state_counts_only_if_it_is_averaged() -> None:
+    sizes = [
+        prospect(master, workers=2, vector_bytes=100, updater_bytes=200).vector_bytes
+        for master in (
+            ParameterAveragingTrainingMaster(),
+            ParameterAveragingTrainingMaster(save_updater=False),
+            SharedTrainingMaster(),
+        )
+    ]
+    assert sizes == [300, 100, 100]
+
+
+@given(st.integers(2, 50), st.integers(1, 10**8))
+def test_a_ring_sends_nearly_twice_the_vector(workers: int, size: int) -> None:
+    found = prospect(ParameterAveragingTrainingMaster(), workers=workers, vector_bytes=size)
+    assert found.bytes_per_exchange == pytest.approx(2 * (workers - 1) / workers * size, abs=1)
+
+
+@given(st.integers(10, 60))
+def test_a_tree_relieves_the_busiest_worker(workers: int) -> None:
+    times = [
+        prospect(
+            SharedTrainingMaster(mesh=MeshConfig(mode=mode)), workers=workers, vector_bytes=10**8
+        ).exchange_s
+        for mode in ("plain", "mesh")
+    ]
+    assert times[0] >= times[1]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"rows": []},
+        {"workers": 0},
+        {"workers": 2, "step_s": 0},
+        {"workers": 2, "bandwidth_bytes_per_s": float("nan")},
+    ],
+)
+def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        prospect(ParameterAveragingTrainingMaster(), **wrong)
+
+
+def test_an_optimizers_state_is_counted_as_keras_keeps_it() -> None:
+    assert vector_bytes(10) == 40
+    assert updater_bytes(10, "SGD") == 0
+    assert updater_bytes(10, "SGD", {"momentum": 0.0}) == 0
+    assert updater_bytes(10, "RMSprop", {"momentum": 0.9, "centered": True}) == 120
+    assert updater_bytes(10, "AdamW", {"amsgrad": True}) == 120
+    assert updater_bytes(10, "SomebodysOwn") == 80
+    assert updater_bytes(10, "adam", {"use_ema": True}) == 120
+
+
+@given(masters, seconds)
+def test_without_data_there_is_nothing_to_say(master: TrainingMaster, step_s: float) -> None:
+    found = prospect(master, rows=[0, 0], vector_bytes=10**6, step_s=step_s)
+    assert found.verdict == "No worker has data: there is nothing to train."
+    assert found.pays == "unknown"
+    assert found.even_speed_up is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "step_s", "end"),
+    [
+        ([3200, 0], 0.2, "the rows are uneven, even ones would make it 2.0 times."),
+        ([3200, 0], 0.02, "the rows are uneven, even ones would make it 1.9 times."),
+        ([3200, 1200], 0.2, "the rows are uneven, even ones would make it 2.0 times."),
+        ([3200, 3200], 0.2, "minibatches of 100 ms or more scale well."),
+        ([3200, 0], 0.0005, "with minibatches of 1 ms or less, more workers hardly help."),
+    ],
+)
+def test_uneven_rows_are_told_from_costly_exchanges(
+    rows: list[int], step_s: float, end: str
+) -> None:
+    master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
+    found = prospect(master, rows=rows, vector_bytes=1_700_000, step_s=step_s)
+    assert found.verdict.endswith(f"; {end}")
+
+
+@given(masters, row_counts, st.integers(0, 10**10), seconds)
+def test_even_rows_are_never_slower(
+    master: TrainingMaster, rows: list[int], size: int, step_s: float
+) -> None:
+    found = prospect(master, rows=rows, vector_bytes=size, step_s=step_s)
+    if found.speed_up is not None and found.even_speed_up is not None:
+        assert found.even_speed_up >= found.speed_up * (1 - 1e-9)
+
+
+costs = st.builds(
+    ScalingCosts,
+    exchange=st.builds(ExchangeCosts, bandwidth_bytes_per_s=st.floats(1e7, 1e11)),
+    jitter=st.floats(0, 0.9),
+    cores=st.none() | st.integers(1, 64),
+)
+longer_seconds, sizes = st.floats(1e-4, 10), st.integers(1, 10**10)
+
+
+@given(masters, longer_seconds, sizes, costs)
+def test_n_workers_are_at_most_n_times_as_fast_and_one_is_as_fast_as_one(
+    master: TrainingMaster, step_s: float, size: int, known: ScalingCosts
+) -> None:
+    found = predict_scaling(master, step_s=step_s, vector_bytes=size, costs=known)
+    assert found.points[0].speed_up == pytest.approx(1)
+    for point in found.points:
+        assert 0 < point.speed_up <= point.workers * (1 + 1e-9)
+        parts_s = point.training_s + point.waiting_s + point.exchange_s
+        assert point.interval_s == pytest.approx(max(parts_s, point.driver_s))
+        assert point.efficiency == pytest.approx(point.training_s / point.interval_s)
+    assert Scaling.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+
+
+@given(masters, longer_seconds, sizes, st.floats(1.01, 100))
+def test_a_faster_network_is_never_slower(
+    master: TrainingMaster, step_s: float, size: int, faster: float
+) -> None:
+    slow, fast = (
+        predict_scaling(master, step_s=step_s, vector_bytes=size, bandwidth_bytes_per_s=bandwidth)
+        for bandwidth in (1e9, 1e9 * faster)
+    )
+    for a, b in zip(slow.points, fast.points, strict=True):
+        assert b.speed_up >= a.speed_up * (1 - 1e-9)
+
+
+@given(masters, st.integers(1, 300), longer_seconds, sizes)
+def test_a_run_with_even_rows_is_predicted_alike_by_both(
+    master: TrainingMaster, workers: int, step_s: float, size: int
+) -> None:
+    point = predict_scaling(master, step_s=step_s, vector_bytes=size, workers=[workers]).points[0]
+    one = prospect(master, workers=workers, vector_bytes=size, step_s=step_s)
+    assert one.point == point
+    assert one.exchange_s == point.exchange_s
+    assert one.speed_up == pytest.approx(point.speed_up)
+
+
+def test_a_ring_costs_twice_the_vector_and_two_steps_a_worker() -> None:
+    exact = ExchangeCosts(bandwidth_bytes_per_s=1e9, latency_s=1e-3, averaging_s_per_byte=1e-9)
+    found = predict_scaling(
+        ParameterAveragingTrainingMaster(averaging_frequency=10, save_updater=False),
+        step_s=0.1,
+        vector_bytes=10**8,
+        updater_bytes=10**8,
+        workers=[4],
+        costs=ScalingCosts(exchange=exact),
+    ).at(4)
+    # 100 MB read and written, 2 x 3/4 of it sent, 6 steps of a millisecond.
+    assert found.exchange_s == pytest.approx(0.1 + 0.15 + 0.006)
+    assert found.speed_up == pytest.approx(4 * 1.0 / 1.256)
+    assert found.bytes_per_s == pytest.approx(1.5e8 / 1.256)
+
+
+def test_sharing_takes_over_an_update_of_each_of_the_others() -> None:
+    master = SharedTrainingMaster(minibatches_per_message=1)
+    known = ScalingCosts(update_s=1e-3, update_s_per_byte=1e-12)
+    two, ten = (
+        predict_scaling(master, step_s=1.0, vector_bytes=10**4, workers=[n], costs=known).points[0]
+        for n in (2, 10)
+    )
+    assert ten.exchange_s - two.exchange_s == pytest.approx(8e-3, rel=0.01)
+
+
+def test_averaging_waits_for_the_slowest_and_sharing_does_not() -> None:
+    known = ScalingCosts(jitter=0.2)
+    waits = [
+        predict_scaling(master, step_s=0.1, vector_bytes=1000, costs=known).at(1024).waiting_s
+        for master in (
+            ParameterAveragingTrainingMaster(averaging_frequency=4),
+            SharedTrainingMaster(),
+        )
+    ]
+    assert waits == [pytest.approx(0.2 * 0.1 * 2 * 3.723, rel=1e-3), 0.0]
+
+
+def test_a_thousand_quick_workers_are_held_up_by_the_driver() -> None:
+    master = SharedTrainingMaster(mesh=MeshConfig(mode="mesh"))
+    known = ScalingCosts(update_s=1e-9, update_s_per_byte=1e-15)
+    options: dict[str, Any] = {"step_s": 0.1, "vector_bytes": 1000, "costs": known}
+    held = predict_scaling(master, **options)
+    assert held.at(1024).bound == "driver"
+    assert held.at(64).bound == "exchange"
+    assert held.most_workers(0.5) < 1024
+    # Larger pieces of work are asked for less often.
+    larger = predict_scaling(replace(master, piece_minibatches=100), **options)
+    assert larger.at(1024).speed_up > 2 * held.at(1024).speed_up
+
+
+def test_pieces_of_a_given_size_are_asked_for_again_and_again_however_small() -> None:
+    """Only those of no given size are made larger for who is quick."""
+    known = ScalingCosts(event_s=1e-9, piece_s_per_worker=1e-6)
+    options: dict[str, Any] = {"step_s": 0.01, "vector_bytes": 1000, "costs": known}
+    for minibatches in (1, 2, 50):
+        master = SharedTrainingMaster(minibatches_per_message=1, piece_minibatches=minibatches)
+        point = predict_scaling(master, workers=[100], **options).points[0]
+        assert point.driver_s == pytest.approx(100 * 100 * 1e-6 / minibatches, rel=1e-3)
+    quick = SharedTrainingMaster(minibatches_per_message=1)
+    point = predict_scaling(quick, workers=[100], **options).points[0]
+    busy_s = point.training_s + point.exchange_s
+    assert point.driver_s == pytest.approx(100 * 100 * 1e-6 * busy_s / 0.1, rel=1e-3)
+
+
+def test_a_message_is_at_most_a_piece() -> None:
+    for minibatches, expected in ((1, 1), (3, 3), (9, 5)):
+        master = SharedTrainingMaster(piece_minibatches=minibatches)
+        found = prospect(master, workers=2, vector_bytes=1000, step_s=0.001)
+        assert found.minibatches_per_exchange == expected
+
+
+def test_on_shared_cores_workers_wait_for_one_another() -> None:
+    alone, shared = (
+        predict_scaling(
+            ParameterAveragingTrainingMaster(averaging_frequency=1),
+            step_s=0.1,
+            vector_bytes=10**7,
+            costs=ScalingCosts(cores=cores, processor_share=0.25),
+        )
+        for cores in (None, 2)
+    )
+    assert shared.at(2) == alone.at(2)
+    assert shared.at(8).exchange_s == pytest.approx(4 * alone.at(8).exchange_s)
+    assert shared.at(8).waiting_s == pytest.approx(3 * 0.25 * 0.1)
+
+
+def test_the_table_names_what_bounds_and_finds_a_number_of_workers() -> None:
+    found = predict_scaling(
+        ParameterAveragingTrainingMaster(batch_size_per_worker=32),
+        step_s=0.1,
+        vector_bytes=10**8,
+        workers=[1, 8],
+    )
+    lines = found.describe().splitlines()
+    assert lines[0] == "averaging, minibatches of 100 ms, 100,000,000 bytes"
+    assert lines[-1].split()[0] == "8"
+    assert lines[-1].endswith("exchange")
+    assert repr(found) == found.describe()
+    assert found.examples_per_s(1) == pytest.approx(320)
+    with pytest.raises(ConfigurationError, match=r"`workers` must be one of \[1, 8\]"):
+        found.at(2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"step_s": 0}, {"vector_bytes": 0}, {"workers": [0]}, {"bandwidth_bytes_per_s": -1}],
+)
+def test_invalid_arguments_of_predictions_are_refused(wrong: dict[str, Any]) -> None:
+    options: dict[str, Any] = {"step_s": 0.1, "vector_bytes": 1000, **wrong}
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        predict_scaling(ParameterAveragingTrainingMaster(), **options)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"jitter": 1.0}, {"event_s": 0}, {"cores": 0}, {"processor_share": 2}]
+)
+def test_constants_that_cannot_be_meant_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        ScalingCosts(**wrong)

@@ -1,0 +1,308 @@
+"""Hadoop for tests: its jars, which PySpark and Maven bring, and the settings of its servers."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
+
+_FOLDER_VARIABLE = "SPARKWRIGHT_HADOOP_JARS"
+_CLIENT = re.compile(r"hadoop-client-api-([0-9][\w.-]*)\.jar")
+# The goal of this version fetches one artifact without a project, which later ones do as well.
+_COPY = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy"
+# Of the version that Hadoop 3.5 was built with; its own packaging leaves out what is signed.
+_CIPHERS = tuple(f"org.bouncycastle:{name}-jdk18on:1.82" for name in ("bcprov", "bcpkix", "bcutil"))
+_LOGGING = ("log4j-", "slf4j-", "jcl-over-slf4j-", "commons-logging-")
+
+
+def hadoop_jars(*, timeout_s: float = 600.0) -> list[Path]:
+    """The jars of a Hadoop with NameNode and DataNode, at the version of PySpark's client.
+
+    The client's and the logger's lie in PySpark. That of the servers (56 MB) is fetched once with
+    Maven, which compares its checksum, and kept in ~/.cache/sparkwright/hadoop-VERSION. The
+    environment variable SPARKWRIGHT_HADOOP_JARS names another folder; a machine without a network
+    needs the jar there.
+
+    Args:
+        timeout_s: how long fetching may take, in seconds; default 600.
+
+    Raises:
+        ConfigurationError: if PySpark has no such client, or Maven is missing.
+        NetworkError: if Maven cannot fetch the jar; with its words.
+        RunTimeoutError: if that takes longer than `timeout_s`.
+    """
+    folder, version = _clients()
+    jars = [folder / f"hadoop-client-{part}-{version}.jar" for part in ("api", "runtime")]
+    loggers = sorted(jar for jar in folder.glob("*.jar") if jar.name.startswith(_LOGGING))
+    return [server_jar(version, timeout_s=timeout_s), *jars, *loggers]
+
+
+def yarn_jars(*, timeout_s: float = 600.0) -> list[Path]:
+    """The jars of a Hadoop with ResourceManager and NodeManager: those of `hadoop_jars`, and more.
+
+    What is more are ciphers (10 MB), which are fetched and kept in the same way.
+
+    Args:
+        timeout_s: how long fetching each jar may take, in seconds; default 600.
+
+    Raises:
+        ConfigurationError, NetworkError, RunTimeoutError: as `hadoop_jars`.
+    """
+    _, version = _clients()
+    folder = _folder(version)
+    ciphers = [_kept(folder, artifact, timeout_s=timeout_s) for artifact in _CIPHERS]
+    return [*hadoop_jars(timeout_s=timeout_s), *ciphers]
+
+
+def server_jar(version: str, *, timeout_s: float) -> Path:
+    """The jar with the servers of Hadoop `version`, fetched if it is not in its folder.
+
+    Raises:
+        ConfigurationError, NetworkError, RunTimeoutError: as `hadoop_jars`.
+    """
+    artifact = f"org.apache.hadoop:hadoop-client-minicluster:{version}"
+    return _kept(_folder(version), artifact, timeout_s=timeout_s)
+
+
+def java() -> str:
+    """The Java to run them with: that of JAVA_HOME, or the one on the path.
+
+    Raises:
+        ConfigurationError: if there is none.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(f"{home}/bin/java") if home else shutil.which("java")
+    if found is None:
+        raise ConfigurationError(
+            f"Hadoop's servers need Java 17 or 21. Received: JAVA_HOME={home!r}, and no java "
+            "there or on the path. Install it, or set JAVA_HOME."
+        )
+    return found
+
+
+def _folder(version: str) -> Path:
+    default = Path.home() / ".cache" / "sparkwright" / f"hadoop-{version}"
+    return Path(os.environ.get(_FOLDER_VARIABLE) or default)
+
+
+def _kept(folder: Path, artifact: str, *, timeout_s: float) -> Path:
+    """The jar of an artifact, "group:name:version", in `folder`; fetched if it is not there."""
+    _, name, version = artifact.split(":")
+    jar = folder / f"{name}-{version}.jar"
+    if not jar.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        # Beside its place and then renamed: whoever asks meanwhile sees no half of it.
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".fetching-") as new:
+            _fetch(artifact, new, timeout_s)
+            (Path(new) / jar.name).replace(jar)
+    return jar
+
+
+def _clients() -> tuple[Path, str]:
+    """PySpark's folder of jars, and the version of the Hadoop client in it."""
+    import pyspark
+
+    folder = Path(pyspark.__file__).parent / "jars"
+    for jar in sorted(folder.glob("hadoop-client-api-*.jar")):
+        if named := _CLIENT.fullmatch(jar.name):
+            return folder, named[1]
+    raise ConfigurationError(
+        f"PySpark must come with Hadoop's client. Received: no hadoop-client-api in {folder}. "
+        "Install the package pyspark from a package index, without PYSPARK_HADOOP_VERSION."
+    )
+
+
+def _fetch(artifact: str, folder: str, timeout_s: float) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise ConfigurationError(
+            f"Hadoop's servers are fetched with Maven. Received: no mvn on the path, for "
+            f"{artifact}. Install it (on Debian or Ubuntu: apt-get install maven), or put the jar "
+            f"into the folder that {_FOLDER_VARIABLE} names."
+        )
+    # --strict-checksums: what arrives damaged is refused instead of warned about.
+    command = [maven, "--batch-mode", "--quiet", "--strict-checksums", _COPY]
+    command += [f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s
+        )
+    except subprocess.TimeoutExpired:
+        raise RunTimeoutError(
+            f"Waited {timeout_s:g} s for Maven to fetch {artifact}. Try again; what has come so "
+            "far is kept."
+        ) from None
+    if done.returncode:
+        words = (done.stdout + done.stderr).strip()[-2000:]
+        raise NetworkError(
+            f"Maven could not fetch {artifact}. Received:\n{words}\nCheck the network connection, "
+            f"or put the jar into the folder that {_FOLDER_VARIABLE} names."
+        )
+
+
+# -- settings: on loopback, in one folder, quick to notice -------------------------------------
+
+LOG_SETTINGS = """\
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n
+"""
+CLIENT_LOG_SETTINGS = LOG_SETTINGS.replace("level = info", "level = error")
+
+
+def hdfs_settings(
+    *, port: int, folder: str, replication: int, block_size_bytes: int
+) -> dict[str, str]:
+    """Return the settings of the NameNode and all DataNodes.
+
+    Args:
+        port: where the NameNode listens.
+        folder: for the NameNode's files; DataNodes have their own setting.
+        replication: copies of each block.
+        block_size_bytes: of new files.
+    """
+    return {
+        "fs.defaultFS": f"hdfs://127.0.0.1:{port}",
+        "hadoop.tmp.dir": f"{folder}/tmp",
+        "dfs.namenode.name.dir": f"{folder}/namenode",
+        "dfs.namenode.http-address": "127.0.0.1:0",
+        "dfs.datanode.address": "127.0.0.1:0",
+        "dfs.datanode.http.address": "127.0.0.1:0",
+        "dfs.datanode.ipc.address": "127.0.0.1:0",
+        "dfs.datanode.hostname": "127.0.0.1",
+        "dfs.namenode.datanode.registration.ip-hostname-check": "false",
+        "dfs.replication": str(replication),
+        "dfs.blocksize": str(block_size_bytes),
+        "dfs.namenode.fs-limits.min-block-size": "1024",
+        # A power cut loses what a sandbox holds anyway; syncing costs most of a small operation.
+        "dfs.namenode.edits.noeditlogchannelflush": "true",
+        "dfs.namenode.safemode.extension": "0",
+        "dfs.namenode.redundancy.interval.seconds": "1s",
+        # A dead DataNode counts as stale after 3 s, as dead after 2 * 1 s + 10 * 1 s.
+        "dfs.heartbeat.interval": "1s",
+        "dfs.namenode.heartbeat.recheck-interval": "1000",
+        "dfs.namenode.stale.datanode.interval": "3000",
+        "dfs.namenode.avoid.read.stale.datanode": "true",
+        "dfs.namenode.avoid.write.stale.datanode": "true",
+        "dfs.namenode.decommission.interval": "1s",
+        "ipc.client.connect.max.retries": "40",
+        "ipc.client.connect.retry.interval": "250",
+        "dfs.client.datanode-restart.timeout": "1s",
+    }
+
+
+def as_xml(settings: Mapping[str, str]) -> str:
+    """Settings as Hadoop reads them, from core-site.xml or hdfs-site.xml.
+
+    Example:
+        >>> "<name>a</name><value>1 &lt; 2</value>" in as_xml({"a": "1 < 2"})
+        True
+    """
+    properties = "".join(
+        f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
+        for name, value in settings.items()
+    )
+    return f'<?xml version="1.0"?>\n<configuration>\n{properties}</configuration>\n'
+
+
+def manager_settings(*, ports: Mapping[str, int], folder: str, memory_mb: int) -> dict[str, str]:
+    """What the ResourceManager, all NodeManagers and clients get.
+
+    Args:
+        ports: of the ResourceManager's services, by the part of the setting's name; "" is that for
+            clients.
+        folder: for the files of all.
+        memory_mb: the most that a container may have, MiB.
+    """
+    services = {
+        f"yarn.resourcemanager.{service + '.' if service else ''}address": f"127.0.0.1:{port}"
+        for service, port in ports.items()
+    }
+    return services | {
+        "yarn.resourcemanager.hostname": "127.0.0.1",
+        "yarn.resourcemanager.scheduler.class": (
+            "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler"
+        ),
+        "yarn.scheduler.minimum-allocation-mb": "64",
+        "yarn.scheduler.maximum-allocation-mb": str(memory_mb),
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "200",
+        "yarn.nm.liveness-monitor.expiry-interval-ms": "10000",
+        "yarn.am.liveness-monitor.expiry-interval-ms": "20000",
+        "yarn.resourcemanager.am.max-attempts": "1",
+        "yarn.node-labels.enabled": "true",
+        "yarn.node-labels.fs-store.root-dir": f"file://{folder}/labels",
+        "yarn.node-labels.configuration-type": "distributed",
+    }
+
+
+def node_settings(*, folder: str, memory_mb: int, cores: int, label: str | None) -> dict[str, str]:
+    """What one NodeManager has of its own.
+
+    Args:
+        folder: of its own.
+        memory_mb: that it gives containers, MiB.
+        cores: that it gives containers.
+        label: of its machine, or None.
+    """
+    settings = {
+        "yarn.nodemanager.hostname": "127.0.0.1",
+        "yarn.nodemanager.address": "127.0.0.1:0",
+        "yarn.nodemanager.localizer.address": "127.0.0.1:0",
+        "yarn.nodemanager.webapp.address": "127.0.0.1:0",
+        "yarn.nodemanager.collector-service.address": "127.0.0.1:0",
+        "yarn.nodemanager.local-dirs": f"{folder}/local",
+        "yarn.nodemanager.log-dirs": f"{folder}/logs",
+        "yarn.nodemanager.resource.memory-mb": str(memory_mb),
+        "yarn.nodemanager.resource.cpu-vcores": str(cores),
+        "yarn.nodemanager.container-executor.class": (
+            "org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor"
+        ),
+        # TensorFlow reserves addresses that it never uses.
+        "yarn.nodemanager.vmem-check-enabled": "false",
+        "yarn.nodemanager.pmem-check-enabled": "true",
+        # Else the NodeManager leaves it to cgroups, which are not used here.
+        "yarn.nodemanager.resource.memory.enforced": "false",
+        "yarn.nodemanager.container-monitor.interval-ms": "500",
+        "yarn.nodemanager.container-monitor.procfs-tree.smaps-based-rss.enabled": "false",
+        "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "100",
+        "yarn.nodemanager.sleep-delay-before-sigkill.ms": "2000",
+        "yarn.nodemanager.delete.debug-delay-sec": "0",
+        "yarn.nodemanager.env-whitelist": "JAVA_HOME",
+    }
+    if label is not None:
+        settings["yarn.nodemanager.node-labels.provider"] = "config"
+        settings["yarn.nodemanager.node-labels.provider.configured-node-partition"] = label
+    return settings
+
+
+def scheduler_settings(labels: Iterable[str]) -> dict[str, str]:
+    """capacity-scheduler.xml: one queue, which may use every machine.
+
+    Args:
+        labels: of machines.
+    """
+    queues = ("root", "root.default")
+    settings = {
+        "yarn.scheduler.capacity.root.queues": "default",
+        "yarn.scheduler.capacity.root.default.capacity": "100",
+        # Of the memory that masters of applications may take: they are small, but so is this.
+        "yarn.scheduler.capacity.maximum-am-resource-percent": "1.0",
+        "yarn.scheduler.capacity.resource-calculator": (
+            "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator"
+        ),
+        "yarn.scheduler.capacity.node-locality-delay": "-1",
+    }
+    for queue in queues:
+        prefix = f"yarn.scheduler.capacity.{queue}.accessible-node-labels"
+        settings[prefix] = ",".join(labels)
+        settings |= {f"{prefix}.{label}.capacity": "100" for label in labels}
+    return settings

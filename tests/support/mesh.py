@@ -1,0 +1,155 @@
+"""Connections and meshes within one process, with a network as bad as wanted."""
+
+import random
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from sparkwright.mesh._connection import Connection
+from sparkwright.mesh._messages import Origin, Payload, PeerMessage, Update
+from sparkwright.mesh._peer import Action, CatchUp, Deliver, Peer, Send
+from sparkwright.mesh._topology import Topology
+
+
+def socket_pair() -> tuple[Connection, Connection]:
+    """Return the two ends of a local connection."""
+    left, right = socket.socketpair()
+    return Connection(left), Connection(right)
+
+
+class InMemoryMesh:
+    """Peers, the messages between them, and their clock.
+
+    Attributes:
+        peers: the living ones, by origin.
+        now_s: the clock, which all peers share.
+        messages: how many were put on their way so far.
+        size_bytes: payloads of all of those.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        loss: float = 0.0,
+        repeat: float = 0.0,
+        reorder: float = 0.0,
+        on_deliver: Callable[[Origin, Update], None] = lambda _, __: None,
+        on_catch_up: Callable[[Origin, Origin], None] = lambda _, __: None,
+        **options: Any,
+    ) -> None:
+        """Start with nobody.
+
+        Args:
+            seed: of chance.
+            loss: probability that a message is lost.
+            repeat: probability that it comes twice.
+            reorder: probability that it is overtaken by some that were sent later.
+            on_deliver: told (who, update) of each delivery.
+            on_catch_up: told (who, neighbour) when a peer needs a state of a neighbour.
+            options: of each `Peer`.
+        """
+        self.peers: dict[Origin, Peer] = {}
+        self.now_s = 0.0
+        self.messages = self.size_bytes = 0
+        self.loss, self.repeat, self.reorder = loss, repeat, reorder
+        self._chance = random.Random(seed)
+        self._on_deliver, self._on_catch_up, self._options = on_deliver, on_catch_up, options
+        self._traffic: deque[tuple[Origin, Origin, PeerMessage]] = deque()
+        self._links: set[frozenset[Origin]] = set()
+
+    def start(self, origin: Origin) -> Peer:
+        """A peer that knows nobody yet."""
+        peer = self.peers[origin] = Peer(origin, **self._options)
+        return peer
+
+    def stop(self, origin: Origin) -> None:
+        """The end of a peer; its neighbours notice."""
+        for link in [link for link in self._links if origin in link]:
+            self.cut(*link)
+        del self.peers[origin]
+
+    def cut(self, left: Origin, right: Origin) -> None:
+        """Break the connection of two peers, if there is one."""
+        if (link := frozenset((left, right))) in self._links:
+            self._links.discard(link)
+            for one, other in ((left, right), (right, left)):
+                self.carry_out(one, self.peers[one].neighbour_down(other))
+
+    def join(self, left: Origin, right: Origin) -> None:
+        """Connect two peers, unless they are."""
+        if (link := frozenset((left, right))) not in self._links:
+            self._links.add(link)
+            for one, other in ((left, right), (right, left)):
+                self.carry_out(one, self.peers[one].neighbour_up(other))
+
+    def reshape(self, members: Sequence[Origin], mode: str) -> Topology:
+        """Connect `members` as that tree, and nobody else; returns the tree."""
+        tree = Topology(members=tuple(worker for worker, _ in members), mode=mode)
+        origins = dict(zip(tree.members, members, strict=True))
+        wanted = {
+            frozenset((origins[worker], origins[below]))
+            for worker in tree.members
+            for below in tree.downstreams(worker)
+        }
+        for link in self._links - wanted:
+            self.cut(*link)
+        for link in wanted - self._links:
+            self.join(*sorted(link))
+        return tree
+
+    def publish(self, origin: Origin, payload: Payload) -> None:
+        """A new update of that peer."""
+        self.carry_out(origin, self.peers[origin].published(payload))
+
+    def tick(self, seconds: float, only: Iterable[Origin] | None = None) -> None:
+        """Turn the clock; all peers, or `only` some, look at it."""
+        self.now_s += seconds
+        for origin in list(self.peers if only is None else only):
+            self.carry_out(origin, self.peers[origin].timer_fired(self.now_s))
+
+    def step(self) -> bool:
+        """Let one message arrive; whether there was one."""
+        if not self._traffic:
+            return False
+        source, target, message = self._traffic.popleft()
+        if (peer := self.peers.get(target)) is not None:
+            self.carry_out(target, peer.received(source, message))
+        return True
+
+    def run(self) -> None:
+        """Let messages arrive until none is on its way."""
+        while self.step():
+            pass
+
+    def carry_out(self, origin: Origin, actions: Iterable[Action]) -> None:
+        """Do what the peer `origin` wants."""
+        for action in actions:
+            if isinstance(action, Send):
+                self._send(origin, action.neighbours, action.message)
+            elif isinstance(action, Deliver):
+                self._on_deliver(origin, action.update)
+            elif isinstance(action, CatchUp):
+                self._on_catch_up(origin, action.neighbour)
+            elif frozenset((origin, action.neighbour)) in self._links:
+                self.cut(origin, action.neighbour)
+
+    def _send(self, source: Origin, targets: Sequence[Origin], message: PeerMessage) -> None:
+        traffic = self._traffic
+        self.messages += len(targets)
+        if type(message) is Update:
+            self.size_bytes += len(message.payload) * len(targets)
+        if not (self.loss or self.repeat or self.reorder):
+            for target in targets:
+                traffic.append((source, target, message))
+            return
+        chance = self._chance.random
+        for target in targets:
+            for _ in range(1 + (chance() < self.repeat)):
+                if chance() < self.loss:
+                    continue
+                traffic.append((source, target, message))
+                if chance() < self.reorder:
+                    place = self._chance.randrange(len(traffic))
+                    traffic[place], traffic[-1] = traffic[-1], traffic[place]

@@ -1,0 +1,292 @@
+"""Servers of tests: processes with logs in one folder, all ended when their owner ends."""
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
+
+T = TypeVar("T")
+# Of Java processes that live for minutes, not for months: one collector thread, one compiler.
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_LOG_END_BYTES = 4000
+_END_TIMEOUT_S = 30.0
+# No proxy of the environment has a part in it.
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Keeper:
+    """A process beside the owner that ends the servers and removes their folder after it.
+
+    Unlike a signal at the parent's death, this needs no Linux, and a thread may start servers and
+    end.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Start it.
+
+        Args:
+            folder: to be removed in the end.
+        """
+        script = Path(__file__).with_name("keeper.py")
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", str(script), str(folder)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def take(self, pid: int) -> None:
+        """End the group of process `pid` with the owner."""
+        self._say(f"+{pid}\n")
+
+    def release(self, pid: int) -> None:
+        """Process `pid` has ended, and another may get its number."""
+        self._say(f"-{pid}\n")
+
+    def close(self) -> None:
+        """End all that are left, and remove the folder; returns when it is done.
+
+        A child of this process may hold the other end of the pipe: then the keeper is told.
+        """
+        self._say("end\n")
+        try:
+            self._process.communicate(timeout=_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise RunTimeoutError(
+                f"this process waited {_END_TIMEOUT_S:g} s for the keeper of its servers to end "
+                "them."
+            ) from None
+
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line.encode())
+        self._process.stdin.flush()
+
+
+class ServerProcess:
+    """One server.
+
+    Attributes:
+        name: for messages and the log's name.
+        log: the file with all that it writes.
+    """
+
+    def __init__(self, name: str, logs: Path, keeper: Keeper) -> None:
+        """Prepare it; `start` starts it.
+
+        Args:
+            name: such as "DataNode 0".
+            logs: folder for the log.
+            keeper: ends the process after its owner.
+        """
+        self.name, self.log = name, logs / f"{name.replace(' ', '-').lower()}.log"
+        self._keeper = keeper
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Start it, unless it runs; the log goes on."""
+        if self.is_running:
+            return
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        self._keeper.take(self._process.pid)
+
+    def kill(self) -> None:
+        """End it at once with its group, as if its machine had lost power.
+
+        Nothing if it does not run. What it started in groups of their own is left.
+        """
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._keeper.release(self._process.pid)
+            self._process = None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal: SIGSTOP makes it hang, SIGCONT go on."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    def written(self) -> str:
+        """What it has written since it was started last."""
+        with self.log.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace")
+
+    def wait_until(self, reached: Callable[[], bool], *, what: str, timeout_s: float) -> None:
+        """Wait for this server.
+
+        Args:
+            reached: whether it has got there.
+            what: that for which is waited, for the message.
+            timeout_s: how long, in seconds.
+
+        Raises:
+            NetworkError: if the server ends instead; with the end of its log.
+            RunTimeoutError: if it takes longer; likewise.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while not reached():
+            if not self.is_running:
+                raise NetworkError(
+                    f"The {self.name} ended instead of {what}. The end of its log, {self.log}:\n"
+                    f"{self._log_end()}"
+                )
+            if time.monotonic() > deadline_s:
+                raise RunTimeoutError(
+                    f"The cluster for tests waited {timeout_s:g} s for the {self.name}: {what}. "
+                    f"The end of its log, {self.log}:\n{self._log_end()}"
+                )
+            time.sleep(0.05)
+
+    def _log_end(self) -> str:
+        with self.log.open("rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - _LOG_END_BYTES))
+            return log.read().decode(errors="replace")
+
+
+class Sandbox:
+    """Servers in one temporary folder, which end with this process, however it ends.
+
+    A kind of sandbox says in `_start` what runs in it.
+
+    Attributes:
+        folder: for everything; it exists from `start` to `close`.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Describe it.
+
+        Args:
+            name: part of the folder's name.
+        """
+        self.folder = Path()
+        self._name = name
+        self._keeper: Keeper | None = None
+        self._servers: list[ServerProcess] = []
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End it."""
+        self.close()
+
+    def start(self) -> Self:
+        """Start it, unless it runs, and wait until it is ready; returns it.
+
+        Raises:
+            ConfigurationError: if this machine lacks what it needs.
+            NetworkError: if a process ends; with its log's end.
+            RunTimeoutError: if a process is not ready in time; with its log's end.
+        """
+        if self._keeper is not None:
+            return self
+        self._prepare()
+        self.folder = Path(tempfile.mkdtemp(prefix=f"sparkwright-{self._name}-"))
+        self._keeper = Keeper(self.folder)
+        try:
+            self._start(self._keeper)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def close(self) -> None:
+        """End all processes and remove the folder; nothing if it does not run."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is None:
+            return
+        for server in self._servers:
+            server.kill()
+        self._servers = []
+        self._end(keeper)
+        # It ends what still runs in the folder as well, such as executors.
+        keeper.close()
+
+    def _prepare(self) -> None:
+        """Find what is needed, before there is anything to clean up."""
+
+    def _start(self, keeper: Keeper) -> None:
+        """Start the servers; if it raises, everything is ended."""
+        raise NotImplementedError
+
+    def _end(self, keeper: Keeper) -> None:
+        """End what is no server, and forget servers that have been ended."""
+
+    def _started(self, part: T | None) -> T:
+        """What is there once it has been started.
+
+        Raises:
+            ConfigurationError: if it has not.
+        """
+        if part is None:
+            raise ConfigurationError(
+                f"{type(self).__name__} must have been started. Received: one that does not run. "
+                "Use it with `with`, or call start()."
+            )
+        return part
+
+    def _add_server(self, name: str, keeper: Keeper, *, logs: Path | None = None) -> ServerProcess:
+        """A server yet to be started; its log is in `logs`, by default in the folder."""
+        server = ServerProcess(name, logs or self.folder, keeper)
+        self._servers.append(server)
+        return server
+
+
+def free_port() -> int:
+    """A port below those that systems give away by themselves, so that a restart finds it free.
+
+    Raises:
+        RunTimeoutError: if none of 100 tries is free.
+    """
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RunTimeoutError("Found no free port between 20000 and 32000 for a server.")
+
+
+def fetched(url: str, *, timeout_s: float, json_body: bytes | None = None) -> bytes:
+    """What a server answers to GET, or to POST with a body of JSON.
+
+    Raises:
+        OSError: if it cannot be asked, or refuses.
+    """
+    headers = {"Accept": "application/json", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, data=json_body, headers=headers)
+    with _DIRECT.open(request, timeout=timeout_s) as answer:
+        return answer.read()

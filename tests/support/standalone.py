@@ -1,0 +1,203 @@
+"""A Spark standalone cluster on this machine: Master and Workers, on hosts of their own or not."""
+
+import contextlib
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.support.hadoop import java
+from tests.support.hosts import OUTSIDE, Hosts
+from tests.support.sandbox import SHORT_LIVED, Keeper, Sandbox, ServerProcess, fetched
+
+from sparkwright.errors import ConfigurationError, RunTimeoutError
+from sparkwright.spark._spark_defaults import spark_home
+
+_MASTER = "org.apache.spark.deploy.master.Master"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+_MEMORY = "-Xmx256m"
+_SERVICE = "Successfully started service '{}' on port ([0-9]+)"
+_LOOPBACK = "127.0.0.1"
+_LOOK_AGAIN_S = 0.2
+
+
+class StandaloneCluster(Sandbox):
+    """Spark's own cluster manager with Workers, each of which starts executors.
+
+    Everything is in one temporary folder and ends with this process, however it ends.
+
+    Attributes:
+        url: "spark://ADDRESS:PORT", for `start_spark(master=…)`.
+        folder: for everything; it exists while the cluster runs.
+
+    Example:
+        with StandaloneCluster() as cluster:
+            spark = sw.start_spark(master=cluster.url, settings=cluster.driver_settings)
+    """
+
+    def __init__(
+        self,
+        *,
+        hosts: Hosts | None = None,
+        master: str = "master",
+        workers: Sequence[str] = ("worker-1", "worker-2"),
+        cores: int = 1,
+        memory_mb: int = 1536,
+        settings: Mapping[str, str] | None = None,
+        worker_timeout_s: float = 60.0,
+        timeout_s: float = 60.0,
+    ) -> None:
+        """Describe it; `start` or `with` starts it.
+
+        Args:
+            hosts: that run; they must outlive the cluster. Default None: all on loopback.
+            master: the host of the Master.
+            workers: the hosts of the Workers; without `hosts` only their names.
+            cores: of each Worker; default 1.
+            memory_mb: that each Worker has for heaps of executors, MiB; default 1536.
+            settings: of Spark, as Java properties, for Master and Workers; default none.
+            worker_timeout_s: how long the Master takes a silent Worker to be alive; default 60, as
+                in Spark. Workers speak four times as often.
+            timeout_s: how long each wait for a process may take, in seconds; default 60.
+
+        Raises:
+            ConfigurationError: if two Workers have the same name, or there is none.
+        """
+        if not workers or len(set(workers)) != len(workers):
+            raise ConfigurationError(
+                f"a cluster needs Workers of different names. Received: workers={list(workers)!r}."
+            )
+        super().__init__("spark")
+        self.url = ""
+        self._hosts, self._master_name, self.workers = hosts, master, tuple(workers)
+        self._cores, self._memory_mb, self._timeout_s = cores, memory_mb, timeout_s
+        self._settings = {"spark.worker.timeout": f"{max(1, round(worker_timeout_s))}"}
+        self._settings |= settings or {}
+        self._processes: dict[str, ServerProcess] = {}
+
+    # -- what is where --------------------------------------------------------------------------
+
+    @property
+    def driver_settings(self) -> dict[str, str]:
+        """Settings for a driver in this process: its address, and this Python for executors."""
+        address = self._address(OUTSIDE)
+        return {
+            "spark.driver.host": address,
+            "spark.driver.bindAddress": address,
+            "spark.ui.enabled": "false",
+            "spark.pyspark.python": sys.executable,
+            "spark.executor.extraJavaOptions": "-XX:+UseSerialGC",
+        }
+
+    @property
+    def alive_workers(self) -> int:
+        """Workers that the Master takes to be alive."""
+        return sum(worker["state"] == "ALIVE" for worker in self._state()["workers"])
+
+    def wait_for_workers(self, count: int, *, timeout_s: float | None = None) -> None:
+        """Wait until the Master takes `count` Workers to be alive.
+
+        Args:
+            count: exactly so many.
+            timeout_s: default None: that of the cluster.
+
+        Raises:
+            RunTimeoutError: if there are not so many by then.
+        """
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        deadline_s = time.monotonic() + limit_s
+        while (alive := self.alive_workers) != count:
+            if time.monotonic() > deadline_s:
+                raise RunTimeoutError(
+                    f"the cluster for tests waited {limit_s:g} s for its Master to have {count} "
+                    f"Workers; it has {alive}. Logs: {self.folder}"
+                )
+            time.sleep(_LOOK_AGAIN_S)
+
+    # -- faults ---------------------------------------------------------------------------------
+
+    def kill_worker(self, name: str) -> None:
+        """End a Worker and its executors at once, as if its machine had lost power."""
+        self._processes[name].kill()
+
+    def start_worker(self, name: str) -> None:
+        """Start a Worker, or start it again; it registers by itself."""
+        address = self._address(name)
+        own = self.folder / f"{name}-files"
+        for folder in ("work", "local", "tmp"):
+            (own / folder).mkdir(parents=True, exist_ok=True)
+        arguments = ["--host", address, "--port", "0", "--webui-port", "0"]
+        arguments += ["--cores", str(self._cores), "--memory", f"{self._memory_mb}m"]
+        arguments += ["--work-dir", str(own / "work"), self.url]
+        environment = {"SPARK_LOCAL_DIRS": str(own / "local"), "TMPDIR": str(own / "tmp")}
+        self._run(name, address, _WORKER, arguments, environment)
+
+    # -- starting -------------------------------------------------------------------------------
+
+    def _start(self, keeper: Keeper) -> None:
+        for name in (self._master_name, *self.workers):
+            self._processes[name] = self._add_server(name, keeper)
+        self._start_master()
+        for name in self.workers:
+            self.start_worker(name)
+        self.wait_for_workers(len(self.workers))
+
+    def _start_master(self) -> None:
+        address = self._address(self._master_name)
+        arguments = ["--host", address, "--port", "0", "--webui-port", "0"]
+        self._run(self._master_name, address, _MASTER, arguments, {})
+        master = self._processes[self._master_name]
+        master.wait_until(
+            lambda: None not in (self._port("sparkMaster"), self._port("MasterUI")),
+            what="listening",
+            timeout_s=self._timeout_s,
+        )
+        self.url = f"spark://{address}:{self._port('sparkMaster')}"
+
+    def _run(
+        self,
+        name: str,
+        address: str,
+        kind: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+    ) -> None:
+        home = spark_home()
+        options = [f"-D{key}={value}" for key, value in self._settings.items()]
+        command = [java(), *SHORT_LIVED, _MEMORY, *options, "-cp", str(home / "jars" / "*"), kind]
+        command += arguments
+        if self._hosts is not None:
+            command = self._hosts.command(name, command)
+        inherited = {n: v for n, v in os.environ.items() if not n.startswith("SPARK_")}
+        fixed = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": address}
+        # What Spark's shell scripts would say; without it, executors' commands cannot be built.
+        fixed["SPARK_SCALA_VERSION"] = _scala_version(home)
+        self._processes[name].start(command, inherited | fixed | dict(environment))
+
+    def _address(self, name: str) -> str:
+        return _LOOPBACK if self._hosts is None else self._hosts.address(name)
+
+    def _port(self, service: str) -> int | None:
+        written = self._processes[self._master_name].written()
+        found = re.search(_SERVICE.format(service), written)
+        return None if found is None else int(found[1])
+
+    def _state(self) -> dict[str, Any]:
+        """What the Master's web page knows; no Workers while it does not answer."""
+        url = f"http://{self._address(self._master_name)}:{self._port('MasterUI')}/json/"
+        with contextlib.suppress(OSError, ValueError):
+            return json.loads(fetched(url, timeout_s=5.0))
+        return {"workers": []}
+
+
+def _scala_version(home: Path) -> str:
+    for jar in (home / "jars").glob("spark-core_*.jar"):
+        return jar.name.removeprefix("spark-core_").partition("-")[0]
+    raise ConfigurationError(
+        f"PySpark must come with Spark. Received: no spark-core in {home / 'jars'}. Install the "
+        "package pyspark from a package index."
+    )

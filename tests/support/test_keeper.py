@@ -1,0 +1,29 @@
+"""What servers start by themselves goes with them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.sandbox import Keeper
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+def test_a_container_ends_with_its_cluster_though_it_left_the_servers_group(tmp_path: Path) -> None:
+    folder, beside = tmp_path / "cluster", tmp_path / "cluster-2"
+    for one in (folder / "node" / "container", beside):
+        one.mkdir(parents=True)
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    places = (folder / "node" / "container", beside)
+    inside, outside = (
+        subprocess.Popen(command, cwd=place, start_new_session=True) for place in places
+    )
+    try:
+        Keeper(folder).close()
+        assert inside.wait(10) == -9
+        assert outside.poll() is None
+        assert not folder.exists()
+    finally:
+        for process in (inside, outside):
+            process.kill()
+            process.wait()

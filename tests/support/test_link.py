@@ -1,0 +1,62 @@
+"""What the switch between hosts of a test does with each frame."""
+
+import pytest
+from hypothesis import given, strategies as st
+from tests.support.switch import Link, LinkRule
+
+from sparkwright.errors import ConfigurationError
+
+
+def test_a_link_without_faults_takes_no_time() -> None:
+    assert Link().arrival_s(1500, 3.0) == 3.0
+
+
+def test_a_delay_is_added_to_every_frame() -> None:
+    link = Link(LinkRule(delay_s=0.02))
+    assert link.arrival_s(1, 1.0) == link.arrival_s(9000, 1.0) == 1.02
+
+
+def test_nothing_passes_a_link_that_is_cut() -> None:
+    assert Link(LinkRule(cut=True)).arrival_s(1, 0.0) is None
+
+
+@given(seed=st.integers(0, 1000))
+def test_the_same_seed_loses_the_same_frames(seed: int) -> None:
+    def lost() -> list[bool]:
+        link = Link(LinkRule(loss=0.3), seed=seed)
+        return [link.arrival_s(1, 0.0) is None for _ in range(200)]
+
+    assert lost() == lost()
+    assert 20 <= sum(lost()) <= 100
+
+
+@given(sizes=st.lists(st.integers(1, 9000), min_size=1, max_size=50))
+def test_a_slow_link_carries_no_more_than_it_can_and_in_order(sizes: list[int]) -> None:
+    link = Link(LinkRule(bytes_per_s=1000.0))
+    arrivals = [link.arrival_s(size, 0.0) for size in sizes]
+    assert arrivals == sorted(a for a in arrivals if a is not None)
+    assert arrivals[-1] == pytest.approx(sum(sizes) / 1000.0)
+
+
+def test_what_a_slow_link_cannot_keep_is_lost() -> None:
+    link = Link(LinkRule(bytes_per_s=1000.0))
+    arrivals = [link.arrival_s(9000, 0.0) for _ in range(1000)]
+    assert arrivals[0] is not None
+    assert arrivals[-1] is None
+    assert link.arrival_s(9000, 1e6) == 1e6 + 9.0
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"delay_s": -1},
+        {"delay_s": float("nan")},
+        {"loss": 1.5},
+        {"loss": -0.1},
+        {"bytes_per_s": 0},
+    ],
+)
+def test_a_rule_that_no_link_can_have_is_refused_with_its_value(rule: dict[str, float]) -> None:
+    (name,) = rule
+    with pytest.raises(ConfigurationError, match=rf"`{name}`.*Received: {name}="):
+        LinkRule(**rule)

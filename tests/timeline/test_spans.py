@@ -1,0 +1,253 @@
+"""Spans: on their way, one by one, as sums, and as durations."""
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from tests.timeline.spans import append, append_rounds
+
+from sparkwright.errors import DataError, NetworkError
+from sparkwright.timeline import PHASES, PhaseCode, SpanStore
+from sparkwright.timeline.spans import (
+    DURATION_BINS,
+    MOST_SPANS,
+    SpanBlock,
+    bin_edges_s,
+    coarse_histogram,
+    duration_bins,
+    duration_quantile_s,
+)
+from sparkwright.timeline.store import Buckets
+
+CODES = [phase.code for phase in PHASES]
+spans = st.tuples(
+    st.sampled_from(CODES),
+    st.floats(-1.0, 1e5, width=32),
+    st.floats(0.0, 1e4, width=32),
+)
+messages = st.lists(st.tuples(st.integers(-1, 3), st.lists(spans, min_size=1, max_size=20)))
+
+
+def expected_totals(sent):
+    found = {}
+    for lane, rows in sent:
+        for code, _, seconds in rows:
+            found[lane, code] = found.get((lane, code), 0.0) + float(np.float32(seconds))
+    return {key: value for key, value in found.items() if value}
+
+
+def totals_of(frame):
+    summed = frame.groupby(["worker", "phase"], observed=True)["seconds"].sum()
+    codes = {phase.name: phase.code for phase in PHASES}
+    return {(lane, codes[name]): value for (lane, name), value in summed.items() if value}
+
+
+@given(messages, st.integers(0, 30))
+def test_no_second_is_lost_however_little_is_kept_exactly(sent, exact_limit):
+    store = SpanStore(workers=4, exact_limit=exact_limit)
+    for lane, rows in sent:
+        append(store, lane, *rows)
+    timeline = store.timeline()
+    assert len(timeline.spans) == min(exact_limit, sum(len(rows) for _, rows in sent))
+    wanted = expected_totals(sent)
+    # Sums of float64 in another order.
+    assert totals_of(timeline.to_dataframe()) == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+    for (lane, code), seconds in wanted.items():
+        assert timeline.tallies.seconds[lane + 1, code] == pytest.approx(seconds, rel=1e-9)
+    assert timeline.tallies.count.sum() == sum(len(rows) for _, rows in sent)
+
+
+@given(messages)
+def test_what_is_added_up_lies_where_it_happened(sent):
+    store = SpanStore(workers=4, exact_limit=0)
+    for lane, rows in sent:
+        append(store, lane, *rows)
+    rest = store.timeline().rest
+    if rest is None:
+        return
+    edges_s = np.arange(rest.seconds.shape[1] + 1) * rest.width_s
+    for lane, code, found in zip(rest.lanes, rest.codes, rest.seconds, strict=True):
+        wanted = np.zeros(len(edges_s) - 1)
+        for start_s, seconds in [
+            (max(0.0, start_s), float(np.float32(seconds)))
+            for at, rows in sent
+            for number, start_s, seconds in rows
+            if (at, number) == (lane, code)
+        ]:
+            ends_s = np.minimum(start_s + seconds, edges_s[1:])
+            wanted += np.maximum(0.0, ends_s - np.maximum(start_s, edges_s[:-1]))
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_the_first_spans_stay_exact_and_later_ones_are_added_up():
+    store = SpanStore(workers=1, exact_limit=3)
+    append(store, 0, (PhaseCode.TENSORFLOW, 0.0, 8.0), (PhaseCode.BUILD, 8.0, 1.0))
+    append(store, 0, (PhaseCode.DATA, 9.0, 0.1), (PhaseCode.COMPUTE, 9.1, 0.5))
+    timeline = store.timeline()
+    assert timeline.spans.codes.tolist() == [2, 3, 6]
+    assert timeline.rest.codes.tolist() == [7]
+    assert timeline.rest.seconds[0, 9] == pytest.approx(0.5)
+
+
+def test_buckets_get_wider_as_the_run_grows_but_not_more():
+    buckets = Buckets(workers=1000)
+    widths = []
+    for hour in range(12):
+        buckets.add(0, np.array([7], np.uint8), np.array([3600.0 * hour]), np.array([3600.0]))
+        sums = buckets.sums()
+        widths.append(sums.width_s)
+        assert sums.seconds.shape[1] <= 1024
+        assert sums.seconds.sum() == pytest.approx(3600 * (hour + 1))
+    assert widths == sorted(widths)
+    assert widths[0] < widths[-1]
+
+
+def test_a_live_timeline_does_not_change_when_more_is_heard():
+    store = SpanStore(workers=2, exact_limit=1)
+    append(store, 0, (PhaseCode.DATA, 0.0, 1.0), (PhaseCode.COMPUTE, 1.0, 1.0))
+    before = store.timeline()
+    kept = before.to_dict()
+    append(store, 0, (PhaseCode.COMPUTE, 2.0, 5.0))
+    append(store, 1, (PhaseCode.COMPUTE, 2.0, 5.0))
+    assert before.to_dict() == kept
+
+
+def test_what_would_have_begun_before_the_run_begins_with_it():
+    store = SpanStore(workers=1)
+    append(store, 0, (PhaseCode.QUEUED, -0.002, 0.5))
+    assert store.timeline().spans.starts_s.tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("lane", "codes", "starts_s", "seconds", "message"),
+    [
+        (2, [7], [0.0], [1.0], "lane=2"),
+        (-2, [7], [0.0], [1.0], "lane=-2"),
+        (0, [200], [0.0], [1.0], r"codes of phases. Received: \[200\]"),
+        (0, [7], [np.nan], [1.0], "start nan"),
+        (0, [7], [1e300], [1.0], "start 1e"),
+        (0, [7, 7], [0.0, 0.0], [1.0, -1.0], "duration -1.0"),
+        (0, [7], [0.0], [np.inf], "duration"),
+        (0, [7, 7], [0.0], [1.0], "one code, start and duration"),
+    ],
+)
+def test_spans_that_cannot_be_meant_are_refused_as_a_whole(lane, codes, starts_s, seconds, message):
+    store = SpanStore(workers=2)
+    with pytest.raises(DataError, match=message):
+        store.append(
+            lane, np.array(codes, np.uint8), np.array(starts_s), np.array(seconds, np.float32)
+        )
+    assert len(store) == 0
+
+
+def test_a_thousand_workers_and_ten_hours_fit_into_bounded_room():
+    # Few spans, but as long as those of a whole run: room depends on lanes, phases and buckets.
+    store = SpanStore(workers=1000, exact_limit=1000)
+    codes = np.array([phase.code for phase in PHASES if phase.code < 32], np.uint8)
+    starts_s = np.linspace(0.0, 36_000.0, len(codes))
+    lengths = np.full(len(codes), 30.0, np.float32)
+    for worker in range(1000):
+        store.append(worker, codes, starts_s, lengths)
+    held = sum(row.nbytes for row in store._rest._rows.values())
+    held += sum(
+        array.nbytes
+        for array in (store._tallies.count, store._tallies.seconds, store._tallies.longest_s)
+    )
+    assert held < 200e6
+    assert store.timeline().tallies.seconds.sum() == pytest.approx(1000 * len(codes) * 30.0)
+
+
+def test_half_a_million_exact_spans_take_less_than_ten_megabytes():
+    store = SpanStore(workers=1)
+    append_rounds(store, 0, rounds=130_000, start_s=0.0)
+    spans = store.timeline().spans
+    assert len(spans) == 500_000
+    columns = (spans.lanes, spans.codes, spans.starts_s, spans.seconds)
+    assert sum(column.nbytes for column in columns) < 10e6
+
+
+@pytest.mark.parametrize("exact_limit", [0, 10])
+def test_what_has_not_ended_is_shown_and_not_kept(exact_limit):
+    store = SpanStore(workers=1, exact_limit=exact_limit)
+    append(store, -1, (PhaseCode.LAYOUT, 0.0, 1.0))
+    timeline = store.timeline(ongoing=SpanBlock.of_one(PhaseCode.GATHER, 1.0, 2.5))
+    assert {(t.phase.name, t.seconds) for t in timeline.totals()} == {
+        *(("layout", 1.0), ("gather", 2.5)),
+    }
+    assert timeline.elapsed_s == 3.5
+    gather = timeline.to_dataframe().query("phase == 'gather'")
+    assert gather[["worker", "start_s", "seconds", "count"]].values.tolist() == [[-1, 1.0, 2.5, 1]]
+    assert [total.phase.name for total in store.timeline().totals()] == ["layout"]
+    assert store.timeline().elapsed_s == 1.0
+
+
+# -- on the wire ----------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(0, 255), st.floats(-1e9, 1e9), st.floats(0, 1e6, width=32))))
+def test_what_arrives_is_what_was_sent(spans: list[tuple[int, float, float]]) -> None:
+    codes, starts_s, seconds = zip(*spans, strict=True) if spans else ((), (), ())
+    block = SpanBlock(
+        codes=np.array(codes, np.uint8),
+        starts_s=np.array(starts_s, np.float64),
+        seconds=np.array(seconds, np.float32),
+    )
+    payload = b"".join(block.to_payload())
+    assert len(payload) == 13 * len(spans)
+    for sent, found in zip(block, SpanBlock.from_payload(payload, len(spans)), strict=True):
+        np.testing.assert_array_equal(sent, found)
+
+
+@pytest.mark.parametrize(
+    ("content", "count"), [(b"x" * 13, 2), (b"x" * 14, 1), (b"", -1), (b"", MOST_SPANS + 1)]
+)
+def test_a_message_of_another_length_is_refused(content: bytes, count: int) -> None:
+    with pytest.raises(NetworkError, match="a message of spans must hold at most"):
+        SpanBlock.from_payload(content, count)
+
+
+def test_a_single_span_has_the_types_of_many() -> None:
+    found = SpanBlock.of_one(7, 1.5, -1e-9)
+    assert [each.dtype.str for each in found] == ["|u1", "<f8", "<f4"]
+    assert [each.tolist() for each in found] == [[7], [1.5], [0.0]]
+
+
+# -- durations ------------------------------------------------------------------------------
+
+lengths = st.lists(st.floats(2e-6, 1e6), min_size=1, max_size=200)
+
+
+def counted(seconds):
+    return np.bincount(duration_bins(np.array(seconds)), minlength=DURATION_BINS)
+
+
+@given(lengths)
+def test_each_duration_lies_in_its_bin(seconds):
+    edges, bins = bin_edges_s(), duration_bins(np.array(seconds))
+    assert (edges[bins] <= np.array(seconds) * (1 + 1e-12)).all()
+    assert (np.array(seconds) <= edges[bins + 1] * (1 + 1e-12)).all()
+
+
+@given(lengths, st.floats(0, 1))
+def test_quantiles_are_within_two_and_a_quarter_percent(seconds, share):
+    wanted = np.quantile(seconds, share, method="inverted_cdf")
+    assert duration_quantile_s(counted(seconds), share) == pytest.approx(wanted, rel=0.0225)
+
+
+@given(lengths)
+def test_a_coarse_histogram_counts_every_span(seconds):
+    edges, counts = coarse_histogram(counted(seconds))
+    assert counts.sum() == len(seconds)
+    assert len(counts) <= 20
+    assert len(edges) == len(counts) + 1
+    assert (np.diff(edges) > 0).all()
+
+
+def test_no_duration_at_all_is_counted_as_such():
+    counts = counted([0.0, 0.0, 3e-7])
+    assert counts[0] == 3
+    assert duration_quantile_s(counts, 0.5) == 0.0
+    assert duration_quantile_s(np.zeros(DURATION_BINS, np.int64), 0.5) == 0.0
+
+
+def test_durations_beyond_all_bins_are_in_the_last():
+    assert duration_bins(np.array([1e12])).tolist() == [DURATION_BINS - 1]
