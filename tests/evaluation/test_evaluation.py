@@ -1,5 +1,3 @@
-import json
-import pickle
 import subprocess
 import sys
 from typing import Any, get_args
@@ -12,7 +10,7 @@ from hypothesis import given
 from sklearn import metrics as sklearn
 
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.evaluation import AbstractEvaluation, Evaluation, Metric
+from sparkwright.evaluation import Evaluation, Metric
 
 METRICS: tuple[Metric, ...] = get_args(Metric)
 
@@ -116,16 +114,6 @@ def test_micro_false_negative_rate_complements_micro_recall(confusion: np.ndarra
         assert rate == pytest.approx(1 - evaluation.recall("micro"), abs=1e-12)
 
 
-@given(confusion=confusions)
-def test_metrics_are_always_finite_and_in_range(confusion: np.ndarray) -> None:
-    evaluation = of_matrix(confusion)
-    for metric in METRICS:
-        least = -1 if metric == "matthews_correlation" else 0
-        for average in ("macro", "micro"):
-            assert least <= getattr(evaluation, metric)(average) <= 1
-        assert (evaluation.per_class(metric) >= least).all()
-
-
 # 0/0
 
 
@@ -224,7 +212,7 @@ def test_smoothed_labels_name_their_largest_entry() -> None:
         ([1, 0], [[0.3], [-4.0]], r"a probability.*Received: -4\.0 at row 1.*sigmoid"),
         ([0, 1], [0.1, 0.9], r"last axis.*Received: predictions of shape \(2,\)"),
         ([0, 1, 1], [[0.1, 0.9], [0.5, 0.5]], r"\(2, 2\) \(one-hot\) or \(2,\).*shape \(3,\)"),
-        ([[0, 1]], [[0.1]], r"must have shape \(1,\)\. Received: labels of shape \(1, 2\)"),
+        ([[0, 1, 0]], [[0.1]], r"must have shape \(1, 2\) .* or \(1,\)\. Received: .* \(1, 3\)"),
     ],
 )
 def test_wrong_rows_and_shapes_are_named(labels: Any, predictions: Any, message: str) -> None:
@@ -240,54 +228,10 @@ def test_wrong_mask_is_named() -> None:
 # Merging
 
 
-@given(
-    scores=npst.arrays(
-        np.float32, st.tuples(st.integers(0, 40), st.just(3)), elements=st.floats(0, 1, width=32)
-    ),
-    data=st.data(),
-)
-def test_parts_add_up_to_the_whole_in_any_grouping(scores: np.ndarray, data: st.DataObject) -> None:
-    n = len(scores)
-    labels = data.draw(npst.arrays(np.int64, n, elements=st.integers(0, 2)))
-    first, second = sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n))))
-    slices = [slice(0, first), slice(first, second), slice(second, n)]
-    a, b, c = (Evaluation.from_predictions(labels[s], scores[s]) for s in slices)
-    whole = Evaluation.from_predictions(labels, scores)
-    assert (a + b) + c == whole
-    assert a + (b + c) == whole
-    assert c + a + b == whole
-    assert sum([a, b, c], Evaluation()) == whole
-    stepwise = Evaluation()
-    for s in slices:
-        stepwise = stepwise.updated(labels[s], scores[s])
-    assert stepwise == whole
-
-
 def test_names_survive_merging_with_unnamed_counts() -> None:
     named, counted = Evaluation(("a", "b")), of_matrix([[1, 2], [3, 4]])
     for merged in (named + counted, counted + named, Evaluation() + (named + counted)):
         assert merged == of_matrix([[1, 2], [3, 4]], ("a", "b"))
-
-
-def test_evaluations_of_different_classes_do_not_merge() -> None:
-    with pytest.raises(DataError, match=r"Received: 2 and 3 classes"):
-        of_matrix(np.eye(2, dtype=int)) + of_matrix(np.eye(3, dtype=int))
-    with pytest.raises(DataError, match=r"\['a', 'b'\] and \['a', 'c'\]"):
-        Evaluation(("a", "b")) + Evaluation(("a", "c"))
-
-
-def test_merging_still_works_after_json_and_pickle() -> None:
-    evaluation = of_matrix([[5, 1], [2, 7]], ("cat", "dög"))
-    for copy in (
-        Evaluation.from_json(evaluation.to_json()),
-        Evaluation.from_dict(json.loads(json.dumps(evaluation.to_dict()))),
-        pickle.loads(pickle.dumps(evaluation)),
-    ):
-        assert copy == evaluation
-        assert copy + evaluation == of_matrix([[10, 2], [4, 14]], ("cat", "dög"))
-    empty = Evaluation.from_json(Evaluation().to_json())
-    assert empty + evaluation == evaluation
-    assert Evaluation.from_dict(Evaluation(("a", "b")).to_dict()).names == ("a", "b")
 
 
 def test_counts_beyond_doubles_stay_exact() -> None:
@@ -297,17 +241,6 @@ def test_counts_beyond_doubles_stay_exact() -> None:
 
 
 # The value itself
-
-
-def test_an_evaluation_cannot_be_changed() -> None:
-    given_counts = np.array([[1, 0], [0, 1]])
-    evaluation = of_matrix(given_counts)
-    given_counts[0, 0] = 9
-    assert evaluation.confusion_matrix[0, 0] == 1
-    with pytest.raises(ValueError, match="read-only"):
-        evaluation.confusion[0, 0] = 5
-    with pytest.raises(AttributeError):
-        evaluation.confusion = given_counts  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -333,11 +266,6 @@ def test_wrong_arguments_are_refused_by_name(
 ) -> None:
     with pytest.raises(error, match=message):
         call()
-
-
-def test_evaluation_is_an_abstract_evaluation() -> None:
-    prototype: AbstractEvaluation = Evaluation()
-    assert prototype.updated([1], [[0.0, 1.0]]).to_dict()["confusion"] == [[0, 0], [0, 1]]
 
 
 # Reports

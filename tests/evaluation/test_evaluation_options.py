@@ -9,7 +9,7 @@ import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from sklearn import metrics as sklearn
 
 from sparkwright.errors import ConfigurationError, DataError
@@ -253,44 +253,6 @@ def test_wrong_records_are_refused(records: list[Any], message: str) -> None:
 
 # Merging
 
-OPTIONS: list[dict[str, Any]] = [
-    {"top_n": 2},
-    {"keep_errors": 3},
-    {"keep_errors": 3, "costs": [1, 2, 0.5], "top_n": 2},
-]
-
-
-@settings(max_examples=60)
-@given(batch=batches(classes=3), options=st.sampled_from(OPTIONS), data=st.data())
-def test_parts_with_options_add_up_to_the_whole_also_after_json(
-    batch: tuple[np.ndarray, np.ndarray], options: dict[str, Any], data: st.DataObject
-) -> None:
-    labels, scores = batch
-    n = len(labels)
-    # Texts, numbers and lists, some of them the same: only the multiset counts.
-    names = st.sampled_from(["a", "b", 1, 2, ["a", 1], [1, "a"]])
-    records = data.draw(st.lists(names, min_size=n, max_size=n))
-    first, second = sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n))))
-    prototype = Evaluation(**options)
-    a, b, c = (
-        prototype.updated(labels[s], scores[s], records=records[s])
-        for s in (slice(0, first), slice(first, second), slice(second, n))
-    )
-    whole = Evaluation.from_predictions(labels, scores, records=records, **options)
-    assert (a + b) + c == a + (b + c) == c + prototype + a + b == whole
-    read = Evaluation.from_json(b.to_json())
-    assert read == b
-    assert ((a + read) + c).to_json() == whole.to_json()
-
-
-def test_evaluations_with_different_options_do_not_merge() -> None:
-    for options in ({"top_n": 2}, {"threshold": 0.5}, {"costs": [1, 2]}, {"keep_errors": 1}):
-        with pytest.raises(DataError, match=r"same options.*Received: .* and "):
-            Evaluation() + Evaluation(**options)
-        assert Evaluation(**options) != Evaluation()
-    with pytest.raises(TypeError):
-        Evaluation() + 3  # type: ignore[operator]
-
 
 def written() -> dict[str, Any]:
     evaluation = Evaluation.from_predictions(
@@ -408,13 +370,4 @@ def test_plots_write_counts_while_they_can_be_read(classes: int) -> None:
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted", "actual")
     bars = evaluation.plot_metrics()
     assert len(bars.patches) == 3 * min(classes, 20)
-    pyplot.close("all")
-
-
-def test_plots_draw_on_the_axes_that_are_given() -> None:
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    evaluation = Evaluation(confusion=np.eye(3, dtype=np.int64))
-    _, (left, right) = pyplot.subplots(1, 2)
-    assert evaluation.plot(axes=left) is left
-    assert evaluation.plot_metrics(axes=right) is right
     pyplot.close("all")

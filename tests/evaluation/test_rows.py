@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from sparkwright.errors import DataError
-from sparkwright.evaluation._rows import as_numbers, output_rows, row_mask
+from sparkwright.evaluation.rows import as_numbers, output_rows, row_mask
 
 
 def test_one_output_may_come_without_its_axis() -> None:
