@@ -213,46 +213,6 @@ def test_zero_is_one_number_whatever_its_sign() -> None:
 # JSON
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("names",), ["a"]),
-        (("rows",), 2),
-        (("rows",), 7),
-        (("moments", "counts"), [4, 3]),
-        (("moments", "counts"), [3.0, 3.0]),
-        (("moments", "largest"), [math.nan, 1]),
-        (("moments", "largest"), [-1.0, 1]),
-        (("moments", "products", "high", 0), [-1.0, 1.0]),
-        (("moments", "products", "high", 3), [1e9, 1.0]),
-        (("moments", "absolute", "high"), [-2.0, 1.0]),
-        (("moments", "means", "high"), [[1.0, 2.0]]),
-        (("samples",), []),
-        (("samples", 0, "counts"), [1, 1]),
-        (("samples", 0, "counts"), [1, 1, 0]),
-        (("samples", 0, "counts"), [1, 1, 2]),
-        (("samples", 0, "labels"), [1.0, 3.0, "5"]),
-        (("samples", 0, "labels"), [1.0, 3.0, math.inf]),
-        (("samples", 0, "predictions"), None),
-    ],
-)
-def test_damaged_values_are_refused(path: tuple[Any, ...], value: Any) -> None:
-    values = regression([[1.0, 2], [3, 4], [5, 7]], [[1.0, 1], [2, 1], [3, 3]]).to_dict()
-    assert RegressionEvaluation.from_dict(values).examples == 3
-    place = values
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
-    with pytest.raises(DataError):
-        RegressionEvaluation.from_dict(values)
-
-
-def test_equal_pairs_in_a_sample_are_refused() -> None:
-    sample = {"labels": [1.0, 1.0], "predictions": [2.0, 2.0], "counts": [1, 2]}
-    with pytest.raises(DataError, match="different pairs"):
-        PairSample.from_dict(sample, size=5, examples=3)
-
-
 # Reports and plots
 
 

@@ -1,4 +1,3 @@
-import base64
 import json
 import math
 from typing import Any
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from sklearn import metrics as sklearn
 
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.evaluation import ROC, Evaluation, PrecisionRecallCurve, RocCurve
+from sparkwright.evaluation import ROC, PrecisionRecallCurve, RocCurve
 
 matplotlib.use("Agg")
 
@@ -103,15 +102,6 @@ def test_auc_is_exact_where_a_sum_of_floats_would_round() -> None:
     assert roc.auc == (3 * 10**9 - 1) / (3 * 10**9)
 
 
-@pytest.mark.parametrize("swap", [False, True])
-def test_auc_of_more_positives_and_of_more_negatives_agrees(swap: bool) -> None:
-    generator = np.random.default_rng(3)
-    scores = np.round(generator.random(3000), 2)
-    labels = (generator.random(3000) < (0.9 if swap else 0.1)).astype(np.int64)
-    expected = sklearn.roc_auc_score(labels, scores)
-    assert ROC.from_predictions(labels, scores).auc == pytest.approx(expected, rel=1e-13)
-
-
 # Thresholds
 
 
@@ -168,12 +158,6 @@ def test_one_class_only_has_the_value_of_guessing() -> None:
             with pytest.raises(DataError, match="both are needed"):
                 roc.best_threshold()
     assert ROC().curve().thresholds.tolist() == [math.inf]
-
-
-def test_all_rows_masked_is_the_prototype() -> None:
-    scores = np.array([np.nan, 0.5])
-    assert ROC.from_predictions([7, 1], scores, mask=[0, 0]) == ROC()
-    assert ROC.from_predictions([], np.zeros(0)) == ROC()
 
 
 # Labels, predictions and masks
@@ -268,52 +252,6 @@ def test_many_small_batches_are_merged_in_few_runs() -> None:
         roc = roc.updated([1], [score])
     assert len(roc.positive_scores.runs) <= 12
     np.testing.assert_array_equal(roc.positive_scores.values, np.sort(scores))
-
-
-EXACT = ROC.from_predictions([1, 0, 1], [0.5, 0.25, 0.75])
-COUNTED = ROC.from_predictions([1, 0, 1], [0.5, 0.25, 0.75], thresholds=2)
-
-
-def changed(roc: ROC, key: str, value: Any, inner: str | None = None) -> dict[str, Any]:
-    values = json.loads(roc.to_json())
-    (values[key] if inner else values)[inner or key] = value
-    return values
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"name": "roc"}, r"'thresholds', 'negatives', 'positives'"),
-        ({"name": "evaluation"}, r"name='evaluation'"),
-        (changed(EXACT, "thresholds", "0"), r"`thresholds` must be an integer"),
-        (changed(EXACT, "thresholds", 10**9), r"from 0 to 1000000"),
-        (changed(EXACT, "thresholds", 2), r"`counts` must have shape"),
-        (changed(EXACT, "positives", None), r"values of scores"),
-        (changed(EXACT, "positives", 10**12, "count"), r"count=1000000000000, 24 characters"),
-        (changed(EXACT, "positives", -1, "count"), r"count=-1"),
-        (changed(EXACT, "positives", "object", "dtype"), r"object"),
-        (changed(EXACT, "positives", "!" * 24, "sorted"), r"values of scores"),
-        (changed(EXACT, "positives", "A" * 24, "sorted"), r"18|scores must"),
-        (
-            changed(EXACT, "positives", EXACT.to_dict()["positives"]["sorted"][::-1], "sorted"),
-            r"scores",
-        ),
-        (changed(COUNTED, "positives", [1, 2]), r"ROC"),
-        (changed(COUNTED, "positives", [1, 2, -1]), r"minimum -1"),
-        (changed(COUNTED, "positives", [1, 2, 0.5]), r"dtype float64"),
-        (changed(COUNTED, "positives", [2**62, 2**62, 0]), r"less than 2\*\*61 in all"),
-    ],
-)
-def test_wrong_json_is_refused(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        ROC.from_dict(values)
-
-
-@pytest.mark.parametrize("scores", [[0.5, 0.25], [np.nan, 0.5], [0.5, np.inf]])
-def test_scores_from_a_file_must_be_sorted_and_finite(scores: list[float]) -> None:
-    text = base64.b64encode(np.array(scores, "<f8").tobytes()).decode()
-    with pytest.raises(DataError, match="finite and in ascending order"):
-        ROC.from_dict(changed(EXACT, "positives", text, "sorted"))
 
 
 # What curves answer
@@ -475,8 +413,3 @@ def test_plots_show_the_curve_the_area_and_guessing() -> None:
     ROC().plot()
     ROC().plot_precision_recall()
     matplotlib.pyplot.close("all")  # type: ignore[attr-defined]
-
-
-def test_confusion_at_a_threshold_is_an_evaluation() -> None:
-    roc = ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
-    assert roc.confusion_at(0.35) == Evaluation(confusion=np.array([[1, 1], [0, 2]]))

@@ -187,25 +187,3 @@ def test_a_digest_answers_at_thresholds_that_were_kept() -> None:
         digest.confusion_at(missing)
     with pytest.raises(ConfigurationError, match="threshold=nan"):
         digest.confusion_at(math.nan)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("auc_numerator", -1),
-        ("auc_numerator", 9),
-        ("auc_numerator", 1.5),
-        ("steps", -1.0),
-        ("steps", 3.0),
-        ("trapezoids", None),
-        ("counts", None),
-        ("positives", 3),
-        ("true_positives", [1, 1, 1, 1]),
-    ],
-)
-def test_damaged_values_are_refused(key: str, value: Any) -> None:
-    roc = ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
-    values = ROCDigest.from_ranges(summaries_of([roc], 2)).to_dict()
-    (values if key in values else values["counts"])[key] = value
-    with pytest.raises(DataError):
-        ROCDigest.from_dict(values)

@@ -51,11 +51,6 @@ def test_a_mask_of_another_shape_is_refused(mask: Any) -> None:
         output_rows(np.ones((3, 2)), np.ones((3, 2)), mask=mask)
 
 
-def test_nothing_at_all_is_no_rows() -> None:
-    rows = output_rows(np.ones((0, 4)), np.ones((0, 4)))
-    assert rows.labels.shape == rows.counts.shape == (0, 4)
-
-
 @pytest.mark.parametrize(
     ("labels", "predictions"),
     [((3,), (3, 2)), ((3, 2), (2, 3)), ((3, 1), (3, 2)), ((), ()), ((3, 0), (3, 0)), ((2,), (3,))],
