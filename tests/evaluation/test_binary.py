@@ -172,16 +172,6 @@ def test_wrong_arguments_are_refused_by_name(
         call()
 
 
-def test_names_survive_merging_with_unnamed_counts() -> None:
-    named = EvaluationBinary(("a", "b"), roc_thresholds=0)
-    counted = named.updated([[0, 1]], [[0.2, 0.7]])
-    assert counted.names == ("a", "b")
-    unnamed = EvaluationBinary(roc_thresholds=0).updated([[0, 1]], [[0.2, 0.7]])
-    assert unnamed + named == named + unnamed == counted
-    assert counted.roc is not None
-    assert counted.roc.names == ("a", "b")
-
-
 @given(batch=batches(outputs=2))
 def test_an_inner_roc_is_that_of_the_same_data(batch: Batch) -> None:
     labels, scores, mask = batch

@@ -188,24 +188,6 @@ def test_empty_bins_are_left_out_if_wanted() -> None:
     assert whole.fraction_positive.tolist() == [0.0] * 9 + [1.0]
 
 
-def test_without_rows_every_metric_is_zero() -> None:
-    for empty in (
-        EvaluationCalibration(),
-        EvaluationCalibration(class_names=("a", "b")),
-        calibration(np.zeros((0, 2)), np.zeros((0, 2))),
-        calibration([0, 1], [[0.5], [0.5]], mask=[0, 0]),
-    ):
-        for metric in ("brier_score", "log_loss"):
-            assert getattr(empty, metric)() == 0
-        for metric in ("expected_calibration_error", "maximum_calibration_error"):
-            assert getattr(empty, metric)() == getattr(empty, metric)("macro") == 0
-        assert empty.examples == empty.residual_histogram().counts.sum() == 0
-        assert empty.probability_histogram().counts.sum() == 0
-        assert empty.reliability().counts.size == 0
-        assert "0 examples" in empty.summary()
-    assert EvaluationCalibration(class_names=("a", "b")).log_loss(of="a") == 0
-
-
 # Bins
 
 

@@ -4,8 +4,8 @@ import json
 import math
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, get_args
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -22,7 +22,9 @@ from sparkwright.evaluation import (
     Evaluation,
     EvaluationBinary,
     EvaluationCalibration,
+    Metric,
     RegressionEvaluation,
+    RegressionMetric,
     ROCBinary,
     ROCDigest,
     ROCMultiClass,
@@ -34,6 +36,8 @@ from sparkwright.evaluation.roc_digest import summarize
 
 mpl.use("agg")
 Batch = tuple[np.ndarray, np.ndarray]
+METRICS = (*get_args(Metric), *get_args(RegressionMetric))
+CALIBRATION = ("expected_calibration_error", "maximum_calibration_error", "brier_score", "log_loss")
 
 
 def classes_of(rng: np.random.Generator, n: int) -> Batch:
@@ -156,6 +160,29 @@ def test_the_prototype_changes_nothing(kind: Kind) -> None:
     assert kind.prototype + kind.prototype == kind.prototype
     nothing = kind.prototype.updated(*kind.draw(np.random.default_rng(0), 0))
     assert_same(kind, nothing + some, some)
+
+
+@every_kind
+def test_without_rows_metrics_have_the_documented_values(kind: Kind) -> None:
+    labels, predictions = kind.draw(np.random.default_rng(0), 3)
+    for nothing in (kind.prototype, kind.prototype.updated(labels, predictions, mask=[0, 0, 0])):
+        assert nothing.examples == 0
+        for metric, value in nothing.headline().items():
+            assert value == (0.5 if metric.startswith("AUC") else 0)
+        for metric in (*METRICS, *CALIBRATION):
+            if callable(method := getattr(nothing, metric, None)):
+                assert method() == 0
+
+
+@every_kind
+def test_names_are_kept_when_unnamed_counts_are_added(kind: Kind) -> None:
+    key = kind.prototype._names_key
+    names = getattr(kind.prototype, key, None)
+    if names:
+        unnamed = replace(counted(kind), **{key: None})  # pyright: ignore[reportArgumentType]
+        for both in (kind.prototype + unnamed, unnamed + kind.prototype):
+            assert getattr(both, key) == names
+            assert both == counted(kind)
 
 
 @every_kind

@@ -79,19 +79,6 @@ def test_matthews_correlation_equals_scikit_learns(confusion: np.ndarray) -> Non
     assert of_matrix(confusion).matthews_correlation() == pytest.approx(theirs, abs=1e-12)
 
 
-@given(confusion=confusions)
-def test_counts_equal_counting_row_by_row(confusion: np.ndarray) -> None:
-    actual, predicted = rows_of(confusion)
-    evaluation = of_matrix(confusion)
-    for k in range(confusion.shape[0]):
-        is_k, says_k = actual == k, predicted == k
-        assert evaluation.true_positives[k] == (is_k & says_k).sum()
-        assert evaluation.false_positives[k] == (~is_k & says_k).sum()
-        assert evaluation.true_negatives[k] == (~is_k & ~says_k).sum()
-        assert evaluation.false_negatives[k] == (is_k & ~says_k).sum()
-    assert evaluation.examples == actual.size
-
-
 def test_rates_of_a_worked_example() -> None:
     # Class 0: TP 3, FN 1, FP 2, TN 4.
     evaluation = of_matrix([[3, 1], [2, 4]])
@@ -125,15 +112,6 @@ def test_classes_without_a_value_are_left_out_of_macro_averages() -> None:
     assert evaluation.false_negative_rate() == pytest.approx(1 / 2)
 
 
-def test_nothing_counted_gives_zeros() -> None:
-    for evaluation in (Evaluation(), Evaluation(("a", "b"))):
-        assert (evaluation.examples, evaluation.accuracy) == (0, 0.0)
-        assert evaluation.matthews_correlation() == 0.0
-        assert all(getattr(evaluation, metric)() == 0.0 for metric in METRICS)
-        assert "0 examples" in evaluation.summary()
-        assert "0 examples" in evaluation._repr_html_()
-
-
 # Labels, predictions and masks
 
 
@@ -165,14 +143,6 @@ def test_one_output_means_class_one_above_one_half() -> None:
         assert evaluation.confusion.tolist() == [[1, 1], [1, 1]]
 
 
-def test_mask_per_example_drops_all_its_steps() -> None:
-    scores = np.full((3, 4, 1), 0.9)
-    evaluation = Evaluation.from_predictions(np.ones((3, 4)), scores, mask=[1, 0, 1])
-    assert evaluation.examples == 8
-    flat = Evaluation.from_predictions([1, 1, 1], scores[:, 0], mask=[[1], [0], [0]])
-    assert flat.examples == 1
-
-
 def test_smoothed_labels_name_their_largest_entry() -> None:
     evaluation = Evaluation.from_predictions([[0.05, 0.9, 0.05]], [[0.1, 0.8, 0.1]])
     assert evaluation.true_positives.tolist() == [0, 1, 0]
@@ -197,11 +167,6 @@ def test_smoothed_labels_name_their_largest_entry() -> None:
 def test_wrong_rows_and_shapes_are_named(labels: Any, predictions: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         Evaluation.from_predictions(labels, predictions)
-
-
-def test_wrong_mask_is_named() -> None:
-    with pytest.raises(DataError, match=r"`mask` must have shape \(2, 3\).*\(3,\)"):
-        Evaluation.from_predictions(np.zeros((2, 3)), np.zeros((2, 3, 2)), mask=[1, 1, 0])
 
 
 # Merging

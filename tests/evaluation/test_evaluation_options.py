@@ -219,13 +219,6 @@ def test_one_output_gives_the_probability_of_the_predicted_class() -> None:
     assert found == [(1, 0.875, None), (0, 0.75, None)]
 
 
-def test_masked_rows_are_no_errors_and_keep_the_records_of_others() -> None:
-    evaluation = Evaluation.from_predictions(
-        [1, 1, 1], [[0.9, 0.1]] * 3, mask=[0, 1, 0], records=[7, 8, 9], keep_errors=9
-    )
-    assert [error.record for error in evaluation.errors()] == [8]
-
-
 @pytest.mark.parametrize(
     ("records", "message"),
     [
@@ -277,12 +270,6 @@ def test_the_matrix_as_csv_keeps_names_with_commas() -> None:
     rows = list(csv.reader(io.StringIO(evaluation.confusion_csv())))
     assert rows == [["actual", 'a,"b"', "c"], ['a,"b"', "1", "2"], ["c", "3", "4"]]
     assert evaluation.confusion_html().count("<tr>") == 3
-
-
-def test_positives_and_negatives_count_the_rows_of_each_class() -> None:
-    evaluation = Evaluation(confusion=np.array([[3, 1], [2, 4]]))
-    assert evaluation.positives.tolist() == [4, 6]
-    assert evaluation.negatives.tolist() == [6, 4]
 
 
 def test_counts_that_could_overflow_when_added_are_refused() -> None:

@@ -250,18 +250,3 @@ def test_plots_show_the_sample() -> None:
     assert 0 < bars <= sample.counts.sum()
     assert len(evaluation.plot().collections) == 6  # of eight outputs
     plt.close("all")
-
-
-def test_plots_draw_on_given_axes_and_without_data() -> None:
-    evaluation = regression([1.0, 2.0, 3.0], [1.0, 2.5, 3.0])
-    figure, axes = plt.subplots(1, 2)
-    assert evaluation.plot(axes=axes[0]) is axes[0]
-    assert evaluation.plot_residuals(axes=axes[1]) is axes[1]
-    by_hand = figure.add_axes((0.1, 0.1, 0.5, 0.5))
-    assert evaluation.plot_residuals(axes=by_hand) is by_hand
-    assert "sample" not in axes[0].get_title()
-    RegressionEvaluation().plot()
-    RegressionEvaluation(["a"]).plot_residuals()
-    for number in plt.get_fignums():
-        plt.figure(number).canvas.draw()
-    plt.close("all")

@@ -221,10 +221,3 @@ def test_plots_show_a_curve_for_each_or_the_mean_of_many() -> None:
     ROCBinary().plot()
     ROCBinary().plot_precision_recall()
     matplotlib.pyplot.close("all")  # type: ignore[attr-defined]
-
-
-def test_the_mean_curve_has_the_mean_area() -> None:
-    many = of_classes(12)
-    mean = many.plot().lines[0].get_xydata()
-    assert np.trapezoid(mean[:, 1], mean[:, 0]) == pytest.approx(many.auc(), abs=0.01)
-    matplotlib.pyplot.close("all")  # type: ignore[attr-defined]

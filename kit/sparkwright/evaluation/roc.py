@@ -292,10 +292,9 @@ class ROC(RocReadings):
                 f"{given.shape}. ROCMultiClass takes more classes, ROCBinary more outputs."
             )
         rows = labeled_rows(labels, columns, mask=mask)
-        scores = float_scores(rows.scores[:, -1:], rows.where, probabilities=self.thresholds > 0)
-        return type(self)(self.thresholds).including(
-            scores[rows.actual, 0], scores[~rows.actual, 0]
-        )
+        given = rows.scores[:, -1:]
+        scores = float_scores(given, rows.where, probabilities=self.thresholds > 0)[:, 0]
+        return type(self)(self.thresholds).including(scores[rows.actual], scores[~rows.actual])
 
     def including(self, positives: Scores, negatives: Scores) -> Self:
         """Return this evaluation with valid scores added.

@@ -334,10 +334,9 @@ def require_numbers(values: Array, where: Where, what: str) -> None:
         where: their places.
         what: "predictions" or "labels".
     """
-    wrong = np.asarray(np.isnan(values).any(axis=1)) if values.dtype.kind == "f" else None
-    if wrong is None or not wrong.any():
+    if values.dtype.kind != "f" or not (wrong := np.isnan(values)).any():
         return
-    first, place = where(wrong)
+    first, place = where(np.asarray(wrong.any(axis=1)))
     remedy = (
         "Check that training did not diverge, and that the features hold no NaN; mask padded steps."
         if what == "predictions"
@@ -369,9 +368,9 @@ def require_probabilities(values: Array, where: Where, what: str) -> None:
 
 def require_finite(values: Array, where: Where, rule: str, remedy: str = "") -> None:
     """Raise DataError if one of (rows, C) `values` is infinite, naming its row."""
-    wrong = ~np.isfinite(values)
-    if wrong.any():
-        first, place = where(np.asarray(wrong.any(axis=1)))
+    right = np.isfinite(values)
+    if not right.all():
+        first, place = where(np.asarray(~right.all(axis=1)))
         raise DataError(f"{rule}. Received: {values[first].tolist()} at {place}.{remedy}")
 
 
