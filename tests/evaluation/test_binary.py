@@ -128,8 +128,8 @@ def test_steps_and_masks_of_every_shape() -> None:
         ([[0.5, 1]], [[0.1, 0.9]], r"labels must be 0 or 1.*at row 0"),
         ([[0, 1], [2, 1]], [[0.1, 0.9], [0.5, 0.5]], r"0 or 1.*\[2, 1\] at row 1"),
         ([[0, 1]], [[0.1, np.nan]], r"must not be NaN.*row 0"),
-        ([[0, 1]], [[0.1, -3.0]], r"every output must be a probability.*-3\.0 at row 0"),
-        ([[0, 1]], [[0.1, np.inf]], r"every output must be a probability.*inf at row 0"),
+        ([[0, 1]], [[0.1, -3.0]], r"every output must be a probability.*-3\.0\] at row 0"),
+        ([[0, 1]], [[0.1, np.inf]], r"every output must be a probability.*inf\] at row 0"),
         ([[0, 1]], [[0.1, 0.2, 0.3]], r"shape of `predictions`"),
     ],
 )

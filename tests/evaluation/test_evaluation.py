@@ -158,7 +158,7 @@ def test_smoothed_labels_name_their_largest_entry() -> None:
         ([[0, 1], [0, 0]], [[0.1, 0.9], [0.5, 0.5]], r"one largest entry.*\[0, 0\] at row 1"),
         ([[1, 1], [0, 1]], [[0.1, 0.9], [0.5, 0.5]], r"one largest entry.*\[1, 1\] at row 0"),
         ([[np.nan, 1]], [[0.1, 0.9]], r"one largest entry.*at row 0"),
-        ([1, 0], [[0.3], [-4.0]], r"a probability.*Received: -4\.0 at row 1.*sigmoid"),
+        ([1, 0], [[0.3], [-4.0]], r"a probability.*Received: \[-4\.0\] at row 1.*sigmoid"),
         ([0, 1], [0.1, 0.9], r"last axis.*Received: predictions of shape \(2,\)"),
         ([0, 1, 1], [[0.1, 0.9], [0.5, 0.5]], r"\(2, 2\) \(one-hot\) or \(2,\).*shape \(3,\)"),
         ([[0, 1, 0]], [[0.1]], r"must have shape \(1, 2\) .* or \(1,\)\. Received: .* \(1, 3\)"),

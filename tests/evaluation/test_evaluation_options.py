@@ -141,8 +141,13 @@ def test_wrong_options_are_refused_by_name(options: dict[str, Any], message: str
     [
         ({"threshold": 0.4}, [0], [[0.1, 0.2, 0.7]], r"one or two columns\. Received: 3 columns"),
         ({"costs": [1, 2]}, [0], [[0.1, 0.2, 0.7]], r"Received: 2 costs for 3 classes"),
-        ({"threshold": 0.4}, [0], [[-3.0, 4.0]], r"for `threshold` must be a prob.*-3\.0 at row 0"),
-        ({"costs": [1, 2]}, [0, 0], [[0, 1], [0, np.inf]], r"for `costs` must.*inf at row 1"),
+        (
+            {"threshold": 0.4},
+            [0],
+            [[-3.0, 4.0]],
+            r"for `threshold` must be a prob.*-3\.0.* at row 0",
+        ),
+        ({"costs": [1, 2]}, [0, 0], [[0, 1], [0, np.inf]], r"for `costs` must.*inf\] at row 1"),
         ({"keep_errors": 1}, [0, 0], [[0, 1], [0, np.inf]], r"finite for `keep_errors`.*row 1"),
     ],
 )

@@ -12,7 +12,8 @@ def test_time_steps_become_rows_and_are_named() -> None:
     rows = output_rows(labels, labels + 1, mask=[[1, 0, 1], [0, 0, 1]])
     assert rows.labels.tolist() == [[0, 1], [4, 5], [10, 11]]
     assert rows.where.examples.tolist() == [0, 0, 1]
-    assert rows.where(np.array([False, False, True])) == (2, "row 1, step 2")
+    with pytest.raises(DataError, match=r"^rule\. Received: \[10.0, 11.0\] at row 1, step 2\.$"):
+        rows.where.require(np.array([True, True, False]), rows.labels, "rule")
 
 
 def test_a_mask_per_output_leaves_out_single_entries() -> None:

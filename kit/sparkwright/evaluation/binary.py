@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sparkwright.errors import ConfigurationError, DataError
 
@@ -15,7 +15,7 @@ from .plots import plot_rates
 from .rates import Average, BinaryCounts, BinaryRates, Metric, Rates
 from .reports import Report, Table
 from .roc_columns import ROCBinary
-from .rows import OutputRows, exceeds, output_rows, require_probabilities
+from .rows import exceeds, output_rows, require_answers, require_probabilities
 
 
 def _no_counts() -> Counts:
@@ -133,8 +133,7 @@ class EvaluationBinary(BinaryRates, AbstractEvaluation):
                 f"Received: {len(self.thresholds)} for {width} outputs."
             )
         require_probabilities(rows.predictions, rows.where, "every output")
-        _require_answers(rows)
-        actual = rows.labels == 1
+        actual = require_answers(rows.labels, rows.where)
         predicted = exceeds(rows.predictions, np.asarray(self.thresholds, np.float64))
         confusion = np.zeros((width, 2, 2), np.int64)
         for was in (0, 1):
@@ -318,13 +317,3 @@ def _checked_thresholds(given: Any) -> float | tuple[float, ...]:
         return tuple(map(float, values))
     check_threshold("thresholds", given)
     return float(given)
-
-
-def _require_answers(rows: OutputRows) -> None:
-    wrong: NDArray[np.bool_] = (rows.labels != 0) & (rows.labels != 1)
-    if wrong.any():
-        first, place = rows.where(np.asarray(wrong.any(axis=1)))
-        raise DataError(
-            f"labels must be 0 or 1. Received: {rows.labels[first].tolist()} at {place}. "
-            "Mask entries without a label."
-        )

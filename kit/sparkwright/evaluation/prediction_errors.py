@@ -12,7 +12,7 @@ import numpy as np
 from sparkwright.errors import DataError
 
 from .checks import Counts
-from .rows import ClassRows, require_finite
+from .rows import ClassRows
 
 Record: TypeAlias = str | int | tuple[str | int, ...] | None
 
@@ -178,7 +178,8 @@ def errors_of(
             "`records` must name every example. "
             f"Received: {len(records)} records for {rows.where.shape[0]} examples."
         )
-    require_finite(rows.scores, rows.where, "predictions must be finite for `keep_errors`")
+    rule = "predictions must be finite for `keep_errors`"
+    rows.where.require(np.isfinite(rows.scores), rows.scores, rule)
     wrong = np.flatnonzero(rows.actual != rows.predicted)
     certainty = rows.probability_of(rows.predicted[wrong], wrong)
     if wrong.size > keep:

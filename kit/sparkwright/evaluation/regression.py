@@ -386,11 +386,6 @@ _FORMULAS: dict[RegressionMetric, Callable[[Moments], Floats]] = {
 def _read(values: NDArray[Any], where: Where, what: str) -> Floats:
     """(rows, C) float64 that can be squared."""
     numbers = values.astype(np.float64)
-    wrong = ~(np.abs(numbers) <= LARGEST).all(axis=1)
-    if wrong.any():
-        first, place = where(np.asarray(wrong))
-        raise DataError(
-            f"{what} of a regression must be finite and at most {LARGEST:g} in size. "
-            f"Received: {values[first].tolist()} at {place}."
-        )
+    rule = f"{what} of a regression must be finite and at most {LARGEST:g} in size"
+    where.require(np.abs(numbers) <= LARGEST, values, rule)
     return numbers + 0.0  # -0.0 is 0.0

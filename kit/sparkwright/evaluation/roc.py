@@ -24,7 +24,7 @@ from .roc_counts import (
     auc_numerator,
 )
 from .roc_curves import PrecisionRecallCurve, RocCurve
-from .rows import Where, as_numbers, labeled_rows, require_finite
+from .rows import Where, as_numbers, labeled_rows
 
 _MOST_THRESHOLDS = 1_000_000
 _SLACK = 1e-3  # averages of probabilities may exceed 0 and 1 a little
@@ -427,21 +427,19 @@ def float_scores(scores: NDArray[Any], where: Where, *, probabilities: bool) -> 
     """
     single = scores.dtype.kind == "f" and scores.dtype.itemsize <= 4
     found: Scores = scores.astype(np.float32 if single else np.float64, copy=False)
-    require_finite(
+    where.require(
+        np.isfinite(found),
         found,
-        where,
         "scores must be finite",
-        " Evaluate probabilities instead of their log-odds.",
+        "Evaluate probabilities instead of their log-odds.",
     )
     if probabilities:
-        wrong = (found < -_SLACK) | (found > 1 + _SLACK)
-        if wrong.any():
-            first, place = where(np.asarray(wrong.any(axis=1)))
-            raise DataError(
-                "thresholds lie from 0 to 1, so scores must. "
-                f"Received: {found[first].tolist()} at {place}. "
-                "Apply a sigmoid to logits, or use an exact ROC: thresholds=0."
-            )
+        where.require(
+            (found >= -_SLACK) & (found <= 1 + _SLACK),
+            found,
+            "thresholds lie from 0 to 1, so scores must",
+            "Apply a sigmoid to logits, or use an exact ROC: thresholds=0.",
+        )
     return found
 
 

@@ -15,7 +15,13 @@ from .rates import Average
 from .reports import Report, Table
 from .roc import ROC, float_scores
 from .roc_digest import ROCDigest
-from .rows import labeled_rows, output_rows, require_probabilities, with_both_classes
+from .rows import (
+    labeled_rows,
+    output_rows,
+    require_answers,
+    require_probabilities,
+    with_both_classes,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -267,14 +273,7 @@ class ROCBinary(RocColumns):
     ) -> Self:
         rows = output_rows(labels, predictions, mask=mask)
         scores = float_scores(rows.predictions, rows.where, probabilities=self.thresholds > 0)
-        positive = rows.labels == 1
-        wrong = (~positive & (rows.labels != 0)).any(axis=1)
-        if wrong.any():
-            first, place = rows.where(wrong)
-            raise DataError(
-                f"labels must be 0 or 1. Received: {rows.labels[first].tolist()} at {place}. "
-                "Mask outputs without a label."
-            )
+        positive = require_answers(rows.labels, rows.where)
         return self._of_sides(
             len(scores),
             (

@@ -28,12 +28,24 @@ class Where(NamedTuple):
     shape: tuple[int, ...]
     kept: NDArray[np.intp] | None
 
-    def __call__(self, wrong: Bools) -> tuple[int, str]:
-        """The number of the first wrong row, of those that count, and its place as text."""
-        first = int(np.flatnonzero(wrong)[0])
+    def require(self, right: Bools, values: Array, rule: str, remedy: str = "") -> None:
+        """Raise DataError if an entry is not right, naming the first such row.
+
+        Args:
+            right: (rows,) or (rows, C), of the rows that count.
+            values: (rows, ...) of the entries, for the message.
+            rule: the first sentence of the message, without its period.
+            remedy: the last sentence.
+        """
+        if right.all():
+            return
+        first = int(np.flatnonzero(~right.reshape(len(right), -1).all(axis=1))[0])
         number = first if self.kept is None else int(self.kept[first])
         example, *steps = (int(i) for i in np.unravel_index(number, self.shape))
-        return first, f"row {example}" + (f", step {', '.join(map(str, steps))}" if steps else "")
+        step = f", step {', '.join(map(str, steps))}" if steps else ""
+        raise DataError(
+            f"{rule}. Received: {values[first].tolist()!r:.200} at row {example}{step}. {remedy}".rstrip()
+        )
 
     @property
     def numbers(self) -> NDArray[np.intp]:
@@ -299,13 +311,9 @@ def _predicted_class(
 
 def _hot_class(labels: Array, where: Where) -> Array:
     top = labels.max(axis=1, keepdims=True, initial=-np.inf if labels.dtype.kind == "f" else 0)
-    wrong = ~(top[:, 0] > 0) | (np.count_nonzero(labels == top, axis=1) != 1)
-    if wrong.any():
-        first, place = where(wrong)
-        raise DataError(
-            "one-hot labels must have one largest entry, above 0. "
-            f"Received: {labels[first].tolist()} at {place}. Mask rows without a label."
-        )
+    right = (top[:, 0] > 0) & (np.count_nonzero(labels == top, axis=1) == 1)
+    rule = "one-hot labels must have one largest entry, above 0"
+    where.require(right, labels, rule, "Mask rows without a label.")
     actual = labels.argmax(axis=1)
     return actual.astype(np.bool_) if labels.shape[1] == 2 else actual.astype(np.int64)
 
@@ -313,65 +321,39 @@ def _hot_class(labels: Array, where: Where) -> Array:
 def _named_class(labels: Array, classes: int, where: Where) -> Array:
     if classes == 2:
         actual = labels.astype(np.bool_)
-        wrong = actual != labels
+        right = actual == labels
     else:
         actual = labels
-        wrong = ~((labels >= 0) & (labels < classes) & (labels == np.floor(labels)))
-    if wrong.any():
-        first, place = where(np.asarray(wrong))
-        raise DataError(
-            f"labels must be whole numbers from 0 to {classes - 1}, for {classes} classes. "
-            f"Received: {labels[first].item()} at {place}. Mask rows without a label."
-        )
+        right = (labels >= 0) & (labels < classes) & (labels == np.floor(labels))
+    rule = f"labels must be whole numbers from 0 to {classes - 1}, for {classes} classes"
+    where.require(np.asarray(right), labels, rule, "Mask rows without a label.")
     return actual if classes == 2 else actual.astype(np.int64)
 
 
 def require_numbers(values: Array, where: Where, what: str) -> None:
-    """Raise DataError if one of (rows, C) `values` is NaN, naming its row.
-
-    Args:
-        values: of the rows that count.
-        where: their places.
-        what: "predictions" or "labels".
-    """
-    if values.dtype.kind != "f" or not (wrong := np.isnan(values)).any():
-        return
-    first, place = where(np.asarray(wrong.any(axis=1)))
+    """Raise DataError if one of (rows, C) `values`, "predictions" or "labels", is NaN."""
     remedy = (
         "Check that training did not diverge, and that the features hold no NaN; mask padded steps."
         if what == "predictions"
         else "Mask entries without a label."
     )
-    raise DataError(
-        f"{what} must not be NaN. Received: {values[first].tolist()} at {place}. {remedy}"
-    )
+    if values.dtype.kind == "f":
+        where.require(~np.isnan(values), values, f"{what} must not be NaN", remedy)
+
+
+def require_answers(labels: Array, where: Where) -> Bools:
+    """(rows, C) whether labels are 1; raise DataError if one is neither 0 nor 1."""
+    positive = labels == 1
+    remedy = "Mask entries without a label."
+    where.require(positive | (labels == 0), labels, "labels must be 0 or 1", remedy)
+    return positive
 
 
 def require_probabilities(values: Array, where: Where, what: str) -> None:
-    """Raise DataError if one of (rows, C) `values` is not a probability, naming its row.
-
-    Args:
-        values: of the rows that count; none is NaN.
-        where: their places.
-        what: subject of the message.
-    """
-    wrong = (values < -_SLACK) | (values > 1 + _SLACK)
-    if not wrong.any():
-        return
-    first, place = where(np.asarray(wrong.any(axis=1)))
-    value = values[first][wrong[first]][0]
-    raise DataError(
-        f"{what} must be a probability, from 0 to 1. Received: {float(value)} at {place}. "
-        "Apply a sigmoid or softmax to logits."
-    )
-
-
-def require_finite(values: Array, where: Where, rule: str, remedy: str = "") -> None:
-    """Raise DataError if one of (rows, C) `values` is infinite, naming its row."""
-    right = np.isfinite(values)
-    if not right.all():
-        first, place = where(np.asarray(~right.all(axis=1)))
-        raise DataError(f"{rule}. Received: {values[first].tolist()} at {place}.{remedy}")
+    """Raise DataError if one of (rows, C) `values`, `what` in the message, is no probability."""
+    right = (values >= -_SLACK) & (values <= 1 + _SLACK)
+    rule = f"{what} must be a probability, from 0 to 1"
+    where.require(right, values, rule, "Apply a sigmoid or softmax to logits.")
 
 
 def exceeds(values: Array, threshold: float | NDArray[np.float64]) -> Bools:
