@@ -43,9 +43,8 @@ class Where(NamedTuple):
         number = first if self.kept is None else int(self.kept[first])
         example, *steps = (int(i) for i in np.unravel_index(number, self.shape))
         step = f", step {', '.join(map(str, steps))}" if steps else ""
-        raise DataError(
-            f"{rule}. Received: {values[first].tolist()!r:.200} at row {example}{step}. {remedy}".rstrip()
-        )
+        received = f"{values[first].tolist()!r:.200} at row {example}{step}"
+        raise DataError(f"{rule}. Received: {received}. {remedy}".rstrip())
 
     @property
     def numbers(self) -> NDArray[np.intp]:
