@@ -112,7 +112,7 @@ class AbstractEvaluation(ABC):
         """Rows counted: examples, or their time steps."""
 
     @abstractmethod
-    def _merged(self, other: Self) -> Self:
+    def _merged(self, other: Any) -> Self:
         """Add the state of another one of the same options and number of columns."""
 
     @abstractmethod
@@ -154,7 +154,7 @@ class AbstractEvaluation(ABC):
         """Number of columns; 0 if it holds no data and its options do not fix it."""
         return 1
 
-    def __add__(self, other: Self) -> Self:
+    def __add__(self, other: Any) -> Self:
         """The evaluation of both sets of data together.
 
         Raises:
@@ -180,8 +180,8 @@ class AbstractEvaluation(ABC):
                 f"Received: {self._width} and {other._width} {self._columns}."
             )
         both = self._merged(other) if self._width and other._width else None
-        found = both or (self if self._width else other)
-        return replace(found, **{self._names_key: names or others}) if self._names_key else found  # pyright: ignore[reportArgumentType]
+        found: Any = both or (self if self._width else other)
+        return replace(found, **{self._names_key: names or others}) if self._names_key else found
 
     def __eq__(self, other: object) -> bool:
         """The same kind, options and state."""

@@ -61,7 +61,7 @@ class Sums:
         step = max(_BLOCK, size)  # of many groups, each has few numbers
         for start in range(0, values.size, step):
             block = slice(start, start + step)
-            found = np.bincount(groups[block], weights=values[block], minlength=size)
+            found: Any = np.bincount(groups[block], weights=values[block], minlength=size)
             total = total + cls.of(found.reshape(shape))
         return total
 

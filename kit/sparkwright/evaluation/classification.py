@@ -87,7 +87,7 @@ class Evaluation(BinaryRates, AbstractEvaluation):
     _options: ClassVar[tuple[str, ...]] = ("top_n", "threshold", "costs", "keep_errors")
     _names_key: ClassVar[str] = "class_names"
     _columns: ClassVar[str] = "classes"
-    _required: ClassVar[tuple[str, ...]] = ("confusion",)
+    _required: ClassVar[tuple[str, ...] | None] = ("confusion",)
 
     class_names: tuple[str, ...] | None = None
     confusion: Counts = field(default_factory=_no_counts, kw_only=True)

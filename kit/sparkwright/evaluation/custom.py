@@ -121,7 +121,7 @@ class CustomEvaluation(AbstractEvaluation):
         text = _as_text(able._functions()[1](self.result, other.result), "merge")
         return replace(able, result_text=text, rows=self.rows + other.rows)
 
-    def __add__(self, other: Self) -> Self:
+    def __add__(self, other: Any) -> Self:
         """The evaluation of both sets of data together.
 
         Raises:

@@ -88,13 +88,14 @@ class PairSample:
         right, sample = False, None
         try:
             labels, predictions, counts = (
-                np.atleast_1d(given.get(key)) for key in ("labels", "predictions", "counts")
+                np.atleast_1d(np.asarray(given.get(key)))
+                for key in ("labels", "predictions", "counts")
             )
             if not labels.shape == predictions.shape == counts.shape:
                 raise ValueError("lists of different lengths")
             numbers = [each.astype(np.float64) for each in (labels, predictions)]
             counts = counts.astype(np.int64, casting="safe" if counts.size else "unsafe")
-            sample = _smallest(*numbers, counts, size)
+            sample = _smallest(numbers[0], numbers[1], counts, size)
             kept = sample.labels.size
             right = (
                 labels.dtype.kind in "fi"

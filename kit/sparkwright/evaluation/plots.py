@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .calibration_counts import Histogram, ReliabilityDiagram
     from .pair_sample import PairSample
     from .rates import BinaryCounts
-    from .roc_counts import PrecisionRecallCurve, RocCurve
+    from .roc_curves import PrecisionRecallCurve, RocCurve
 
 # Okabe and Ito's colors, which color-blind readers can tell apart.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")

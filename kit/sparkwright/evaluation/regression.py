@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,7 +39,8 @@ _TABLE: dict[str, RegressionMetric] = {
 }
 
 
-class RegressionOutput(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RegressionOutput:
     """What is known of one output.
 
     Attributes:

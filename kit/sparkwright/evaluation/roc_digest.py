@@ -165,7 +165,7 @@ class ROCDigest(RocReadings):
             key=lambda summary: -float(summary.points.thresholds[0]),
         )
         points = [summary.points for summary in ranges]
-        columns = [
+        columns: list[Any] = [
             np.concatenate([np.zeros(0, kind), *(getattr(each, key) for each in points)])
             for key, kind in (
                 ("thresholds", np.float64),
@@ -208,7 +208,7 @@ class ROCDigest(RocReadings):
     def _merged(self, other: Any) -> "ROCDigest":
         self._refuse()
 
-    def _counted(self, *batch: Any) -> "ROCDigest":
+    def _counted(self, labels: Any, predictions: Any, mask: Any, records: Any) -> "ROCDigest":
         self._refuse()
 
     def _refuse(self) -> NoReturn:
