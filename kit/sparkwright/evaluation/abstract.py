@@ -27,8 +27,9 @@ class AbstractEvaluation(ABC):
     grouping of the data; sums of real numbers are float64, equal up to rounding (see
     `accumulators`).
 
-    A subclass declares its fields, how a batch is counted (`_counted`), how two with data are
-    merged (`_merged`), and its `_report`; the rest comes from here.
+    A subclass in this package is a dataclass that declares how a batch is counted (`_counted`), how
+    two with data are merged (`_merged`), and its `_report`; the rest comes from here. A subclass
+    elsewhere overrides `updated`, `__add__`, `to_dict` and `from_dict`, `examples` and `plot`.
 
     Attributes:
         name: the `"name"` of this kind in `to_dict`.
@@ -96,7 +97,6 @@ class AbstractEvaluation(ABC):
         """
         return self + self._counted(labels, predictions, mask, records)
 
-    @abstractmethod
     def _counted(
         self,
         labels: ArrayLike,
@@ -105,19 +105,23 @@ class AbstractEvaluation(ABC):
         records: Sequence[Any] | None,
     ) -> Self:
         """A batch alone, with the options of this evaluation but without names of columns."""
+        raise NotImplementedError(f"{type(self).__name__} must define `updated` or `_counted`.")
 
     @property
     @abstractmethod
     def examples(self) -> int:
         """Rows counted: examples, or their time steps."""
 
-    @abstractmethod
     def _merged(self, other: Any) -> Self:
         """Add the state of another one of the same options and number of columns."""
+        raise NotImplementedError(f"{type(self).__name__} must define `__add__` or `_merged`.")
 
-    @abstractmethod
     def _report(self, most: int) -> Report:
         """The report; tables by column only of at most `most` columns."""
+        headline = [(name, f"{value:.4f}", "") for name, value in self.headline().items()]
+        return Report(
+            title=f"{type(self).__name__} of {self.examples:,} examples", headline=headline
+        )
 
     @abstractmethod
     def plot(self, *, axes: Any | None = None) -> Any:
