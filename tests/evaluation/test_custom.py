@@ -75,12 +75,6 @@ def test_examples_that_are_masked_altogether_do_not_count() -> None:
     assert prototype().updated(np.zeros(0), np.zeros(0), mask=np.zeros((0, 3))) == prototype()
 
 
-def test_the_order_of_a_dict_does_not_matter() -> None:
-    a = CustomEvaluation(lambda *_: {"a": 1, "b": 2}, merging).updated([1], [1])
-    b = CustomEvaluation(lambda *_: {"b": 2, "a": 1}, merging).updated([1], [1])
-    assert a == b
-
-
 def test_functions_travel_as_spark_sends_them() -> None:
     factor = 3
     custom = CustomEvaluation(lambda was, said, mask: factor * len(was), lambda a, b: a + b)
@@ -119,7 +113,7 @@ def test_what_is_read_from_json_has_no_functions_and_says_so() -> None:
         (
             lambda: prototype() + CustomEvaluation(counting, merging, title="other"),
             DataError,
-            r"'seen' and 'other'",
+            r"'seen'.*'other'",
         ),
         (lambda: prototype() + 3, TypeError, r"CustomEvaluation"),  # type: ignore[operator]
         (lambda: prototype().updated([1, 2], [1]), DataError, r"as many rows.*\(2,\), \(1,\)"),
@@ -150,26 +144,6 @@ def test_wrong_arguments_are_refused_by_name(
 ) -> None:
     with pytest.raises(error, match=message):
         call()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"name": "evaluation"},
-        {"title": 3},
-        {"examples": -1},
-        {"examples": "1"},
-        {"examples": True},
-        {"result": float("nan")},
-    ],
-)
-def test_damaged_evaluations_are_refused(change: dict[str, Any]) -> None:
-    values = prototype().updated([1], [0]).to_dict()
-    assert CustomEvaluation.from_dict(values).examples == 1
-    with pytest.raises(DataError):
-        CustomEvaluation.from_dict({**values, **change})
-    with pytest.raises(DataError):
-        prototype().with_result_from({**values, **change})
 
 
 def test_reports_show_the_result_and_plots_its_numbers() -> None:

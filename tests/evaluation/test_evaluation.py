@@ -1,5 +1,3 @@
-import json
-import pickle
 import subprocess
 import sys
 from typing import Any, get_args
@@ -12,7 +10,7 @@ from hypothesis import given
 from sklearn import metrics as sklearn
 
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.evaluation import AbstractEvaluation, Evaluation, Metric
+from sparkwright.evaluation import Evaluation, Metric
 
 METRICS: tuple[Metric, ...] = get_args(Metric)
 
@@ -81,19 +79,6 @@ def test_matthews_correlation_equals_scikit_learns(confusion: np.ndarray) -> Non
     assert of_matrix(confusion).matthews_correlation() == pytest.approx(theirs, abs=1e-12)
 
 
-@given(confusion=confusions)
-def test_counts_equal_counting_row_by_row(confusion: np.ndarray) -> None:
-    actual, predicted = rows_of(confusion)
-    evaluation = of_matrix(confusion)
-    for k in range(confusion.shape[0]):
-        is_k, says_k = actual == k, predicted == k
-        assert evaluation.true_positives[k] == (is_k & says_k).sum()
-        assert evaluation.false_positives[k] == (~is_k & says_k).sum()
-        assert evaluation.true_negatives[k] == (~is_k & ~says_k).sum()
-        assert evaluation.false_negatives[k] == (is_k & ~says_k).sum()
-    assert evaluation.examples == actual.size
-
-
 def test_rates_of_a_worked_example() -> None:
     # Class 0: TP 3, FN 1, FP 2, TN 4.
     evaluation = of_matrix([[3, 1], [2, 4]])
@@ -106,24 +91,6 @@ def test_rates_of_a_worked_example() -> None:
     assert evaluation.matthews_correlation() == pytest.approx(correlation)
     assert evaluation.matthews_correlation("macro") == pytest.approx(correlation)
     assert evaluation.matthews_correlation(of=1) == pytest.approx(correlation)
-
-
-@given(confusion=confusions)
-def test_micro_false_negative_rate_complements_micro_recall(confusion: np.ndarray) -> None:
-    evaluation = of_matrix(confusion)
-    if evaluation.examples:
-        rate = evaluation.false_negative_rate("micro")
-        assert rate == pytest.approx(1 - evaluation.recall("micro"), abs=1e-12)
-
-
-@given(confusion=confusions)
-def test_metrics_are_always_finite_and_in_range(confusion: np.ndarray) -> None:
-    evaluation = of_matrix(confusion)
-    for metric in METRICS:
-        least = -1 if metric == "matthews_correlation" else 0
-        for average in ("macro", "micro"):
-            assert least <= getattr(evaluation, metric)(average) <= 1
-        assert (evaluation.per_class(metric) >= least).all()
 
 
 # 0/0
@@ -143,15 +110,6 @@ def test_classes_without_a_value_are_left_out_of_macro_averages() -> None:
     assert evaluation.left_out("false_positive_rate") == ()
     assert evaluation.left_out("false_negative_rate") == ("c",)
     assert evaluation.false_negative_rate() == pytest.approx(1 / 2)
-
-
-def test_nothing_counted_gives_zeros() -> None:
-    for evaluation in (Evaluation(), Evaluation(("a", "b"))):
-        assert (evaluation.examples, evaluation.accuracy) == (0, 0.0)
-        assert evaluation.matthews_correlation() == 0.0
-        assert all(getattr(evaluation, metric)() == 0.0 for metric in METRICS)
-        assert "0 examples" in evaluation.summary()
-        assert "0 examples" in evaluation._repr_html_()
 
 
 # Labels, predictions and masks
@@ -185,27 +143,6 @@ def test_one_output_means_class_one_above_one_half() -> None:
         assert evaluation.confusion.tolist() == [[1, 1], [1, 1]]
 
 
-def test_masked_steps_do_not_count_whatever_they_hold() -> None:
-    scores = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.3, 0.7], [np.nan, np.nan]]])
-    labels = np.array([[0, 0], [1, -1]])
-    mask = np.array([[1, 1], [1, 0]])
-    assert Evaluation.from_predictions(labels, scores, mask=mask).confusion.tolist() == [
-        [1, 1],
-        [0, 1],
-    ]
-    one_hot = np.array([[[1, 0], [1, 0]], [[0, 1], [0, 0]]])
-    again = Evaluation.from_predictions(one_hot, scores, mask=mask[..., None].astype(bool))
-    assert again.confusion.tolist() == [[1, 1], [0, 1]]
-
-
-def test_mask_per_example_drops_all_its_steps() -> None:
-    scores = np.full((3, 4, 1), 0.9)
-    evaluation = Evaluation.from_predictions(np.ones((3, 4)), scores, mask=[1, 0, 1])
-    assert evaluation.examples == 8
-    flat = Evaluation.from_predictions([1, 1, 1], scores[:, 0], mask=[[1], [0], [0]])
-    assert flat.examples == 1
-
-
 def test_smoothed_labels_name_their_largest_entry() -> None:
     evaluation = Evaluation.from_predictions([[0.05, 0.9, 0.05]], [[0.1, 0.8, 0.1]])
     assert evaluation.true_positives.tolist() == [0, 1, 0]
@@ -221,10 +158,10 @@ def test_smoothed_labels_name_their_largest_entry() -> None:
         ([[0, 1], [0, 0]], [[0.1, 0.9], [0.5, 0.5]], r"one largest entry.*\[0, 0\] at row 1"),
         ([[1, 1], [0, 1]], [[0.1, 0.9], [0.5, 0.5]], r"one largest entry.*\[1, 1\] at row 0"),
         ([[np.nan, 1]], [[0.1, 0.9]], r"one largest entry.*at row 0"),
-        ([1, 0], [[0.3], [-4.0]], r"a probability.*Received: -4\.0 at row 1.*sigmoid"),
+        ([1, 0], [[0.3], [-4.0]], r"a probability.*Received: \[-4\.0\] at row 1.*sigmoid"),
         ([0, 1], [0.1, 0.9], r"last axis.*Received: predictions of shape \(2,\)"),
         ([0, 1, 1], [[0.1, 0.9], [0.5, 0.5]], r"\(2, 2\) \(one-hot\) or \(2,\).*shape \(3,\)"),
-        ([[0, 1]], [[0.1]], r"must have shape \(1,\)\. Received: labels of shape \(1, 2\)"),
+        ([[0, 1, 0]], [[0.1]], r"must have shape \(1, 2\) .* or \(1,\)\. Received: .* \(1, 3\)"),
     ],
 )
 def test_wrong_rows_and_shapes_are_named(labels: Any, predictions: Any, message: str) -> None:
@@ -232,62 +169,13 @@ def test_wrong_rows_and_shapes_are_named(labels: Any, predictions: Any, message:
         Evaluation.from_predictions(labels, predictions)
 
 
-def test_wrong_mask_is_named() -> None:
-    with pytest.raises(DataError, match=r"`mask` must have shape \(2, 3\).*\(3,\)"):
-        Evaluation.from_predictions(np.zeros((2, 3)), np.zeros((2, 3, 2)), mask=[1, 1, 0])
-
-
 # Merging
-
-
-@given(
-    scores=npst.arrays(
-        np.float32, st.tuples(st.integers(0, 40), st.just(3)), elements=st.floats(0, 1, width=32)
-    ),
-    data=st.data(),
-)
-def test_parts_add_up_to_the_whole_in_any_grouping(scores: np.ndarray, data: st.DataObject) -> None:
-    n = len(scores)
-    labels = data.draw(npst.arrays(np.int64, n, elements=st.integers(0, 2)))
-    first, second = sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n))))
-    slices = [slice(0, first), slice(first, second), slice(second, n)]
-    a, b, c = (Evaluation.from_predictions(labels[s], scores[s]) for s in slices)
-    whole = Evaluation.from_predictions(labels, scores)
-    assert (a + b) + c == whole
-    assert a + (b + c) == whole
-    assert c + a + b == whole
-    assert sum([a, b, c], Evaluation()) == whole
-    stepwise = Evaluation()
-    for s in slices:
-        stepwise = stepwise.updated(labels[s], scores[s])
-    assert stepwise == whole
 
 
 def test_names_survive_merging_with_unnamed_counts() -> None:
     named, counted = Evaluation(("a", "b")), of_matrix([[1, 2], [3, 4]])
     for merged in (named + counted, counted + named, Evaluation() + (named + counted)):
         assert merged == of_matrix([[1, 2], [3, 4]], ("a", "b"))
-
-
-def test_evaluations_of_different_classes_do_not_merge() -> None:
-    with pytest.raises(DataError, match=r"Received: 2 and 3 classes"):
-        of_matrix(np.eye(2, dtype=int)) + of_matrix(np.eye(3, dtype=int))
-    with pytest.raises(DataError, match=r"\['a', 'b'\] and \['a', 'c'\]"):
-        Evaluation(("a", "b")) + Evaluation(("a", "c"))
-
-
-def test_merging_still_works_after_json_and_pickle() -> None:
-    evaluation = of_matrix([[5, 1], [2, 7]], ("cat", "dög"))
-    for copy in (
-        Evaluation.from_json(evaluation.to_json()),
-        Evaluation.from_dict(json.loads(json.dumps(evaluation.to_dict()))),
-        pickle.loads(pickle.dumps(evaluation)),
-    ):
-        assert copy == evaluation
-        assert copy + evaluation == of_matrix([[10, 2], [4, 14]], ("cat", "dög"))
-    empty = Evaluation.from_json(Evaluation().to_json())
-    assert empty + evaluation == evaluation
-    assert Evaluation.from_dict(Evaluation(("a", "b")).to_dict()).names == ("a", "b")
 
 
 def test_counts_beyond_doubles_stay_exact() -> None:
@@ -297,17 +185,6 @@ def test_counts_beyond_doubles_stay_exact() -> None:
 
 
 # The value itself
-
-
-def test_an_evaluation_cannot_be_changed() -> None:
-    given_counts = np.array([[1, 0], [0, 1]])
-    evaluation = of_matrix(given_counts)
-    given_counts[0, 0] = 9
-    assert evaluation.confusion_matrix[0, 0] == 1
-    with pytest.raises(ValueError, match="read-only"):
-        evaluation.confusion[0, 0] = 5
-    with pytest.raises(AttributeError):
-        evaluation.confusion = given_counts  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -333,11 +210,6 @@ def test_wrong_arguments_are_refused_by_name(
 ) -> None:
     with pytest.raises(error, match=message):
         call()
-
-
-def test_evaluation_is_an_abstract_evaluation() -> None:
-    prototype: AbstractEvaluation = Evaluation()
-    assert prototype.updated([1], [[0.0, 1.0]]).to_dict()["confusion"] == [[0, 0], [0, 1]]
 
 
 # Reports
@@ -375,13 +247,6 @@ def test_many_classes_are_shown_only_when_asked() -> None:
     assert "max_classes=30" in evaluation.summary()
     assert "Confusion" in evaluation.summary(max_classes=30)
     assert "max_classes=30" in evaluation._repr_html_()
-
-
-def test_html_escapes_names() -> None:
-    html = of_matrix([[1, 0], [0, 1]], ("<script>", "b&c"))._repr_html_()
-    assert "<script>" not in html
-    assert "&lt;script&gt;" in html
-    assert html.count("<table>") == 3
 
 
 def test_importing_evaluation_loads_nothing_heavy() -> None:

@@ -2,15 +2,13 @@
 
 import csv
 import io
-import json
 from typing import Any
 
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from sklearn import metrics as sklearn
+from hypothesis import given
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import Evaluation, PredictionError
@@ -49,15 +47,6 @@ def test_top_n_counts_rows_with_fewer_than_n_higher_probabilities(
         assert evaluation.top_n_accuracy >= evaluation.accuracy
     else:
         assert evaluation.top_n_accuracy == evaluation.accuracy
-
-
-@given(seed=st.integers(0, 1000), top_n=st.integers(1, 4))
-def test_top_n_accuracy_equals_scikit_learns_without_ties(seed: int, top_n: int) -> None:
-    random = np.random.default_rng(seed)
-    labels, scores = random.integers(0, 5, 30), random.random((30, 5))
-    theirs = sklearn.top_k_accuracy_score(labels, scores, k=top_n, labels=range(5))
-    found = Evaluation.from_predictions(labels, scores, top_n=top_n).top_n_accuracy
-    assert found == pytest.approx(theirs, abs=1e-12)
 
 
 def test_top_n_of_one_output_counts_two_classes() -> None:
@@ -152,8 +141,13 @@ def test_wrong_options_are_refused_by_name(options: dict[str, Any], message: str
     [
         ({"threshold": 0.4}, [0], [[0.1, 0.2, 0.7]], r"one or two columns\. Received: 3 columns"),
         ({"costs": [1, 2]}, [0], [[0.1, 0.2, 0.7]], r"Received: 2 costs for 3 classes"),
-        ({"threshold": 0.4}, [0], [[-3.0, 4.0]], r"for `threshold` must be a prob.*-3\.0 at row 0"),
-        ({"costs": [1, 2]}, [0, 0], [[0, 1], [0, np.inf]], r"for `costs` must.*inf at row 1"),
+        (
+            {"threshold": 0.4},
+            [0],
+            [[-3.0, 4.0]],
+            r"for `threshold` must be a prob.*-3\.0.* at row 0",
+        ),
+        ({"costs": [1, 2]}, [0, 0], [[0, 1], [0, np.inf]], r"for `costs` must.*inf\] at row 1"),
         ({"keep_errors": 1}, [0, 0], [[0, 1], [0, np.inf]], r"finite for `keep_errors`.*row 1"),
     ],
 )
@@ -230,13 +224,6 @@ def test_one_output_gives_the_probability_of_the_predicted_class() -> None:
     assert found == [(1, 0.875, None), (0, 0.75, None)]
 
 
-def test_masked_rows_are_no_errors_and_keep_the_records_of_others() -> None:
-    evaluation = Evaluation.from_predictions(
-        [1, 1, 1], [[0.9, 0.1]] * 3, mask=[0, 1, 0], records=[7, 8, 9], keep_errors=9
-    )
-    assert [error.record for error in evaluation.errors()] == [8]
-
-
 @pytest.mark.parametrize(
     ("records", "message"),
     [
@@ -253,96 +240,10 @@ def test_wrong_records_are_refused(records: list[Any], message: str) -> None:
 
 # Merging
 
-OPTIONS: list[dict[str, Any]] = [
-    {"top_n": 2},
-    {"keep_errors": 3},
-    {"keep_errors": 3, "costs": [1, 2, 0.5], "top_n": 2},
-]
-
-
-@settings(max_examples=60)
-@given(batch=batches(classes=3), options=st.sampled_from(OPTIONS), data=st.data())
-def test_parts_with_options_add_up_to_the_whole_also_after_json(
-    batch: tuple[np.ndarray, np.ndarray], options: dict[str, Any], data: st.DataObject
-) -> None:
-    labels, scores = batch
-    n = len(labels)
-    # Texts, numbers and lists, some of them the same: only the multiset counts.
-    names = st.sampled_from(["a", "b", 1, 2, ["a", 1], [1, "a"]])
-    records = data.draw(st.lists(names, min_size=n, max_size=n))
-    first, second = sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n))))
-    prototype = Evaluation(**options)
-    a, b, c = (
-        prototype.updated(labels[s], scores[s], records=records[s])
-        for s in (slice(0, first), slice(first, second), slice(second, n))
-    )
-    whole = Evaluation.from_predictions(labels, scores, records=records, **options)
-    assert (a + b) + c == a + (b + c) == c + prototype + a + b == whole
-    read = Evaluation.from_json(b.to_json())
-    assert read == b
-    assert ((a + read) + c).to_json() == whole.to_json()
-
-
-def test_evaluations_with_different_options_do_not_merge() -> None:
-    for options in ({"top_n": 2}, {"threshold": 0.5}, {"costs": [1, 2]}, {"keep_errors": 1}):
-        with pytest.raises(DataError, match=r"same options.*Received: .* and "):
-            Evaluation() + Evaluation(**options)
-        assert Evaluation(**options) != Evaluation()
-    with pytest.raises(TypeError):
-        Evaluation() + 3  # type: ignore[operator]
-
-
-def written() -> dict[str, Any]:
-    evaluation = Evaluation.from_predictions(
-        [0, 1], [[0.2, 0.8], [0.1, 0.9]], records=[5, 6], keep_errors=2, top_n=2
-    )
-    return json.loads(evaluation.to_json())
-
 
 def test_what_older_versions_wrote_is_read() -> None:
     values = {"name": "evaluation", "class_names": None, "confusion": [[1, 2], [3, 4]]}
     assert Evaluation.from_dict(values).examples == 10
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"confusion": [[1, 2], [3]]},
-        {"confusion": [[1.5, 2], [3, 4]]},
-        {"confusion": [[2**63, 0], [0, 0]]},
-        {"confusion": [[2**80, 0], [0, 0]]},
-        {"confusion": [[True, False], [False, True]]},
-        {"confusion": {"a": 1}},
-        {"confusion": [["1", "0"], ["0", "1"]]},
-        {"confusion": []},
-        {"class_names": ["a"]},
-        {"class_names": 3},
-        {"class_names": [["a"], ["b"]] * 500, "confusion": []},
-        {"top_n": 0},
-        {"top_n": "2"},
-        {"top_n_correct": 3},
-        {"top_n_correct": 0},
-        {"top_n_correct": None},
-        {"top_n_correct": 1.0},
-        {"keep_errors": 0},
-        {"threshold": [0.5]},
-        {"costs": {"a": 1}},
-        {"kept_errors": [3]},
-        {"kept_errors": [{}]},
-        {"kept_errors": 1},
-        {"kept_errors": [{**written()["kept_errors"][0], "probability": "x"}]},
-        {"kept_errors": [{**written()["kept_errors"][0], "probability": 10**400}]},
-        {"kept_errors": [{**written()["kept_errors"][0], "actual": 1}]},
-        {"kept_errors": [{**written()["kept_errors"][0], "predicted": 9}]},
-        {"kept_errors": [{**written()["kept_errors"][0], "record": {"a": 1}}]},
-        {"kept_errors": [{**written()["kept_errors"][0], "step": [-1]}]},
-        {"kept_errors": written()["kept_errors"] * 2},
-    ],
-)
-def test_damaged_evaluations_are_refused(change: dict[str, Any]) -> None:
-    assert Evaluation.from_dict(written()).examples == 2
-    with pytest.raises(DataError):
-        Evaluation.from_dict({**written(), **change})
 
 
 # Reports and plots
@@ -376,12 +277,6 @@ def test_the_matrix_as_csv_keeps_names_with_commas() -> None:
     assert evaluation.confusion_html().count("<tr>") == 3
 
 
-def test_positives_and_negatives_count_the_rows_of_each_class() -> None:
-    evaluation = Evaluation(confusion=np.array([[3, 1], [2, 4]]))
-    assert evaluation.positives.tolist() == [4, 6]
-    assert evaluation.negatives.tolist() == [6, 4]
-
-
 def test_counts_that_could_overflow_when_added_are_refused() -> None:
     for confusion in ([[2**61, 0], [0, 0]], [[2**60, 0], [0, 2**60]]):
         with pytest.raises(DataError, match=r"less than 2\*\*61 in all\. Received: 2\.31e\+18"):
@@ -408,13 +303,4 @@ def test_plots_write_counts_while_they_can_be_read(classes: int) -> None:
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted", "actual")
     bars = evaluation.plot_metrics()
     assert len(bars.patches) == 3 * min(classes, 20)
-    pyplot.close("all")
-
-
-def test_plots_draw_on_the_axes_that_are_given() -> None:
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    evaluation = Evaluation(confusion=np.eye(3, dtype=np.int64))
-    _, (left, right) = pyplot.subplots(1, 2)
-    assert evaluation.plot(axes=left) is left
-    assert evaluation.plot_metrics(axes=right) is right
     pyplot.close("all")

@@ -1,24 +1,10 @@
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 from sparkwright.errors import DataError
-from sparkwright.evaluation._rows import as_numbers, output_rows, row_mask
-
-
-def test_one_output_may_come_without_its_axis() -> None:
-    labels, predictions = [1, 2, 3], [1.5, 2.5, 3.5]
-    columns = [[each] for each in predictions]
-    for given in (
-        output_rows(labels, predictions),
-        output_rows(labels, columns),
-        output_rows([[each] for each in labels], columns),
-    ):
-        assert given.labels.tolist() == [[1], [2], [3]]
-        assert given.predictions.tolist() == columns
-        assert given.counts.tolist() == [[True]] * 3
+from sparkwright.evaluation.rows import as_numbers, output_rows, row_mask
 
 
 def test_time_steps_become_rows_and_are_named() -> None:
@@ -26,7 +12,8 @@ def test_time_steps_become_rows_and_are_named() -> None:
     rows = output_rows(labels, labels + 1, mask=[[1, 0, 1], [0, 0, 1]])
     assert rows.labels.tolist() == [[0, 1], [4, 5], [10, 11]]
     assert rows.where.examples.tolist() == [0, 0, 1]
-    assert rows.where(np.array([False, False, True])) == (2, "row 1, step 2")
+    with pytest.raises(DataError, match=r"^rule\. Received: \[10.0, 11.0\] at row 1, step 2\.$"):
+        rows.where.require(np.array([True, True, False]), rows.labels, "rule")
 
 
 def test_a_mask_per_output_leaves_out_single_entries() -> None:
@@ -51,11 +38,6 @@ def test_a_mask_of_another_shape_is_refused(mask: Any) -> None:
         output_rows(np.ones((3, 2)), np.ones((3, 2)), mask=mask)
 
 
-def test_nothing_at_all_is_no_rows() -> None:
-    rows = output_rows(np.ones((0, 4)), np.ones((0, 4)))
-    assert rows.labels.shape == rows.counts.shape == (0, 4)
-
-
 @pytest.mark.parametrize(
     ("labels", "predictions"),
     [((3,), (3, 2)), ((3, 2), (2, 3)), ((3, 1), (3, 2)), ((), ()), ((3, 0), (3, 0)), ((2,), (3,))],
@@ -66,23 +48,7 @@ def test_shapes_that_do_not_fit_are_refused(labels: Any, predictions: Any) -> No
     assert f"labels of shape {np.shape(np.ones(labels))}" in str(error.value)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("what", ["labels", "predictions"])
-def test_nan_is_refused_and_its_row_named(what: str, dtype: Any) -> None:
-    values = {"labels": np.ones((2, 2, 1), dtype), "predictions": np.ones((2, 2, 1), dtype)}
-    values[what][1, 0, 0] = np.nan
-    with pytest.raises(DataError, match=rf"{what} must not be NaN.*row 1, step 0"):
-        output_rows(**values)
-    assert len(output_rows(**values, mask=[[1, 1], [0, 1]]).labels) == 3
-
-
 @pytest.mark.parametrize("values", [["a"], [1j], [None], [[1], [1, 2]], [np.datetime64("2020")]])
 def test_what_are_no_real_numbers_is_refused(values: Any) -> None:
     with pytest.raises(DataError, match="`labels` must be an array"):
         as_numbers(values, "labels")
-
-
-def test_numbers_of_other_packages_are_read() -> None:
-    values = np.array([0.5, 1.25], ml_dtypes.bfloat16)
-    assert as_numbers(values, "labels").dtype == np.float32
-    assert as_numbers(values, "labels").tolist() == [0.5, 1.25]

@@ -13,10 +13,10 @@ from sparkwright.evaluation import (
     EvaluationBinary,
     EvaluationCalibration,
     RegressionEvaluation,
+    RocColumns,
+    RocReadings,
     WorstExamples,
 )
-from sparkwright.evaluation._roc_columns import RocColumns
-from sparkwright.evaluation._roc_readings import RocReadings
 
 from ._block import Block
 from ._evaluation_figures import (

@@ -1,40 +1,35 @@
 """Evaluations: how good predictions are. Pure, and mergeable over distributed data."""
 
-from ._abstract import AbstractEvaluation as AbstractEvaluation
-from ._binary import EvaluationBinary as EvaluationBinary
-from ._binary_counts import BinaryCounts as BinaryCounts
-from ._binary_rates import Average as Average, Metric as Metric
-from ._calibration import EvaluationCalibration as EvaluationCalibration
-from ._comparison import Comparison as Comparison, compare as compare
-from ._custom import CustomEvaluation as CustomEvaluation
-from ._evaluation import Evaluation as Evaluation
-from ._histogram import Histogram as Histogram
-from ._prediction_errors import PredictionError as PredictionError
-from ._registry import (
+from .abstract import (
+    AbstractEvaluation as AbstractEvaluation,
     evaluation_from_dict as evaluation_from_dict,
     evaluation_from_json as evaluation_from_json,
 )
-from ._regression import RegressionEvaluation as RegressionEvaluation
-from ._regression_metrics import RegressionMetric as RegressionMetric
-from ._reliability import ReliabilityDiagram as ReliabilityDiagram
-from ._roc import ROC as ROC
-from ._roc_band import RocBand as RocBand, bootstrap_band as bootstrap_band
-from ._roc_curves import (
+from .binary import EvaluationBinary as EvaluationBinary
+from .calibration import EvaluationCalibration as EvaluationCalibration
+from .calibration_counts import Histogram as Histogram, ReliabilityDiagram as ReliabilityDiagram
+from .classification import Evaluation as Evaluation
+from .comparison import Comparison as Comparison, compare as compare
+from .custom import CustomEvaluation as CustomEvaluation
+from .prediction_errors import PredictionError as PredictionError
+from .rates import Average as Average, BinaryCounts as BinaryCounts, Metric as Metric
+from .regression import (
+    RegressionEvaluation as RegressionEvaluation,
+    RegressionMetric as RegressionMetric,
+)
+from .roc import ROC as ROC, RocReadings as RocReadings
+from .roc_columns import (
+    ROCBinary as ROCBinary,
+    RocColumns as RocColumns,
+    ROCMultiClass as ROCMultiClass,
+)
+from .roc_counts import ThresholdCounts as ThresholdCounts
+from .roc_curves import (
     CurvePoint as CurvePoint,
     PrecisionRecallCurve as PrecisionRecallCurve,
+    RocBand as RocBand,
     RocCurve as RocCurve,
+    bootstrap_band as bootstrap_band,
 )
-from ._roc_digest import ROCDigest as ROCDigest
-from ._roc_outputs import ROCBinary as ROCBinary, ROCMultiClass as ROCMultiClass
-from ._roc_ranges import (
-    RangePlan as RangePlan,
-    RangeSummary as RangeSummary,
-    ScoreHistogram as ScoreHistogram,
-    ScoreRange as ScoreRange,
-    cut_ranges as cut_ranges,
-    plan_ranges as plan_ranges,
-    refined_edges as refined_edges,
-    score_histogram as score_histogram,
-    summarize_range as summarize_range,
-)
-from ._worst_examples import WorstExample as WorstExample, WorstExamples as WorstExamples
+from .roc_digest import ROCDigest as ROCDigest
+from .worst_examples import WorstExample as WorstExample, WorstExamples as WorstExamples

@@ -67,7 +67,7 @@ def by_output(
 
 
 def in_given_form(evaluations: Evaluations, found: Counted) -> Any:
-    """What was counted, in the form in which `evaluations` were given."""
+    """The results in the form in which `evaluations` were given."""
     if isinstance(evaluations, Mapping):
         return {name: _alike(some, found[name]) for name, some in evaluations.items()}
     return _alike(evaluations, next(iter(found.values())))
@@ -82,12 +82,12 @@ def _alike(some: Some, found: tuple[AbstractEvaluation, ...]) -> Any:
 
 
 class _Counted(NamedTuple):
-    """What a partition, or several, came to.
+    """The result of one or several partitions.
 
     Attributes:
         result: evaluations by output, or a `LossSum`; None where there were no examples.
         partition: the first one.
-        error: what went wrong there; an error that another attempt would only repeat is not raised
+        error: the error there; one that another attempt would only repeat is not raised
             in the task, where Spark would try three times more.
     """
 
@@ -171,7 +171,7 @@ def _added_or_digested(
 
 
 def _small(counted: _Counted) -> _Counted:
-    """What a partition counted, with how much they hold instead of evaluations that grow."""
+    """The result of a partition, with sizes instead of evaluations that grow."""
     if counted.result is None:
         return counted
     return counted._replace(

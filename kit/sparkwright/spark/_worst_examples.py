@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Found(NamedTuple):
-    """What a partition, or several, came to.
+    """The result of one or several partitions.
 
     Attributes:
         worst: its worst examples, or an error, which is not raised: another attempt of the task
@@ -41,7 +41,7 @@ def worst_examples(
     """The `count` examples with the highest loss.
 
     Each task keeps `count` examples, and predicts these alone; the driver gets `count` of each
-    pair of tasks at a time. The loss leaves regularisation out, which is the same for all.
+    pair of tasks at a time. The loss leaves regularization out, which is the same for all.
 
     Args:
         inference: the network.
@@ -116,7 +116,7 @@ def _of_piece(
 def _predicted(
     session: InferenceSession, worst: WorstExamples, normalizer: Normalizer | None
 ) -> Iterator[dict[str, Any]]:
-    """What the network says of the examples kept; neighbours of one layout at a time."""
+    """The outputs for the examples kept; neighbors of one layout at a time."""
     what = Predicting(normalizer=normalizer)
     pieces = [
         (number, with_normalized_features(normalizer, _alone(example)))

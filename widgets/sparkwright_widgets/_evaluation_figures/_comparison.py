@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from sparkwright.evaluation import AbstractEvaluation
-from sparkwright.evaluation._roc_columns import RocColumns
-from sparkwright.evaluation._roc_readings import RocReadings
+from sparkwright.evaluation import AbstractEvaluation, RocColumns, RocReadings
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import count_text
 from sparkwright_widgets._table import Markup

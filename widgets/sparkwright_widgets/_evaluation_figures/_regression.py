@@ -57,14 +57,13 @@ def _metrics(regression: RegressionEvaluation) -> Block:
         sums, name = regression.outputs[k], regression.output_names[k]
         if not sums.count:
             continue
-        spread = math.sqrt(float(sums.label_variation() / sums.count))
         rows.append(
             [
                 name,
                 count_text(sums.count),
                 number_text(regression.mean_absolute_error(of=k)),
                 number_text(float(roots[k])),
-                number_text(spread),
+                number_text(sums.label_deviation),
                 number_text(regression.r2(of=k)),
                 number_text(regression.mean_error(of=k)),
                 number_text(regression.max_error(of=k)),

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sparkwright.evaluation import CurvePoint, RocBand, bootstrap_band
-from sparkwright.evaluation._roc_columns import RocColumns
-from sparkwright.evaluation._roc_readings import RocReadings
+from sparkwright.evaluation import CurvePoint, RocBand, RocColumns, RocReadings, bootstrap_band
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._figure_svg import COLOURS, INK
 from sparkwright_widgets._format import count_text

@@ -11,10 +11,10 @@ from sparkwright.evaluation import (
     EvaluationBinary,
     EvaluationCalibration,
     RegressionEvaluation,
+    RocColumns,
+    RocReadings,
     WorstExamples,
 )
-from sparkwright.evaluation._roc_columns import RocColumns
-from sparkwright.evaluation._roc_readings import RocReadings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from sparkwright.evaluation._roc_readings import RocReadings
+from sparkwright.evaluation import RocReadings
 from sparkwright_widgets._any_page import HeardFromAnyPage
 from sparkwright_widgets._assets import asset, joined_module
 

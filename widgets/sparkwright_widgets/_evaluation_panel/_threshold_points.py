@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparkwright.evaluation._roc_readings import RocReadings
-from sparkwright.evaluation._threshold_counts import ThresholdCounts
+from sparkwright.evaluation import RocReadings, ThresholdCounts
 
 MOST_POINTS = 1000  # a slider has hardly more pixels
 

@@ -1,0 +1,319 @@
+"""Several yes-or-no outputs, each evaluated on its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sparkwright.errors import ConfigurationError, DataError
+
+from .abstract import AbstractEvaluation
+from .checks import Counts, check_number, check_threshold, checked_counts, checked_names
+from .plots import plot_rates
+from .rates import Average, BinaryCounts, BinaryRates, Metric, Rates
+from .reports import Report, Table
+from .roc_columns import ROCBinary
+from .rows import exceeds, output_rows, require_answers, require_probabilities
+
+
+def _no_counts() -> Counts:
+    return np.zeros((0, 2, 2), np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EvaluationBinary(BinaryRates, AbstractEvaluation):
+    """How often each of several outputs said yes or no, and was right.
+
+    Labels are 0 or 1 and predictions probabilities of the same shape, (n, C) or (n, T, C), or (n,)
+    for one output. A mask of the predictions' shape masks single outputs.
+    Rates are per output (`of=`) or averaged over outputs: by default the mean, without outputs
+    where the rate is 0/0; `left_out` names these. A single rate that is 0/0 has the value 0
+    (in Deeplearning4j: NaN).
+
+    Attributes:
+        names: C names, or None for "0", "1", ...
+        thresholds: what a probability must exceed to be a yes, 0 to 1: one number, or C; None means
+            0.5, the default.
+        roc_thresholds: of a `ROCBinary` that is kept too: 0: exact, n: at n + 1 thresholds;
+            default None: none is kept.
+        confusion: (C, 2, 2) int64, actual no and yes, predicted no and yes; read-only copy.
+        rows: rows of which any output counts.
+        roc: the `ROCBinary`, or None.
+
+    Example:
+        >>> evaluation = EvaluationBinary.from_predictions(
+        ...     [[0, 1], [1, 1]], [[0.2, 0.9], [0.7, 0.4]], names=["rain", "wind"]
+        ... )
+        >>> evaluation.recall(of="wind"), evaluation.accuracy()
+        (0.5, 0.75)
+    """
+
+    name: ClassVar[str] = "evaluation_binary"
+    _options: ClassVar[tuple[str, ...]] = ("thresholds", "roc_thresholds")
+    _names_key: ClassVar[str] = "names"
+    _shown: ClassVar[int] = 50
+
+    names: tuple[str, ...] | None = None
+    thresholds: float | tuple[float, ...] = field(default=0.5, kw_only=True)
+    roc_thresholds: int | None = field(default=None, kw_only=True)
+    confusion: Counts = field(default_factory=_no_counts, kw_only=True)
+    rows: int = field(default=0, kw_only=True)
+    roc: ROCBinary | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check the options, and that the counts fit them.
+
+        Raises:
+            DataError: if counts contradict each other.
+            ConfigurationError: if an option is invalid, or not one for each output.
+        """
+        names = checked_names("names", self.names)
+        thresholds = _checked_thresholds(self.thresholds)
+        if self.roc_thresholds is not None:
+            check_number("roc_thresholds", self.roc_thresholds, least=0)
+        given = checked_counts("confusion", self.confusion)
+        if given.shape in ((0,), (0, 2, 2)):
+            each = thresholds if isinstance(thresholds, tuple) else ()
+            given = np.zeros((len(names or each), 2, 2), np.int64)
+        confusion = checked_counts("confusion", given, (None, 2, 2))
+        for option, values in (("names", names), ("thresholds", thresholds)):
+            if isinstance(values, tuple) and len(values) != len(confusion):
+                raise ConfigurationError(
+                    f"`{option}` must have one for each output. "
+                    f"Received: {len(values)} for {len(confusion)} outputs."
+                )
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "thresholds", thresholds)
+        object.__setattr__(self, "confusion", confusion)
+        object.__setattr__(self, "roc", self._checked_roc())
+        self._check_rows()
+
+    def _check_rows(self) -> None:
+        check_number("rows", self.rows, least=0)
+        each = self.confusion.sum(axis=(1, 2))
+        if not each.max(initial=0) <= self.rows <= int(each.sum()):
+            raise DataError(
+                "`rows` must be the rows in which an output counts. "
+                f"Received: rows={self.rows} with {each.tolist()} counted by output."
+            )
+
+    def _checked_roc(self) -> ROCBinary | None:
+        if self.roc_thresholds is None and self.roc is None:
+            return None
+        roc = self.roc
+        if roc is None and not self.rows:
+            return ROCBinary(self.roc_thresholds or 0, self.names)
+        fits = (
+            isinstance(roc, ROCBinary)
+            and roc.thresholds == self.roc_thresholds
+            and roc.rows == self.rows
+            and len(roc.rocs) in (0, self.outputs)
+        )
+        if roc is None or not fits:
+            raise DataError(
+                "`roc` must be a ROCBinary of the same rows with `roc_thresholds`. "
+                f"Received: roc={roc!r:.80} with roc_thresholds={self.roc_thresholds}."
+            )
+        return replace(roc, names=self.names)
+
+    def _counted(
+        self,
+        labels: ArrayLike,
+        predictions: ArrayLike,
+        mask: ArrayLike | None,
+        records: Sequence[Any] | None,
+    ) -> Self:
+        rows = output_rows(labels, predictions, mask=mask)
+        width = rows.predictions.shape[1]
+        if isinstance(self.thresholds, tuple) and len(self.thresholds) != width:
+            raise DataError(
+                "`thresholds` must have one for each output. "
+                f"Received: {len(self.thresholds)} for {width} outputs."
+            )
+        require_probabilities(rows.predictions, rows.where, "every output")
+        actual = require_answers(rows.labels, rows.where)
+        predicted = exceeds(rows.predictions, np.asarray(self.thresholds, np.float64))
+        confusion = np.zeros((width, 2, 2), np.int64)
+        for was in (0, 1):
+            for said in (0, 1):
+                cell = rows.counts & (actual == was) & (predicted == said)
+                confusion[:, was, said] = np.count_nonzero(cell, axis=0)
+        prototype = replace(self, names=None, confusion=_no_counts(), rows=0, roc=None)
+        roc = prototype.roc
+        return replace(
+            prototype,
+            confusion=confusion,
+            rows=len(rows.predictions),
+            roc=None if roc is None else roc.updated(labels, predictions, mask=mask),
+        )
+
+    def _merged(self, other: Self) -> Self:
+        roc = self.roc
+        if roc is not None and other.roc is not None:
+            roc = replace(roc, names=None) + replace(other.roc, names=None)
+        return replace(
+            self,
+            names=self.names or other.names,
+            confusion=self.confusion + other.confusion,
+            rows=self.rows + other.rows,
+            roc=roc,
+        )
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs; 0 before any data if the options do not fix it."""
+        return self.confusion.shape[0]
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """A name for each output: the given one or its number."""
+        return self.names or tuple(map(str, range(self.outputs)))
+
+    @property
+    def _width(self) -> int:
+        return self.outputs
+
+    @property
+    def _all_names(self) -> tuple[str, ...]:
+        return self.output_names
+
+    @property
+    def examples(self) -> int:
+        """Rows counted: examples, or their time steps, of which any output counts."""
+        return self.rows
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether an exact `ROCBinary` grows with the rows."""
+        return self.roc_thresholds == 0
+
+    @property
+    def counts(self) -> BinaryCounts:
+        """True and false positives and negatives of each output, (C,) each."""
+        return BinaryCounts(
+            true_positives=self.confusion[:, 1, 1],
+            false_positives=self.confusion[:, 0, 1],
+            true_negatives=self.confusion[:, 0, 0],
+            false_negatives=self.confusion[:, 1, 0],
+        )
+
+    def accuracy(self, average: Average = "macro", *, of: int | str | None = None) -> float:
+        """Share of answers that are right. Arguments as in `precision`."""
+        return self._rate(BinaryCounts.accuracy, average, of)
+
+    def matthews_correlation(
+        self, average: Average = "macro", *, of: int | str | None = None
+    ) -> float:
+        """Correlation between answers and truth, -1 to 1. Arguments as in `precision`."""
+        return self._rate(BinaryCounts.matthews_correlation, average, of)
+
+    def per_output(self, metric: Metric | Literal["accuracy"]) -> Rates:
+        """(C,) float64, the metric of each output; 0 where it is 0/0.
+
+        Raises:
+            ConfigurationError: if there is no such metric.
+        """
+        values = self.counts.accuracy() if metric == "accuracy" else self._each(metric)
+        return np.nan_to_num(values, nan=0.0)
+
+    def headline(self) -> dict[str, float]:
+        """Averages over outputs."""
+        areas = {} if self.roc is None else {"AUC (macro)": self.roc.auc()}
+        return {
+            "accuracy (macro)": self.accuracy(),
+            "precision (macro)": self.precision(),
+            "recall (macro)": self.recall(),
+            "F1 (macro)": self.f1(),
+            "Matthews correlation (macro)": self.matthews_correlation(),
+            **areas,
+        }
+
+    def summary(self, *, max_outputs: int = 50) -> str:
+        """A report for a terminal.
+
+        Args:
+            max_outputs: with more outputs, the table by output is left out.
+        """
+        return self._report(max_outputs).text()
+
+    def __repr__(self) -> str:
+        return (
+            f"EvaluationBinary({self.rows} examples, {self.outputs} outputs, "
+            f"accuracy={self.accuracy():.4f})"
+        )
+
+    def _report(self, most: int) -> Report:
+        title = f"Evaluation of {self.examples:,} examples, {self.outputs} outputs"
+        if not isinstance(self.thresholds, tuple):
+            title = f"{title} (yes above {self.thresholds:g})"
+        left_out = {
+            "precision (macro)": len(self.left_out("precision")),
+            "recall (macro)": len(self.left_out("recall")),
+            "F1 (macro)": len(self.left_out("f1")),
+            "Matthews correlation (macro)": len(self.left_out("matthews_correlation")),
+            "AUC (macro)": 0 if self.roc is None else len(self.roc.left_out()),
+        }
+        table = self._table()
+        if self.outputs > most:
+            table = Table(
+                title=f"{self.outputs} outputs: summary(max_outputs={self.outputs}) shows them "
+                "one by one."
+            )
+        return Report(
+            title=title,
+            headline=self._headlines(left_out),
+            tables=[table] if self.outputs else [],
+        )
+
+    def _table(self) -> Table:
+        counts, each, width = self.counts, self.thresholds, range(self.outputs)
+        columns: dict[str, Sequence[str]] = {"output": self.output_names}
+        if isinstance(each, tuple):
+            columns["yes above"] = [f"{threshold:g}" for threshold in each]
+        columns |= {
+            "examples": list(map(str, counts.positives + counts.negatives)),
+            "yes": list(map(str, counts.positives)),
+            "predicted yes": list(map(str, counts.true_positives + counts.false_positives)),
+        }
+        rates: dict[str, Any] = {
+            "accuracy": "accuracy",
+            "precision": "precision",
+            "recall": "recall",
+            "F1": "f1",
+        }
+        for name, metric in rates.items():
+            columns[name] = [f"{value:.4f}" for value in self.per_output(metric)]
+        if self.roc is not None:
+            columns["AUC"] = (
+                [f"{self.roc.roc(k).auc:.4f}" for k in width]
+                if self.roc.rocs
+                else [f"{self.roc.auc():.4f}"] * len(width)
+            )
+        return Table([list(columns), *(list(row) for row in zip(*columns.values(), strict=True))])
+
+    def plot(self, *, axes: Any | None = None) -> Any:
+        """Draw precision, recall and F1 of each output, of many the 20 with the lowest F1.
+
+        See `AbstractEvaluation.plot`.
+        """
+        return plot_rates(self.counts, self.output_names, title="Metrics by output", axes=axes)
+
+    @classmethod
+    def _read(cls, key: str, value: Any) -> Any:
+        return ROCBinary.from_dict(value) if key == "roc" and value is not None else value
+
+
+def _checked_thresholds(given: Any) -> float | tuple[float, ...]:
+    if given is None:
+        return 0.5
+    if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
+        values: list[Any] = list(given)
+        for value in values:
+            check_threshold("thresholds", value)
+        if not values:
+            raise ConfigurationError("`thresholds` must not be empty. Received: thresholds=[].")
+        return tuple(map(float, values))
+    check_threshold("thresholds", given)
+    return float(given)

@@ -1,0 +1,400 @@
+"""Calibration: whether 80 % of the predictions with a probability of 0.8 are right."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparkwright.errors import ConfigurationError
+
+from .abstract import AbstractEvaluation
+from .calibration_counts import CalibrationCounts, Histogram, ReliabilityDiagram
+from .checks import check_choice, check_number, checked_names, number_of, reading
+from .plots import COLORS, plot_histograms, plot_reliability
+from .reports import Report, Table
+from .rows import class_rows
+
+CalibrationAverage = Literal["confidence", "macro"]
+_MOST_BINS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class EvaluationCalibration(AbstractEvaluation):
+    """How far predicted probabilities are calibrated.
+
+    Predictions are counted in equal bins of their probability, once for each class (how probable
+    is class k, and is it k?) and once for the predicted class (its "confidence", and is it right?).
+    Parts of the data add up to the whole, their counts exactly and sums up to rounding. Memory and
+    wire size grow with classes times bins.
+
+    Labels are one-hot (n, C) or integer classes (n,); with time steps (n, T, C) or (n, T).
+    Predictions are (n, C) or (n, T, C) probabilities; or (n, 1) or (n, T, 1) probabilities of
+    class 1 of two.
+
+    A probability lies in bin i of n if it is at least i/n and less than (i + 1)/n; the last bin
+    ends with 1. Edges are rounded to the precision of the predictions, so that what was written
+    as 0.7 lies in [0.7, 0.8) in any precision. Probabilities beyond 0 and 1 by up to 0.001 count
+    as 0 and 1. They need not add up to 1. Without any rows every metric is 0.
+
+    Attributes:
+        reliability_bins: bins of reliability diagrams and calibration errors, 1 to 10,000;
+            default 10.
+        histogram_bins: bins of histograms, 1 to 10,000; default 50.
+        exclude_empty_bins: whether reliability diagrams leave out bins without rows; default
+            True. Calibration errors do so always.
+        class_names: C names, or None for "0", "1", ...
+        counts: what was counted; None before any data.
+
+    Example:
+        >>> evaluation = EvaluationCalibration.from_predictions(
+        ...     [1, 1, 0, 1], [[0.25], [0.75], [0.75], [0.75]]
+        ... )
+        >>> evaluation.reliability(of=1).fraction_positive
+        array([1.        , 0.66666667])
+        >>> evaluation.expected_calibration_error(of=1), evaluation.brier_score()
+        (0.25, 0.3125)
+    """
+
+    name: ClassVar[str] = "evaluation_calibration"
+    _options: ClassVar[tuple[str, ...]] = (
+        "reliability_bins",
+        "histogram_bins",
+        "exclude_empty_bins",
+    )
+    _names_key: ClassVar[str] = "class_names"
+    _columns: ClassVar[str] = "classes"
+
+    reliability_bins: int = 10
+    histogram_bins: int = 50
+    exclude_empty_bins: bool = True
+    class_names: tuple[str, ...] | None = None
+    counts: CalibrationCounts | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options, and that names fit.
+
+        Raises:
+            ConfigurationError: naming the invalid option.
+        """
+        for option in ("reliability_bins", "histogram_bins"):
+            check_number(option, getattr(self, option), least=1, most=_MOST_BINS)
+        if type(self.exclude_empty_bins) is not bool:
+            raise ConfigurationError(
+                "`exclude_empty_bins` must be True or False. "
+                f"Received: exclude_empty_bins={self.exclude_empty_bins!r}."
+            )
+        names = checked_names("class_names", self.class_names)
+        if names is not None and self.counts is not None and len(names) != self.counts.classes:
+            raise ConfigurationError(
+                "`class_names` must name every class. "
+                f"Received: {len(names)} names for {self.counts.classes} classes."
+            )
+        object.__setattr__(self, "class_names", names)
+
+    def _counted(
+        self,
+        labels: ArrayLike,
+        predictions: ArrayLike,
+        mask: ArrayLike | None,
+        records: Sequence[Any] | None,
+    ) -> Self:
+        rows = class_rows(labels, predictions, mask=mask)
+        counts = CalibrationCounts.of_rows(
+            rows, reliability_bins=self.reliability_bins, histogram_bins=self.histogram_bins
+        )
+        return replace(self, class_names=None, counts=counts)
+
+    def _merged(self, other: Self) -> Self:
+        assert self.counts is not None
+        assert other.counts is not None
+        return replace(self, counts=self.counts + other.counts)
+
+    # What was counted
+
+    @property
+    def classes(self) -> int:
+        """Number of classes; 0 before any data."""
+        return 0 if self.counts is None else self.counts.classes
+
+    @property
+    def _width(self) -> int:
+        return self.classes
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each class: the given one or its number."""
+        return self.class_names or tuple(map(str, range(self.classes)))
+
+    @property
+    def examples(self) -> int:
+        """Rows counted: examples, or their time steps."""
+        return 0 if self.counts is None else self.counts.rows
+
+    @property
+    def label_counts(self) -> NDArray[np.int64]:
+        """(C,) rows of each class."""
+        return np.zeros(0, np.int64) if self.counts is None else self.counts.actual
+
+    @property
+    def prediction_counts(self) -> NDArray[np.int64]:
+        """(C,) rows predicted as each class."""
+        return np.zeros(0, np.int64) if self.counts is None else self.counts.predicted
+
+    # Diagrams
+
+    def reliability(self, *, of: int | str | None = None) -> ReliabilityDiagram:
+        """Mean probability and fraction of positives in each bin.
+
+        Args:
+            of: a class, by number or name: its probability, and the share of rows of it; default
+                None: the probability of the predicted class, and the share predicted right.
+
+        Raises:
+            ConfigurationError: if there is no such class.
+        """
+        question, counts = self._question(of), self.counts
+        nothing = np.zeros(self.reliability_bins, np.int64)
+        whole = (
+            ReliabilityDiagram.of(nothing, nothing, np.zeros(self.reliability_bins))
+            if counts is None
+            else ReliabilityDiagram.of(
+                counts.in_bin[question],
+                counts.positive[question],
+                counts.in_bin_sums.values[question],
+            )
+        )
+        return whole.without_empty_bins() if self.exclude_empty_bins else whole
+
+    def residual_histogram(self, *, of: int | str | None = None) -> Histogram:
+        """How often label and probability differ by how much, |label - p| with label 0 or 1.
+
+        Args:
+            of: a class, by number or name: its rows, and the probability of it; default None: all
+                rows and all classes, n C numbers.
+        """
+        if self.counts is None:
+            self._question(of)
+            return Histogram(counts=np.zeros(self.histogram_bins, np.int64))
+        others, _, residuals = self.counts.histograms
+        if of is not None:
+            return Histogram(counts=residuals[self._question(of)].copy())
+        # For rows of other classes the label is 0, and the residual is the probability.
+        return Histogram(counts=(others + residuals).sum(axis=0))
+
+    def probability_histogram(
+        self, *, of: int | str | None = None, others: bool = False
+    ) -> Histogram:
+        """How often which probability was predicted.
+
+        Args:
+            of: a class, by number or name: the probability of it, in its rows; default None: all
+                rows and all classes, n C numbers.
+            others: with `of`: in the rows of the other classes instead.
+        """
+        if self.counts is None:
+            self._question(of)
+            return Histogram(counts=np.zeros(self.histogram_bins, np.int64))
+        if of is not None:
+            return Histogram(
+                counts=self.counts.histograms[0 if others else 1, self._question(of)].copy()
+            )
+        return Histogram(counts=self.counts.histograms[:2].sum(axis=(0, 1)))
+
+    # Metrics
+
+    def expected_calibration_error(
+        self, average: CalibrationAverage = "confidence", *, of: int | str | None = None
+    ) -> float:
+        """Mean over the rows of |mean probability - fraction of positives| of the row's bin.
+
+        Args:
+            average: "confidence": of the predicted class, which is the usual one; "macro": mean of
+                the classes' errors.
+            of: one class, by number or name, instead.
+
+        Returns:
+            From 0 to 1.
+
+        Raises:
+            ConfigurationError: if there is no such class or average.
+
+        References:
+            C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On calibration of modern neural
+            networks", ICML 2017.
+        """
+        return self._over_questions(CalibrationCounts.expected_error, average, of)
+
+    def maximum_calibration_error(
+        self, average: CalibrationAverage = "confidence", *, of: int | str | None = None
+    ) -> float:
+        """Largest |mean probability - fraction of positives| of a bin with any rows.
+
+        Arguments as in `expected_calibration_error`.
+        """
+        return self._over_questions(CalibrationCounts.maximum_error, average, of)
+
+    def brier_score(self, *, of: int | str | None = None) -> float:
+        """Mean squared difference of probabilities and one-hot labels.
+
+        Args:
+            of: a class, by number or name: mean of (p - label)², 0 to 1. Default None: the sum
+                over the classes, 0 to 2; of two classes half of it, 0 to 1, as is usual.
+        """
+        if not self.examples or self.counts is None:
+            self._question(of)  # there must be such a class
+            return 0.0
+        errors = self.counts.squared_errors.values / self.examples
+        if of is not None:
+            return float(errors[self._question(of)])
+        return float(errors.sum() / (2 if self.classes == 2 else 1))
+
+    def log_loss(self, *, of: int | str | None = None) -> float:
+        """Mean of -ln p of the right class, the cross-entropy in nats.
+
+        Probabilities below 2**-52 count as 2**-52, so that one row adds at most 36.04.
+
+        Args:
+            of: a class, by number or name: over its rows only; 0 without any.
+        """
+        question = self._question(of)
+        if self.counts is None:
+            return 0.0
+        chosen = slice(None) if of is None else slice(question, question + 1)
+        rows = int(self.counts.actual[chosen].sum())
+        return float(self.counts.log_losses.values[chosen].sum() / max(rows, 1))
+
+    def headline(self) -> dict[str, float]:
+        """A few metrics to compare by."""
+        return {
+            "expected calibration error": self.expected_calibration_error(),
+            "maximum calibration error": self.maximum_calibration_error(),
+            "Brier score": self.brier_score(),
+            "log loss": self.log_loss(),
+        }
+
+    # Reports, plots and JSON
+
+    def summary(self, *, max_classes: int = 20) -> str:
+        """A report for a terminal.
+
+        Args:
+            max_classes: with more classes, the table by class is left out.
+        """
+        return self._report(max_classes).text()
+
+    def __repr__(self) -> str:
+        return (
+            f"EvaluationCalibration({self.examples} examples, {self.classes} classes, "
+            f"expected_calibration_error={self.expected_calibration_error():.4f})"
+        )
+
+    def _report(self, most: int) -> Report:
+        rows = [["class", "examples", "predicted", "ECE", "MCE", "Brier score"]]
+        if 0 < self.classes <= most:
+            rows += [
+                [
+                    name,
+                    f"{self.label_counts[k]:,}",
+                    f"{self.prediction_counts[k]:,}",
+                    f"{self.expected_calibration_error(of=k):.4f}",
+                    f"{self.maximum_calibration_error(of=k):.4f}",
+                    f"{self.brier_score(of=k):.4f}",
+                ]
+                for k, name in enumerate(self.names)
+            ]
+        return Report(
+            title=f"Calibration of {self.examples:,} examples, {self.classes} classes",
+            headline=self._headlines(),
+            tables=[Table(rows)] if len(rows) > 1 else [],
+        )
+
+    def plot(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
+        """Draw the reliability diagram, and below it how many rows each bin holds.
+
+        Args:
+            axes: the matplotlib Axes to draw on; default None: of a new figure.
+            of: a class, by number or name; default None: class 1 of two, each of up to six, and
+                of more the predicted class.
+
+        Returns:
+            The axes.
+
+        Raises:
+            ConfigurationError: if matplotlib is not installed, or there is no such class.
+        """
+        chosen: list[int | None] = list(range(self.classes))
+        if of is not None:
+            chosen = [self._question(of)]
+        elif self.classes == 2:
+            chosen = [1]
+        elif self.classes > len(COLORS):
+            chosen = [None]
+        curves = [
+            (
+                "predicted class" if k is None else self.names[k],
+                self.reliability(of=k).without_empty_bins(),
+                self.expected_calibration_error(of=k),
+            )
+            for k in chosen
+        ]
+        return plot_reliability(curves, bins=self.reliability_bins, axes=axes)
+
+    def plot_residuals(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
+        """Draw `residual_histogram`, of all classes or one; see `plot`."""
+        title = "Residuals" if of is None else f"Residuals of class {self._name(of)}"
+        return plot_histograms(
+            {"": self.residual_histogram(of=of)}, title=title, x="|label - probability|", axes=axes
+        )
+
+    def plot_probabilities(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
+        """Draw `probability_histogram`, of all classes, or of one in its rows and others."""
+        if of is None:
+            histograms, title = {"": self.probability_histogram()}, "Predicted probabilities"
+        else:
+            name = self._name(of)
+            title = f"Predicted probability of class {name}"
+            histograms = {
+                f"rows of {name}": self.probability_histogram(of=of),
+                "other rows": self.probability_histogram(of=of, others=True),
+            }
+        return plot_histograms(histograms, title=title, x="probability", axes=axes)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`; the result can be added to others as before.
+
+        Raises:
+            DataError: if `values` are not those of such an evaluation.
+        """
+        cls._check_keys(values, *cls._options, "class_names", "counts")
+        with reading(cls.__name__):
+            empty = cls(**{key: values[key] for key in (*cls._options, "class_names")})
+            if values["counts"] is None:
+                return empty
+            counts = CalibrationCounts.from_dict(
+                values["counts"],
+                reliability_bins=empty.reliability_bins,
+                histogram_bins=empty.histogram_bins,
+            )
+            return replace(empty, counts=counts)
+
+    def _question(self, of: int | str | None) -> int:
+        """The number of a class; for None that of the question after all classes."""
+        return self.classes if of is None else number_of(of, self.names)
+
+    def _name(self, of: int | str) -> str:
+        return self.names[self._question(of)]
+
+    def _over_questions(
+        self, error: Callable[[CalibrationCounts, int], float], average: str, of: int | str | None
+    ) -> float:
+        check_choice("average", average, get_args(CalibrationAverage))
+        question = self._question(of)
+        if self.counts is None:
+            return 0.0
+        if of is not None or average == "confidence":
+            return error(self.counts, question)
+        return math.fsum(error(self.counts, k) for k in range(self.classes)) / self.classes

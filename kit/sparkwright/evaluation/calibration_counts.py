@@ -1,0 +1,304 @@
+"""The state of a calibration: counts and sums by bins of the probability."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import DataError
+
+from .accumulators import Floats, Sums, exact_sum
+from .checks import Counts, checked_counts, frozen, reading
+from .rows import ClassRows, require_probabilities, with_both_classes
+
+Array = NDArray[Any]
+CLIP = 2.0**-52  # smaller probabilities count as this one in the log loss
+_ENTRIES = 1 << 18
+_ARRAYS = ("in_bin", "positive", "predicted", "histograms")
+_SUMS = ("in_bin_sums", "squared_errors", "log_losses")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Histogram:
+    """How many of some numbers from 0 to 1 lie in each of equal bins.
+
+    Attributes:
+        counts: (bins,) int64; bin i is [i / bins, (i + 1) / bins), the last one ends with 1.
+    """
+
+    counts: Counts
+
+    @property
+    def edges(self) -> Floats:
+        """(bins + 1,) where the bins begin, and 1."""
+        return bin_edges(len(self.counts))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ReliabilityDiagram:
+    """One point for each bin of the predicted probability, from low to high.
+
+    Attributes:
+        mean_predicted: (k,) float64, mean probability of the bin's rows; of an empty bin its
+            middle.
+        fraction_positive: (k,) float64, share of the rows in which the answer was yes; of an
+            empty bin 0.
+        counts: (k,) int64, rows.
+        bins: (k,) int64, the bins' numbers.
+    """
+
+    mean_predicted: Floats
+    fraction_positive: Floats
+    counts: Counts
+    bins: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, counts: Counts, positive: Counts, sums: Floats) -> "ReliabilityDiagram":
+        """The diagram of all bins.
+
+        Args:
+            counts: (bins,) rows.
+            positive: (bins,) rows in which the answer was yes.
+            sums: (bins,) of the probability.
+        """
+        edges = bin_edges(len(counts))
+        middles = (edges[1:] + edges[:-1]) / 2
+        return cls(
+            mean_predicted=np.divide(sums, counts, out=middles, where=counts > 0),
+            fraction_positive=positive / np.maximum(counts, 1),
+            counts=counts.copy(),
+            bins=np.arange(len(counts)),
+        )
+
+    def without_empty_bins(self) -> "ReliabilityDiagram":
+        """The same without bins that hold no rows."""
+        some = self.counts > 0
+        return ReliabilityDiagram(
+            mean_predicted=self.mean_predicted[some],
+            fraction_positive=self.fraction_positive[some],
+            counts=self.counts[some],
+            bins=self.bins[some],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class CalibrationCounts:
+    """Counts and sums of rows with probabilities of C classes; B and H are numbers of bins.
+
+    Reliability has C + 1 questions: is it class k, and, last, is the predicted class right?
+
+    Attributes:
+        in_bin: (C + 1, B) rows by the bin of the question's probability.
+        positive: (C + 1, B) those of them in which the answer is yes.
+        predicted: (C,) rows predicted as each class.
+        histograms: (3, C, H) rows by the bin of: the class' probability in rows of other classes;
+            the same in rows of the class; 1 - probability in rows of the class.
+        in_bin_sums: (C + 1, B) sums of the question's probability.
+        squared_errors: (C,) sums of (probability of the class - whether it is)².
+        log_losses: (C,) sums of -ln of the class' probability in rows of the class.
+    """
+
+    in_bin: Counts
+    positive: Counts
+    predicted: Counts
+    histograms: Counts
+    in_bin_sums: Sums
+    squared_errors: Sums
+    log_losses: Sums
+
+    @classmethod
+    def of_rows(
+        cls, rows: ClassRows, *, reliability_bins: int, histogram_bins: int
+    ) -> "CalibrationCounts":
+        """The counts of some rows.
+
+        Raises:
+            DataError: if a prediction is not a probability; the message names the row.
+        """
+        require_probabilities(rows.scores, rows.where, "every prediction")
+        bins = (reliability_bins, histogram_bins)
+        step = max(_ENTRIES // rows.classes, 1)
+        starts = range(0, max(len(rows.actual), 1), step)  # one block at least
+        total, *parts = (_block(rows, slice(start, start + step), bins) for start in starts)
+        for part in parts:
+            total = total + part
+        return total
+
+    def __add__(self, other: "CalibrationCounts") -> "CalibrationCounts":
+        """Counts of both sets of rows together; the shapes must be equal."""
+        both: dict[str, Any] = {
+            name: getattr(self, name) + getattr(other, name) for name in (*_ARRAYS, *_SUMS)
+        }
+        for name in _ARRAYS:
+            frozen(both[name])
+        return CalibrationCounts(**both)
+
+    def __eq__(self, other: object) -> bool:
+        """The same counts and sums, to the last bit."""
+        return isinstance(other, CalibrationCounts) and self.to_dict() == other.to_dict()
+
+    @property
+    def classes(self) -> int:
+        """C, at least 2."""
+        return len(self.predicted)
+
+    @property
+    def rows(self) -> int:
+        """Rows counted."""
+        return int(self.predicted.sum())
+
+    @property
+    def actual(self) -> Counts:
+        """(C,) rows of each class."""
+        return self.positive[:-1].sum(axis=1)
+
+    def expected_error(self, question: int) -> float:
+        """Mean over the rows of |mean probability - fraction of yes| of their bin; 0 without."""
+        return float(self._gaps(question).sum() / max(self.rows, 1))
+
+    def maximum_error(self, question: int) -> float:
+        """Largest |mean probability - fraction of yes| of a bin; 0 without rows."""
+        return float((self._gaps(question) / np.maximum(self.in_bin[question], 1)).max())
+
+    def _gaps(self, question: int) -> Floats:
+        """(B,) |sum of probabilities - yes answers|."""
+        return np.abs(self.in_bin_sums.values[question] - self.positive[question])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; `from_dict` is the inverse."""
+        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
+        return {**arrays, **{name: getattr(self, name).to_dict() for name in _SUMS}}
+
+    @classmethod
+    def from_dict(
+        cls, values: Any, *, reliability_bins: int, histogram_bins: int
+    ) -> "CalibrationCounts":
+        """The inverse of `to_dict`, with as many bins as then.
+
+        Raises:
+            DataError: if these cannot be the counts of any data.
+        """
+        with reading("a calibration"):
+            classes = len(values["predicted"])
+            questions = (classes + 1, reliability_bins)
+            arrays = {
+                "in_bin": questions,
+                "positive": questions,
+                "predicted": (classes,),
+                "histograms": (3, classes, histogram_bins),
+            }
+            read = {name: checked_counts(name, values[name], s) for name, s in arrays.items()}
+            found = dict(values)
+            if "squares" in found:  # version 0, whose sums were exact
+                both = zip(found["squares"], found["of_actual"], strict=True)
+                errors = [exact_sum(p2) - 2 * exact_sum(p) for p2, p in both]
+                actual = read["positive"][:-1].sum(axis=1).tolist()
+                found["squared_errors"] = {
+                    "high": [float(e + n) for e, n in zip(errors, actual, strict=True)],
+                    "low": [0.0] * classes,
+                }
+            sums = {
+                name: Sums.from_dict(found[name], shape, least=0)
+                for name, shape in zip(_SUMS, (questions, (classes,), (classes,)), strict=True)
+            }
+            counts = cls(**read, **sums)  # pyright: ignore[reportArgumentType]
+            if classes < 2 or not counts._can_be():
+                raise DataError(
+                    "the counts of a calibration must be those of some labels and probabilities. "
+                    f"Received: {values!r:.100}. Was the file changed?"
+                )
+            return counts
+
+    def _can_be(self) -> bool:
+        """Whether counts and sums agree with each other."""
+        rows, actual, bins = self.rows, self.actual, self.in_bin.shape[1]
+        means = self.in_bin_sums.values - self.in_bin * np.arange(bins) / bins
+        slack = 1e-3  # edges are rounded to the predictions' precision
+        return bool(
+            (self.positive <= self.in_bin).all()
+            and (self.in_bin.sum(axis=1) == rows).all()
+            and actual.sum() == rows
+            and (self.histograms[0].sum(axis=1) == rows - actual).all()
+            and (self.histograms[1:].sum(axis=2) == actual).all()
+            and (means >= -self.in_bin * slack).all()
+            and (means <= self.in_bin * (1 / bins + slack)).all()
+            and (self.squared_errors.values <= rows * (1 + slack)).all()
+            and (self.log_losses.values <= 37 * actual).all()
+        )
+
+
+def bin_edges(bins: int) -> Floats:
+    """(bins + 1,) the float64 nearest to i / bins."""
+    return np.arange(bins + 1) / bins
+
+
+def bin_numbers(values: Array, bins: int) -> NDArray[np.int64]:
+    """The bin of each number: i if it lies in [i / bins, (i + 1) / bins), the last one with 1.
+
+    Edges are rounded to the numbers' own precision first, so that what was written as 0.7 lies in
+    [0.7, 0.8) in any precision, although the float32 of it is a little less than 0.7.
+
+    Args:
+        values: any shape, from 0 to 1, of a float type.
+        bins: how many.
+
+    Example:
+        >>> bin_numbers(np.float32([0.0, 0.69, 0.7, 1.0]), 10)
+        array([0, 6, 7, 9])
+    """
+    inner = bin_edges(bins)[1:-1].astype(values.dtype)
+    return np.searchsorted(inner, values, side="right").astype(np.int64)
+
+
+def mirrored_bin_numbers(values: Array, bins: int) -> NDArray[np.int64]:
+    """The bin of 1 - value for each number, without rounding the difference.
+
+    Example:
+        >>> 1 - 0.9, mirrored_bin_numbers(np.array([0.0, 0.9, 1.0]), 10)
+        (0.09999999999999998, array([9, 1, 0]))
+    """
+    inner = bin_edges(bins)[1:-1].astype(values.dtype)
+    return bins - 1 - np.searchsorted(inner, values, side="left").astype(np.int64)
+
+
+def _block(rows: ClassRows, block: slice, bins: tuple[int, int]) -> CalibrationCounts:
+    """Count some of the rows."""
+    actual, predicted, classes = rows.actual[block], rows.predicted[block], rows.classes
+    scores = rows.scores[block]
+    own = np.clip(scores if scores.dtype.kind == "f" else scores.astype(np.float64), 0, 1)
+    binned, mirrored = ([f(own, n) for n in bins] for f in (bin_numbers, mirrored_bin_numbers))
+    if own.shape[1] == 1:  # class 0 has the complement of class 1, in value and in bins
+        binned, mirrored = (
+            [np.concatenate(each, axis=1) for each in zip(mirrored, binned, strict=True)],
+            [np.concatenate(each, axis=1) for each in zip(binned, mirrored, strict=True)],
+        )
+    values = with_both_classes(own.astype(np.float64))
+    row = np.arange(len(actual))
+    is_class = np.zeros(values.shape, np.bool_)
+    is_class[row, actual] = True
+    # The last question, whether the predicted class is right.
+    asked = np.concatenate([values, values[row, predicted][:, None]], axis=1)
+    places = np.concatenate([binned[0], binned[0][row, predicted][:, None]], axis=1)
+    answers = np.concatenate([is_class, (actual == predicted)[:, None]], axis=1)
+    cells = (np.arange(classes + 1) * bins[0] + places).reshape(-1)
+    shape = (classes + 1, bins[0])
+    by_class = np.arange(classes) * bins[1] + binned[1]
+    by_residual = actual * bins[1] + mirrored[1][row, actual]
+    histograms = [by_class[~is_class], by_class[is_class], by_residual]
+    losses = -np.log(np.maximum(values[row, actual], CLIP))
+    columns = np.tile(np.arange(classes), len(actual))
+    return CalibrationCounts(
+        in_bin=_counted(cells, shape),
+        positive=_counted(cells[answers.reshape(-1)], shape),
+        predicted=_counted(predicted, (classes,)),
+        histograms=frozen(np.stack([_counted(each, (classes, bins[1])) for each in histograms])),
+        in_bin_sums=Sums.by_group(asked.reshape(-1), cells, shape),
+        squared_errors=Sums.by_group(((values - is_class) ** 2).reshape(-1), columns, (classes,)),
+        log_losses=Sums.by_group(losses, actual, (classes,)),
+    )
+
+
+def _counted(numbers: Array, shape: tuple[int, ...]) -> Counts:
+    size = int(np.prod(shape))
+    return frozen(np.bincount(numbers, minlength=size).astype(np.int64).reshape(shape))

@@ -1,0 +1,180 @@
+"""Checks of options and of values read from files, shared by all evaluations."""
+
+import math
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparkwright.errors import ConfigurationError, DataError
+
+Counts = NDArray[np.int64]
+_LARGEST = 2**61  # the sum of two such totals fits int64
+
+
+@contextmanager
+def reading(what: str) -> Generator[None]:
+    """Turn errors that invalid values raise in a constructor into a DataError.
+
+    Args:
+        what: name of the class that is read.
+
+    Raises:
+        DataError: for every invalid value or type.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except (ConfigurationError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise DataError(
+            f"values of {what} must be those that its `to_dict` returns. Received: {error}"
+        ) from None
+    except OverflowError as error:
+        raise DataError(f"{what} holds a number that is too large. Received: {error}.") from None
+
+
+def check_number(option: str, value: Any, *, least: int, most: int | None = None) -> None:
+    """Require an integer from `least` to `most`.
+
+    Raises:
+        ConfigurationError: naming the option and the value received.
+    """
+    if type(value) is not int or value < least or (most is not None and value > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise ConfigurationError(
+            f"`{option}` must be an integer {bounds}. Received: {option}={value!r}."
+        )
+
+
+def check_threshold(option: str, value: Any) -> None:
+    """Require a number from 0 to 1.
+
+    Raises:
+        ConfigurationError: naming the option and the value received.
+    """
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if not number or isinstance(value, bool) or not 0 <= value <= 1:
+        raise ConfigurationError(
+            f"`{option}` must be a number from 0 to 1. Received: {option}={value!r}."
+        )
+
+
+def check_choice(option: str, value: Any, allowed: Sequence[str]) -> None:
+    """Require one of some texts.
+
+    Raises:
+        ConfigurationError: naming the option and the value received.
+    """
+    if value not in allowed:
+        raise ConfigurationError(
+            f"`{option}` must be one of {', '.join(map(repr, allowed))}. "
+            f"Received: {option}={value!r}."
+        )
+
+
+def checked_names(option: str, names: Iterable[str] | None) -> tuple[str, ...] | None:
+    """Return unique names as a tuple; None stays None.
+
+    Args:
+        option: the caller's name for them.
+        names: to check.
+
+    Raises:
+        ConfigurationError: if they are a single string, not strings, empty or not unique.
+    """
+    if names is None:
+        return None
+    checked: tuple[Any, ...] = (names,) if isinstance(names, str) else tuple(names)
+    texts = not isinstance(names, str) and all(isinstance(name, str) for name in checked)
+    if not texts or len(set(checked)) != len(checked) or not checked:
+        raise ConfigurationError(
+            f"`{option}` must be different names, in a list. Received: {option}={names!r:.100}."
+        )
+    return checked
+
+
+def checked_costs(costs: Any) -> tuple[float, ...] | None:
+    """Return the weight of each class as a tuple; None stays None.
+
+    Raises:
+        ConfigurationError: unless there are at least two, finite, at least 0, one above 0.
+    """
+    if costs is None:
+        return None
+    values = np.asarray(costs)
+    if values.dtype.kind in "iuf" and values.shape in ((values.size,), (1, values.size)):
+        found = tuple(map(float, values.reshape(-1)))
+        if len(found) > 1 and all(math.isfinite(c) and c >= 0 for c in found) and any(found):
+            return found
+    raise ConfigurationError(
+        "`costs` must be a number for each class, finite, at least 0 and one of them above 0. "
+        f"Received: costs={costs!r}."
+    )
+
+
+def number_of(of: int | str, names: tuple[str, ...]) -> int:
+    """Return the number that `of`, a number or a name, refers to.
+
+    Raises:
+        ConfigurationError: if there is no such number or name.
+    """
+    if isinstance(of, str) and of in names:
+        return names.index(of)
+    if not isinstance(of, str | bool) and 0 <= of < len(names):
+        return int(of)
+    raise ConfigurationError(
+        f"`of` must be a number from 0 to {len(names) - 1} or one of {list(names[:20])}. "
+        f"Received: of={of!r}."
+        if names
+        else f"`of` must name a class or output with data. Received: of={of!r} without any data."
+    )
+
+
+def checked_counts(
+    name: str, given: ArrayLike, shape: tuple[int | None, ...] | None = None
+) -> Counts:
+    """Return a read-only int64 copy of counts.
+
+    Args:
+        name: the caller's name for them, for messages.
+        given: nested lists or an array.
+        shape: required shape, None for any size of an axis; default None: any shape.
+
+    Raises:
+        DataError: unless all are integers of at least 0, less than 2**61 in total.
+    """
+    try:
+        counts = np.asarray(given)
+    except ValueError:
+        raise DataError(
+            f"`{name}` must be rows of the same length. Received: {given!r:.80}."
+        ) from None
+    if shape is not None and (
+        counts.ndim != len(shape)
+        or any(size not in (None, n) for size, n in zip(shape, counts.shape, strict=True))
+    ):
+        wanted = str(shape).replace("None", "any")
+        raise DataError(f"`{name}` must have shape {wanted}. Received: shape {counts.shape}.")
+    if counts.size == 0:
+        counts = counts.astype(np.int64)
+    if counts.dtype.kind not in "iu" or bool((counts < 0).any()):
+        least = f", minimum {counts.min()}" if counts.dtype.kind in "iuf" and counts.size else ""
+        raise DataError(
+            f"`{name}` must hold counts: integers of at least 0. "
+            f"Received: dtype {counts.dtype}{least}."
+        )
+    # As float64: a sum in int64 could wrap around.
+    if counts.sum(dtype=np.float64) >= _LARGEST:
+        raise DataError(
+            f"`{name}` must hold less than 2**61 in all. Received: {counts.sum(dtype=float):.3g}."
+        )
+    return frozen(counts.astype(np.int64))  # a copy: the caller's array may change
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Make an array read-only and return it."""
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,444 @@
+"""Classification: accuracy, precision, recall and the rest, from a confusion matrix."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sparkwright.errors import ConfigurationError, DataError
+
+from .abstract import AbstractEvaluation
+from .checks import (
+    Counts,
+    check_number,
+    check_threshold,
+    checked_costs,
+    checked_counts,
+    checked_names,
+    number_of,
+)
+from .plots import plot_confusion, plot_rates
+from .prediction_errors import PredictionError, checked_errors, errors_of, most_certain
+from .rates import Average, BinaryCounts, BinaryRates, Metric, Rates, multiclass_correlation
+from .reports import Report, Table
+from .rows import class_rows
+
+_SHOWN_ERRORS = 10
+
+
+def _no_counts() -> Counts:
+    return np.zeros((0, 0), np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Evaluation(BinaryRates, AbstractEvaluation):
+    """How often each class was predicted as each class, and the metrics that follow.
+
+    Without data it counts nothing and fixes no number of classes: adding it changes nothing.
+    Memory and wire size are C² int64, and the errors that are kept.
+
+    Every metric that would be 0/0 has the value 0. In macro averages, classes whose metric is 0/0
+    are left out, instead of counting as 0; `left_out` names them. Averages are macro by default,
+    for two classes too: ask for the positive one with `of=1`.
+
+    Labels are one-hot (n, C) or integer classes (n,); with time steps (n, T, C) or (n, T).
+    Predictions are (n, C) or (n, T, C) probabilities, of which the largest wins (the first of
+    equal ones); or (n, 1) or (n, T, 1) probabilities of class 1, which must exceed 0.5. `records`
+    name the examples for `keep_errors`: texts, whole numbers, or lists of these.
+
+    Departures from Deeplearning4j: F-measures are computed from counts, so a class that occurs
+    but is never predicted has F1 0 and is averaged in (there it is left out, which flatters); the
+    micro average of the false negative rate is FN / (FN + TP); false positive and negative rates
+    leave out 0/0 as the others do.
+
+    Attributes:
+        class_names: C names, or None for "0", "1", ...
+        confusion: (C, C) int64, rows actual, columns predicted; read-only copy.
+        top_n: N of `top_n_accuracy`; default 1.
+        threshold: the probability of class 1 that must be exceeded, 0 to 1, for one or two
+            outputs; default None: 0.5 for one output, the larger one for two.
+        costs: C factors; the class with the largest product of factor and probability is
+            predicted. One output counts as two classes. Excludes `threshold`; default None.
+        keep_errors: how many wrong predictions to remember, those of the highest probability;
+            default 0.
+        top_n_correct: rows whose class is among the N most probable; needed only where a matrix
+            of counts is given and `top_n` is above 1.
+        kept_errors: the errors that are remembered, the most certain one first; `errors` gives
+            some of them. Ties are decided by record.
+
+    Example:
+        >>> evaluation = Evaluation.from_predictions(
+        ...     [0, 1, 1], [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], class_names=["cat", "dog"]
+        ... )
+        >>> evaluation.confusion
+        array([[1, 0],
+               [1, 1]])
+        >>> evaluation.recall(of="dog")
+        0.5
+        >>> (evaluation + evaluation).examples
+        6
+    """
+
+    name: ClassVar[str] = "evaluation"
+    _options: ClassVar[tuple[str, ...]] = ("top_n", "threshold", "costs", "keep_errors")
+    _names_key: ClassVar[str] = "class_names"
+    _columns: ClassVar[str] = "classes"
+    _required: ClassVar[tuple[str, ...] | None] = ("confusion",)
+
+    class_names: tuple[str, ...] | None = None
+    confusion: Counts = field(default_factory=_no_counts, kw_only=True)
+    top_n: int = field(default=1, kw_only=True)
+    threshold: float | None = field(default=None, kw_only=True)
+    costs: tuple[float, ...] | None = field(default=None, kw_only=True)
+    keep_errors: int = field(default=0, kw_only=True)
+    top_n_correct: int | None = field(default=None, kw_only=True)
+    kept_errors: tuple[PredictionError, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check the options, that the matrix holds counts, and that everything fits together.
+
+        Raises:
+            DataError: if `confusion` is not square, whole and non-negative, or other counts or
+                errors contradict it.
+            ConfigurationError: if an option is invalid, or names are not one for each class.
+        """
+        check_number("top_n", self.top_n, least=1)
+        check_number("keep_errors", self.keep_errors, least=0)
+        threshold = self.threshold
+        if threshold is not None:
+            check_threshold("threshold", threshold)
+            threshold = float(threshold)
+        costs = checked_costs(self.costs)
+        if costs is not None and threshold is not None:
+            raise ConfigurationError(
+                "`costs` and `threshold` exclude each other. "
+                f"Received: costs={costs}, threshold={threshold}."
+            )
+        names = self.class_names
+        if names is not None and not isinstance(names, str):
+            names = tuple(map(str, names))
+        names = checked_names("class_names", names)
+        confusion = self._checked_confusion(names, costs)
+        plain = costs is None and threshold is None
+        right = self._checked_top_n(confusion, least_is_diagonal=plain)
+        errors = checked_errors(self.kept_errors, confusion, self.keep_errors)
+        object.__setattr__(self, "class_names", names)
+        object.__setattr__(self, "threshold", threshold)
+        object.__setattr__(self, "costs", costs)
+        object.__setattr__(self, "confusion", confusion)
+        object.__setattr__(self, "top_n_correct", right)
+        object.__setattr__(self, "kept_errors", errors)
+
+    def _checked_confusion(
+        self, names: tuple[str, ...] | None, costs: tuple[float, ...] | None
+    ) -> Counts:
+        """A read-only copy of the matrix; zeros for all named classes if it is empty."""
+        confusion = checked_counts("confusion", self.confusion)
+        if confusion.shape in ((0,), (0, 0)):
+            confusion = checked_counts("confusion", np.zeros((len(names or ()),) * 2, np.int64))
+        if confusion.ndim != 2 or confusion.shape[0] != confusion.shape[1]:
+            raise DataError(f"`confusion` must be square. Received: shape {confusion.shape}.")
+        classes = len(confusion)
+        if names is not None and len(names) != classes:
+            raise ConfigurationError(
+                "`class_names` must name every class. "
+                f"Received: {len(names)} names for {classes} classes."
+            )
+        if costs is not None and classes not in (0, len(costs)):
+            raise ConfigurationError(
+                "`costs` must have a number for each class. "
+                f"Received: {len(costs)} costs for {classes} classes."
+            )
+        return confusion
+
+    def _checked_top_n(self, confusion: Counts, *, least_is_diagonal: bool) -> int:
+        """Rows with their class among the N most probable; for N = 1 those of the diagonal."""
+        right, rows = int(np.trace(confusion)), int(confusion.sum())
+        found: Any = self.top_n_correct
+        if found is None and (self.top_n == 1 or rows == 0):
+            return right
+        least = right if least_is_diagonal else 0
+        count = found if type(found) is int else -1
+        if not least <= count <= rows or (self.top_n == 1 and count != right):
+            raise DataError(
+                f"`top_n_correct` must be a count from {least} to {rows}, and for top_n=1 that of "
+                f"the diagonal. Received: top_n_correct={found!r} with top_n={self.top_n}."
+            )
+        return count
+
+    def _counted(
+        self,
+        labels: ArrayLike,
+        predictions: ArrayLike,
+        mask: ArrayLike | None,
+        records: Sequence[Any] | None,
+    ) -> Self:
+        rows = class_rows(
+            labels, predictions, mask=mask, threshold=self.threshold, costs=self.costs
+        )
+        cells = np.bincount(rows.actual * rows.classes + rows.predicted, minlength=rows.classes**2)
+        return replace(
+            self,
+            class_names=None,
+            confusion=cells.reshape(rows.classes, rows.classes).astype(np.int64),
+            top_n_correct=rows.right_within(self.top_n) if self.top_n > 1 else None,
+            kept_errors=errors_of(rows, records, self.keep_errors) if self.keep_errors else (),
+        )
+
+    def _merged(self, other: Self) -> Self:
+        return replace(
+            self,
+            class_names=self.class_names or other.class_names,
+            confusion=self.confusion + other.confusion,
+            top_n_correct=(self.top_n_correct or 0) + (other.top_n_correct or 0),
+            kept_errors=most_certain((*self.kept_errors, *other.kept_errors), self.keep_errors),
+        )
+
+    # What was counted
+
+    @property
+    def classes(self) -> int:
+        """Number of classes; 0 before any data when no names were given."""
+        return self.confusion.shape[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each class: the given one or its number."""
+        return self.class_names or tuple(map(str, range(self.classes)))
+
+    @property
+    def _width(self) -> int:
+        return self.classes
+
+    @property
+    def _all_names(self) -> tuple[str, ...]:
+        return self.names
+
+    @property
+    def examples(self) -> int:
+        """Rows counted: examples, or their time steps."""
+        return int(self.confusion.sum())
+
+    @property
+    def confusion_matrix(self) -> Counts:
+        """(C, C) int64, rows actual, columns predicted; read-only."""
+        return self.confusion
+
+    @property
+    def counts(self) -> BinaryCounts:
+        """True and false positives and negatives of each class, (C,) each."""
+        return BinaryCounts.from_confusion(self.confusion)
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether it remembers errors."""
+        return self.keep_errors > 0
+
+    def errors(
+        self, *, actual: int | str | None = None, predicted: int | str | None = None
+    ) -> tuple[PredictionError, ...]:
+        """Errors that are remembered, the most certain one first.
+
+        Args:
+            actual: only those of this class, by number or name; default None: of all.
+            predicted: only those predicted as this class; default None: as any.
+
+        Raises:
+            ConfigurationError: if there is no such class.
+        """
+        is_class, as_class = (
+            None if of is None else number_of(of, self.names) for of in (actual, predicted)
+        )
+        return tuple(
+            error
+            for error in self.kept_errors
+            if is_class in (None, error.actual) and as_class in (None, error.predicted)
+        )
+
+    # Metrics
+
+    @property
+    def accuracy(self) -> float:
+        """Share of rows predicted right, 0 to 1; 0 without rows."""
+        return int(np.trace(self.confusion)) / max(self.examples, 1)
+
+    @property
+    def top_n_accuracy(self) -> float:
+        """Share of rows whose class is among the `top_n` most probable, 0 to 1; 0 without rows.
+
+        It is, if fewer than `top_n` classes have a higher probability: ties count as right. The
+        plain probabilities count, whatever `costs` or `threshold` decide. For top_n=1 this is
+        `accuracy`.
+        """
+        return (self.top_n_correct or 0) / max(self.examples, 1)
+
+    def matthews_correlation(
+        self,
+        average: Average | Literal["multiclass"] = "multiclass",
+        *,
+        of: int | str | None = None,
+    ) -> float:
+        """Correlation between what was and what was predicted, -1 to 1; 0 is guessing.
+
+        Args:
+            average: "multiclass": one coefficient for all classes together; "macro": mean of the
+                coefficients of each class against the rest, which is what Deeplearning4j gives;
+                "micro": from the counts of all classes together. For two classes the first two
+                agree.
+            of: one class against the rest, by number or name, instead.
+
+        References:
+            J. Gorodkin, "Comparing two K-category assignments by a K-category correlation
+            coefficient", Computational Biology and Chemistry 28 (2004).
+        """
+        if average != "multiclass" or of is not None:
+            return self._rate(
+                BinaryCounts.matthews_correlation,
+                "macro" if average == "multiclass" else average,
+                of,
+            )
+        return multiclass_correlation(self.confusion)
+
+    def per_class(self, metric: Metric) -> Rates:
+        """(C,) float64, the metric of each class; 0 where it is 0/0.
+
+        Raises:
+            ConfigurationError: if there is no such metric.
+        """
+        return np.nan_to_num(self._each(metric), nan=0.0)
+
+    def headline(self) -> dict[str, float]:
+        """Accuracy, averages over classes, and correlation."""
+        top = {f"top-{self.top_n} accuracy": self.top_n_accuracy} if self.top_n > 1 else {}
+        return {
+            "accuracy": self.accuracy,
+            **top,
+            "precision (macro)": self.precision(),
+            "recall (macro)": self.recall(),
+            "F1 (macro)": self.f1(),
+            "Matthews correlation": self.matthews_correlation(),
+        }
+
+    # Reports, plots and JSON
+
+    def summary(self, *, max_classes: int = 20) -> str:
+        """A report for a terminal.
+
+        Args:
+            max_classes: with more classes, the tables by class and the matrix are left out.
+        """
+        return self._report(max_classes).text()
+
+    def __repr__(self) -> str:
+        return (
+            f"Evaluation({self.examples} examples, {self.classes} classes, "
+            f"accuracy={self.accuracy:.4f})"
+        )
+
+    def _report(self, most: int) -> Report:
+        metrics: dict[str, Metric] = {"precision": "precision", "recall": "recall", "F1": "f1"}
+        left_out = {f"{key} (macro)": len(self.left_out(name)) for key, name in metrics.items()}
+        tables: list[Table] = []
+        if self.classes > most:
+            tables.append(
+                Table(
+                    title=f"{self.classes} classes: summary(max_classes={self.classes}) shows "
+                    "them one by one, with the confusion matrix."
+                )
+            )
+        elif self.classes:
+            rates = [self.per_class(metric) for metric in metrics.values()]
+            actual, predicted = self.confusion.sum(axis=1), self.confusion.sum(axis=0)
+            rows = [
+                [name, f"{actual[k]}", f"{predicted[k]}", *(f"{rate[k]:.4f}" for rate in rates)]
+                for k, name in enumerate(self.names)
+            ]
+            tables += [Table([["class", "examples", "predicted", *metrics], *rows]), self._matrix()]
+        if self.kept_errors:
+            shown = self.kept_errors[:_SHOWN_ERRORS]
+            names, kept = self.names, len(self.kept_errors)
+            rows = [
+                [e.place, names[e.actual], names[e.predicted], f"{e.probability:.4f}"]
+                for e in shown
+            ]
+            title = f"The most certain errors ({len(shown)} of {kept} that were kept)"
+            tables.append(Table([["record", "actual", "predicted", "probability"], *rows], title))
+        return Report(
+            title=f"Evaluation of {self.examples:,} examples, {self.classes} classes",
+            headline=self._headlines(left_out),
+            notes=self._decision(),
+            tables=tables,
+        )
+
+    def _decision(self) -> list[str]:
+        """How classes were predicted, if not by the highest probability."""
+        if self.threshold is not None:
+            return [f"class 1 where its probability exceeds {self.threshold:g}"]
+        if self.costs is not None:
+            costs = ", ".join(f"{cost:g}" for cost in self.costs[:20])
+            return [f"probabilities multiplied by costs {costs}{', …' * (len(self.costs) > 20)}"]
+        return []
+
+    def _matrix(self) -> Table:
+        """Cells tinted by their share of the actual class: blue on the diagonal, red off it."""
+        matrix = self.confusion.tolist()
+        tints = [
+            [
+                # The root makes a few errors among many examples visible.
+                f"rgba({'31,119,180' if actual == predicted else '214,39,40'},"
+                f"{0.6 * (count / max(sum(counts), 1)) ** 0.5:.3f})"
+                for predicted, count in enumerate(counts)
+            ]
+            for actual, counts in enumerate(matrix)
+        ]
+        rows = [[name, *map(str, row)] for name, row in zip(self.names, matrix, strict=True)]
+        title = "Confusion matrix (rows: actual, columns: predicted)"
+        return Table([["", *self.names], *rows], title, tints)
+
+    def confusion_csv(self) -> str:
+        """The confusion matrix as CSV: a head of predicted classes, a row for each actual one."""
+        text = io.StringIO()
+        head, *rows = self._matrix().rows
+        csv.writer(text, lineterminator="\n").writerows([["actual", *head[1:]], *rows])
+        return text.getvalue()
+
+    def confusion_html(self) -> str:
+        """The confusion matrix as an HTML table, tinted by the share of the actual class."""
+        return replace(self._matrix(), title="").html()
+
+    def plot(self, *, axes: Any | None = None) -> Any:
+        """Draw the confusion matrix, tinted by the share of the actual class.
+
+        Up to 20 classes have their counts written in. See `AbstractEvaluation.plot`.
+        """
+        return plot_confusion(self.confusion, self.names, axes=axes)
+
+    def plot_metrics(self, *, axes: Any | None = None) -> Any:
+        """Draw precision, recall and F1 of each class, of many the 20 with the lowest F1.
+
+        See `AbstractEvaluation.plot`.
+        """
+        return plot_rates(self.counts, self.names, axes=axes)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`; the result can be added to others as before.
+
+        Raises:
+            DataError: if `values` are not those of such an evaluation.
+        """
+        cls._check_keys(values, "confusion")
+        # Before the constructor makes a matrix for as many names as a file holds.
+        sized = (values.get(key) for key in ("class_names", "confusion"))
+        sizes = {len(each) if isinstance(each, list | tuple) else None for each in sized}
+        if len(sizes - {None}) > 1:
+            raise DataError(f"`class_names` must name every class. Received: {sizes} of them.")
+        return super(Evaluation, cls).from_dict(values)
+
+    @classmethod
+    def _read(cls, key: str, value: Any) -> Any:
+        return tuple(map(PredictionError.from_dict, value)) if key == "kept_errors" else value

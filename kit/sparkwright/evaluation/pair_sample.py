@@ -1,0 +1,160 @@
+"""A sample of pairs of numbers to draw, the same for any grouping of the data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import DataError
+
+from .checks import frozen
+
+Floats = NDArray[np.float64]
+LARGEST = 1e150  # squares of larger numbers would overflow
+_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PairSample:
+    """The different pairs (label, prediction) of smallest hash, and how often each occurred.
+
+    The hash depends on the pair's bits alone, so each different pair is equally likely to be kept.
+    A pair among the smallest of all is among the smallest of each part that holds it, so the
+    counts of parts add up to those of the whole.
+
+    Attributes:
+        size: most pairs that are kept.
+        labels: (k,) float64, k at most `size`, in order of the hash; read-only.
+        predictions: (k,) float64, likewise.
+        counts: (k,) int64, how often each pair occurred; likewise.
+    """
+
+    size: int
+    labels: Floats
+    predictions: Floats
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, labels: Floats, predictions: Floats, *, size: int) -> "PairSample":
+        """The sample of (n,) pairs of finite numbers, in time O(n) and memory O(size)."""
+        sample = _smallest(labels[:0], predictions[:0], np.zeros(0, np.int64), size)
+        for start in range(0, labels.size, _ROWS):
+            label, prediction = labels[start : start + _ROWS], predictions[start : start + _ROWS]
+            if sample.labels.size == size:
+                last = _hashes(sample.labels[-1:], sample.predictions[-1:])
+                near = _hashes(label, prediction) <= last
+                label, prediction = label[near], prediction[near]
+            if label.size:
+                ones = np.ones(label.size, np.int64)
+                sample = sample + _smallest(label, prediction, ones, size)
+        return sample
+
+    def __add__(self, other: "PairSample") -> "PairSample":
+        """The sample of both sets of pairs together; the sizes must be equal."""
+        return _smallest(
+            np.concatenate([self.labels, other.labels]),
+            np.concatenate([self.predictions, other.predictions]),
+            np.concatenate([self.counts, other.counts]),
+            self.size,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """The same pairs, equally often."""
+        return isinstance(other, PairSample) and self.to_dict() == other.to_dict()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; `from_dict` is the inverse."""
+        return {
+            "labels": self.labels.tolist(),
+            "predictions": self.predictions.tolist(),
+            "counts": self.counts.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Any, *, size: int, examples: int) -> "PairSample":
+        """The inverse of `to_dict`.
+
+        Args:
+            values: what `to_dict` returned.
+            size: as then.
+            examples: number of pairs that were sampled.
+
+        Raises:
+            DataError: if this cannot be a sample of that many pairs.
+        """
+        given: Mapping[str, Any] = values if isinstance(values, Mapping) else {}
+        right, sample = False, None
+        try:
+            labels, predictions, counts = (
+                np.atleast_1d(np.asarray(given.get(key)))
+                for key in ("labels", "predictions", "counts")
+            )
+            if not labels.shape == predictions.shape == counts.shape:
+                raise ValueError("lists of different lengths")
+            numbers = [each.astype(np.float64) for each in (labels, predictions)]
+            counts = counts.astype(np.int64, casting="safe" if counts.size else "unsafe")
+            sample = _smallest(numbers[0], numbers[1], counts, size)
+            kept = sample.labels.size
+            right = (
+                labels.dtype.kind in "fi"
+                and predictions.dtype.kind in "fi"
+                and kept == counts.size
+                and all(bool((np.abs(each) <= LARGEST).all()) for each in numbers)
+                and bool((counts > 0).all())
+                and (counts.sum() == examples or (kept == size and counts.sum() < examples))
+            ) or counts.size == examples == 0
+        except (OverflowError, TypeError, ValueError):
+            pass
+        if not right or sample is None:
+            raise DataError(
+                f"a sample must hold up to {size} different pairs of finite labels and "
+                f"predictions, and how many of the {examples} rows each stands for. "
+                f"Received: {values!r:.100}."
+            )
+        return sample
+
+
+def points_per_output(outputs: int) -> int:
+    """Pairs to keep of each of so many outputs: 1,000, or fewer of more than 20 outputs."""
+    return min(1000, max(10, 20_000 // max(outputs, 1)))
+
+
+def _smallest(
+    labels: Floats, predictions: Floats, counts: NDArray[np.int64], size: int
+) -> PairSample:
+    """The `size` different pairs of smallest hash; counts of equal pairs are added."""
+    labels, predictions = labels + 0.0, predictions + 0.0  # -0.0 and 0.0 are one number
+    # Two pairs may have the same hash: then their values decide.
+    order = np.lexsort((predictions, labels, _hashes(labels, predictions)))
+    labels, predictions = labels[order], predictions[order]
+    new = np.ones(order.size, np.bool_)
+    new[1:] = (labels[1:] != labels[:-1]) | (predictions[1:] != predictions[:-1])
+    first = np.flatnonzero(new)
+    total = np.add.reduceat(counts[order], first) if first.size else counts[:0]
+    kept = first[:size]
+    return PairSample(
+        size=size,
+        labels=frozen(labels[kept]),
+        predictions=frozen(predictions[kept]),
+        counts=frozen(total[:size].copy()),
+    )
+
+
+def _hashes(labels: Floats, predictions: Floats) -> NDArray[np.uint64]:
+    """(n,) 64 bits that look random, the same for the same pair on each machine."""
+    first = _mixed((labels + 0.0).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
+    return _mixed(first ^ (predictions + 0.0).view(np.uint64))
+
+
+def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's finisher: each bit of the result depends on each bit of the argument.
+
+    References:
+        G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators",
+        OOPSLA 2014.
+    """
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

@@ -1,0 +1,210 @@
+"""The most certain wrong predictions, in an order that does not depend on the parts."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sparkwright.errors import DataError
+
+from .checks import Counts
+from .rows import ClassRows
+
+Record: TypeAlias = str | int | tuple[str | int, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PredictionError:
+    """One row that was predicted wrong.
+
+    Attributes:
+        actual: number of the class it belongs to.
+        predicted: number of the class that was predicted, another one.
+        probability: of the predicted class, finite.
+        record: the example's name in `records=`: text, a whole number, or several of these; None
+            without records.
+        step: which time step or pixel of the example; empty if examples have none.
+    """
+
+    actual: int
+    predicted: int
+    probability: float
+    record: Record = None
+    step: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise DataError if a value is not as described."""
+        counts = (self.actual, self.predicted, *self.step)
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in counts):
+            raise DataError(
+                "classes and steps of a prediction error must be integers of at least 0. "
+                f"Received: {counts}."
+            )
+        if self.actual == self.predicted or not math.isfinite(self.probability):
+            raise DataError(
+                "a prediction error must have two classes and a finite probability. Received: "
+                f"actual={self.actual}, predicted={self.predicted}, "
+                f"probability={self.probability!r}."
+            )
+        object.__setattr__(self, "probability", float(self.probability) + 0.0)  # -0.0 is 0.0
+        object.__setattr__(self, "record", checked_record(self.record))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "actual": self.actual,
+            "predicted": self.predicted,
+            "probability": self.probability,
+            "record": list(self.record) if isinstance(self.record, tuple) else self.record,
+            "step": list(self.step),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "PredictionError":
+        """The inverse of `to_dict`.
+
+        Raises:
+            DataError: if the values are not those of an error.
+        """
+        return cls(
+            actual=values["actual"],
+            predicted=values["predicted"],
+            probability=values["probability"],
+            record=values["record"],
+            step=tuple(values["step"]),
+        )
+
+    @property
+    def place(self) -> str:
+        """Record and step as text; "-" without both."""
+        record = self.record if isinstance(self.record, tuple) else (self.record,)
+        parts = [str(part) for part in record if part is not None]
+        parts += [f"step {', '.join(map(str, self.step))}"] if self.step else []
+        return ", ".join(parts) or "-"
+
+
+def checked_record(record: Any) -> Record:
+    """A record's name as it is kept: lists as tuples, NumPy's numbers and texts as Python's.
+
+    Raises:
+        DataError: if it is neither text nor a whole number, nor some of these.
+    """
+    if record is None:
+        return None
+    if isinstance(record, list | tuple):
+        parts: Sequence[Any] = record
+        return tuple(_text_or_number(part, record) for part in parts)
+    return _text_or_number(record, record)
+
+
+def _text_or_number(part: Any, record: Any) -> str | int:
+    if isinstance(part, str):
+        return str(part)
+    if isinstance(part, int | np.integer):
+        return int(part)
+    raise DataError(
+        "an entry of `records` must be text, a whole number, or a list of these. "
+        f"Received: {record!r:.80}."
+    )
+
+
+def most_certain(errors: Iterable[PredictionError], keep: int) -> tuple[PredictionError, ...]:
+    """The `keep` errors of the highest probability, in the order that all evaluations use."""
+    return tuple(
+        nsmallest(
+            keep,
+            errors,
+            key=lambda e: _rank(e.probability, e.record, e.step, e.actual, e.predicted),
+        )
+    )
+
+
+def _rank(
+    probability: float, record: Record, step: tuple[int, ...], actual: int, predicted: int
+) -> tuple[Any, ...]:
+    several = isinstance(record, tuple)
+    parts = record if isinstance(record, tuple) else (record,)
+    # None before numbers before texts; one name before several.
+    keys = tuple((0, 0) if p is None else (1, p) if isinstance(p, int) else (2, p) for p in parts)
+    return -probability, several, keys, step, actual, predicted
+
+
+def checked_errors(
+    errors: Iterable[PredictionError], confusion: Counts, keep: int
+) -> tuple[PredictionError, ...]:
+    """Errors in their order.
+
+    Args:
+        errors: that are remembered.
+        confusion: (C, C) that counts them among others.
+        keep: how many there may be.
+
+    Raises:
+        DataError: if there are more, or more of a kind than were counted.
+    """
+    found = tuple(errors)
+    cells = Counter((error.actual, error.predicted) for error in found)
+    fits = all(
+        max(cell) < len(confusion) and count <= confusion[cell] for cell, count in cells.items()
+    )
+    if len(found) > keep or not fits:
+        raise DataError(
+            "`kept_errors` must be errors that `confusion` counts, `keep_errors` at most. "
+            f"Received: {len(found)} errors with keep_errors={keep}."
+        )
+    return most_certain(found, keep)
+
+
+def errors_of(
+    rows: ClassRows, records: Sequence[Any] | None, keep: int
+) -> tuple[PredictionError, ...]:
+    """The errors of a batch that may be among the `keep` most certain ones.
+
+    Args:
+        rows: the batch.
+        records: a name for each example of it; None: no names.
+        keep: how many.
+
+    Raises:
+        DataError: if there is not one record for each example, or it is no name; if a prediction
+            is infinite.
+    """
+    if records is not None and len(records) != rows.where.shape[0]:
+        raise DataError(
+            "`records` must name every example. "
+            f"Received: {len(records)} records for {rows.where.shape[0]} examples."
+        )
+    rule = "predictions must be finite for `keep_errors`"
+    rows.where.require(np.isfinite(rows.scores), rows.scores, rule)
+    wrong = np.flatnonzero(rows.actual != rows.predicted)
+    certainty = rows.probability_of(rows.predicted[wrong], wrong)
+    if wrong.size > keep:
+        # All that reach the last kept probability: who wins a tie is decided by record.
+        bound = np.partition(certainty, wrong.size - keep)[wrong.size - keep]
+        wrong, certainty = wrong[certainty >= bound], certainty[certainty >= bound]
+    steps = np.unravel_index(rows.where.numbers[wrong], rows.where.shape)[1:]
+    examples = rows.where.examples[wrong].tolist()
+
+    def described(place: int) -> tuple[float, Record, tuple[int, ...], int, int]:
+        row = wrong[place]
+        record = None if records is None else checked_record(records[examples[place]])
+        step = tuple(int(axis[place]) for axis in steps)
+        return certainty[place], record, step, int(rows.actual[row]), int(rows.predicted[row])
+
+    chosen = nsmallest(keep, range(wrong.size), key=lambda place: _rank(*described(place)))
+    found: list[PredictionError] = []
+    for probability, record, step, actual, predicted in map(described, chosen):
+        found.append(
+            PredictionError(
+                actual=actual,
+                predicted=predicted,
+                probability=float(probability),
+                record=record,
+                step=step,
+            )
+        )
+    return most_certain(found, keep)

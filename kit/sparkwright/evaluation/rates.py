@@ -1,0 +1,283 @@
+"""Rates of yes-or-no questions, from true and false positives and negatives.
+
+A question is "is it class k?" (one per class) or one binary output.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import ConfigurationError
+
+from .checks import Counts, check_choice, number_of
+
+Rates = NDArray[np.float64]
+Average = Literal["macro", "micro"]
+Metric = Literal[
+    "precision",
+    "recall",
+    "f1",
+    "false_positive_rate",
+    "false_negative_rate",
+    "false_alarm_rate",
+    "g_measure",
+    "matthews_correlation",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class BinaryCounts:
+    """(k,) int64 counts for k questions. A rate is NaN where it is 0/0, and nowhere else.
+
+    Attributes:
+        true_positives: yes, and predicted yes.
+        false_positives: no, but predicted yes.
+        true_negatives: no, and predicted no.
+        false_negatives: yes, but predicted no.
+    """
+
+    true_positives: Counts
+    false_positives: Counts
+    true_negatives: Counts
+    false_negatives: Counts
+
+    @classmethod
+    def from_confusion(cls, confusion: Counts) -> "BinaryCounts":
+        """One question for each class of a (k, k) matrix, rows actual, columns predicted."""
+        hits = np.diagonal(confusion)
+        actual, predicted = confusion.sum(axis=1), confusion.sum(axis=0)
+        return cls(
+            true_positives=hits,
+            false_positives=predicted - hits,
+            true_negatives=confusion.sum() - actual - predicted + hits,
+            false_negatives=actual - hits,
+        )
+
+    def pooled(self) -> "BinaryCounts":
+        """All questions as one, (1,): rates of it are micro averages."""
+        return BinaryCounts(
+            true_positives=self.true_positives.sum(keepdims=True),
+            false_positives=self.false_positives.sum(keepdims=True),
+            true_negatives=self.true_negatives.sum(keepdims=True),
+            false_negatives=self.false_negatives.sum(keepdims=True),
+        )
+
+    @property
+    def positives(self) -> Counts:
+        """Rows where the answer was yes."""
+        return self.true_positives + self.false_negatives
+
+    @property
+    def negatives(self) -> Counts:
+        """Rows where the answer was no."""
+        return self.true_negatives + self.false_positives
+
+    def accuracy(self) -> Rates:
+        """(TP + TN) / all."""
+        return _ratio(self.true_positives + self.true_negatives, self.positives + self.negatives)
+
+    def precision(self) -> Rates:
+        """TP / (TP + FP)."""
+        return _ratio(self.true_positives, self.true_positives + self.false_positives)
+
+    def recall(self) -> Rates:
+        """TP / (TP + FN)."""
+        return _ratio(self.true_positives, self.positives)
+
+    def f_beta(self, beta: float) -> Rates:
+        """(1 + b²) TP / ((1 + b²) TP + b² FN + FP): undefined only where nothing is or is said.
+
+        Equal to the weighted harmonic mean of precision and recall wherever both are defined;
+        where one of them is 0/0 and there were errors, it is 0.
+        """
+        weighted = (1 + beta**2) * self.true_positives
+        return _ratio(weighted, weighted + beta**2 * self.false_negatives + self.false_positives)
+
+    def false_positive_rate(self) -> Rates:
+        """FP / (FP + TN)."""
+        return _ratio(self.false_positives, self.negatives)
+
+    def false_negative_rate(self) -> Rates:
+        """FN / (FN + TP)."""
+        return _ratio(self.false_negatives, self.positives)
+
+    def false_alarm_rate(self) -> Rates:
+        """Mean of false positive rate and false negative rate."""
+        return (self.false_positive_rate() + self.false_negative_rate()) / 2
+
+    def g_measure(self) -> Rates:
+        """Geometric mean of precision and recall."""
+        return np.sqrt(self.precision() * self.recall())
+
+    def matthews_correlation(self) -> Rates:
+        """(TP TN - FP FN) / √((TP + FP) (TP + FN) (TN + FP) (TN + FN)), from -1 to 1."""
+        # float64: the products of four counts do not fit int64.
+        tp, fp = self.true_positives.astype(np.float64), self.false_positives.astype(np.float64)
+        tn, fn = self.true_negatives.astype(np.float64), self.false_negatives.astype(np.float64)
+        scale = np.sqrt((tp + fp) * (tp + fn)) * np.sqrt((tn + fp) * (tn + fn))
+        # Rounding of the root can give 1 + 2e-16.
+        return np.clip(_ratio(tp * tn - fp * fn, scale), -1.0, 1.0)
+
+
+def multiclass_correlation(confusion: Counts) -> float:
+    """Gorodkin's coefficient of a (C, C) matrix, from -1 to 1; 0 where it is 0/0."""
+    # Python's integers: the difference of two large squares can be small.
+    actual, predicted = confusion.sum(axis=1).tolist(), confusion.sum(axis=0).tolist()
+    rows, hits = sum(actual), sum(np.diagonal(confusion).tolist())
+    varied = [rows**2 - sum(count**2 for count in counts) for counts in (actual, predicted)]
+    if 0 in varied:
+        return 0.0
+    covariance = hits * rows - sum(a * p for a, p in zip(actual, predicted, strict=True))
+    correlation = covariance / (math.sqrt(varied[0]) * math.sqrt(varied[1]))
+    return min(max(correlation, -1.0), 1.0)  # rounding can give 1 + 2e-16
+
+
+class BinaryRates(ABC):
+    """What evaluations share that count yes-or-no questions: "is it this class?", or an output.
+
+    A rate that would be 0/0 has the value 0. Macro averages leave out questions whose rate is 0/0;
+    `left_out` names them.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def counts(self) -> BinaryCounts:
+        """True and false positives and negatives of each class or output, (C,) each."""
+
+    @property
+    @abstractmethod
+    def _all_names(self) -> tuple[str, ...]:
+        """A name for each class or output: the given one or its number."""
+
+    @property
+    def true_positives(self) -> Counts:
+        """(C,) rows of the class, predicted so."""
+        return self.counts.true_positives
+
+    @property
+    def false_positives(self) -> Counts:
+        """(C,) rows of another class, predicted as this one."""
+        return self.counts.false_positives
+
+    @property
+    def true_negatives(self) -> Counts:
+        """(C,) rows of another class, predicted as another."""
+        return self.counts.true_negatives
+
+    @property
+    def false_negatives(self) -> Counts:
+        """(C,) rows of the class, predicted as another."""
+        return self.counts.false_negatives
+
+    @property
+    def positives(self) -> Counts:
+        """(C,) rows of the class."""
+        return self.counts.positives
+
+    @property
+    def negatives(self) -> Counts:
+        """(C,) rows of other classes."""
+        return self.counts.negatives
+
+    def precision(self, average: Average = "macro", *, of: int | str | None = None) -> float:
+        """Of the rows predicted as the class, the share that belongs to it.
+
+        Args:
+            average: "macro": mean over the classes or outputs, without those where it is 0/0;
+                "micro": from the counts of all of them together.
+            of: one of them, by number or name, instead of an average.
+
+        Returns:
+            From 0 to 1; 0 for 0/0.
+
+        Raises:
+            ConfigurationError: if there is no such class, output or average.
+        """
+        return self._rate(BinaryCounts.precision, average, of)
+
+    def recall(self, average: Average = "macro", *, of: int | str | None = None) -> float:
+        """Of the rows of the class, the share predicted so. Arguments as in `precision`."""
+        return self._rate(BinaryCounts.recall, average, of)
+
+    def f1(self, average: Average = "macro", *, of: int | str | None = None) -> float:
+        """Harmonic mean of precision and recall. Arguments as in `precision`.
+
+        The macro average is the mean of the classes' F1, not the F1 of mean precision and recall.
+        """
+        return self.f_beta(1.0, average, of=of)
+
+    def f_beta(
+        self, beta: float, average: Average = "macro", *, of: int | str | None = None
+    ) -> float:
+        """Harmonic mean of precision and recall, recall `beta` times as important.
+
+        Args:
+            beta: greater than 0.
+            average: as in `precision`.
+            of: as in `precision`.
+
+        Raises:
+            ConfigurationError: if `beta` is not finite and above 0.
+        """
+        if not (np.isfinite(beta) and beta > 0):
+            raise ConfigurationError(
+                f"`beta` must be finite and greater than 0. Received: beta={beta!r}."
+            )
+        return self._rate(lambda counts: counts.f_beta(beta), average, of)
+
+    def false_positive_rate(
+        self, average: Average = "macro", *, of: int | str | None = None
+    ) -> float:
+        """Of the rows of other classes, the share predicted so. Arguments as in `precision`."""
+        return self._rate(BinaryCounts.false_positive_rate, average, of)
+
+    def false_negative_rate(
+        self, average: Average = "macro", *, of: int | str | None = None
+    ) -> float:
+        """Of the rows of the class, the share missed. Arguments as in `precision`."""
+        return self._rate(BinaryCounts.false_negative_rate, average, of)
+
+    def false_alarm_rate(self, average: Average = "macro", *, of: int | str | None = None) -> float:
+        """Mean of false positive and false negative rate. Arguments as in `precision`."""
+        return self._rate(BinaryCounts.false_alarm_rate, average, of)
+
+    def g_measure(self, average: Average = "macro", *, of: int | str | None = None) -> float:
+        """Geometric mean of precision and recall. Arguments as in `precision`."""
+        return self._rate(BinaryCounts.g_measure, average, of)
+
+    def left_out(self, metric: Metric) -> tuple[str, ...]:
+        """Names of the classes or outputs whose metric is 0/0, which macro averages leave out.
+
+        Raises:
+            ConfigurationError: if there is no such metric.
+        """
+        undefined = np.isnan(self._each(metric))
+        return tuple(name for name, out in zip(self._all_names, undefined, strict=True) if out)
+
+    def _each(self, metric: str) -> Rates:
+        """(C,) NaN where it is 0/0."""
+        check_choice("metric", metric, get_args(Metric))
+        counts = self.counts
+        return counts.f_beta(1.0) if metric == "f1" else getattr(counts, metric)()
+
+    def _rate(
+        self, rate: Callable[[BinaryCounts], Rates], average: str, of: int | str | None
+    ) -> float:
+        check_choice("average", average, get_args(Average))
+        if of is not None:
+            values = rate(self.counts)[[number_of(of, self._all_names)]]
+        else:
+            values = rate(self.counts.pooled() if average == "micro" else self.counts)
+        defined = values[~np.isnan(values)]
+        return float(defined.mean()) if defined.size else 0.0
+
+
+def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Rates:
+    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole != 0)

@@ -1,0 +1,392 @@
+"""Regression: how far predictions are from the numbers they predict."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparkwright.errors import ConfigurationError, DataError
+
+from .abstract import AbstractEvaluation
+from .accumulators import ERROR, LABEL, PREDICTION, SHARED, Floats, Moments
+from .checks import check_choice, checked_names, number_of, reading
+from .pair_sample import LARGEST, PairSample, points_per_output
+from .plots import plot_predictions, plot_residuals
+from .reports import Report, Table
+from .rows import Where, output_rows
+
+RegressionMetric = Literal[
+    "mean_squared_error",
+    "root_mean_squared_error",
+    "mean_absolute_error",
+    "max_error",
+    "mean_error",
+    "relative_squared_error",
+    "pearson_correlation",
+    "r2",
+    "explained_variance",
+]
+_TABLE: dict[str, RegressionMetric] = {
+    "MSE": "mean_squared_error",
+    "RMSE": "root_mean_squared_error",
+    "MAE": "mean_absolute_error",
+    "mean error": "mean_error",
+    "R²": "r2",
+    "correlation": "pearson_correlation",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionOutput:
+    """What is known of one output.
+
+    Attributes:
+        count: rows.
+        label_deviation: standard deviation of the labels.
+        largest_error: largest |prediction - label|.
+        sample: some of the pairs, to draw.
+    """
+
+    count: int
+    label_deviation: float
+    largest_error: float
+    sample: PairSample
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RegressionEvaluation(AbstractEvaluation):
+    """How far predicted numbers are from the labels, for each output and on average.
+
+    The state is a few moments for each output, so large means cost no digits. Parts of the data
+    add up to the whole up to rounding. Numbers must be at most 1e150 in size.
+
+    Predictions are (n, C), or (n, T, C) with time steps; (n,) for one output. Labels have the same
+    shape; a last axis of 1 may be left out. A mask of the predictions' shape masks single outputs.
+
+    Averages are plain means over the outputs. Outputs without rows are left out of them;
+    `left_out` names them. Without any rows every metric is 0.
+
+    Plots show a sample of the rows, up to 1,000 different pairs of label and prediction for each
+    output, fewer of more than 20 outputs; the metrics are of all rows. The sample is the same for
+    any grouping of the data.
+
+    Attributes:
+        names: a name for each output, or None for "0", "1", ...
+        moments: of the outputs; None before any data.
+        samples: of the outputs; empty before any data.
+        rows: rows in which at least one output counted.
+
+    Example:
+        >>> evaluation = RegressionEvaluation.from_predictions([1.0, 2.0, 3.0], [1.5, 2.0, 2.5])
+        >>> round(evaluation.mean_absolute_error(), 12), evaluation.r2()
+        (0.333333333333, 0.75)
+        >>> (evaluation + evaluation).examples
+        6
+    """
+
+    name: ClassVar[str] = "regression_evaluation"
+    _names_key: ClassVar[str] = "names"
+
+    names: tuple[str, ...] | None = None
+    moments: Moments | None = field(default=None, kw_only=True)
+    samples: tuple[PairSample, ...] = field(default=(), kw_only=True)
+    rows: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check that names fit.
+
+        Raises:
+            ConfigurationError: if the names are not unique, or not one for each output.
+        """
+        names = checked_names("names", self.names)
+        if names is not None and self._width and len(names) != self._width:
+            raise ConfigurationError(
+                "`names` must name every output. "
+                f"Received: {len(names)} names for {self._width} outputs."
+            )
+        object.__setattr__(self, "names", names)
+
+    def _counted(
+        self,
+        labels: ArrayLike,
+        predictions: ArrayLike,
+        mask: ArrayLike | None,
+        records: Sequence[Any] | None,
+    ) -> Self:
+        found = output_rows(labels, predictions, mask=mask)
+        actual = _read(found.labels, found.where, "labels")
+        predicted = _read(found.predictions, found.where, "predictions")
+        size = points_per_output(actual.shape[1])
+        columns = zip(actual.T, predicted.T, found.counts.T, strict=True)
+        return type(self)(
+            moments=Moments.of(actual, predicted, found.counts),
+            samples=tuple(PairSample.of(y[kept], p[kept], size=size) for y, p, kept in columns),
+            rows=len(actual),
+        )
+
+    def _merged(self, other: Self) -> Self:
+        assert self.moments is not None
+        assert other.moments is not None
+        return type(self)(
+            self.names,
+            moments=self.moments + other.moments,
+            samples=tuple(a + b for a, b in zip(self.samples, other.samples, strict=True)),
+            rows=self.rows + other.rows,
+        )
+
+    @property
+    def examples(self) -> int:
+        """Rows counted, in which at least one output counts: examples, or their time steps."""
+        return self.rows
+
+    @property
+    def _width(self) -> int:
+        return 0 if self.moments is None else self.moments.counts.size
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """A name for each output: the given one or its number."""
+        return self.names or tuple(map(str, range(self._width)))
+
+    @property
+    def outputs(self) -> tuple[RegressionOutput, ...]:
+        """What is known of each output; empty before any data."""
+        if self.moments is None:
+            return ()
+        counts = self.moments.counts
+        spread = np.sqrt(self.moments.products.values[LABEL] / np.maximum(counts, 1))
+        columns = (counts.tolist(), spread.tolist(), self.moments.largest.tolist(), self.samples)
+        return tuple(RegressionOutput(*each) for each in zip(*columns, strict=True))
+
+    # Metrics
+
+    def mean_squared_error(self, *, of: int | str | None = None) -> float:
+        """Mean of (prediction - label)².
+
+        Args:
+            of: one output, by number or name; default None: the mean over all outputs.
+
+        Raises:
+            ConfigurationError: if there is no such output.
+        """
+        return self._metric("mean_squared_error", of)
+
+    def root_mean_squared_error(self, *, of: int | str | None = None) -> float:
+        """√ of the mean squared error; on average, the mean of the outputs' roots."""
+        return self._metric("root_mean_squared_error", of)
+
+    def mean_absolute_error(self, *, of: int | str | None = None) -> float:
+        """Mean of |prediction - label|."""
+        return self._metric("mean_absolute_error", of)
+
+    def max_error(self, *, of: int | str | None = None) -> float:
+        """Largest |prediction - label|; of all outputs (not their mean) if `of` is None."""
+        if of is None:
+            return float(self.per_output("max_error").max(initial=0.0))
+        return self._metric("max_error", of)
+
+    def mean_error(self, *, of: int | str | None = None) -> float:
+        """Mean of prediction - label, the bias: above 0 if predictions are too high."""
+        return self._metric("mean_error", of)
+
+    def relative_squared_error(self, *, of: int | str | None = None) -> float:
+        """Squared errors in units of those of always predicting the mean label: 1 - R²."""
+        return self._metric("relative_squared_error", of)
+
+    def pearson_correlation(self, *, of: int | str | None = None) -> float:
+        """Correlation of labels and predictions, -1 to 1; 0 if one of them is constant."""
+        return self._metric("pearson_correlation", of)
+
+    def r2(self, *, of: int | str | None = None) -> float:
+        """R², 1 - Σ (label - prediction)² / Σ (label - mean label)², at most 1.
+
+        Of constant labels, and so of a single row, it is 1 if all predictions are right and 0
+        otherwise, as in scikit-learn. Below float64's range it is -inf.
+        """
+        return self._metric("r2", of)
+
+    def explained_variance(self, *, of: int | str | None = None) -> float:
+        """1 - variance of the errors / variance of the labels: R² but for a constant error.
+
+        Of constant labels it is 1 if the error is constant too and 0 otherwise.
+        """
+        return self._metric("explained_variance", of)
+
+    def per_output(self, metric: RegressionMetric) -> NDArray[np.float64]:
+        """(C,) float64, the metric of each output; 0 without rows; (0,) before any data.
+
+        Raises:
+            ConfigurationError: if there is no such metric.
+        """
+        check_choice("metric", metric, get_args(RegressionMetric))
+        if self.moments is None:
+            return np.zeros(0)
+        with np.errstate(over="ignore"):  # -inf is documented
+            values = _FORMULAS[metric](self.moments)
+        return np.where(self.moments.counts > 0, values, 0.0)
+
+    def left_out(self) -> tuple[str, ...]:
+        """Names of the outputs without rows."""
+        counts = np.zeros(len(self.names or ())) if self.moments is None else self.moments.counts
+        return tuple(name for name, n in zip(self.output_names, counts, strict=True) if not n)
+
+    def headline(self) -> dict[str, float]:
+        """A few metrics to compare by, averaged over the outputs."""
+        return {
+            "root mean squared error": self.root_mean_squared_error(),
+            "mean absolute error": self.mean_absolute_error(),
+            "R²": self.r2(),
+        }
+
+    def _metric(self, metric: RegressionMetric, of: int | str | None) -> float:
+        if of is not None:
+            number = number_of(of, self.output_names)
+            return float(self.per_output(metric)[number]) if self.moments is not None else 0.0
+        if self.moments is None:
+            return 0.0
+        values = self.per_output(metric)[self.moments.counts > 0].tolist()
+        # Divided first: the sum of two large metrics need not fit float64.
+        return math.fsum(value / len(values) for value in values)
+
+    # Reports, plots and JSON
+
+    def summary(self, *, max_outputs: int = 20) -> str:
+        """A report for a terminal.
+
+        Args:
+            max_outputs: with more outputs, the table shows only their average.
+        """
+        return self._report(max_outputs).text()
+
+    def __repr__(self) -> str:
+        return (
+            f"RegressionEvaluation({self.examples} examples, {self._width} outputs, "
+            f"root_mean_squared_error={self.root_mean_squared_error():.6g}, r2={self.r2():.4f})"
+        )
+
+    def _report(self, most: int) -> Report:
+        width, names = self._width, self.output_names
+        outputs = "1 output" if width == 1 else f"{width} outputs"
+        title = f"Regression of {self.examples:,} examples, {outputs}"
+        if self.moments is None:
+            return Report(title=title)
+        counts = self.moments.counts.tolist()
+        columns = [self.per_output(metric) for metric in _TABLE.values()]
+        rows = [["output", "examples", *_TABLE]]
+        if width <= most:
+            rows += [
+                [names[k], f"{counts[k]:,}", *(f"{each[k]:.5g}" for each in columns)]
+                for k in range(width)
+            ]
+        if width > 1:
+            out = len(self.left_out())
+            name = f"average (without {out} of {width}: no rows)" if out else "average"
+            averages = [getattr(self, metric)() for metric in _TABLE.values()]
+            rows.append([name, f"{self.examples:,}", *(f"{each:.5g}" for each in averages)])
+        return Report(title=title, tables=[Table(rows)])
+
+    def plot(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
+        """Draw predictions against labels: a sample of the rows, and where they would be equal.
+
+        Args:
+            axes: the matplotlib Axes to draw on; default None: of a new figure.
+            of: one output, by number or name; default None: all of them, the first six of more.
+
+        Returns:
+            The axes.
+
+        Raises:
+            ConfigurationError: if matplotlib is not installed, or there is no such output.
+        """
+        return plot_predictions(self._drawn(of), axes=axes)
+
+    def plot_residuals(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
+        """Draw label - prediction against the prediction, and beside it how often it occurs.
+
+        Of the sample of the rows; arguments as in `plot`.
+        """
+        return plot_residuals(self._drawn(of), axes=axes)
+
+    def _drawn(self, of: int | str | None) -> list[tuple[str, PairSample]]:
+        names = self.output_names
+        chosen = range(len(names)) if of is None else [number_of(of, names)]
+        return [(names[k], self.samples[k]) for k in chosen if self.samples]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`; the result can be added to others as before.
+
+        Exact sums, which version 0 wrote, are rounded to moments.
+
+        Raises:
+            DataError: if `values` are not those of such an evaluation.
+        """
+        old = isinstance(values, Mapping) and "outputs" in values
+        cls._check_keys(values, "names", "rows", *(("outputs",) if old else ("moments", "samples")))
+        names, rows = values["names"], values["rows"]
+        with reading(cls.__name__):
+            if not (values["outputs"] if old else values["moments"]):
+                return cls(names)
+            if old:
+                moments = Moments.from_exact(values["outputs"])
+                samples = [output["sample"] for output in values["outputs"]]
+            else:
+                moments, samples = Moments.from_dict(values["moments"]), values["samples"]
+            counts = moments.counts.tolist()
+            if type(rows) is not int or not max(counts) <= rows <= sum(counts):
+                raise DataError(
+                    f"`rows` of a regression evaluation must be from {max(counts)} to "
+                    f"{sum(counts)}, like the counts of its outputs. Received: rows={rows!r:.60}."
+                )
+            size = points_per_output(len(counts))
+            read = tuple(
+                PairSample.from_dict(sample, size=size, examples=count)
+                for sample, count in zip(samples, counts, strict=True)
+            )
+            return cls(names, moments=moments, samples=read, rows=rows)
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    """Part of the whole; by convention 0 of 0 is 0, and more than 0 of 0 is 1."""
+    return np.divide(part, whole, out=np.asarray(part > 0, np.float64), where=whole > 0)
+
+
+def _mean(total: Floats, moments: Moments) -> Floats:
+    return total / np.maximum(moments.counts, 1)
+
+
+def _relative_squared_error(moments: Moments) -> Floats:
+    return _share(moments.squared_errors(), moments.products.values[LABEL])
+
+
+def _correlation(moments: Moments) -> Floats:
+    products = moments.products.values
+    spread = np.sqrt(products[LABEL]) * np.sqrt(products[PREDICTION])
+    shared = np.divide(products[SHARED], spread, out=np.zeros_like(spread), where=spread > 0)
+    return np.clip(shared, -1.0, 1.0)  # rounding can give 1 + 2e-16
+
+
+_FORMULAS: dict[RegressionMetric, Callable[[Moments], Floats]] = {
+    "mean_squared_error": lambda moments: _mean(moments.squared_errors(), moments),
+    "root_mean_squared_error": lambda moments: np.sqrt(_mean(moments.squared_errors(), moments)),
+    "mean_absolute_error": lambda moments: _mean(moments.absolute.values, moments),
+    "max_error": lambda moments: moments.largest,
+    "mean_error": lambda moments: moments.means.values[ERROR],
+    "relative_squared_error": _relative_squared_error,
+    "pearson_correlation": _correlation,
+    "r2": lambda moments: 1 - _relative_squared_error(moments),
+    "explained_variance": lambda moments: (
+        1 - _share(moments.products.values[ERROR], moments.products.values[LABEL])
+    ),
+}
+
+
+def _read(values: NDArray[Any], where: Where, what: str) -> Floats:
+    """(rows, C) float64 that can be squared."""
+    numbers = values.astype(np.float64)
+    rule = f"{what} of a regression must be finite and at most {LARGEST:g} in size"
+    where.require(np.abs(numbers) <= LARGEST, values, rule)
+    return numbers + 0.0  # -0.0 is 0.0

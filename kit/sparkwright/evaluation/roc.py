@@ -1,0 +1,449 @@
+"""ROC: how well scores separate two classes at any threshold."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparkwright.errors import ConfigurationError, DataError
+
+from .abstract import AbstractEvaluation
+from .checks import Counts, check_choice, check_number, checked_counts, reading
+from .classification import Evaluation
+from .plots import PLOT_POINTS, draw_precision_recall, draw_roc
+from .reports import Report
+from .roc_counts import (
+    Criterion,
+    Scores,
+    SortedScores,
+    ThresholdCounts,
+    auc_numerator,
+)
+from .roc_curves import PrecisionRecallCurve, RocCurve
+from .rows import Where, as_numbers, labeled_rows
+
+_MOST_THRESHOLDS = 1_000_000
+_SLACK = 1e-3  # averages of probabilities may exceed 0 and 1 a little
+
+
+class RocReadings(AbstractEvaluation):
+    """Areas, curves, plots and reports of positives and negatives with a score.
+
+    A metric that would be 0/0 has the value of guessing: without positives or without negatives
+    the area under the ROC curve is 0.5; the areas under the precision-recall curve are the share
+    of positives, 0 without any. Rates are 0, and precision is 1 where nothing is predicted
+    positive.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def positives(self) -> int:
+        """Rows of class 1."""
+
+    @property
+    @abstractmethod
+    def negatives(self) -> int:
+        """Rows of class 0."""
+
+    @property
+    @abstractmethod
+    def auc(self) -> float:
+        """Area under the ROC curve: the probability that a positive scores above a negative.
+
+        Equal scores count half. 0.5 without positives or without negatives.
+        """
+
+    @abstractmethod
+    def _precision_areas(self) -> tuple[float, float]:
+        """`auprc` and `average_precision`, times the positives."""
+
+    @abstractmethod
+    def threshold_counts(self) -> ThresholdCounts:
+        """Counts at all thresholds that are known, the highest first, without infinity."""
+
+    @abstractmethod
+    def _kind(self) -> str:
+        """How it was counted, in few words."""
+
+    @property
+    def auprc(self) -> float:
+        """Area under the lines between the points of the precision-recall curve.
+
+        It starts at precision 1 and recall 0. 0 without positives.
+        """
+        return self._precision_areas()[0] / max(self.positives, 1)
+
+    @property
+    def average_precision(self) -> float:
+        """Area under the steps of the precision-recall curve; 0 without positives."""
+        return self._precision_areas()[1] / max(self.positives, 1)
+
+    @property
+    def examples(self) -> int:
+        """Rows counted: examples, or their time steps."""
+        return self.positives + self.negatives
+
+    # Curves
+
+    def curve(self, max_points: int | None = None) -> RocCurve:
+        """The ROC curve.
+
+        Points in the middle of straight stretches of two equal steps are left out, as
+        scikit-learn's `roc_curve` does; all thresholds in between then lie on a line.
+
+        Args:
+            max_points: keep at most that many, each an exact point of the curve, at least 3;
+                default None: all.
+
+        Raises:
+            ConfigurationError: if `max_points` is less than 3.
+        """
+        return RocCurve(_thinned(self.threshold_counts().corners(), max_points))
+
+    def precision_recall_curve(self, max_points: int | None = None) -> PrecisionRecallCurve:
+        """The precision-recall curve, at every threshold.
+
+        Args:
+            max_points: as in `curve`.
+
+        Raises:
+            ConfigurationError: if `max_points` is less than 3.
+        """
+        return PrecisionRecallCurve(_thinned(self.threshold_counts(), max_points))
+
+    def best_threshold(self, by: Criterion = "f1") -> float:
+        """The best threshold to predict positive from, of equally good ones the highest.
+
+        Args:
+            by: "f1": where F1 is largest; "youden": where Youden's index is, the true
+                positive rate minus the false positive rate.
+
+        Raises:
+            ConfigurationError: if `by` is something else.
+            DataError: if there are no positives or no negatives.
+
+        References:
+            W. J. Youden, "Index for rating diagnostic tests", Cancer 3 (1950).
+        """
+        check_choice("by", by, get_args(Criterion))
+        if not (self.positives and self.negatives):
+            raise DataError(
+                "a threshold separates positives from negatives; both are needed. "
+                f"Received: {self.positives} positives and {self.negatives} negatives."
+            )
+        counts = self.threshold_counts()
+        return float(counts.thresholds[counts.best(by)])
+
+    def confusion_at(self, threshold: float) -> Evaluation:
+        """The confusion matrix if scores of at least `threshold` are predicted positive.
+
+        Args:
+            threshold: any number if all scores are kept; else one of
+                `threshold_counts().thresholds`, or more or less than all of these.
+
+        Raises:
+            ConfigurationError: if `threshold` is NaN, or nothing was counted at it.
+        """
+        if math.isnan(threshold):
+            raise ConfigurationError(
+                f"`threshold` must be a number. Received: threshold={threshold}."
+            )
+        counts = self.threshold_counts()
+        kept, row = counts.thresholds, counts.at_or_above(threshold)
+        between = row is not None and kept[row] != threshold and row != len(kept) - 1
+        if row is not None and between and not self.keeps_rows:
+            raise ConfigurationError(
+                f"`threshold` must be one of the {len(kept)} that were counted at, "
+                f"`threshold_counts().thresholds`. Received: threshold={threshold}, between "
+                f"{kept[row + 1]} and {kept[row]}. A ROC(thresholds=0) of few rows answers for any."
+            )
+        yes = 0 if row is None else int(counts.true_positives[row])
+        wrong = 0 if row is None else int(counts.false_positives[row])
+        rows = [[self.negatives - wrong, wrong], [self.positives - yes, yes]]
+        return Evaluation(confusion=np.array(rows, np.int64))
+
+    # Plots and reports
+
+    def plot(self, *, axes: Any | None = None) -> Any:
+        """Draw the ROC curve; see `AbstractEvaluation.plot`."""
+        return self.plot_roc(axes=axes)
+
+    def plot_roc(self, *, axes: Any | None = None) -> Any:
+        """Draw the ROC curve with its area; see `AbstractEvaluation.plot`."""
+        curves = [(f"AUC {self.auc:.4f}", self.curve(PLOT_POINTS))]
+        return draw_roc(curves, title="ROC", axes=axes)
+
+    def plot_precision_recall(self, *, axes: Any | None = None) -> Any:
+        """Draw the precision-recall curve with its area; see `AbstractEvaluation.plot`."""
+        return draw_precision_recall(
+            [(f"AUPRC {self.auprc:.4f}", self.precision_recall_curve(PLOT_POINTS))],
+            guessing=self.positives / max(self.examples, 1),
+            title="Precision and recall",
+            axes=axes,
+        )
+
+    def headline(self) -> dict[str, float]:
+        """The areas."""
+        trapezoids, steps = (area / max(self.positives, 1) for area in self._precision_areas())
+        return {"AUC": self.auc, "AUPRC": trapezoids, "average precision": steps}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.examples} examples, {self._kind()})"
+
+    def _report(self, most: int) -> Report:
+        no_positives = "" if self.positives else "(0/0: there are no positives)"
+        no_negatives = "" if self.negatives else "(0/0: there are no negatives)"
+        found = [
+            (name, f"{value:.4f}", no_positives or (no_negatives if name == "AUC" else ""))
+            for name, value in self.headline().items()
+        ]
+        if self.positives and self.negatives:
+            counts = self.threshold_counts()
+            f1, youden = counts.best("f1"), counts.best("youden")
+            gap = counts.recall()[youden] - counts.false_positive_rate()[youden]
+            for name, value, best in (
+                ("best F1", counts.f1()[f1], f1),
+                ("best Youden index", gap, youden),
+            ):
+                threshold = f"{counts.thresholds[best]:.6g}"
+                found.append((name, f"{value:.4f}", f"from a score of {threshold} on"))
+        return Report(
+            title=f"ROC of {self.examples:,} examples, {self.positives:,} positive "
+            f"({self._kind()})",
+            headline=found,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ROC(RocReadings):
+    """Receiver operating characteristic and precision-recall of one binary score.
+
+    Exact by default: it keeps every score, 4 bytes each if all come as float32 and 8 otherwise,
+    and rows of equal scores are one point of the curve. With `thresholds=n` it counts at the
+    thresholds i / n, i = 0 ... n, in memory that does not grow; scores between two thresholds
+    then count as equal.
+
+    Labels are 0 or 1 of shape (n,) or (n, 1), or one-hot (n, 2), in which the second column is
+    class 1; with time steps (n, T, 1) or (n, T, 2). Predictions are scores of class 1, higher for
+    surer, in the same shapes; of two columns the second counts. They are any finite numbers; from
+    0 to 1 if thresholded.
+
+    Departures from Deeplearning4j: tied scores are one point, not a step each in order of arrival;
+    the result of `from_json` can be added to others; a thresholded curve starts at (0, 0).
+
+    Attributes:
+        thresholds: 0, the default: exact; or n steps, at most a million.
+        positive_scores: of the rows of class 1, if exact.
+        negative_scores: of the rows of class 0, if exact.
+        counts: (2, thresholds + 1) int64 negatives and positives at least i / n and less than
+            (i + 1) / n, if thresholded; read-only.
+
+    Example:
+        >>> roc = ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+        >>> roc.auc
+        0.75
+        >>> roc.curve().true_positive_rate
+        array([0. , 0.5, 0.5, 1. , 1. ])
+        >>> (roc + ROC.from_predictions([1], [0.9])).auc
+        0.8333333333333334
+    """
+
+    name: ClassVar[str] = "roc"
+    _options: ClassVar[tuple[str, ...]] = ("thresholds",)
+
+    thresholds: int = 0
+    positive_scores: SortedScores = field(default_factory=SortedScores, kw_only=True)
+    negative_scores: SortedScores = field(default_factory=SortedScores, kw_only=True)
+    counts: Counts = field(default_factory=lambda: np.zeros((2, 0), np.int64), kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ConfigurationError: if `thresholds` is not a whole number from 0 to a million.
+            DataError: if `counts` are not of that many thresholds.
+        """
+        check_number("thresholds", self.thresholds, least=0, most=_MOST_THRESHOLDS)
+        width = self.thresholds + 1 if self.thresholds else 0
+        counts = self.counts
+        if width and np.shape(counts) == (2, 0):
+            counts = np.zeros((2, width), np.int64)
+        object.__setattr__(self, "counts", checked_counts("counts", counts, (2, width)))
+
+    def _counted(
+        self,
+        labels: ArrayLike,
+        predictions: ArrayLike,
+        mask: ArrayLike | None,
+        records: Sequence[Any] | None,
+    ) -> Self:
+        given = as_numbers(predictions, "predictions")
+        columns = given[:, None] if given.ndim == 1 else given
+        if columns.ndim < 2 or columns.shape[-1] not in (1, 2):
+            raise DataError(
+                "`predictions` must be one score per row, or two columns of which the second "
+                "counts: (n,), (n, 1), (n, 2), (n, T, 1). Received: predictions of shape "
+                f"{given.shape}. ROCMultiClass takes more classes, ROCBinary more outputs."
+            )
+        rows = labeled_rows(labels, columns, mask=mask)
+        given = rows.scores[:, -1:]
+        scores = float_scores(given, rows.where, probabilities=self.thresholds > 0)[:, 0]
+        return type(self)(self.thresholds).including(scores[rows.actual], scores[~rows.actual])
+
+    def including(self, positives: Scores, negatives: Scores) -> Self:
+        """Return this evaluation with valid scores added.
+
+        Args:
+            positives: (p,) finite scores of rows of class 1; from 0 to 1 if thresholded.
+            negatives: (n,) likewise, of class 0.
+        """
+        if self.thresholds:
+            bins = np.stack([self._binned(negatives), self._binned(positives)])
+            return self + type(self)(self.thresholds, counts=bins)
+        scores = [SortedScores.of(each) for each in (positives, negatives)]
+        return self + type(self)(positive_scores=scores[0], negative_scores=scores[1])
+
+    def _merged(self, other: Self) -> Self:
+        return type(self)(
+            self.thresholds,
+            positive_scores=self.positive_scores + other.positive_scores,
+            negative_scores=self.negative_scores + other.negative_scores,
+            counts=self.counts + other.counts,
+        )
+
+    # Readings, see RocReadings
+
+    @property
+    def positives(self) -> int:
+        """Rows of class 1."""
+        return int(self.counts[1].sum()) if self.thresholds else self.positive_scores.size
+
+    @property
+    def negatives(self) -> int:
+        """Rows of class 0."""
+        return int(self.counts[0].sum()) if self.thresholds else self.negative_scores.size
+
+    @property
+    def auc(self) -> float:
+        """Area under the ROC curve; 0.5 without positives or without negatives."""
+        if self.thresholds:
+            numerator = self.threshold_counts().areas().auc_numerator
+        else:
+            numerator = auc_numerator(self.positive_scores.values, self.negative_scores.values)
+        return auc_of(numerator, self.positives, self.negatives)
+
+    def _precision_areas(self) -> tuple[float, float]:
+        return self.threshold_counts().areas()[1:]
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether its size grows with the rows counted: if it is exact."""
+        return self.thresholds == 0
+
+    def threshold_counts(self) -> ThresholdCounts:
+        """Counts at every distinct score, or at every threshold; the highest first."""
+        if not self.thresholds:
+            return ThresholdCounts.of_scores(
+                self.positive_scores.values, self.negative_scores.values
+            )
+        reached = self.counts[:, ::-1].cumsum(axis=1)
+        return ThresholdCounts(
+            thresholds=self._edges()[::-1],
+            true_positives=reached[1],
+            false_positives=reached[0],
+            positives=self.positives,
+            negatives=self.negatives,
+        )
+
+    def _kind(self) -> str:
+        return f"{self.thresholds} thresholds" if self.thresholds else "exact"
+
+    def _edges(self) -> NDArray[np.float64]:
+        """(thresholds + 1,) i / n."""
+        return np.arange(self.thresholds + 1) / self.thresholds
+
+    def _binned(self, scores: Scores) -> Counts:
+        """(thresholds + 1,) scores of each step."""
+        # A probability a little below 0 counts as 0.
+        bins = np.maximum(np.searchsorted(self._edges(), scores, side="right") - 1, 0)
+        return np.bincount(bins, minlength=self.thresholds + 1).astype(np.int64)
+
+    # JSON
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that was counted, as plain JSON values; scores as base 64."""
+        exact = (self.negative_scores.to_dict(), self.positive_scores.to_dict())
+        negatives, positives = self.counts.tolist() if self.thresholds else exact
+        return {
+            "name": self.name,
+            "thresholds": self.thresholds,
+            "negatives": negatives,
+            "positives": positives,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`; the result can be added to others as before.
+
+        Raises:
+            DataError: if `values` are not those of such an evaluation.
+        """
+        cls._check_keys(values, "thresholds", "negatives", "positives")
+        with reading(cls.__name__):
+            if values["thresholds"] != 0:
+                counts = [values["negatives"], values["positives"]]
+                found = cls(values["thresholds"], counts=np.asarray(counts))
+                if found.counts.shape != np.shape(counts):
+                    raise DataError(f"`counts` must have shape {found.counts.shape}.")
+                return found
+            return cls(
+                values["thresholds"],
+                positive_scores=SortedScores.from_dict(values["positives"]),
+                negative_scores=SortedScores.from_dict(values["negatives"]),
+            )
+
+
+def auc_of(numerator: int, positives: int, negatives: int) -> float:
+    """The area of `Areas.auc_numerator`; 0.5 without positives or without negatives."""
+    return numerator / (2 * positives * negatives) if positives and negatives else 0.5
+
+
+def float_scores(scores: NDArray[Any], where: Where, *, probabilities: bool) -> Scores:
+    """(rows, C) finite float32 if that holds the scores exactly, otherwise float64.
+
+    Args:
+        scores: (rows, C); NaN is refused before.
+        where: places of the rows.
+        probabilities: whether they must be from 0 to 1.
+
+    Raises:
+        DataError: if a score is infinite or not a probability; the message names the row.
+    """
+    single = scores.dtype.kind == "f" and scores.dtype.itemsize <= 4
+    found: Scores = scores.astype(np.float32 if single else np.float64, copy=False)
+    where.require(
+        np.isfinite(found),
+        found,
+        "scores must be finite",
+        "Evaluate probabilities instead of their log-odds.",
+    )
+    if probabilities:
+        where.require(
+            (found >= -_SLACK) & (found <= 1 + _SLACK),
+            found,
+            "thresholds lie from 0 to 1, so scores must",
+            "Apply a sigmoid to logits, or use an exact ROC: thresholds=0.",
+        )
+    return found
+
+
+def _thinned(counts: ThresholdCounts, max_points: int | None) -> ThresholdCounts:
+    if max_points is not None:
+        check_number("max_points", max_points, least=3)
+    return counts.thinned(None if max_points is None else max_points - 1).started()

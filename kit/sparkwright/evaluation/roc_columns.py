@@ -1,0 +1,328 @@
+"""ROC of several outputs, and of several classes each against the rest."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, get_args
+
+from numpy.typing import ArrayLike
+
+from sparkwright.errors import ConfigurationError, DataError
+
+from .abstract import AbstractEvaluation
+from .checks import check_choice, check_number, checked_names, number_of
+from .plots import MOST_CURVES, PLOT_POINTS, draw_precision_recall, draw_roc
+from .rates import Average
+from .reports import Report, Table
+from .roc import ROC, float_scores
+from .roc_digest import ROCDigest
+from .rows import (
+    labeled_rows,
+    output_rows,
+    require_answers,
+    require_probabilities,
+    with_both_classes,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RocColumns(AbstractEvaluation):
+    """One `ROC` for each of several columns.
+
+    Attributes:
+        thresholds: of each `ROC`: 0, the default: exact.
+        rocs: one for each column; none before any data. Exact ones of many rows, evaluated on a
+            cluster, are digests, which cannot be added, so neither can this.
+        rows: rows counted.
+    """
+
+    _options: ClassVar[tuple[str, ...]] = ("thresholds",)
+    _names_key: ClassVar[str] = "names"
+
+    thresholds: int = 0
+    rocs: tuple[ROC | ROCDigest, ...] = field(default=(), kw_only=True)
+    rows: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check the options, and that the columns fit together.
+
+        Raises:
+            ConfigurationError: if `thresholds` is invalid, or the names are not unique, or not one
+                for each column.
+            DataError: if a column has other thresholds, or `rows` does not fit the columns.
+        """
+        ROC(self.thresholds)
+        names = checked_names(self._names_key, getattr(self, self._names_key))
+        if names is not None and self.rocs and len(names) != len(self.rocs):
+            raise ConfigurationError(
+                f"`{self._names_key}` must name all {self._columns}. "
+                f"Received: {len(names)} names for {len(self.rocs)} {self._columns}."
+            )
+        check_number("rows", self.rows, least=0)
+        counted = [roc.examples for roc in self.rocs]
+        if not max(counted, default=0) <= self.rows <= sum(counted) or any(
+            getattr(roc, "thresholds", 0) != self.thresholds for roc in self.rocs
+        ):
+            raise DataError(
+                "ROCs of one evaluation must be of the same thresholds and rows. Received: "
+                f"{self.rows} rows and ROCs of {counted[:20]}."
+            )
+        object.__setattr__(self, self._names_key, names)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """A name for each column: the given one or its number."""
+        return getattr(self, self._names_key) or tuple(map(str, range(len(self.rocs))))
+
+    @property
+    def examples(self) -> int:
+        """Rows counted: examples, or their time steps."""
+        return self.rows
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether its size grows with the rows counted: if it is exact."""
+        return self.thresholds == 0
+
+    def _merged(self, other: Self) -> Self:
+        rocs: Any = tuple(a + b for a, b in zip(self.rocs, other.rocs, strict=True))  # pyright: ignore[reportOperatorIssue]
+        return replace(self, rocs=rocs, rows=self.rows + other.rows)
+
+    @property
+    def _width(self) -> int:
+        return len(self.rocs)
+
+    def roc(self, of: int | str) -> ROC | ROCDigest:
+        """The `ROC` of one column, by number or name.
+
+        Raises:
+            ConfigurationError: if there is no such column.
+        """
+        number = number_of(of, self.output_names)
+        return self.rocs[number] if self.rocs else ROC(self.thresholds)
+
+    def left_out(self) -> tuple[str, ...]:
+        """Names of the columns without positives or negatives; macro averages leave them out."""
+        return tuple(
+            name
+            for name, roc in zip(self.output_names, self.rocs, strict=False)
+            if not (roc.positives and roc.negatives)
+        )
+
+    def auc(self, average: Average = "macro", *, of: int | str | None = None) -> float:
+        """Area under the ROC curve.
+
+        Args:
+            average: "macro": mean over the columns, without those that lack positives or
+                negatives; "micro": of all columns' scores together, as if they were one.
+            of: one column, by number or name, instead of an average.
+
+        Returns:
+            From 0 to 1; 0.5 without positives or without negatives.
+
+        Raises:
+            ConfigurationError: if there is no such column or average.
+        """
+        return self._area(lambda roc: roc.auc, average, of)
+
+    def auprc(self, average: Average = "macro", *, of: int | str | None = None) -> float:
+        """Area under the lines of the precision-recall curve; 0 without positives.
+
+        Arguments as in `auc`.
+        """
+        return self._area(lambda roc: roc.auprc, average, of)
+
+    def average_precision(
+        self, average: Average = "macro", *, of: int | str | None = None
+    ) -> float:
+        """Area under the steps of the precision-recall curve; 0 without positives.
+
+        Arguments as in `auc`.
+        """
+        return self._area(lambda roc: roc.average_precision, average, of)
+
+    # Plots and reports
+
+    def plot(self, *, axes: Any | None = None) -> Any:
+        """Draw the ROC curves; see `AbstractEvaluation.plot`."""
+        return self.plot_roc(axes=axes)
+
+    def plot_roc(self, *, axes: Any | None = None) -> Any:
+        """Draw a ROC curve for each column, or the mean of more than 10 and their spread.
+
+        Columns without positives or without negatives have no curve.
+        """
+        title = f"ROC, mean AUC {self.auc():.4f}"
+        curves = [(self._label(n, r.auc), r.curve(PLOT_POINTS)) for n, r in self._defined()]
+        return draw_roc(curves, title=title, axes=axes, what=self._columns)
+
+    def plot_precision_recall(self, *, axes: Any | None = None) -> Any:
+        """Draw a precision-recall curve for each column; as `plot_roc`."""
+        title = f"Precision and recall, mean AUPRC {self.auprc():.4f}"
+        curves = [
+            (self._label(name, roc.auprc), roc.precision_recall_curve(PLOT_POINTS))
+            for name, roc in self._defined()
+        ]
+        what = self._columns
+        return draw_precision_recall(curves, guessing=None, title=title, axes=axes, what=what)
+
+    def _label(self, name: str, area: float) -> str:
+        return f"{name}  {area:.4f}" if len(self.rocs) <= MOST_CURVES else name
+
+    def headline(self) -> dict[str, float]:
+        """Areas, averaged over the columns."""
+        return {
+            "AUC (macro)": self.auc(),
+            "AUPRC (macro)": self.auprc(),
+            "average precision (macro)": self.average_precision(),
+        }
+
+    def summary(self, *, max_outputs: int = 20) -> str:
+        """A report for a terminal.
+
+        Args:
+            max_outputs: of more columns, there is no table.
+        """
+        return self._report(max_outputs).text()
+
+    def __repr__(self) -> str:
+        counted = f"{self.rows} examples, {len(self.rocs)} {self._columns}"
+        return f"{type(self).__name__}({counted}, {self._kind()})"
+
+    def _report(self, most: int) -> Report:
+        left_out = dict.fromkeys(self.headline(), len(self.left_out()))
+        rows = [["", "positive", "negative", "AUC", "AUPRC"]]
+        if len(self.rocs) <= most:
+            rows += [
+                [name, str(roc.positives), str(roc.negatives), f"{roc.auc:.4f}", f"{roc.auprc:.4f}"]
+                for name, roc in zip(self.output_names, self.rocs, strict=False)
+            ]
+        return Report(
+            title=f"ROC of {self.rows:,} examples, {len(self.rocs)} {self._columns} "
+            f"({self._kind()})",
+            headline=self._headlines(left_out),
+            tables=[Table(rows)] if len(rows) > 1 else [],
+        )
+
+    @classmethod
+    def _read(cls, key: str, value: Any) -> Any:
+        if key != "rocs":
+            return value
+        kinds = [ROCDigest if roc.get("name") == ROCDigest.name else ROC for roc in value]
+        return tuple(kind.from_dict(roc) for kind, roc in zip(kinds, value, strict=True))
+
+    def _area(
+        self, area: Callable[[ROC | ROCDigest], float], average: str, of: int | str | None
+    ) -> float:
+        check_choice("average", average, get_args(Average))
+        if of is not None:
+            return area(self.roc(of))
+        if average == "micro":
+            whole: Any = ROC(self.thresholds)
+            for roc in self.rocs:
+                whole = whole + roc  # digests raise
+            return area(whole)
+        found = [area(roc) for _, roc in self._defined()]
+        return sum(found) / len(found) if found else area(ROC(self.thresholds))
+
+    def _of_sides(self, rows: int, sides: Iterable[tuple[Any, Any]]) -> Self:
+        """A batch alone, of scores of (positives, negatives) for each column."""
+        rocs = tuple(ROC(self.thresholds).including(*side) for side in sides)
+        return type(self)(self.thresholds, rocs=rocs if rows else (), rows=rows)
+
+    def _defined(self) -> list[tuple[str, ROC | ROCDigest]]:
+        """Names and ROCs of the columns with positives and negatives."""
+        pairs = zip(self.output_names, self.rocs, strict=False)
+        return [(name, roc) for name, roc in pairs if roc.positives and roc.negatives]
+
+    def _kind(self) -> str:
+        return f"{self.thresholds} thresholds" if self.thresholds else "exact"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ROCBinary(RocColumns):
+    """A `ROC` for each of several independent yes-or-no outputs.
+
+    Labels are 0 or 1 of shape (n, C) or (n, T, C); predictions are scores of the same shape,
+    higher for surer; from 0 to 1 if thresholded. (n,) counts as (n, 1). A mask of the
+    predictions' shape masks single outputs.
+
+    Attributes:
+        thresholds: 0, the default: exact; or n steps, see `ROC`.
+        names: of the outputs; default None: "0", "1", ...
+        rocs: one for each output; none before any data.
+        rows: rows of which at least one output counts.
+
+    Example:
+        >>> outputs = ROCBinary.from_predictions(
+        ...     [[0, 1], [1, 1], [1, 0]], [[0.2, 0.6], [0.7, 0.9], [0.1, 0.8]], names=["a", "b"]
+        ... )
+        >>> outputs.auc(of="a"), outputs.auc(of="b"), outputs.auc()
+        (0.5, 0.5, 0.5)
+    """
+
+    name: ClassVar[str] = "roc_binary"
+
+    names: tuple[str, ...] | None = None
+
+    def _counted(
+        self,
+        labels: ArrayLike,
+        predictions: ArrayLike,
+        mask: ArrayLike | None,
+        records: Sequence[Any] | None,
+    ) -> Self:
+        rows = output_rows(labels, predictions, mask=mask)
+        scores = float_scores(rows.predictions, rows.where, probabilities=self.thresholds > 0)
+        positive = require_answers(rows.labels, rows.where)
+        return self._of_sides(
+            len(scores),
+            (
+                (scores[counts & yes, column], scores[counts & ~yes, column])
+                for column, (counts, yes) in enumerate(zip(rows.counts.T, positive.T, strict=True))
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ROCMultiClass(RocColumns):
+    """A `ROC` for each class against all the others.
+
+    Labels are one-hot (n, C) or integer classes (n,); with time steps (n, T, C) or (n, T).
+    Predictions are (n, C) or (n, T, C) scores, higher for surer; from 0 to 1 if thresholded. Or
+    (n, 1) or (n, T, 1) probabilities of class 1 of two.
+
+    Attributes:
+        thresholds: 0, the default: exact; or n steps, see `ROC`.
+        class_names: of the classes; default None: "0", "1", ...
+        rocs: one for each class; none before any data.
+        rows: rows counted.
+
+    Example:
+        >>> classes = ROCMultiClass.from_predictions(
+        ...     [0, 1, 2], [[0.8, 0.1, 0.1], [0.2, 0.5, 0.3], [0.3, 0.6, 0.1]]
+        ... )
+        >>> classes.auc(of=0), classes.auc(of=1), classes.auc(of=2)
+        (1.0, 0.5, 0.25)
+    """
+
+    name: ClassVar[str] = "roc_multi_class"
+    _columns: ClassVar[str] = "classes"
+    _names_key: ClassVar[str] = "class_names"
+
+    class_names: tuple[str, ...] | None = None
+
+    def _counted(
+        self,
+        labels: ArrayLike,
+        predictions: ArrayLike,
+        mask: ArrayLike | None,
+        records: Sequence[Any] | None,
+    ) -> Self:
+        rows = labeled_rows(labels, predictions, mask=mask)
+        given = float_scores(rows.scores, rows.where, probabilities=self.thresholds > 0)
+        if given.shape[1] == 1:
+            require_probabilities(given, rows.where, "a single output")
+        scores = with_both_classes(given)
+        mine = [rows.actual == k for k in range(scores.shape[1])]
+        sides = ((scores[of, k], scores[~of, k]) for k, of in enumerate(mine))
+        return self._of_sides(len(scores), sides)

@@ -1,0 +1,350 @@
+"""The scores that an exact ROC keeps, and the counts at each threshold that follow from them."""
+
+import base64
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import DataError
+
+from .checks import Counts, checked_counts, frozen, reading
+from .rates import Rates
+
+Floats = NDArray[np.float64]
+Scores = NDArray[np.float32 | np.float64]
+Criterion = Literal["f1", "youden"]
+_DTYPES = {"float32": np.dtype("<f4"), "float64": np.dtype("<f8")}
+_BLOCK = 1 << 20  # scores to look up at a time: bounds memory, and sums fit int64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SortedScores:
+    """A multiset of finite scores.
+
+    Held as sorted runs, each more than twice as long as the next, so that adding many small
+    batches sorts each score a few times only, not once per batch. `values` is the canonical form.
+
+    Attributes:
+        runs: sorted, none empty, all read-only, float32 or float64.
+    """
+
+    runs: tuple[Scores, ...] = ()
+
+    @classmethod
+    def of(cls, values: Scores) -> "SortedScores":
+        """The multiset of (n,) finite values; float32 stays float32."""
+        return cls() if values.size == 0 else cls((frozen(np.sort(values + 0.0)),))  # no -0.0
+
+    @property
+    def size(self) -> int:
+        """Number of scores."""
+        return sum(run.size for run in self.runs)
+
+    @property
+    def values(self) -> Scores:
+        """(size,) in ascending order; float32 if all came as float32; read-only."""
+        if len(self.runs) == 1:
+            return self.runs[0]
+        return frozen(np.sort(np.concatenate([np.empty(0, np.float32), *self.runs])))
+
+    def __add__(self, other: "SortedScores") -> "SortedScores":
+        """Both together."""
+        # Longest first: short runs meet short ones before they meet a long one.
+        runs: list[Scores] = []
+        for run in sorted((*self.runs, *other.runs), key=len, reverse=True):
+            runs.append(run)
+            while len(runs) > 1 and runs[-2].size < 2 * runs[-1].size:
+                last = np.concatenate([runs.pop(), runs.pop()])
+                last.sort()
+                runs.append(frozen(last))
+        return SortedScores(tuple(runs))
+
+    def __eq__(self, other: object) -> bool:
+        """The same scores, each equally often."""
+        return isinstance(other, SortedScores) and np.array_equal(self.values, other.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values: the bytes of `values`, little-endian, in base 64."""
+        values = self.values
+        little = values.astype(_DTYPES[values.dtype.name], copy=False)
+        text = base64.b64encode(little.tobytes()).decode("ascii")
+        return {"dtype": values.dtype.name, "count": values.size, "sorted": text}
+
+    @classmethod
+    def from_dict(cls, values: Any) -> "SortedScores":
+        """The inverse of `to_dict`.
+
+        Raises:
+            DataError: if `values` is anything else; the length is checked before decoding.
+        """
+        with reading("scores"):
+            dtype, count, text = _DTYPES[values["dtype"]], values["count"], values["sorted"]
+            if type(count) is not int or len(text) != 4 * math.ceil(count * dtype.itemsize / 3):
+                raise DataError(
+                    '"sorted" must hold "count" scores in base 64. '
+                    f"Received: count={count!r:.40}, {len(text)} characters."
+                )
+            found = np.frombuffer(base64.b64decode(text, validate=True), dtype)
+            ascending = np.isfinite(found).all() and bool((found[1:] >= found[:-1]).all())
+            if found.size != count or not ascending:
+                raise DataError(
+                    "scores must be finite and in ascending order. "
+                    f"Received: {found.size} scores, expected {count}."
+                )
+            return cls.of(found.astype(values["dtype"]))
+
+
+class Areas(NamedTuple):
+    """Areas under curves, as sums that add up over ranges of thresholds.
+
+    Attributes:
+        auc_numerator: twice the pairs in which the positive has the higher score, and once those
+            with equal scores: the area under the ROC curve times 2 · positives · negatives.
+        trapezoids: area under the lines between points of precision and recall times positives.
+        steps: area under its steps, average precision, times positives.
+    """
+
+    auc_numerator: int
+    trapezoids: float
+    steps: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ThresholdCounts:
+    """Counts at thresholds: scores of at least the threshold are predicted positive.
+
+    Attributes:
+        thresholds: (k,) float64, descending, no two equal.
+        true_positives: (k,) int64 positives of at least that score.
+        false_positives: (k,) int64 negatives of at least that score.
+        positives: positives in all.
+        negatives: negatives in all.
+    """
+
+    thresholds: Floats
+    true_positives: Counts
+    false_positives: Counts
+    positives: int
+    negatives: int
+
+    def __post_init__(self) -> None:
+        """Make the arrays read-only."""
+        for values in (self.thresholds, self.true_positives, self.false_positives):
+            frozen(values)
+
+    @classmethod
+    def of_scores(
+        cls,
+        positives: Scores,
+        negatives: Scores,
+        *,
+        above: tuple[int, int] = (0, 0),
+        totals: tuple[int, int] | None = None,
+    ) -> "ThresholdCounts":
+        """At every distinct score.
+
+        Args:
+            positives: (p,) scores, ascending.
+            negatives: (n,) scores, ascending.
+            above: positives and negatives of scores above all of these.
+            totals: positives and negatives in all; default: these.
+        """
+        scores = np.concatenate([positives, negatives])
+        scores.sort()
+        changed = np.ones(scores.size, np.bool_)
+        np.not_equal(scores[1:], scores[:-1], out=changed[1:])
+        scores = scores[changed][::-1]
+        found = totals or (positives.size, negatives.size)
+        return cls(
+            thresholds=scores.astype(np.float64),
+            true_positives=above[0] + at_least(positives, scores),
+            false_positives=above[1] + at_least(negatives, scores),
+            positives=found[0],
+            negatives=found[1],
+        )
+
+    def __len__(self) -> int:
+        return self.thresholds.size
+
+    def __eq__(self, other: object) -> bool:
+        """The same counts at the same thresholds."""
+        return isinstance(other, ThresholdCounts) and self.to_dict() == other.to_dict()
+
+    def precision(self) -> Rates:
+        """(k,) TP / (TP + FP); 1 where nothing is predicted positive."""
+        return _precision(self.true_positives, self.false_positives)
+
+    def recall(self) -> Rates:
+        """(k,) TP / positives; 0 without positives."""
+        return self.true_positives / max(self.positives, 1)
+
+    def false_positive_rate(self) -> Rates:
+        """(k,) FP / negatives; 0 without negatives."""
+        return self.false_positives / max(self.negatives, 1)
+
+    def f1(self) -> Rates:
+        """(k,) 2 TP / (TP + FP + positives); 0 without positives."""
+        whole = self.true_positives + self.false_positives + self.positives
+        return 2 * self.true_positives / np.maximum(whole, 1)
+
+    def best(self, by: Criterion) -> int:
+        """Index of the largest F1 or Youden's index; of equal ones the highest threshold."""
+        if by == "youden":
+            return int(np.argmax(self.recall() - self.false_positive_rate()))
+        return int(np.argmax(self.f1()))
+
+    def areas(self, above: tuple[int, int] = (0, 0)) -> Areas:
+        """The areas under both curves from the first threshold to the last.
+
+        Args:
+            above: positives and negatives of scores above the first threshold; default: none.
+        """
+        gained = np.diff(self.true_positives, prepend=above[0])
+        added = np.diff(self.false_positives, prepend=above[1])
+        before = self.true_positives - gained
+        heights = self.true_positives + before
+        if 2 * self.positives * self.negatives < 1 << 62:
+            numerator = int(np.dot(added, heights))
+        else:  # as Python's integers
+            numerator = int(np.dot(added.astype(object), heights.astype(object)))
+        precision = self.precision()
+        middle = (precision + _precision(before, self.false_positives - added)) / 2
+        return Areas(numerator, float((gained * middle).sum()), float((gained * precision).sum()))
+
+    def at_or_above(self, threshold: float) -> int | None:
+        """Index of the lowest threshold that is not below `threshold`, if there is one."""
+        count = int(np.searchsorted(-self.thresholds, -threshold, side="right"))
+        return count - 1 if count else None
+
+    def rows(self, chosen: NDArray[np.integer[Any]]) -> "ThresholdCounts":
+        """Some of the thresholds, by ascending index."""
+        return ThresholdCounts(
+            thresholds=self.thresholds[chosen],
+            true_positives=self.true_positives[chosen],
+            false_positives=self.false_positives[chosen],
+            positives=self.positives,
+            negatives=self.negatives,
+        )
+
+    def corners(self) -> "ThresholdCounts":
+        """Without points in the middle of two equal steps, like scikit-learn's `roc_curve`."""
+        if len(self) <= 2:
+            return self
+        bends = (np.diff(self.true_positives, 2) != 0) | (np.diff(self.false_positives, 2) != 0)
+        return self.rows(np.flatnonzero(np.concatenate([[True], bends, [True]])))
+
+    def thinned(self, points: int | None) -> "ThresholdCounts":
+        """At most that many thresholds, first and last among them.
+
+        Half of them are even along the ROC curve, half even in the logarithm of the rows at or
+        above: that is where the precision-recall curve bends, and the start of a ROC curve.
+
+        Args:
+            points: at least 2; None keeps all.
+        """
+        if points is None or len(self) <= points:
+            return self
+        along = self.recall() + self.false_positive_rate()
+        ranks = np.log1p(self.true_positives + self.false_positives)
+        half = points - points // 2
+        chosen = [_evenly(along, half), _evenly(ranks, points - half), [len(self) - 1]]
+        return self.rows(np.unique(np.concatenate(chosen)))
+
+    def few(self, points: int) -> "ThresholdCounts":
+        """Like `thinned` to at least 4 points, with the thresholds of the best F1 and Youden."""
+        if len(self) <= points:
+            return self
+        thresholds = self.thinned(points - 2).thresholds
+        kept = np.searchsorted(-self.thresholds, -thresholds)
+        return self.rows(np.union1d(kept, [self.best("f1"), self.best("youden")]))
+
+    def started(self) -> "ThresholdCounts":
+        """With the threshold infinity in front, where nothing is predicted positive."""
+        nothing = np.zeros(1, np.int64)
+        return ThresholdCounts(
+            thresholds=np.concatenate([[math.inf], self.thresholds]),
+            true_positives=np.concatenate([nothing, self.true_positives]),
+            false_positives=np.concatenate([nothing, self.false_positives]),
+            positives=self.positives,
+            negatives=self.negatives,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; the threshold infinity is left out."""
+        finite = self.thresholds < math.inf
+        return {
+            "positives": self.positives,
+            "negatives": self.negatives,
+            "thresholds": self.thresholds[finite].tolist(),
+            "true_positives": self.true_positives[finite].tolist(),
+            "false_positives": self.false_positives[finite].tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Any) -> "ThresholdCounts":
+        """The inverse of `to_dict`, without the threshold infinity.
+
+        Raises:
+            DataError: if `values` is anything else.
+        """
+        with reading("the points of a curve"):
+            thresholds = np.asarray(values["thresholds"])
+            if thresholds.dtype.kind not in "fi" and thresholds.size:
+                raise DataError(
+                    f"the thresholds of a curve must be numbers. Received: {thresholds!r:.60}."
+                )
+            thresholds = thresholds.astype(np.float64)
+            columns: dict[str, Counts] = {}
+            wrong = not np.isfinite(thresholds).all() or bool((np.diff(thresholds) >= 0).any())
+            for key, total in (("true_positives", "positives"), ("false_positives", "negatives")):
+                columns[key] = checked_counts(key, values[key], (thresholds.size,))
+                most = int(checked_counts(total, values[total], ()))
+                wrong |= bool((np.diff(columns[key], prepend=0, append=most) < 0).any())
+            if wrong:
+                raise DataError(
+                    "points of a curve must have finite thresholds that fall, and counts that grow "
+                    f"to at most those of all rows. Received: {values!r:.100}."
+                )
+            totals = {key: values[key] for key in ("positives", "negatives")}
+            return cls(thresholds=thresholds, **columns, **totals)
+
+
+def auc_numerator(positives: Scores, negatives: Scores) -> int:
+    """`Areas.auc_numerator` of (p,) and (n,) ascending scores, the fastest way.
+
+    References:
+        J. A. Hanley, B. J. McNeil, "The meaning and use of the area under a receiver operating
+        characteristic (ROC) curve", Radiology 143 (1982).
+    """
+    if positives.size > negatives.size:
+        return 2 * positives.size * negatives.size - auc_numerator(negatives, positives)
+    total = 0
+    for start in range(0, positives.size, _BLOCK):
+        block = positives[start : start + _BLOCK]
+        below = np.searchsorted(negatives, block, side="left")
+        # Few scores are tied as a rule, and only these need the second search.
+        tied = negatives[np.minimum(below, negatives.size - 1)] == block
+        upto = np.searchsorted(negatives, block[tied], side="right")
+        total += 2 * int(below.sum()) + int(upto.sum()) - int(below[tied].sum())
+    return total
+
+
+def at_least(scores: Scores, thresholds: Scores | Floats) -> Counts:
+    """How many of (n,) ascending scores reach each threshold."""
+    return scores.size - np.searchsorted(scores, thresholds, side="left").astype(np.int64)
+
+
+def _precision(true_positives: Counts, false_positives: Counts) -> Rates:
+    predicted = true_positives + false_positives
+    return np.divide(true_positives, predicted, out=np.ones(predicted.shape), where=predicted > 0)
+
+
+def _evenly(values: Floats, points: int) -> NDArray[np.int64]:
+    """Indices of ascending values that are evenly spaced, from the first to the last."""
+    places = np.searchsorted(values, np.linspace(values[0], values[-1], points))
+    if points > 1:
+        places[-1] = values.size - 1  # rounding can make the last values equal
+    return places.astype(np.int64)

@@ -1,0 +1,277 @@
+"""The curves of a ROC as points that can be queried, and their bootstrap confidence band."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import ConfigurationError, DataError
+
+from .checks import check_number
+from .rates import Rates
+from .roc_counts import Floats, ThresholdCounts
+
+if TYPE_CHECKING:
+    from .roc import RocReadings
+
+_POINTS = 400  # of the curve; more change the band by less than the bootstrap itself does
+
+
+class CurvePoint(NamedTuple):
+    """A point of a curve: the rates if scores from a threshold on are predicted positive.
+
+    Attributes:
+        threshold: infinity where nothing is predicted positive.
+        precision: TP / (TP + FP); 1 where nothing is predicted positive.
+        recall: TP / positives, the true positive rate; 0 without positives.
+        false_positive_rate: FP / negatives; 0 without negatives.
+    """
+
+    threshold: float
+    precision: float
+    recall: float
+    false_positive_rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """Points by threshold.
+
+    Attributes:
+        counts: at each threshold, the first of which is infinity.
+    """
+
+    name: ClassVar[str]
+
+    counts: ThresholdCounts
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def point_at_threshold(self, threshold: float) -> CurvePoint:
+        """The point of the lowest threshold that is not below `threshold`.
+
+        Raises:
+            ConfigurationError: if it is NaN.
+        """
+        if np.isnan(threshold):
+            raise ConfigurationError(
+                f"`threshold` must be a number. Received: threshold={threshold}."
+            )
+        return self._point(self.counts.at_or_above(threshold) or 0)
+
+    def point_at_precision(self, precision: float) -> CurvePoint:
+        """The point of most recall whose precision is at least `precision`, from 0 to 1.
+
+        Raises:
+            ConfigurationError: if `precision` is not from 0 to 1.
+        """
+        _check_share("precision", precision)
+        return self._point(int(np.flatnonzero(self.counts.precision() >= precision)[-1]))
+
+    def point_at_recall(self, recall: float) -> CurvePoint:
+        """The point of the highest threshold whose recall is at least `recall`, from 0 to 1.
+
+        Raises:
+            ConfigurationError: if `recall` is not from 0 to 1.
+            DataError: if there are no positives, and `recall` is not 0.
+        """
+        _check_share("recall", recall)
+        reached = np.flatnonzero(self.counts.recall() >= recall)
+        if not reached.size:
+            raise DataError(
+                f"recall is 0 at every threshold without positives. Received: recall={recall}."
+            )
+        return self._point(int(reached[0]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; `from_dict` is the inverse."""
+        return {"name": self.name, **self.counts.to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`.
+
+        Raises:
+            DataError: if `values` is no such curve.
+        """
+        if values.get("name") != cls.name:
+            raise DataError(
+                f'{cls.__name__} is read from a dict with "name": "{cls.name}". '
+                f"Received: name={values.get('name')!r:.40}."
+            )
+        return cls(ThresholdCounts.from_dict(values).started())
+
+    def _point(self, row: int) -> CurvePoint:
+        found = self.counts.rows(np.array([row]))
+        return CurvePoint(
+            float(found.thresholds[0]),
+            float(found.precision()[0]),
+            float(found.recall()[0]),
+            float(found.false_positive_rate()[0]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RocCurve(_Curve):
+    """True positive rate over false positive rate, from (0, 0) to (1, 1).
+
+    Attributes:
+        counts: at each threshold, descending from infinity.
+    """
+
+    name: ClassVar[str] = "roc_curve"
+
+    @property
+    def thresholds(self) -> Floats:
+        """(k,) float64, descending, the first is infinity."""
+        return self.counts.thresholds
+
+    @property
+    def false_positive_rate(self) -> Rates:
+        """(k,) float64, ascending; 0 without negatives."""
+        return self.counts.false_positive_rate()
+
+    @property
+    def true_positive_rate(self) -> Rates:
+        """(k,) float64, ascending; 0 without positives."""
+        return self.counts.recall()
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionRecallCurve(_Curve):
+    """Precision over recall; the last point is precision 1 at recall 0, threshold infinity.
+
+    Attributes:
+        counts: at each threshold, descending from infinity.
+    """
+
+    name: ClassVar[str] = "precision_recall_curve"
+
+    @property
+    def thresholds(self) -> Floats:
+        """(k,) float64, ascending, the last is infinity."""
+        return self.counts.thresholds[::-1]
+
+    @property
+    def precision(self) -> Rates:
+        """(k,) float64; 1 at infinity."""
+        return self.counts.precision()[::-1]
+
+    @property
+    def recall(self) -> Rates:
+        """(k,) float64, descending; 0 without positives."""
+        return self.counts.recall()[::-1]
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ConfigurationError(f"`{name}` must be from 0 to 1. Received: {name}={value!r}.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RocBand:
+    """Bounds that hold a share of resampled curves, at each place of the horizontal axis.
+
+    Attributes:
+        confidence: that share, 0 to 1.
+        grid: (g,) float64 false positive rates, and recalls, from 0 to 1.
+        true_positive_rate: (2, g) lower and upper bound of the ROC curve.
+        precision: (2, g) lower and upper bound of the precision-recall curve.
+        auc: lower and upper bound of the area under the ROC curve.
+        average_precision: lower and upper bound of the area under the precision-recall curve.
+    """
+
+    confidence: float
+    grid: Floats
+    true_positive_rate: Floats
+    precision: Floats
+    auc: tuple[float, float]
+    average_precision: tuple[float, float]
+
+
+def bootstrap_band(
+    roc: "RocReadings",
+    *,
+    confidence: float = 0.95,
+    replicates: int = 200,
+    grid_points: int = 101,
+    seed: int = 0,
+) -> RocBand:
+    """Bounds from resampling positives and negatives, each among themselves, with replacement.
+
+    The curve is first thinned to 400 points, and rows between two of them count as tied. Time and
+    memory therefore do not depend on the number of rows, and exact ROCs, thresholded ones and
+    digests are treated alike.
+
+    Args:
+        roc: of rows of both classes.
+        confidence: share of the resampled curves between the bounds, above 0 and below 1.
+        replicates: how many curves to resample; default 200.
+        grid_points: g of `RocBand`, at least 2; default 101.
+        seed: of the resampling.
+
+    Raises:
+        ConfigurationError: if an option is invalid.
+        DataError: if there are no positives or no negatives.
+
+    References:
+        B. Efron, R. J. Tibshirani, "An Introduction to the Bootstrap", Chapman & Hall (1993),
+        chapter 13: percentile intervals.
+    """
+    if not 0 < confidence < 1:
+        raise ConfigurationError(
+            f"`confidence` must be above 0 and below 1. Received: confidence={confidence!r}."
+        )
+    check_number("replicates", replicates, least=2)
+    check_number("grid_points", grid_points, least=2)
+    counts = roc.threshold_counts().thinned(_POINTS)
+    if not (counts.positives and counts.negatives):
+        raise DataError(
+            "a band needs rows of both classes. Received: "
+            f"{counts.positives} positives and {counts.negatives} negatives."
+        )
+    random = np.random.default_rng(seed)
+    hits = _resampled(random, counts.true_positives, counts.positives, replicates)
+    alarms = _resampled(random, counts.false_positives, counts.negatives, replicates)
+    recall, false_rate = hits / counts.positives, alarms / counts.negatives
+    said = hits + alarms
+    precision = np.divide(hits, said, out=np.ones(said.shape), where=said > 0)
+    grid = np.linspace(0.0, 1.0, grid_points)
+    heights = np.stack([np.interp(grid, x, y) for x, y in zip(false_rate, recall, strict=True)])
+    reached = [np.searchsorted(x, grid, side="left").clip(max=x.size - 1) for x in recall]
+    kept = np.stack([y[places] for y, places in zip(precision, reached, strict=True)])
+    areas = np.sum(np.diff(false_rate) * (recall[:, 1:] + recall[:, :-1]) / 2, axis=1)
+    averages = np.sum(np.diff(recall) * precision[:, 1:], axis=1)
+    tails = [50 * (1 - confidence), 50 * (1 + confidence)]
+    return RocBand(
+        confidence=confidence,
+        grid=grid,
+        true_positive_rate=np.percentile(heights, tails, axis=0),
+        precision=np.percentile(kept, tails, axis=0),
+        auc=_pair(np.percentile(areas, tails)),
+        average_precision=_pair(np.percentile(averages, tails)),
+    )
+
+
+def _resampled(
+    random: np.random.Generator, reached: NDArray[np.int64], total: int, replicates: int
+) -> NDArray[np.int64]:
+    """(replicates, k + 1) rows of `total` that reach each threshold; 0 at the first.
+
+    Args:
+        random: the generator.
+        reached: (k,) how many do in the data, growing to `total`.
+        total: rows.
+        replicates: how often to resample.
+    """
+    gained = np.diff(reached, prepend=0, append=total)
+    drawn = random.multinomial(total, gained / total, size=replicates)
+    started = np.zeros((replicates, 1), np.int64)
+    return np.concatenate([started, drawn.cumsum(axis=1)], axis=1)
+
+
+def _pair(bounds: Floats) -> tuple[float, float]:
+    return float(bounds[0]), float(bounds[1])

@@ -1,0 +1,373 @@
+"""From labels, predictions and masks of any usual shape to checked rows.
+
+Labels and predictions may have time steps or pixels: each is a row of its own. Errors name the
+row by its place in what the caller gave.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparkwright.errors import DataError
+
+Array = NDArray[Any]
+Bools = NDArray[np.bool_]
+Classes = NDArray[np.int64]
+_SLACK = 1e-3  # half precision sigmoids and averages may exceed 0 and 1 a little
+
+
+class Where(NamedTuple):
+    """The place of each row that counts in what the caller gave.
+
+    Attributes:
+        shape: examples, and then time steps or pixels if there are any.
+        kept: numbers of the rows that count, of all rows in order; None if all count.
+    """
+
+    shape: tuple[int, ...]
+    kept: NDArray[np.intp] | None
+
+    def require(self, right: Bools, values: Array, rule: str, remedy: str = "") -> None:
+        """Raise DataError if an entry is not right, naming the first such row.
+
+        Args:
+            right: (rows,) or (rows, C), of the rows that count.
+            values: (rows, ...) of the entries, for the message.
+            rule: the first sentence of the message, without its period.
+            remedy: the last sentence.
+        """
+        if right.all():
+            return
+        first = int(np.flatnonzero(~right.reshape(len(right), -1).all(axis=1))[0])
+        number = first if self.kept is None else int(self.kept[first])
+        example, *steps = (int(i) for i in np.unravel_index(number, self.shape))
+        step = f", step {', '.join(map(str, steps))}" if steps else ""
+        received = f"{values[first].tolist()!r:.200} at row {example}{step}"
+        raise DataError(f"{rule}. Received: {received}. {remedy}".rstrip())
+
+    @property
+    def numbers(self) -> NDArray[np.intp]:
+        """(rows,) the number of each row that counts."""
+        return np.arange(np.prod(self.shape, dtype=int)) if self.kept is None else self.kept
+
+    @property
+    def examples(self) -> NDArray[np.intp]:
+        """(rows,) the example of each row that counts."""
+        return self.numbers // max(int(np.prod(self.shape[1:], dtype=np.int64)), 1)
+
+
+class OutputRows(NamedTuple):
+    """Labels and predictions of several outputs that are evaluated one by one.
+
+    Attributes:
+        labels: (rows, C).
+        predictions: (rows, C).
+        counts: (rows, C) whether the entry counts; other entries are 0 in both.
+        where: places of the rows.
+    """
+
+    labels: Array
+    predictions: Array
+    counts: Bools
+    where: Where
+
+
+class LabeledRows(NamedTuple):
+    """The actual class and the scores of each row that counts.
+
+    Attributes:
+        actual: (rows,) of bool for two classes, otherwise int64.
+        scores: (rows, C), or (rows, 1): of class 1.
+        classes: C, at least 2.
+        where: places of the rows.
+    """
+
+    actual: Array
+    scores: Array
+    classes: int
+    where: Where
+
+
+class ClassRows(NamedTuple):
+    """Actual and predicted class of each row that counts.
+
+    Attributes:
+        actual: (rows,).
+        predicted: (rows,).
+        classes: C, at least 2.
+        scores: (rows, C), or (rows, 1): of class 1.
+        where: places of the rows.
+    """
+
+    actual: Classes
+    predicted: Classes
+    classes: int
+    scores: Array
+    where: Where
+
+    def probability_of(self, classes: Classes, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """(n,) the probability, or score, of one class for each of n rows."""
+        if self.scores.shape[1] > 1:
+            return self.scores[rows, classes].astype(np.float64)
+        probability = self.scores[rows, 0].astype(np.float64)
+        return np.where(classes == 1, probability, 1 - probability)
+
+    def right_within(self, n: int) -> int:
+        """Rows in which fewer than `n` classes have a higher probability than the actual one."""
+        if self.classes <= n:
+            return len(self.actual)
+        own = np.take_along_axis(self.scores, self.actual[:, None], axis=1)
+        return int(np.count_nonzero(np.count_nonzero(self.scores > own, axis=1) < n))
+
+
+def as_numbers(values: ArrayLike, what: str) -> Array:
+    """An array of real numbers: bool, integers or floats; bfloat16 and the like as float32.
+
+    Args:
+        values: of any shape.
+        what: "predictions" or "labels".
+
+    Raises:
+        DataError: for anything else, such as text or rows of different lengths.
+    """
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "V":  # NumPy's kind of the formats of other packages
+            array = array.astype(np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"`{what}` must be an array of numbers. Received: {error}.") from None
+    if array.dtype.kind not in "biuf":
+        raise DataError(
+            f"`{what}` must be an array of real numbers. Received: dtype {array.dtype}."
+        )
+    return array
+
+
+def row_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> Bools:
+    """(rows,) which rows count; a mask per example counts or drops all of its steps.
+
+    Raises:
+        DataError: if the mask fits neither rows nor examples.
+    """
+    if mask is None:
+        return np.ones(int(np.prod(shape, dtype=np.int64)), np.bool_)
+    counts = np.asarray(mask) != 0
+    if counts.shape == (*shape, 1):
+        counts = counts.reshape(shape)
+    if counts.ndim == 0 or counts.shape != shape[: counts.ndim]:
+        raise DataError(
+            f"`mask` must have shape {shape}, one entry per row, or its first axes. "
+            f"Received: mask of shape {counts.shape}."
+        )
+    for size in shape[counts.ndim :]:
+        counts = np.repeat(counts[..., None], size, axis=-1)
+    return counts.reshape(-1)
+
+
+def output_rows(
+    labels: ArrayLike, predictions: ArrayLike, *, mask: ArrayLike | None = None
+) -> OutputRows:
+    """Rows of outputs that are evaluated one by one.
+
+    Args:
+        labels: the predictions' shape; the last axis may be left out if it is 1.
+        predictions: (n, C), (n, T, C), ...; the last axis is the outputs. (n,) counts as (n, 1).
+        mask: (n,) or (n, T), ..., per row; or of the predictions' shape, per output.
+
+    Returns:
+        All rows in order, except those in which no output counts.
+
+    Raises:
+        DataError: if shapes do not fit, an array holds no real numbers, or a prediction or label
+            that counts is NaN.
+    """
+    scores, truth = as_numbers(predictions, "predictions"), as_numbers(labels, "labels")
+    given_shapes = f"labels of shape {truth.shape}, predictions of shape {scores.shape}"
+    if scores.ndim == 1:
+        scores = scores[:, None]
+    if truth.shape == scores.shape[:-1]:
+        truth = truth[..., None]
+    if scores.ndim < 2 or scores.shape[-1] == 0 or truth.shape != scores.shape:
+        raise DataError(
+            "`labels` must have the shape of `predictions`, whose last axis is the outputs: "
+            f"(n, C), (n, T, C). Received: {given_shapes}."
+        )
+    rows_shape, width = scores.shape[:-1], scores.shape[-1]
+    given = None if mask is None else np.asarray(mask)
+    if given is not None and given.shape == scores.shape and width > 1:
+        counts = (given != 0).reshape(-1, width)
+    else:
+        counts = np.repeat(row_mask(given, rows_shape)[:, None], width, axis=1)
+    kept = np.flatnonzero(counts.any(axis=1))
+    counts, where = counts[kept], Where(rows_shape, kept)
+    truth, scores = truth.reshape(-1, width)[kept], scores.reshape(-1, width)[kept]
+    truth, scores = np.where(counts, truth, 0), np.where(counts, scores, 0)
+    require_numbers(scores, where, "predictions")
+    require_numbers(truth, where, "labels")
+    return OutputRows(truth, scores, counts, where)
+
+
+def labeled_rows(
+    labels: ArrayLike, predictions: ArrayLike, *, mask: ArrayLike | None = None
+) -> LabeledRows:
+    """Rows with one class each.
+
+    Args:
+        labels: one-hot (n, C), (n, T, C), ... (the unique largest entry names the class, so
+            smoothed labels are valid); or integer classes of shape (n,), (n, T), ..., or with a
+            last axis of 1.
+        predictions: (n, C) or (n, T, C), ... scores; (n, 1) or (n, T, 1), ... of class 1 of two.
+        mask: (n,) or (n, T), ...: rows where it is 0 do not count.
+
+    Returns:
+        The rows that count, in order.
+
+    Raises:
+        DataError: if shapes do not fit, an array holds no real numbers, a prediction is NaN, or a
+            label names no class; the message names the row.
+    """
+    scores, truth = as_numbers(predictions, "predictions"), as_numbers(labels, "labels")
+    if scores.ndim < 2 or scores.shape[-1] == 0:
+        raise DataError(
+            "`predictions` must have a last axis of classes, or of one probability: (n, C), "
+            f"(n, 1), (n, T, C). Received: predictions of shape {scores.shape}."
+        )
+    rows_shape, width = scores.shape[:-1], scores.shape[-1]
+    classes = max(width, 2)
+    one_hot = truth.shape == (*rows_shape, classes)
+    if not one_hot and truth.shape not in (rows_shape, (*rows_shape, 1)):
+        raise DataError(
+            f"`labels` for predictions of shape {scores.shape} must have shape "
+            f"{(*rows_shape, classes)} (one-hot) or {rows_shape}. "
+            f"Received: labels of shape {truth.shape}."
+        )
+    scores = scores.reshape(-1, width)
+    truth = truth.reshape(-1, classes) if one_hot else truth.reshape(-1)
+    where = Where(rows_shape, None)
+    if mask is not None:
+        where = Where(rows_shape, np.flatnonzero(row_mask(mask, rows_shape)))
+        scores, truth = scores[where.kept], truth[where.kept]
+    require_numbers(scores, where, "predictions")
+    actual = _hot_class(truth, where) if one_hot else _named_class(truth, classes, where)
+    return LabeledRows(actual, scores, classes, where)
+
+
+def class_rows(
+    labels: ArrayLike,
+    predictions: ArrayLike,
+    *,
+    mask: ArrayLike | None = None,
+    threshold: float | None = None,
+    costs: tuple[float, ...] | None = None,
+) -> ClassRows:
+    """Actual and predicted classes.
+
+    Of equal predictions the first class wins; a single probability must exceed 0.5.
+
+    Args:
+        labels: as in `labeled_rows`.
+        predictions: as in `labeled_rows`; a single output must be a probability.
+        mask: as in `labeled_rows`.
+        threshold: what the probability of class 1 must exceed, for one or two outputs.
+        costs: C factors of the probabilities; the largest product wins.
+
+    Raises:
+        DataError: as `labeled_rows`, or if a prediction that must be a probability is not.
+    """
+    rows = labeled_rows(labels, predictions, mask=mask)
+    width = rows.scores.shape[1]
+    if threshold is not None and width > 2:
+        raise DataError(
+            "`threshold` decides between two classes: predictions must have one or two columns. "
+            f"Received: {width} columns. Use `costs` to favor some of more classes."
+        )
+    if costs is not None and len(costs) != rows.classes:
+        raise DataError(
+            "`costs` must have a number for each class. "
+            f"Received: {len(costs)} costs for {rows.classes} classes."
+        )
+    predicted = _predicted_class(rows.scores, rows.where, threshold, costs)
+    actual = rows.actual.astype(np.int64)
+    return ClassRows(actual, predicted, rows.classes, rows.scores, rows.where)
+
+
+def _predicted_class(
+    scores: Array, where: Where, threshold: float | None, costs: tuple[float, ...] | None
+) -> Classes:
+    width = scores.shape[1]
+    if width > 1 and threshold is None and costs is None:
+        return scores.argmax(axis=1).astype(np.int64)
+    deciding = "`costs`" if threshold is None else "`threshold`"
+    what = "a single output" if width == 1 else f"every prediction for {deciding}"
+    require_probabilities(scores, where, what)
+    if costs is not None:
+        wide = scores.astype(np.float64)
+        both = np.concatenate([1 - wide, wide], axis=1) if width == 1 else wide
+        return (both * np.asarray(costs)).argmax(axis=1).astype(np.int64)
+    return exceeds(scores[:, -1], 0.5 if threshold is None else threshold).astype(np.int64)
+
+
+def _hot_class(labels: Array, where: Where) -> Array:
+    top = labels.max(axis=1, keepdims=True, initial=-np.inf if labels.dtype.kind == "f" else 0)
+    right = (top[:, 0] > 0) & (np.count_nonzero(labels == top, axis=1) == 1)
+    rule = "one-hot labels must have one largest entry, above 0"
+    where.require(right, labels, rule, "Mask rows without a label.")
+    actual = labels.argmax(axis=1)
+    return actual.astype(np.bool_) if labels.shape[1] == 2 else actual.astype(np.int64)
+
+
+def _named_class(labels: Array, classes: int, where: Where) -> Array:
+    if classes == 2:
+        actual = labels.astype(np.bool_)
+        right = actual == labels
+    else:
+        actual = labels
+        right = (labels >= 0) & (labels < classes) & (labels == np.floor(labels))
+    rule = f"labels must be whole numbers from 0 to {classes - 1}, for {classes} classes"
+    where.require(np.asarray(right), labels, rule, "Mask rows without a label.")
+    return actual if classes == 2 else actual.astype(np.int64)
+
+
+def require_numbers(values: Array, where: Where, what: str) -> None:
+    """Raise DataError if one of (rows, C) `values`, "predictions" or "labels", is NaN."""
+    remedy = (
+        "Check that training did not diverge, and that the features hold no NaN; mask padded steps."
+        if what == "predictions"
+        else "Mask entries without a label."
+    )
+    if values.dtype.kind == "f":
+        where.require(~np.isnan(values), values, f"{what} must not be NaN", remedy)
+
+
+def require_answers(labels: Array, where: Where) -> Bools:
+    """(rows, C) whether labels are 1; raise DataError if one is neither 0 nor 1."""
+    positive = labels == 1
+    remedy = "Mask entries without a label."
+    where.require(positive | (labels == 0), labels, "labels must be 0 or 1", remedy)
+    return positive
+
+
+def require_probabilities(values: Array, where: Where, what: str) -> None:
+    """Raise DataError if one of (rows, C) `values`, `what` in the message, is no probability."""
+    right = (values >= -_SLACK) & (values <= 1 + _SLACK)
+    rule = f"{what} must be a probability, from 0 to 1"
+    where.require(right, values, rule, "Apply a sigmoid or softmax to logits.")
+
+
+def exceeds(values: Array, threshold: float | NDArray[np.float64]) -> Bools:
+    """Whether probabilities are greater than a threshold, in their own precision.
+
+    A float32 that was written as 0.3 does not exceed 0.3, though its value is 0.30000001192….
+
+    Args:
+        values: (rows,) or (rows, C).
+        threshold: one, or (C,).
+    """
+    kind = values.dtype if values.dtype.kind == "f" else np.float64
+    return values > np.asarray(threshold, kind)
+
+
+def with_both_classes(scores: Array) -> Array:
+    """(rows, C) scores; those of one column as two classes, the first with the complement."""
+    return np.concatenate([1 - scores, scores], axis=1) if scores.shape[1] == 1 else scores

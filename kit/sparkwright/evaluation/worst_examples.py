@@ -1,0 +1,210 @@
+"""The examples with the highest loss, found in parts of the data and then among all of these."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from heapq import nsmallest
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparkwright.errors import DataError
+
+from .checks import check_number
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class WorstExample:
+    """One example and how wrong the network was.
+
+    Attributes:
+        score: its loss, regularization left out; NaN counts as worse than any number.
+        partition: the partition of the data that it lies in, from 0.
+        row: its number there, from 0.
+        features: input name -> array of the example, as the data holds it: not normalized.
+        labels: output name -> array of the label; a number is an array without axes.
+        predictions: output name -> array of the network's output, in the labels' units.
+        features_masks: input name -> (T,) array, 0 where a step is padding; empty without.
+    """
+
+    score: float
+    partition: int
+    row: int
+    features: Arrays = field(repr=False)
+    labels: Arrays = field(repr=False)
+    predictions: Arrays = field(default_factory=dict[str, NDArray[Any]], repr=False)
+    features_masks: Arrays = field(default_factory=dict[str, NDArray[Any]], repr=False)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Partition and row."""
+        return self.partition, self.row
+
+    @property
+    def rank(self) -> tuple[bool, float, int, int]:
+        """Orders examples: the worst first, and of equally bad ones the first in the data."""
+        unknown = math.isnan(self.score)
+        return not unknown, 0.0 if unknown else -self.score, self.partition, self.row
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorstExamples:
+    """The worst examples of some data; those of parts add up to those of the whole.
+
+    Memory is that of `count` examples. Which ones are kept does not depend on the parts.
+
+    Attributes:
+        count: most examples that are kept, at least 1.
+        examples: the worst one first.
+        scored: examples that were looked at.
+        class_names: output name -> names of its classes; empty where there are none.
+
+    Example:
+        >>> features = {"x": np.arange(4.0)[:, None]}
+        >>> worst = WorstExamples.of_rows(
+        ...     [0.1, 2.0, 0.3, 2.0], features, {"y": np.zeros(4)}, count=2, partition=0
+        ... )
+        >>> [(example.score, example.row) for example in worst]
+        [(2.0, 1), (2.0, 3)]
+        >>> (worst + worst.moved(partition=1)).examples[1].place
+        (0, 3)
+    """
+
+    count: int
+    examples: tuple[WorstExample, ...] = ()
+    scored: int = field(default=0, kw_only=True)
+    class_names: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict[str, tuple[str, ...]], kw_only=True
+    )
+
+    def __post_init__(self) -> None:
+        """Check the numbers, and put the examples in order.
+
+        Raises:
+            ConfigurationError: if `count` is no integer of at least 1.
+            DataError: if there are more examples than may be, or than were looked at.
+        """
+        check_number("count", self.count, least=1)
+        check_number("scored", self.scored, least=0)
+        if len(self.examples) > min(self.count, self.scored):
+            raise DataError(
+                "`examples` must be at most `count`, of those that were `scored`. Received: "
+                f"{len(self.examples)} examples, count={self.count}, scored={self.scored}."
+            )
+        ordered = tuple(sorted(self.examples, key=lambda example: example.rank))
+        object.__setattr__(self, "examples", ordered)
+
+    @classmethod
+    def of_rows(
+        cls,
+        scores: ArrayLike,
+        features: Arrays,
+        labels: Arrays,
+        predictions: Arrays | None = None,
+        *,
+        features_masks: Arrays | None = None,
+        count: int,
+        partition: int = 0,
+        first_row: int = 0,
+        class_names: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> "WorstExamples":
+        """The worst of n examples.
+
+        Args:
+            scores: (n,) losses.
+            features: input name -> (n, ...).
+            labels: output name -> (n, ...).
+            predictions: output name -> (n, ...); default None: not known yet.
+            features_masks: input name -> (n, T); default None: none.
+            count: how many to keep.
+            partition: where the examples lie.
+            first_row: number of the first of them there.
+            class_names: output name -> names of its classes; default none.
+
+        Raises:
+            DataError: if the arrays are not of equally many examples.
+        """
+        losses = np.asarray(scores, np.float64)
+        groups = (features, labels, predictions or {}, features_masks or {})
+        sizes = {len(array) for group in groups for array in group.values()}
+        if losses.ndim != 1 or sizes - {losses.size}:
+            raise DataError(
+                "scores, features, labels and predictions must be of equally many examples. "
+                f"Received: scores of shape {losses.shape} and arrays of {sorted(sizes)}."
+            )
+        check_number("count", count, least=1)
+        chosen = _worst_rows(losses, count)
+
+        def example(row: int) -> WorstExample:
+            # Copies: a view would keep the whole block in memory.
+            parts = [{name: a[row].copy() for name, a in group.items()} for group in groups]
+            return WorstExample(
+                score=float(losses[row]),
+                partition=partition,
+                row=first_row + row,
+                features=parts[0],
+                labels=parts[1],
+                predictions=parts[2],
+                features_masks=parts[3],
+            )
+
+        found = tuple(example(row) for row in chosen)
+        return cls(count, found, scored=losses.size, class_names=dict(class_names or {}))
+
+    def __add__(self, other: "WorstExamples") -> "WorstExamples":
+        """The worst examples of both sets of data together.
+
+        Raises:
+            DataError: if the two keep different numbers of examples.
+        """
+        if not isinstance(other, WorstExamples) or other.count != self.count:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DataError(
+                "only worst examples of the same `count` can be added. Received: "
+                f"count={self.count} and {getattr(other, 'count', repr(other))}."
+            )
+        both = nsmallest(self.count, [*self.examples, *other.examples], key=lambda e: e.rank)
+        return WorstExamples(
+            self.count,
+            tuple(both),
+            scored=self.scored + other.scored,
+            class_names={**other.class_names, **self.class_names},
+        )
+
+    def moved(self, *, partition: int) -> "WorstExamples":
+        """The same examples in another partition."""
+        moved = [replace(example, partition=partition) for example in self.examples]
+        return WorstExamples(
+            self.count, tuple(moved), scored=self.scored, class_names=self.class_names
+        )
+
+    def with_predictions(self, predictions: Iterable[Arrays]) -> "WorstExamples":
+        """The same with the network's outputs of each example, in the order of `examples`."""
+        both = zip(self.examples, predictions, strict=True)
+        found = tuple(replace(example, predictions=said) for example, said in both)
+        return WorstExamples(self.count, found, scored=self.scored, class_names=self.class_names)
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __iter__(self) -> Iterator[WorstExample]:
+        return iter(self.examples)
+
+    def __repr__(self) -> str:
+        losses = ", ".join(f"{example.score:.4g}" for example in self.examples[:3])
+        more = ", …" if len(self.examples) > 3 else ""
+        return f"WorstExamples({len(self)} of {self.scored} examples; losses {losses}{more})"
+
+
+def _worst_rows(losses: NDArray[np.float64], count: int) -> list[int]:
+    """Numbers of the `count` largest, the largest first; NaN is larger, of equal ones the first."""
+    keys = np.where(np.isnan(losses), -np.inf, -losses)
+    rows = np.arange(losses.size)
+    if losses.size > count:
+        bound = np.partition(keys, count - 1)[count - 1]
+        rows = np.flatnonzero(keys <= bound)
+    # Infinite and unknown losses have the same key: the unknown ones come first.
+    order = np.lexsort((rows, keys[rows], ~np.isnan(losses[rows])))
+    return rows[order][:count].tolist()

@@ -1,0 +1,394 @@
+"""The contract of all evaluations: merging, masks, JSON, equality, reports and plots."""
+
+import json
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, get_args
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from sparkwright import evaluation as package
+from sparkwright.errors import DataError, SparkwrightError
+from sparkwright.evaluation import (
+    ROC,
+    AbstractEvaluation,
+    CustomEvaluation,
+    Evaluation,
+    EvaluationBinary,
+    EvaluationCalibration,
+    Metric,
+    RegressionEvaluation,
+    RegressionMetric,
+    ROCBinary,
+    ROCDigest,
+    ROCMultiClass,
+    compare,
+    evaluation_from_dict,
+    evaluation_from_json,
+)
+from sparkwright.evaluation.roc_digest import summarize
+
+mpl.use("agg")
+Batch = tuple[np.ndarray, np.ndarray]
+METRICS = (*get_args(Metric), *get_args(RegressionMetric))
+CALIBRATION = ("expected_calibration_error", "maximum_calibration_error", "brier_score", "log_loss")
+
+
+def classes_of(rng: np.random.Generator, n: int) -> Batch:
+    return rng.integers(0, 3, n), rng.dirichlet(np.ones(3), n).round(2).clip(0, 1)
+
+
+def binary_of(rng: np.random.Generator, n: int) -> Batch:
+    return rng.integers(0, 2, (n, 1)), rng.random((n, 1)).round(1)
+
+
+def outputs_of(rng: np.random.Generator, n: int) -> Batch:
+    return rng.integers(0, 2, (n, 3)), rng.random((n, 3)).round(1)
+
+
+def numbers_of(rng: np.random.Generator, n: int) -> Batch:
+    labels = rng.normal(1e3, 5, (n, 3))
+    return labels, labels + rng.normal(1, 2, (n, 3))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A prototype, another one that it cannot be added to, and data that both can count."""
+
+    prototype: AbstractEvaluation
+    other: AbstractEvaluation
+    draw: Callable[[np.random.Generator, int], Batch]
+    exact: bool = True  # parts add up to the last bit
+
+
+def rows_below_half(labels: Any, predictions: Any, mask: Any) -> int:
+    counts = np.ones(len(labels), bool) if mask is None else np.asarray(mask) != 0
+    return int((predictions[counts] < 0.5).sum())
+
+
+KINDS = {
+    "evaluation": Kind(Evaluation(), Evaluation(top_n=2), classes_of),
+    "evaluation with options": Kind(
+        Evaluation(("a", "b", "c"), top_n=2, costs=(1, 2, 0.5), keep_errors=4),
+        Evaluation(("a", "b", "d"), top_n=2, costs=(1, 2, 0.5), keep_errors=4),
+        classes_of,
+    ),
+    "threshold": Kind(Evaluation(threshold=0.3), Evaluation(threshold=0.4), binary_of),
+    "binary": Kind(EvaluationBinary(), EvaluationBinary(thresholds=0.4), outputs_of),
+    "binary with ROC": Kind(
+        EvaluationBinary(("a", "b", "c"), thresholds=(0.2, 0.5, 0.7), roc_thresholds=0),
+        EvaluationBinary(("a", "b", "c"), thresholds=(0.2, 0.5, 0.7), roc_thresholds=5),
+        outputs_of,
+    ),
+    "ROC": Kind(ROC(), ROC(5), binary_of),
+    "thresholded ROC": Kind(ROC(7), ROC(5), binary_of),
+    "ROCs": Kind(ROCBinary(), ROCBinary(7), outputs_of),
+    "thresholded ROCs": Kind(ROCBinary(7, ("a", "b", "c")), ROCBinary(7, ("a", "b")), outputs_of),
+    "ROCs of classes": Kind(
+        ROCMultiClass(0, ("x", "y", "z")), ROCMultiClass(0, ("x", "y", "w")), classes_of
+    ),
+    "custom": Kind(
+        CustomEvaluation(rows_below_half, lambda a, b: a + b),
+        CustomEvaluation(rows_below_half, lambda a, b: a + b, title="other"),
+        binary_of,
+    ),
+    "regression": Kind(
+        RegressionEvaluation(("a", "b", "c")),
+        RegressionEvaluation(("a", "b", "d")),
+        numbers_of,
+        exact=False,
+    ),
+    "calibration": Kind(
+        EvaluationCalibration(reliability_bins=7, histogram_bins=9),
+        EvaluationCalibration(reliability_bins=7, histogram_bins=10),
+        classes_of,
+        exact=False,
+    ),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def counted(kind: Kind, n: int = 40, seed: int = 0) -> AbstractEvaluation:
+    return kind.prototype.updated(*kind.draw(np.random.default_rng(seed), n))
+
+
+def assert_same(kind: Kind, one: AbstractEvaluation, other: AbstractEvaluation) -> None:
+    """Equal; real sums up to rounding."""
+    assert one.examples == other.examples
+    if kind.exact:
+        assert one == other
+        assert one.to_json() == other.to_json()
+    assert one.headline() == pytest.approx(other.headline(), rel=1e-12, abs=1e-15)
+
+
+@every_kind
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_parts_in_any_grouping_add_up_to_the_whole(kind: Kind, data: st.DataObject) -> None:
+    seed, n = data.draw(st.integers(0, 1 << 32)), data.draw(st.integers(0, 40))
+    rng = np.random.default_rng(seed)
+    labels, predictions = kind.draw(rng, n)
+    mask, records = rng.random(n) < 0.8, list(range(n))
+    whole = kind.prototype.updated(labels, predictions, mask=mask, records=records)
+    part_of = rng.integers(0, 4, n)
+    parts = [
+        kind.prototype.updated(
+            labels[at], predictions[at], mask=mask[at], records=np.flatnonzero(at).tolist()
+        )
+        for at in (part_of == part for part in data.draw(st.permutations(range(4))))
+    ]
+    while len(parts) > 1:
+        i = data.draw(st.integers(0, len(parts) - 2))
+        both = parts[i] + parts.pop(i + 1)
+        if not isinstance(both, CustomEvaluation):  # whose functions do not travel
+            both = pickle.loads(pickle.dumps(both)) if i else evaluation_from_json(both.to_json())
+        parts[i] = both
+    assert_same(kind, parts[0], whole)
+
+
+@every_kind
+def test_the_prototype_changes_nothing(kind: Kind) -> None:
+    some = counted(kind)
+    assert kind.prototype.examples == 0
+    assert kind.prototype + some == some + kind.prototype == some
+    assert kind.prototype + kind.prototype == kind.prototype
+    nothing = kind.prototype.updated(*kind.draw(np.random.default_rng(0), 0))
+    assert_same(kind, nothing + some, some)
+
+
+@every_kind
+def test_without_rows_metrics_have_the_documented_values(kind: Kind) -> None:
+    labels, predictions = kind.draw(np.random.default_rng(0), 3)
+    for nothing in (kind.prototype, kind.prototype.updated(labels, predictions, mask=[0, 0, 0])):
+        assert nothing.examples == 0
+        for metric, value in nothing.headline().items():
+            assert value == (0.5 if metric.startswith("AUC") else 0)
+        for metric in (*METRICS, *CALIBRATION):
+            if callable(method := getattr(nothing, metric, None)):
+                assert method() == 0
+
+
+@every_kind
+def test_names_are_kept_when_unnamed_counts_are_added(kind: Kind) -> None:
+    key = kind.prototype._names_key
+    names = getattr(kind.prototype, key, None)
+    if names:
+        unnamed = replace(counted(kind), **{key: None})  # pyright: ignore[reportArgumentType]
+        for both in (kind.prototype + unnamed, unnamed + kind.prototype):
+            assert getattr(both, key) == names
+            assert both == counted(kind)
+
+
+@every_kind
+def test_masked_rows_do_not_count_whatever_they_hold(kind: Kind) -> None:
+    labels, predictions = kind.draw(np.random.default_rng(1), 30)
+    mask = np.arange(30) % 3 > 0
+    expected = kind.prototype.updated(labels[mask], predictions[mask])
+    spoiled = np.where(mask[:, None], predictions, np.nan)
+    truth = np.where(mask if labels.ndim == 1 else mask[:, None], labels, -1)
+    assert_same(kind, kind.prototype.updated(truth, spoiled, mask=mask), expected)
+    if not isinstance(kind.prototype, CustomEvaluation):  # time steps are rows
+        steps = (array.reshape(5, 6, *array.shape[1:]) for array in (truth, spoiled))
+        by_step = kind.prototype.updated(*steps, mask=mask.reshape(5, 6))
+        assert (by_step.examples, by_step.headline()) == (expected.examples, expected.headline())
+
+
+@every_kind
+def test_evaluations_with_other_options_do_not_add_up(kind: Kind) -> None:
+    assert kind.prototype != kind.other
+    with pytest.raises(DataError, match=r"only evaluations .* can be added\. Received: .* and "):
+        kind.prototype + kind.other
+    with pytest.raises(TypeError):
+        counted(kind) + 3  # pyright: ignore[reportOperatorIssue]
+
+
+@every_kind
+def test_other_data_is_not_equal(kind: Kind) -> None:
+    one = counted(kind)
+    assert one == counted(kind)
+    assert one != counted(kind, seed=1)
+    assert one != one + one
+    assert one != 5
+
+
+@every_kind
+def test_state_cannot_be_changed(kind: Kind) -> None:
+    one = counted(kind)
+    state: list[Any] = [getattr(one, field.name) for field in fields(one)]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(AttributeError):
+        setattr(one, fields(one)[0].name, None)  # pyright: ignore[reportArgumentType]
+    for array in (value for value in state if isinstance(value, np.ndarray) and value.size):
+        with pytest.raises(ValueError, match="read-only"):
+            array.reshape(-1)[0] = 5
+
+
+# JSON
+
+
+def digest() -> ROCDigest:
+    roc = ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    return ROCDigest.from_ranges([summarize(roc, np.array([[2], [2]]), 0, points=10)])
+
+
+COUNTED = [*map(counted, KINDS.values()), digest()]
+
+
+@pytest.mark.parametrize("one", COUNTED, ids=[*KINDS, "digest"])
+def test_every_kind_is_read_back_by_its_name(one: AbstractEvaluation) -> None:
+    for read in (
+        evaluation_from_json(one.to_json()),
+        evaluation_from_dict(json.loads(json.dumps(one.to_dict()))),
+        type(one).from_json(one.to_json()),
+    ):
+        assert type(read) is type(one)
+        assert read == one
+        assert read.headline() == one.headline()
+
+
+def test_every_kind_of_the_package_can_be_read() -> None:
+    kinds = {
+        found
+        for found in vars(package).values()
+        if isinstance(found, type) and "name" in vars(found) and hasattr(found, "to_json")
+    }
+    assert {type(one) for one in COUNTED} == kinds
+
+
+WRONG = [None, "x", -1, 1.5, math.nan, 10**400, True, [], [3], ["0p0"], {}, {"a": 1}]
+
+
+def places(values: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Paths to the values, of lists the first entries only."""
+    entries: Any = values.items() if isinstance(values, dict) else enumerate(values[:2])
+    found: list[tuple[Any, ...]] = []
+    for key, value in entries:
+        found.append((*path, key))
+        if isinstance(value, dict | list):
+            found += places(value, (*path, key))
+    return found
+
+
+@pytest.mark.parametrize("one", COUNTED, ids=[*KINDS, "digest"])
+def test_damaged_values_are_refused_or_harmless(one: AbstractEvaluation) -> None:
+    refused = 0
+    for path in places(one.to_dict()):
+        for wrong in WRONG:
+            values = json.loads(one.to_json())
+            place = values
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = wrong
+            try:
+                read = type(one).from_dict(values)
+                read.summary()
+            except DataError:
+                refused += 1
+    assert refused > 10
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"name": "accuracy"}, {"name": "abstract"}, {"name": ["roc"]}, {"name": None}, [1], 3],
+)
+def test_unknown_kinds_are_refused_and_the_known_ones_listed(values: Any) -> None:
+    with pytest.raises(DataError, match=r"'evaluation', 'evaluation_binary'.*'roc_multi_class'"):
+        evaluation_from_dict(values)
+    with pytest.raises(DataError, match=r"'regression_evaluation'"):
+        evaluation_from_json(json.dumps(values))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"name": "evaluation"}', "[1]"])
+def test_text_that_is_not_an_evaluation_is_refused(text: str) -> None:
+    with pytest.raises(DataError):
+        evaluation_from_json(text)
+    with pytest.raises(DataError):
+        Evaluation.from_json(text)
+
+
+OLD = {
+    "regression_evaluation": {
+        "names": ["a"],
+        "rows": 3,
+        "outputs": [
+            {
+                "count": 3, "labels": "3p1", "predictions": "dp-1", "absolute_errors": "3p-1",
+                "label_squares": "7p1", "prediction_squares": "4dp-2", "products": "1p4",
+                "largest_error": 1.0,
+                "sample": {
+                    "labels": [2.0, 1.0, 3.0], "predictions": [1.5, 1.0, 4.0], "counts": [1, 1, 1]
+                },
+            }
+        ],
+    },
+    "evaluation_calibration": {
+        "reliability_bins": 2, "histogram_bins": 1, "exclude_empty_bins": True,
+        "class_names": None,
+        "counts": {
+            "in_bin": [[1, 1], [1, 1], [0, 2]], "positive": [[0, 1], [0, 1], [0, 2]],
+            "predicted": [1, 1], "histograms": [[[1], [1]], [[1], [1]], [[1], [1]]],
+            "in_bin_sums": ["1p-2", "3p-2", "1p-2", "3p-2", "0p0", "3p-1"],
+            "squares": ["5p-3", "5p-3"], "of_actual": ["3p-2", "3p-2"],
+            "log_losses": ["93p-9", "93p-9"],
+        },
+    },
+}  # fmt: skip
+
+
+def test_exact_sums_of_version_0_are_read_as_float64() -> None:
+    regression = evaluation_from_dict(
+        {"name": "regression_evaluation", **OLD["regression_evaluation"]}
+    )
+    same = RegressionEvaluation(("a",)).updated([1.0, 2.0, 3.0], [1.0, 1.5, 4.0])
+    assert regression.headline() == pytest.approx(same.headline(), rel=1e-12)
+    assert (regression + same).examples == 6
+    calibration = evaluation_from_dict(
+        {"name": "evaluation_calibration", **OLD["evaluation_calibration"]}
+    )
+    expected = EvaluationCalibration.from_predictions([0, 1], [[0.75, 0.25], [0.25, 0.75]])
+    assert calibration.headline()["Brier score"] == expected.brier_score() == 1 / 16
+    values = digest().to_dict() | {"trapezoids": "19p-4", "steps": "5p-2"}
+    assert ROCDigest.from_dict(values).average_precision == 0.625
+
+
+# Reports and plots
+
+
+@every_kind
+def test_reports_and_plots_of_data_and_of_nothing(kind: Kind) -> None:
+    for one in (kind.prototype, counted(kind)):
+        assert f"{one.examples:,} examples" in str(one)
+        assert f"{one.examples} examples" in repr(one)
+        html = one._repr_html_()
+        assert html.startswith('<div class="sparkwright-evaluation">')
+        assert "<script" not in html
+        if one.headline():
+            _, axes = plt.subplots()
+            assert one.plot(axes=axes) is axes
+            one.plot()
+            axes.figure.canvas.draw()
+    plt.close("all")
+
+
+def test_every_kind_has_a_headline_to_compare() -> None:
+    compared = compare({str(number): one for number, one in enumerate(COUNTED)})
+    assert all(compared.to_dict().values())
+
+
+@every_kind
+def test_invalid_batches_raise_errors_of_the_kit(kind: Kind) -> None:
+    labels, predictions = kind.draw(np.random.default_rng(0), 4)
+    if isinstance(kind.prototype, CustomEvaluation):
+        return
+    infinite = predictions.astype(float)
+    infinite[2] = np.nan
+    for batch in ((labels[:3], predictions), (labels, infinite), (["a"] * 4, predictions)):
+        with pytest.raises(SparkwrightError):
+            kind.prototype.updated(*batch)
+    with pytest.raises(DataError, match="`mask` must have shape"):
+        kind.prototype.updated(labels, predictions, mask=[1, 0])
