@@ -5,7 +5,7 @@ import pytest
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OptimizerSpec
 from sparkwright_widgets._network_builder import NetworkBuilder
-from sparkwright_widgets._network_builder._text_formats import guessed_format, read
+from sparkwright_widgets._network_builder._text_formats import read
 from sparkwright_widgets._ui import Button
 
 pytestmark = pytest.mark.usefixtures("comms")
@@ -288,7 +288,7 @@ def test_a_second_output_is_added_and_removed(builder):
     assert [output.layer for output in builder.spec.outputs] == ["classes"]
 
 
-@pytest.mark.parametrize("key", ["python", "json", "yaml"])
+@pytest.mark.parametrize("key", ["json", "yaml"])
 def test_text_is_shown_and_taken_back(builder, key):
     builder.editing.folds["text"].set_opened(True)
     builder.editing.text.format.value = key
@@ -310,14 +310,6 @@ def test_yaml_is_not_taken_for_code_whatever_the_names_are(name):
     assert read(f"# import keras\n---\n{spec.to_yaml()}") == spec
 
 
-@pytest.mark.parametrize(
-    "text",
-    ['"""name: a"""\nimport keras', "def build():\n    return keras.Model()", "keras.Model()"],
-)
-def test_code_is_taken_for_code(text):
-    assert guessed_format(text) == "python"
-
-
 def test_a_mistake_in_pasted_text_is_told_and_nothing_is_lost(builder):
     builder.editing.folds["text"].set_opened(True)
     before = builder.spec
@@ -333,12 +325,12 @@ def test_a_mistake_in_pasted_text_is_told_and_nothing_is_lost(builder):
     assert "Conv2D" in builder.editing.text.text.value
 
 
-def test_pasted_code_is_never_executed(builder, tmp_path):
+def test_pasted_code_is_refused_with_the_remedy_and_not_executed(builder, tmp_path):
     builder.editing.folds["text"].set_opened(True)
     file = tmp_path / "made"
     builder.editing.text.text.value = f"import keras\nopen({str(file)!r}, 'w')\n"
     builder.editing.text.apply_button.click()
-    assert builder.editing.text.alert.value
+    assert "NetworkBuilder(model)" in builder.editing.text.alert.value
     assert not file.exists()
 
 

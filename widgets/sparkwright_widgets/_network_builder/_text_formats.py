@@ -1,4 +1,4 @@
-"""A network as text to copy, to keep and to bring back. Pure."""
+"""A network as text: Python code to copy; JSON and YAML to keep and to read back. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -10,11 +10,7 @@ from sparkwright_widgets._format import escaped
 
 LONGEST_TEXT = 1_000_000  # characters; a network of thousands of layers is shorter
 
-_SAYS_SOMETHING = re.compile(r"\s*(?!#|---|%)\S")
-_KEY = re.compile(r"""\s*("\w+"|'\w+'|\w+)\s*:(\s|$)""")
-_CODE = re.compile(
-    r"^\s*((import|from|def|class|with|return)\s+\w|keras\.|\w+\s*=[^=])", flags=re.MULTILINE
-)
+_CODE = re.compile(r"^\s*(import|from)\s+\w|^\s*\w+ = keras\.", flags=re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,41 +50,29 @@ def written(spec: NetworkSpec, key: str) -> str:
             return spec.to_code()
 
 
-def guessed_format(text: str) -> str:
-    """Which of `FORMATS` a text is in, by its first lines.
-
-    Example:
-        >>> [guessed_format(text) for text in ('{"name": "a"}', "name: a", "import keras")]
-        ['json', 'yaml', 'python']
-    """
-    if text.lstrip().startswith("{"):
-        return "json"
-    # What begins as a mapping is one, whatever its names and comments are.
-    first = next((line for line in text.splitlines() if _SAYS_SOMETHING.match(line)), "")
-    if not _KEY.match(first) and _CODE.search(text):
-        return "python"
-    return "yaml"
-
-
 def read(text: str) -> NetworkSpec:
-    """The network that a text describes; nothing of it is executed.
+    """The network that a text describes in JSON or YAML; nothing in it is executed.
 
     Raises:
         ConfigurationError: if it describes none.
     """
     if not text.strip():
-        raise ConfigurationError("there is no text. Paste a network's JSON, YAML or Python code.")
+        raise ConfigurationError("there is no text. Paste a network's JSON or YAML.")
     if len(text) > LONGEST_TEXT:
         raise ConfigurationError(
             f"the text must have at most {LONGEST_TEXT} characters. Received: {len(text)}."
         )
-    match guessed_format(text):
-        case "json":
-            return NetworkSpec.from_json(text)
-        case "yaml":
-            return NetworkSpec.from_yaml(text)
-        case _:
-            return NetworkSpec.from_code(text)
+    if text.lstrip().startswith("{"):
+        return NetworkSpec.from_json(text)
+    try:
+        return NetworkSpec.from_yaml(text)
+    except ConfigurationError:
+        if _CODE.search(text):
+            raise ConfigurationError(
+                "the text must be JSON or YAML. Received: Python code. Run the code in a cell, and "
+                "pass its model: `NetworkBuilder(model)`."
+            ) from None
+        raise
 
 
 def download_link(text: str, *, name: str, key: str) -> str:

@@ -11,7 +11,7 @@ from ._call_reading import layer_options
 from ._calls import Call
 from ._catalogue import LAYER_KINDS
 from ._chains import names_before, with_inputs_in_order
-from ._code_training import CompiledCode, read_training
+from ._code_training import Compiled, read_training
 from ._defaults import without_defaults
 from ._keras_layers import (
     call_of,
@@ -64,7 +64,7 @@ def describe_model(model: Any) -> NetworkSpec:
                 f"the layer {row.name!r} ({row.kind}) cannot be edited: it {row.problem}"
             )
     compiled = _compiled(model)
-    task, outputs, optimizer = read_training(compiled, layers, output_names(model), None)
+    task, outputs, optimizer = read_training(compiled, layers, output_names(model))
     name = _name(model)
     return NetworkSpec(
         layers=layers,
@@ -164,22 +164,22 @@ def _flat(value: Any, before: str = "") -> dict[str, Any]:
     return {before: plain}
 
 
-def _compiled(model: Any) -> CompiledCode:
-    found = CompiledCode()
+def _compiled(model: Any) -> Compiled:
     compiled = getattr(model, "_compile_config", None)
     if compiled is None or getattr(model, "optimizer", None) is None:
-        return found
+        return Compiled()
     config = compiled.config
     if config.get("weighted_metrics"):
         raise ConfigurationError(
             f"the model {_name(model)!r} cannot be edited: it is compiled with weighted_metrics. "
             "Compile it with `metrics` alone to edit it."
         )
-    found.optimizer = _optimizer(model.optimizer)
-    found.loss = _names(config.get("loss"))
-    found.metrics = _names(config.get("metrics"))
-    found.weights = config.get("loss_weights")
-    return found
+    return Compiled(
+        optimizer=_optimizer(model.optimizer),
+        loss=_names(config.get("loss")),
+        metrics=_names(config.get("metrics")),
+        weights=config.get("loss_weights"),
+    )
 
 
 def _optimizer(optimizer: Any) -> OptimizerSpec:

@@ -333,17 +333,3 @@ class NetworkSpec:
         from ._code_writing import to_code
 
         return to_code(self, variable, reserved=reserved, seed=seed)
-
-    @classmethod
-    def from_code(cls, text: str) -> "NetworkSpec":
-        """The network that Keras code makes; the code is read, never executed.
-
-        It reads back what `to_code` writes, and much of what people make of that. Inputs that a
-        layer would take anyway come back as none.
-
-        Raises:
-            ConfigurationError: naming the line that cannot be read.
-        """
-        from ._code_reading import from_code
-
-        return from_code(text)
