@@ -134,10 +134,3 @@ def test_packages_show_only_what_is_their_own(package: str) -> None:
         elif inspect.isclass(found) or inspect.isfunction(found):
             assert found.__module__.startswith("sparkwright."), name
             assert inspect.getdoc(found), name
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_modules_of_packages_are_private(package: str) -> None:
-    module = importlib.import_module(f"sparkwright.{package}")
-    names = [found.name for found in pkgutil.iter_modules(getattr(module, "__path__", []))]
-    assert all(name.startswith("_") for name in names)

@@ -66,7 +66,7 @@ def begun(monkeypatch, fake, loaded):
 
 
 @pytest.fixture
-def bench(comms):
+def bench(comms, keras_loaded):
     bench = Workbench()
     yield bench
     bench.close()
@@ -259,7 +259,7 @@ def test_a_network_that_does_not_fit_the_data_is_told_before_its_step_is_opened(
 
 def test_labels_to_predict_and_networks_for_classes_do_not_go_together(bench):
     bench.experiment = replace(bench.experiment, network=PRESETS["regression"].make())
-    assert "labels are classes, but the network predicts a number" in bench.problem
+    assert "labels are classes, but the network predicts a number" in bench.experiment.reason
 
 
 def test_what_is_no_session_is_refused_at_once(comms):

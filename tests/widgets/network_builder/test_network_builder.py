@@ -1,3 +1,4 @@
+import threading
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ from sparkwright_widgets._network_builder import NetworkBuilder
 from sparkwright_widgets._network_builder._text_formats import read
 from sparkwright_widgets._ui import Button
 
-pytestmark = pytest.mark.usefixtures("comms")
+pytestmark = pytest.mark.usefixtures("comms", "keras_loaded")
 
 
 @pytest.fixture
@@ -44,6 +45,36 @@ def test_it_begins_with_lenet_which_is_ready():
     assert builder.problem is None
     assert builder.analysis.parameters == 431_080
     assert states(builder) == ["ok"] * 8
+
+
+def test_it_appears_at_once_and_fills_in_when_keras_is_loaded(monkeypatch):
+    ready = threading.Event()
+    inside = "sparkwright_widgets._network_builder"
+    for module in (
+        *("sparkwright.networks.analysis", f"{inside}._editing_pane", f"{inside}._layer_editor"),
+    ):
+        monkeypatch.setattr(f"{module}.is_loaded", ready.is_set)
+    monkeypatch.setattr(f"{inside}._editing_pane.load", ready.wait)
+    builder = NetworkBuilder()
+    heard = []
+    builder.on_change(lambda part: heard.append(part.problem))
+    assert "Keras is loading" in builder.problem
+    assert states(builder) == ["waiting"] * 8
+    ready.set()
+    assert builder.analysis.parameters == 431_080  # waits
+    assert heard == [None]
+    assert states(builder) == ["ok"] * 8
+    choose(builder, 1)
+    type_into(builder, "filters", "3")
+    assert builder.spec.layers[1].options["filters"] == 3
+
+
+def test_every_layer_of_keras_can_be_added(builder):
+    kinds = [value for _, value in builder.editing.kind.options]
+    assert kinds[:2] == ["Input", "Dense"]
+    assert {"EinsumDense", "ConvLSTM2D"} <= set(kinds)
+    add(builder, "RandomFlip", mode="horizontal")
+    assert builder.spec.layers[1].options == {"mode": "horizontal"}
 
 
 def test_lenet_is_built_from_nothing():

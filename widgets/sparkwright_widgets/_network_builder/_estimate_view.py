@@ -5,7 +5,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from sparkwright._option import Option
-from sparkwright.networks import NetworkSpec, estimate
+from sparkwright.networks import NetworkSpec, analysis_now, estimate
 from sparkwright_widgets._ui import OptionForm
 
 from ._estimate_html import estimate_html
@@ -55,7 +55,7 @@ class EstimateView(widgets.VBox):
         if self._spec is None:
             return
         values = self.form.values
-        if not self._spec.analysis.ok:
+        if not analysis_now(self._spec).ok:
             self.figures.value = (
                 '<p class="sparkwright-advice">Known when the network has no problem.</p>'
             )

@@ -6,7 +6,8 @@ from typing import Any
 import ipywidgets as widgets
 
 from sparkwright._option import Option
-from sparkwright.networks import LAYER_KINDS, LayerAnalysis, LayerSpec
+from sparkwright.networks import LayerAnalysis, LayerKind, LayerSpec, layer_kind
+from sparkwright.networks.keras_catalog import is_loaded
 from sparkwright_widgets._ui import Button, OptionForm, close_all, row
 
 from ._inputs_editor import InputsEditor
@@ -84,7 +85,7 @@ class LayerEditor(widgets.VBox):
             self._shown = None
             self.heading.value = '<p class="sparkwright-advice">Choose a row to edit its layer.</p>'
             return
-        kind = LAYER_KINDS.get(layer.kind)
+        kind = _known(layer)
         if self._form_of != layer.kind:
             self._make_form(layer)
         if self._is_in_hand(layer):
@@ -109,9 +110,9 @@ class LayerEditor(widgets.VBox):
         self._shown = None
 
     def _make_form(self, layer: LayerSpec) -> None:
-        kind = LAYER_KINDS.get(layer.kind)
+        kind = _known(layer)
         old, self.form = self.form, None
-        self._form_of, self._shown = layer.kind, None
+        self._form_of, self._shown = layer.kind if is_loaded() else "", None
         if kind is not None:
             self.form = OptionForm(kind.options)
             self.form.on_change(self._optioned)
@@ -152,9 +153,14 @@ class LayerEditor(widgets.VBox):
             self._mistaken()
             return
         shown = self._shown
-        kind = LAYER_KINDS.get(shown.kind) if shown else None
+        kind = layer_kind(shown.kind) if shown else None
         if shown is None or kind is None:
             return
         self._wrong.pop(name, None)
         values = {key: as_json(value) for key, value in self.form.values.items()}
         self._options(kind.tidy({**shown.options, **values, **self._wrong}), name)
+
+
+def _known(layer: LayerSpec) -> LayerKind | None:
+    """The class of a layer; None: there is none, or Keras is still loading."""
+    return layer_kind(layer.kind) if is_loaded() else None

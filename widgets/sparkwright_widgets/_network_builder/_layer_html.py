@@ -1,6 +1,7 @@
 """The row in hand, told in full: what it is, its shapes, what is wrong with it. Pure."""
 
-from sparkwright.networks import LAYER_KINDS, LayerAnalysis
+from sparkwright.networks import LayerAnalysis
+from sparkwright.networks.palette import sentence_of
 from sparkwright_widgets._format import escaped
 
 from ._words import parameters_text, row_state, shape_text
@@ -13,8 +14,8 @@ def layer_heading(row: LayerAnalysis, mistake: str = "") -> str:
         row: the layer, looked at.
         mistake: what is wrong with a value that is being typed.
     """
-    kind = LAYER_KINDS.get(row.kind)
-    sentence = f'<div class="sparkwright-advice">{escaped(kind.sentence)}</div>' if kind else ""
+    does = sentence_of(row.kind)
+    sentence = f'<div class="sparkwright-advice">{escaped(does)}</div>' if does else ""
     return (
         f'<div class="sparkwright-editor-title"><b>Row {row.index + 1}: {escaped(row.kind)}</b> '
         f"<span>{escaped(_size(row, mistake))}</span></div>{sentence}"

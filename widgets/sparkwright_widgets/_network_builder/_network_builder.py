@@ -87,12 +87,16 @@ class NetworkBuilder(Part):
 
     @property
     def analysis(self) -> NetworkAnalysis:
-        """Shapes, parameter counts and problems, row by row."""
+        """Shapes, parameter counts and problems, row by row; waits until Keras is loaded."""
+        self.editing.wait()
         return self.editing.analysis if self._view is None else self._view.analysis
 
     @property
     def problem(self) -> str | None:
-        """Why the network cannot be trained, in one sentence; None: it can."""
+        """Why the network cannot be trained, in one sentence; None: it can.
+
+        While Keras is loading, the sentence says so.
+        """
         return self.editing.problem if self._view is None else self._view.problem
 
     def build(self) -> Any:
@@ -103,6 +107,7 @@ class NetworkBuilder(Part):
         Raises:
             ConfigurationError: if there is a `problem`.
         """
+        self.editing.wait()
         if self.problem is not None:
             raise ConfigurationError(
                 f"the network cannot be built before this is mended: {self.problem}"
@@ -168,4 +173,5 @@ class NetworkBuilder(Part):
     def _still(self) -> Block | None:
         spec = self.editing.spec if self._view is None else self._view.spec
         name = self.editing.spec.name if self._view is None else self._view.name
-        return network_block(self.analysis, spec=spec, name=name, problem=self.problem)
+        analysis = self.editing.analysis if self._view is None else self._view.analysis
+        return network_block(analysis, spec=spec, name=name, problem=self.problem)

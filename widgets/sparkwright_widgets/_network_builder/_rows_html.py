@@ -14,7 +14,6 @@ Row = dict[str, str]
 def layer_rows(
     rows: Sequence[LayerAnalysis],
     *,
-    groups: Mapping[str, str],
     outputs: Sequence[str] = (),
     mistakes: Mapping[str, str] | None = None,
 ) -> list[Row]:
@@ -22,7 +21,6 @@ def layer_rows(
 
     Args:
         rows: the network, looked at.
-        groups: the group of each kind of layer, by its name.
         outputs: names of the layers that are outputs.
         mistakes: by a layer's name, what is wrong with a value that is being typed.
     """
@@ -31,7 +29,6 @@ def layer_rows(
         {
             "html": _row(
                 row,
-                groups.get(row.kind, ""),
                 before=rows[index - 1].name if index else "",
                 is_output=row.name in outputs,
                 mistake=wrong.get(row.name, ""),
@@ -60,14 +57,14 @@ def layer_table(rows: Sequence[LayerAnalysis], *, name: str) -> str:
     return html_table(heads, cells, label=f"Layers of {name}", text_columns=(1, 2, 3, 4, 6))
 
 
-def _row(row: LayerAnalysis, group: str, *, before: str, is_output: bool, mistake: str) -> str:
+def _row(row: LayerAnalysis, *, before: str, is_output: bool, mistake: str) -> str:
     taken = ""
     if len(row.inputs) > 1 or (row.inputs and row.inputs != (before,)):
         taken = _span("takes", f"takes {', '.join(row.inputs)}")
     trouble = mistake or (row.problem if row.enabled else None) or ""
     sentence = _span("trouble", trouble) if trouble else ""
     mark = _span("output", "output") if is_output else ""
-    sign = group_sign(row.kind, group)
+    sign = group_sign(row.kind)
     return (
         f"{_span('number', str(row.index + 1))}"
         f'<span class="sparkwright-layer-sign" aria-hidden="true">{sign}</span>'

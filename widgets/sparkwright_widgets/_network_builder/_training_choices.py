@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 
 from sparkwright._option import Option
-from sparkwright.networks import LOSSES, METRICS, OPTIMIZERS, OutputSpec, Task, defaults_for
+from sparkwright.networks import (
+    LOSSES,
+    METRICS,
+    OutputSpec,
+    Task,
+    defaults_for,
+    optimizer_kind,
+)
+from sparkwright.networks.keras_catalog import names_of
 
 
 def losses_of(task: Task) -> tuple[str, ...]:
@@ -15,20 +23,21 @@ def losses_of(task: Task) -> tuple[str, ...]:
     """
     fitting = [name for name, loss in LOSSES.items() if loss.tasks and loss.tasks[0] == task]
     also = [name for name, loss in LOSSES.items() if task in loss.tasks]
-    return tuple(dict.fromkeys([*fitting, *also, *LOSSES]))
+    return tuple(dict.fromkeys([*fitting, *also, *LOSSES, *names_of("losses")]))
 
 
 def metrics_of(loss: str) -> tuple[str, ...]:
-    """Names of the metrics that understand the labels of a loss; all, if it is not known.
+    """Names of the metrics that take the labels of a loss; Keras' others follow.
 
     Example:
         >>> metrics_of("sparse_categorical_crossentropy")[0]
         'accuracy'
     """
     kind = LOSSES.get(loss)
-    return tuple(
+    common = [
         name for name, metric in METRICS.items() if kind is None or kind.labels in metric.labels
-    )
+    ]
+    return (*common, *(name for name in names_of("metrics") if name not in METRICS))
 
 
 def loss_sentence(loss: str) -> str:
@@ -45,5 +54,5 @@ def usual_output(task: Task, layer: str, shape: Sequence[int | None] | None) -> 
 
 def optimizer_options(kind: str) -> tuple[tuple[Option, ...], str]:
     """The settings of an optimizer, and when to choose it; nothing of one that is not known."""
-    known = OPTIMIZERS.get(kind)
+    known = optimizer_kind(kind)
     return ((), "") if known is None else (known.options, known.sentence)

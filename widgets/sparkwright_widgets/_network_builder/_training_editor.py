@@ -8,12 +8,13 @@ import ipywidgets as widgets
 
 from sparkwright._option import Option
 from sparkwright.networks import (
-    OPTIMIZERS,
     NetworkAnalysis,
     NetworkSpec,
     OptimizerSpec,
     OutputSpec,
     Task,
+    optimizer_kind,
+    optimizer_kinds,
 )
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Button, OptionForm, close_all, row
@@ -67,7 +68,7 @@ class TrainingEditor(widgets.VBox):
                 Option(
                     name="optimizer",
                     kind="choice",
-                    choices=tuple(OPTIMIZERS),
+                    choices=tuple(kind.name for kind in optimizer_kinds()),
                     default="Adam",
                     label="Kind",
                 )
@@ -181,7 +182,7 @@ class TrainingEditor(widgets.VBox):
     def _show_optimizer(self, before: OptimizerSpec) -> None:
         now = self._spec.optimizer
         options, sentence = optimizer_options(now.kind)
-        if self.optimizer.values["optimizer"] != now.kind and now.kind in OPTIMIZERS:
+        if self.optimizer.values["optimizer"] != now.kind and optimizer_kind(now.kind) is not None:
             self.optimizer.set({"optimizer": now.kind})
         if self.settings is None or before.kind != now.kind:
             old, self.settings = self.settings, OptionForm(options)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import ipywidgets as widgets
 
-from sparkwright.networks import LAYER_KINDS
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Button, row
 
@@ -33,11 +32,7 @@ class ViewingPane(widgets.VBox):
         self.edit_button.on_click(lambda _button: edit())
         self.layers = LayerList(label="Layers. Arrow keys choose a row.")
         self._outputs = [output.layer for output in view.spec.outputs] if view.spec else []
-        self.layers.rows = layer_rows(
-            rows,
-            groups={name: kind.group for name, kind in LAYER_KINDS.items()},
-            outputs=self._outputs,
-        )
+        self.layers.rows = layer_rows(rows, outputs=self._outputs)
         self.layers.observe(lambda _change: self._show_row(), "selected")
         self.details = widgets.HTML()
         self.graph = widgets.HTML()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from sparkwright.networks import LayerAnalysis
+from sparkwright.networks.palette import group_of
 from sparkwright_widgets._format import count_text
 
 _GROUP_SIGNS = {
@@ -11,7 +12,7 @@ _GROUP_SIGNS = {
     "pooling": "▽",
     "recurrent": "↻",
     "embedding": "#",
-    "normalisation": "≈",
+    "normalization": "≈",
     "reshaping": "⇄",
     "merging": "⋎",
     "activation": "∿",
@@ -69,12 +70,14 @@ def row_state(row: LayerAnalysis, mistake: str = "") -> RowState:
         return RowState(key="problem", sign="✕", word="problem")
     if row.waiting_for is not None:
         return RowState(key="waiting", sign="⋯", word=f"waiting for row {row.waiting_for + 1}")
+    if row.output_shape is None and row.parameters is None:
+        return RowState(key="waiting", sign="⋯", word="not known yet")
     return RowState(key="ok", sign="✓", word="OK")
 
 
-def group_sign(kind: str, group: str) -> str:
-    """One character for the kind of a layer; `kind` matters for inputs, which have no group."""
-    return "→" if kind in ("Input", "InputLayer") else _GROUP_SIGNS.get(group, "□")
+def group_sign(kind: str) -> str:
+    """One character for the kind of a layer."""
+    return "→" if kind in ("Input", "InputLayer") else _GROUP_SIGNS.get(group_of(kind), "□")
 
 
 def shortened(text: str, length: int) -> str:

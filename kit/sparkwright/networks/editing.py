@@ -6,12 +6,11 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
-from ._catalogue import LAYER_KINDS
-from ._chains import names_before
-from ._names import free_name, name_for
-from ._network_spec import LayerSpec, NetworkSpec, OutputSpec
-from ._training_defaults import defaults_for
-from ._wiring import wire
+from ._calls import known_kind
+from ._wiring import free_name, name_for, names_before, wire
+from .keras_catalog import layer_kind
+from .spec import LayerSpec, NetworkSpec, OutputSpec
+from .training import defaults_for
 
 
 def add_layer(
@@ -45,11 +44,7 @@ def add_layer(
         >>> spec.layers[1].name, spec.outputs[0].loss, spec.analysis.reason
         ('dense', 'sparse_categorical_crossentropy', None)
     """
-    known = LAYER_KINDS.get(kind)
-    if known is None:
-        raise ConfigurationError(
-            f"`kind` must be one of {', '.join(LAYER_KINDS)}. Received: kind={kind!r}."
-        )
+    known = known_kind(kind)
     row = len(spec.layers) - 1 if after is None else after
     if not -1 <= row < len(spec.layers):
         raise ConfigurationError(
@@ -58,11 +53,10 @@ def add_layer(
     taken = [layer.name for layer in spec.layers]
     if name in taken:
         raise ConfigurationError(f"`name` must be new in the network. Received: name={name!r}.")
-    begun = {required: known.defaults[required] for required in known.required}
     layer = LayerSpec(
         kind=kind,
         name=name or name_for(kind, taken),
-        options={**begun, **(options or {})},
+        options={**known.starts, **(options or {})},
         inputs=tuple(_ends(spec, row) if inputs is None else inputs)
         if known.takes == "several" or inputs is not None
         else (),
@@ -76,7 +70,7 @@ def duplicate_layer(spec: NetworkSpec, index: int) -> NetworkSpec:
     A copy of a layer that merges several takes the same ones.
     """
     layer = _layer(spec, index)
-    several = LAYER_KINDS.get(layer.kind)
+    several = layer_kind(layer.kind)
     inputs = layer.inputs if several is not None and several.takes == "several" else ()
     name = free_name(layer.name, [other.name for other in spec.layers])
     return _put_in(spec, replace(layer, name=name, inputs=inputs), index + 1)

@@ -1,9 +1,8 @@
-"""Layers of a Keras model: what each takes, and the calls that would make it again."""
+"""Layers of a Keras model in order, and what each takes."""
 
+import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
-
-from ._calls import Call
 
 
 def layers_of(model: Any) -> list[Any]:
@@ -49,8 +48,15 @@ def said_in_calls(model: Any) -> dict[str, str]:
                 if not all(_is_automatic(mask, node) for mask in taken):
                     found[node.operation.name] = f"a {name} of its own"
             elif not taken and isinstance(value, bool | int | float | str) and value:
+                if value == _default_of(node.operation, name):
+                    continue
                 found[node.operation.name] = f"{name}={value}" if name else str(value)
     return found
+
+
+def _default_of(operation: Any, argument: str) -> Any:
+    parameter = inspect.signature(operation.call).parameters.get(argument)
+    return None if parameter is None else parameter.default
 
 
 def _is_automatic(mask: Any, node: Any) -> bool:
@@ -104,40 +110,3 @@ def _in_order(model: Any) -> list[str]:
 def output_names(model: Any) -> list[str]:
     """The layers whose outputs are the model's."""
     return [tensor._keras_history.operation.name for tensor in _functional(model).outputs]
-
-
-def call_of(layer: Any) -> Call:
-    """The call that makes the layer, with all that its configuration says."""
-    config = dict(layer.get_config())
-    kind = type(layer).__name__
-    if kind == "InputLayer":
-        shape = config.get("batch_shape") or config.get("batch_input_shape") or (None,)
-        arguments = {"shape": tuple(shape[1:]), "dtype": config.get("dtype"), "name": layer.name}
-        return Call("Input", tuple(arguments.items()))
-    wrapped = config.pop("layer", None)
-    config.pop("backward_layer", None)
-    arguments = [(name, _value(value)) for name, value in config.items()]
-    if isinstance(wrapped, Mapping):
-        arguments.insert(0, ("", _value(wrapped)))
-    return Call(f"layers.{kind}", tuple(arguments))
-
-
-def calls_in(call: Call) -> Iterator[Call]:
-    """The call, and those among its arguments."""
-    yield call
-    for _, value in call.arguments:
-        if isinstance(value, Call):
-            yield from calls_in(value)
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        place = str(value.get("module") or "").removeprefix("keras").lstrip(".")
-        name, config = value.get("class_name"), value.get("config")
-        if isinstance(name, str) and isinstance(config, Mapping):
-            arguments = tuple((key, _value(inner)) for key, inner in config.items())
-            return Call(f"{place}.{name}" if place else name, arguments)
-        return {key: _value(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return tuple(map(_value, value))
-    return value

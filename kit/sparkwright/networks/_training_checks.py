@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING
 
 from sparkwright.errors import ConfigurationError
 
-from ._losses import PROBABILITIES, LossKind
-from ._names import NAME_RULE, is_name
-from ._network_spec import NetworkSpec, OptimizerSpec, OutputSpec
-from ._optimizers import OPTIMIZERS
-from ._shapes import shape_text
-from ._training_names import loss_kind, metric_kind
-from ._wiring import Wire
+from ._calls import keras_text
+from ._wiring import NAME_RULE, Wire, is_name
+from .keras_catalog import optimizer_kind, optimizer_kinds
+from .training import PROBABILITIES, LossKind, loss_kind, metric_kind
 
 if TYPE_CHECKING:
-    from ._analysis import LayerAnalysis
+    from .analysis import LayerAnalysis
+    from .spec import NetworkSpec, OptimizerSpec, OutputSpec
 
 _KEEPS_RANGE = {
     *("Dropout", "SpatialDropout1D", "SpatialDropout2D", "GaussianDropout", "Flatten", "Reshape"),
@@ -22,11 +20,12 @@ _KEEPS_RANGE = {
     *("AveragePooling2D", "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalAveragePooling1D"),
     *("GlobalAveragePooling2D", "Masking", "Cropping1D", "Cropping2D"),
 }
+_METRICS_OF_COMPILE = ("accuracy", "acc", "crossentropy", "ce")
 _NAMED = {"Softmax": "softmax", "BatchNormalization": "linear", "LayerNormalization": "linear"}
 
 
 def training_problems(
-    spec: NetworkSpec, rows: Sequence["LayerAnalysis"], wires: Sequence[Wire]
+    spec: "NetworkSpec", rows: Sequence["LayerAnalysis"], wires: Sequence[Wire]
 ) -> tuple[str, ...]:
     """One sentence for each problem, the most basic first."""
     if not any(layer.enabled for layer in spec.layers):
@@ -46,7 +45,7 @@ def training_problems(
     )
 
 
-def _output_problems(spec: NetworkSpec) -> Iterator[str]:
+def _output_problems(spec: "NetworkSpec") -> Iterator[str]:
     if not spec.outputs:
         yield "The network has no output. Choose the layer whose output is trained."
     seen: set[str] = set()
@@ -63,7 +62,7 @@ def _output_problems(spec: NetworkSpec) -> Iterator[str]:
         seen.add(output.layer)
 
 
-def _unused(spec: NetworkSpec, wires: Sequence[Wire]) -> Iterator[str]:
+def _unused(spec: "NetworkSpec", wires: Sequence[Wire]) -> Iterator[str]:
     outputs = {output.layer for output in spec.outputs}
     taken = {
         source
@@ -80,24 +79,28 @@ def _unused(spec: NetworkSpec, wires: Sequence[Wire]) -> Iterator[str]:
 
 
 def _loss_problems(
-    spec: NetworkSpec,
-    output: OutputSpec,
+    spec: "NetworkSpec",
+    output: "OutputSpec",
     rows: Sequence["LayerAnalysis"],
     wires: Sequence[Wire],
 ) -> Iterator[str]:
-    loss = loss_kind(output.loss)
-    if loss is None:
-        yield f"The loss {output.loss!r} of the output {output.layer!r} is not known here."
+    wrong = _refused("losses", output.loss)
+    if wrong:
+        yield f"The loss {output.loss!r} of the output {output.layer!r}: {wrong}"
         return
+    loss = loss_kind(output.loss)
     for name in output.metrics:
         metric = metric_kind(name)
-        if metric is None:
-            yield f"The metric {name!r} of the output {output.layer!r} is not known here."
-        elif loss.labels not in metric.labels:
+        wrong = "" if name in _METRICS_OF_COMPILE else _refused("metrics", name)
+        if wrong:
+            yield f"The metric {name!r} of the output {output.layer!r}: {wrong}"
+        elif loss is not None and metric is not None and loss.labels not in metric.labels:
             yield (
                 f"The metric {name} is for labels that are {' or '.join(metric.labels)}; with the "
                 f"loss {output.loss} they are {loss.labels}. Choose another metric."
             )
+    if loss is None:
+        return
     row = next((row for row in rows if row.name == output.layer), None)
     if row is None or row.output_shape is None or not row.enabled:
         return
@@ -105,15 +108,28 @@ def _loss_problems(
     if loss.least_outputs > 1 and shape and (shape[-1] or 2) < loss.least_outputs:
         yield (
             f"The loss {output.loss} needs one output for each class, at least "
-            f"{loss.least_outputs}; {output.layer!r} has {shape_text(shape)}. "
+            f"{loss.least_outputs}; {output.layer!r} has {shape[-1]}. "
             "Give it more units, or choose binary_crossentropy."
         )
         return
     yield from _activation_problems(output, loss, last_activation(spec, row.index, wires))
 
 
+def _refused(what: str, name: str) -> str:
+    """What Keras says of a loss or metric that it cannot make; empty: it can."""
+    import keras
+
+    if name in keras.saving.get_custom_objects():
+        return ""
+    try:
+        getattr(keras, what).get(name)
+    except (TypeError, ValueError) as error:
+        return keras_text(error)
+    return ""
+
+
 def _activation_problems(
-    output: OutputSpec, loss: LossKind, activation: str | None
+    output: "OutputSpec", loss: LossKind, activation: str | None
 ) -> Iterator[str]:
     if not loss.activations or activation is None or activation in loss.activations:
         return
@@ -127,7 +143,7 @@ def _activation_problems(
     )
 
 
-def last_activation(spec: NetworkSpec, row: int, wires: Sequence[Wire]) -> str | None:
+def last_activation(spec: "NetworkSpec", row: int, wires: Sequence[Wire]) -> str | None:
     """The function that made the values that come out of a row; None: none is known."""
     while True:
         layer = spec.layers[row]
@@ -147,20 +163,23 @@ def last_activation(spec: NetworkSpec, row: int, wires: Sequence[Wire]) -> str |
         return None
 
 
-def _optimizer_problems(optimizer: OptimizerSpec) -> Iterator[str]:
-    kind = OPTIMIZERS.get(optimizer.kind)
+def _optimizer_problems(optimizer: "OptimizerSpec") -> Iterator[str]:
+    kind = optimizer_kind(optimizer.kind)
     if kind is None:
-        yield f"The optimizer {optimizer.kind!r} is not known. Use: {', '.join(OPTIMIZERS)}."
+        names = ", ".join(known.name for known in optimizer_kinds())
+        yield f"The optimizer {optimizer.kind!r} is not known. Use: {names}."
         return
     for name, value in optimizer.options.items():
         option = kind.option(name)
         if option is None:
             yield f"The optimizer {kind.name} has no option `{name}`."
-            continue
+            return
         try:
             option.check(value)
         except ConfigurationError as error:
             yield f"The optimizer {kind.name}: {error}"
-    limits = [n for n in ("clipnorm", "global_clipnorm", "clipvalue") if optimizer.options.get(n)]
-    if len(limits) > 1:
-        yield f"The optimizer {kind.name} may have one of {' and '.join(limits)}, not both."
+            return
+    try:
+        kind.made_by(**optimizer.options)
+    except Exception as error:  # whatever Keras or a class of the user raises
+        yield f"The optimizer {kind.name}: {keras_text(error)}"

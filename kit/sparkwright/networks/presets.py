@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ._network_spec import LayerSpec, NetworkSpec, OptimizerSpec, OutputSpec, Task
+from .spec import LayerSpec, NetworkSpec, OptimizerSpec, OutputSpec
+from .training import Task
 
 
 class Preset(NamedTuple):
@@ -50,7 +51,9 @@ def lenet_spec(
             _layer("Dense", "classes", units=classes, activation="softmax"),
         ),
         outputs=(_classes("classes"),),
-        optimizer=OptimizerSpec(options={"learning_rate": learning_rate}),
+        optimizer=OptimizerSpec(
+            options={} if learning_rate == 1e-3 else {"learning_rate": learning_rate}
+        ),
         seed=seed,
     )
 
@@ -111,6 +114,7 @@ def residual_cnn_spec(
 def _convolution(name: str, *inputs: str, size: int = 3, **options: Any) -> LayerSpec:
     # Without a bias: the normalisation that follows has its own.
     more = {"padding": "same", "use_bias": False, "kernel_initializer": "he_normal"}
+    options = {key: value for key, value in options.items() if (key, value) != ("strides", 1)}
     return _layer("Conv2D", name, *inputs, kernel_size=size, **more, **options)
 
 
@@ -217,3 +221,54 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
     }
 )
+
+
+def lenet(
+    *,
+    input_shape: tuple[int, int, int] = (28, 28, 1),
+    classes: int = 10,
+    learning_rate: float = 1e-3,
+    seed: int = 42,
+) -> Any:
+    """LeNet: two 5x5 convolutions with pooling, a dense layer, a softmax.
+
+    With the default shape it has 431,080 parameters.
+
+    Args:
+        input_shape: (height, width, channels) of one image, each at least 14 pixels.
+        classes: number of classes; labels are integers from 0 to `classes - 1`.
+        learning_rate: Adam's learning rate; default 1e-3.
+        seed: seeds the initial weights; default 42.
+
+    Returns:
+        A compiled `keras.Model` (Adam, sparse categorical cross-entropy, accuracy).
+
+    References:
+        Y. LeCun et al., "Gradient-Based Learning Applied to Document Recognition", Proc. IEEE 1998.
+    """
+    import keras
+
+    seeds = iter(range(seed, seed + 4))
+
+    def init() -> Any:
+        return keras.initializers.GlorotUniform(seed=next(seeds))
+
+    model = keras.Sequential(
+        [
+            keras.Input(shape=input_shape),
+            keras.layers.Conv2D(20, 5, activation="relu", kernel_initializer=init()),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Conv2D(50, 5, activation="relu", kernel_initializer=init()),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Flatten(),
+            keras.layers.Dense(500, activation="relu", kernel_initializer=init()),
+            keras.layers.Dense(classes, activation="softmax", kernel_initializer=init()),
+        ],
+        name="lenet",
+    )
+    model.compile(
+        optimizer=keras.optimizers.Adam(learning_rate),
+        loss="sparse_categorical_crossentropy",
+        metrics=["accuracy"],
+    )
+    return model

@@ -3,14 +3,13 @@
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Self
 
 from sparkwright._yaml import read_json, read_yaml, write_yaml
 from sparkwright.errors import ConfigurationError
 
-from ._catalogue import LAYER_KINDS
-from ._defaults import without_defaults
-from ._json_values import (
+from . import _calls, _code
+from ._plain_values import (
     LARGEST,
     given_fields,
     list_of,
@@ -20,12 +19,9 @@ from ._json_values import (
     text_of,
     texts_of,
 )
-from ._optimizers import OPTIMIZERS
+from .analysis import NetworkAnalysis, analyze
+from .training import Task
 
-if TYPE_CHECKING:
-    from ._analysis import NetworkAnalysis
-
-Task = Literal["classification", "binary", "regression", "other"]
 TASKS: tuple[Task, ...] = ("classification", "binary", "regression", "other")
 
 
@@ -37,7 +33,8 @@ class LayerSpec:
         kind: its class in Keras, such as "Conv2D", or "Input".
         name: unique in the network.
         options: arguments of the layer that differ from its defaults, as JSON values; shapes and
-            sizes are lists or integers. Those that equal the defaults are left out by themselves.
+            sizes are lists or integers. `kernel_l1`, `kernel_l2` and `kernel_max_norm` stand for
+            Keras' regularizers and constraints.
         inputs: names of the layers whose outputs it takes; empty: the layer before it that is not
             switched off. An Input has none.
         enabled: False: the layer is left out; those that take it get what it takes first.
@@ -54,7 +51,7 @@ class LayerSpec:
     enabled: bool = True
 
     def __post_init__(self) -> None:
-        """Make options and inputs plain, and leave out defaults."""
+        """Make options and inputs plain."""
         text_of(self.kind, "`kind` of a layer")
         text_of(self.name, "`name` of a layer")
         if not isinstance(self.enabled, bool):
@@ -62,8 +59,7 @@ class LayerSpec:
                 f"`enabled` must be true or false. Received: enabled={self.enabled!r:.200}."
             )
         options = options_of(self.options, f"`options` of the layer {self.name!r}")
-        kind = LAYER_KINDS.get(self.kind)
-        object.__setattr__(self, "options", kind.tidy(options) if kind else options)
+        object.__setattr__(self, "options", options)
         object.__setattr__(self, "inputs", texts_of(self.inputs, f"`inputs` of {self.name!r}"))
 
     def to_dict(self) -> dict[str, Any]:
@@ -151,10 +147,7 @@ class OptimizerSpec:
         """Make the options plain."""
         text_of(self.kind, "`kind` of an optimizer")
         options = options_of(self.options, "`options` of the optimizer")
-        kind = OPTIMIZERS.get(self.kind)
-        object.__setattr__(
-            self, "options", without_defaults(options, kind.defaults) if kind else options
-        )
+        object.__setattr__(self, "options", options)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
@@ -208,7 +201,7 @@ class NetworkSpec:
     name: str = "network"
     task: Task = "classification"
     seed: int | None = 42
-    _analysis: "NetworkAnalysis | None" = field(default=None, init=False, repr=False, compare=False)
+    _analysis: NetworkAnalysis | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the kinds of the fields."""
@@ -240,12 +233,10 @@ class NetworkSpec:
             )
 
     @property
-    def analysis(self) -> "NetworkAnalysis":
-        """Shapes, parameter counts and problems; computed once."""
+    def analysis(self) -> NetworkAnalysis:
+        """Shapes, parameter counts and problems; computed once, by Keras, which is loaded."""
         if self._analysis is None:
-            from ._analysis import analyse
-
-            object.__setattr__(self, "_analysis", analyse(self))
+            object.__setattr__(self, "_analysis", analyze(self))
         assert self._analysis is not None
         return self._analysis
 
@@ -255,9 +246,7 @@ class NetworkSpec:
         Raises:
             ConfigurationError: if the network has a problem, or Keras refuses it.
         """
-        from ._building import build
-
-        return build(self)
+        return _calls.build(self)
 
     def layer(self, name: str) -> LayerSpec | None:
         """The first layer of that name; None: there is none."""
@@ -330,6 +319,4 @@ class NetworkSpec:
         Raises:
             ConfigurationError: if the network has a problem, or `variable` is no name.
         """
-        from ._code_writing import to_code
-
-        return to_code(self, variable, reserved=reserved, seed=seed)
+        return _code.to_code(self, variable, reserved=reserved, seed=seed)

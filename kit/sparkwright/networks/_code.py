@@ -4,17 +4,15 @@ import json
 import keyword
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparkwright.errors import ConfigurationError
 
-from ._analysis import checked_options
-from ._calls import Call, Seed, compile_arguments, layer_calls
-from ._catalogue import LAYER_KINDS
-from ._chains import is_chain, names_before
-from ._names import free_name
-from ._network_spec import LayerSpec, NetworkSpec
-from ._shapes import Misfit
+from ._calls import REGISTERED, Call, Seed, compile_arguments, is_function, known_kind, layer_calls
+from ._wiring import free_name, is_chain, names_before
+
+if TYPE_CHECKING:
+    from .spec import LayerSpec, NetworkSpec
 
 OFF = "# off: "
 TASK = "# Task: "
@@ -25,7 +23,7 @@ _RESERVED = {"keras", "seed", *_IMPORTED}
 
 
 def to_code(
-    spec: NetworkSpec,
+    spec: "NetworkSpec",
     variable: str = "model",
     *,
     reserved: Collection[str] = (),
@@ -49,8 +47,6 @@ def to_code(
         )
     if spec.analysis.reason is not None:
         raise ConfigurationError(f"the network cannot be written as code. {spec.analysis.reason}")
-    for layer in spec.layers:
-        _check_switched_off(layer)
     calls = layer_calls(spec)
     body = (
         _chain(spec, calls, variable) if is_chain(spec) else _graph(spec, calls, variable, reserved)
@@ -60,20 +56,7 @@ def to_code(
     return "\n".join(lines) + "\n"
 
 
-def _check_switched_off(layer: LayerSpec) -> None:
-    kind = LAYER_KINDS.get(layer.kind)
-    try:
-        if kind is None:
-            raise Misfit(f"is of the kind {layer.kind!r}, which is not known here.")
-        checked_options(kind, layer.options)
-    except Misfit as misfit:
-        raise ConfigurationError(
-            f"the network cannot be written as code. The layer {layer.name!r}, which is switched "
-            f"off, {misfit}"
-        ) from misfit
-
-
-def _head(spec: NetworkSpec, calls: Sequence[Call], seed: str | None) -> Iterator[str]:
+def _head(spec: "NetworkSpec", calls: Sequence[Call], seed: str | None) -> Iterator[str]:
     places = {name.partition(".")[0] for call in calls for name in _functions(call)}
     parts = sorted(places & _IMPORTED)
     yield "import keras"
@@ -93,7 +76,7 @@ def _functions(value: Any) -> Iterator[str]:
             yield from _functions(inner)
 
 
-def _chain(spec: NetworkSpec, calls: Sequence[Call], variable: str) -> Iterator[str]:
+def _chain(spec: "NetworkSpec", calls: Sequence[Call], variable: str) -> Iterator[str]:
     yield f"{variable} = keras.Sequential("
     yield f"{_STEP}["
     for layer, call in zip(spec.layers, calls, strict=True):
@@ -105,7 +88,7 @@ def _chain(spec: NetworkSpec, calls: Sequence[Call], variable: str) -> Iterator[
 
 
 def _graph(
-    spec: NetworkSpec, calls: Sequence[Call], variable: str, reserved: Collection[str]
+    spec: "NetworkSpec", calls: Sequence[Call], variable: str, reserved: Collection[str]
 ) -> Iterator[str]:
     variables = _variables(spec, {variable, *_RESERVED, *reserved})
     before = names_before(spec.layers)
@@ -127,12 +110,12 @@ def _graph(
     yield from _wrapped(f"{variable} = ", Call("Model", tuple(arguments)), "", "")
 
 
-def _taking(layer: LayerSpec, taken: Sequence[str]) -> str:
-    kind = LAYER_KINDS[layer.kind]
+def _taking(layer: "LayerSpec", taken: Sequence[str]) -> str:
+    kind = known_kind(layer.kind)
     if not taken:
         return ""
     if not kind.separately:
-        several = kind.takes == "several"
+        several = kind.takes == "several" and (kind.least > 1 or len(taken) > 1)
         return f"([{', '.join(taken)}])" if several else f"({', '.join(taken)})"
     if len(taken) == 1:
         return f"({taken[0]}, {taken[0]})"
@@ -150,7 +133,7 @@ def _commented(lines: Sequence[str], indent: str) -> Iterator[str]:
         yield f"{indent}{OFF}{line.removeprefix(indent)}"
 
 
-def _variables(spec: NetworkSpec, reserved: Collection[str]) -> dict[str, str]:
+def _variables(spec: "NetworkSpec", reserved: Collection[str]) -> dict[str, str]:
     taken = set(reserved)
     found: dict[str, str] = {}
     for layer in spec.layers:
@@ -200,7 +183,8 @@ def rendered(value: Any) -> str:
             return str(value)
         case Call():
             inside = ", ".join(_argument(name, inner) for name, inner in value.arguments)
-            return f"{_place(value.function)}({inside})"
+            place = _place(value.function)
+            return place if is_function(value) else f"{place}({inside})"
         case Seed():
             return f"seed + {value.offset}" if value.offset else "seed"
         case str():
@@ -221,6 +205,8 @@ def _argument(name: str, value: Any) -> str:
 
 
 def _place(function: str) -> str:
+    if function.startswith(REGISTERED):
+        return f"keras.saving.get_registered_object({_text(function.removeprefix(REGISTERED))})"
     part = function.partition(".")[0]
     return function if part in _IMPORTED else f"keras.{function}"
 

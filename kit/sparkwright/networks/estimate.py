@@ -6,10 +6,9 @@ from typing import Literal
 
 from sparkwright.errors import ConfigurationError
 
-from ._analysis import LayerAnalysis
-from ._network_spec import NetworkSpec
-from ._optimizers import OPTIMIZERS
-from ._recurrent_kinds import GATES
+from .analysis import LayerAnalysis
+from .spec import NetworkSpec
+from .training import optimizer_slots
 
 NUMBER_BYTES = 4  # float32
 # A worker's process before its network, 374 MiB of it pages of libraries; measured on Linux with
@@ -21,6 +20,7 @@ PROCESS_BYTES = 650 << 20
 _AVERAGING_VECTORS, _SHARING_VECTORS, _SHARED_VECTORS = 5, 4, 2
 SPARSE_SHARE = 0.001  # of the elements, in a sharing message of usual size
 _HEADER_WORDS = 4
+_GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
 
 Master = Literal["averaging", "sharing"]
 
@@ -94,8 +94,7 @@ def estimate(
     analysis = spec.analysis
     rows = [row for row in analysis.rows if row.enabled]
     held, trainable = analysis.parameters, analysis.trainable_parameters
-    kind = OPTIMIZERS.get(spec.optimizer.kind)
-    slots = kind.slots_of(spec.optimizer.options) if kind else 2
+    slots = optimizer_slots(spec.optimizer.kind, spec.optimizer.options)
     kept = sum(_kept(row, steps) for row in rows) * batch_size
     state = trainable * slots
     travelling = held + (state if save_updater or master == "sharing" else 0)
@@ -198,7 +197,7 @@ def _kept(row: LayerAnalysis, steps: int) -> int:
     size = 1
     for length in row.output_shape:
         size *= steps if length is None else length
-    gates = GATES.get(row.kind)
+    gates = _GATES.get(row.kind)
     if gates is not None and row.input_shapes and row.output_shape:
         read, units = row.input_shapes[0][0], row.output_shape[-1] or 1
         size += (steps if read is None else read) * units * (gates + 1)
