@@ -31,6 +31,7 @@ def wire(layers: Sequence["LayerSpec"]) -> tuple[Wire, ...]:
     """The inputs of every layer, also of those that are switched off.
 
     Example:
+        >>> from sparkwright.networks import LayerSpec
         >>> layers = (
         ...     LayerSpec(kind="Input", name="in"),
         ...     LayerSpec(kind="Dropout", name="drop", enabled=False),

@@ -17,168 +17,19 @@ class LossKind:
 
     Attributes:
         name: Keras' name.
-        title: its name for people.
         tasks: that it is for, the most usual first.
         labels: what the labels must be.
+        sentence: when to choose it.
         activations: of the layer whose output it takes; empty: any.
         least_outputs: how long the output's last axis must be.
-        sentence: when to choose it.
     """
 
     name: str
-    title: str
     tasks: tuple[Task, ...]
     labels: Labels
     sentence: str
     activations: tuple[str, ...] = ()
     least_outputs: int = 1
-
-
-def _loss(
-    name: str,
-    title: str,
-    tasks: Sequence[Task],
-    labels: Labels,
-    sentence: str,
-    activations: tuple[str, ...] = (),
-    least_outputs: int = 1,
-) -> LossKind:
-    return LossKind(
-        name=name,
-        title=title,
-        tasks=(*tasks, "other"),
-        labels=labels,
-        sentence=sentence,
-        activations=activations,
-        least_outputs=least_outputs,
-    )
-
-
-LOSSES: Mapping[str, LossKind] = MappingProxyType(
-    {
-        loss.name: loss
-        for loss in (
-            _loss(
-                "sparse_categorical_crossentropy",
-                "Cross-entropy of class numbers",
-                ["classification"],
-                "class numbers",
-                "One of several classes; labels are 0, 1, 2, ...",
-                PROBABILITIES,
-                2,
-            ),
-            _loss(
-                "categorical_crossentropy",
-                "Cross-entropy of one-hot labels",
-                ["classification"],
-                "one-hot",
-                "One of several classes; labels have a 1 in the place of the class.",
-                PROBABILITIES,
-                2,
-            ),
-            _loss(
-                "categorical_focal_crossentropy",
-                "Focal cross-entropy",
-                ["classification"],
-                "one-hot",
-                "One of several classes of which some are rare; one-hot labels.",
-                PROBABILITIES,
-                2,
-            ),
-            _loss(
-                "kl_divergence",
-                "Kullback-Leibler divergence",
-                ["classification"],
-                "one-hot",
-                "Labels are probabilities themselves.",
-                PROBABILITIES,
-                2,
-            ),
-            _loss(
-                "binary_crossentropy",
-                "Binary cross-entropy",
-                ["binary", "classification"],
-                "zeros and ones",
-                "Yes or no, once or for each output.",
-                PROBABILITIES,
-            ),
-            _loss(
-                "binary_focal_crossentropy",
-                "Binary focal cross-entropy",
-                ["binary", "classification"],
-                "zeros and ones",
-                "Yes or no, where one of them is rare.",
-                PROBABILITIES,
-            ),
-            _loss(
-                "hinge",
-                "Hinge",
-                ["binary"],
-                "-1 and 1",
-                "Yes or no as support vector machines see it.",
-                ("linear", "tanh", "softsign"),
-            ),
-            _loss(
-                "mean_squared_error",
-                "Mean squared error",
-                ["regression"],
-                "numbers",
-                "Numbers; large errors count most.",
-            ),
-            _loss(
-                "mean_absolute_error",
-                "Mean absolute error",
-                ["regression"],
-                "numbers",
-                "Numbers; outliers count no more than others.",
-            ),
-            _loss(
-                "huber",
-                "Huber",
-                ["regression"],
-                "numbers",
-                "Numbers with some outliers.",
-            ),
-            _loss(
-                "log_cosh",
-                "Logarithm of the hyperbolic cosine",
-                ["regression"],
-                "numbers",
-                "Numbers with some outliers; smooth everywhere.",
-            ),
-            _loss(
-                "mean_absolute_percentage_error",
-                "Mean absolute error in per cent",
-                ["regression"],
-                "numbers",
-                "Numbers far from 0, where relative errors count.",
-            ),
-            _loss(
-                "mean_squared_logarithmic_error",
-                "Mean squared error of logarithms",
-                ["regression"],
-                "numbers",
-                "Positive numbers of very different sizes.",
-            ),
-            _loss(
-                "poisson",
-                "Poisson",
-                ["regression"],
-                "numbers",
-                "Counts of events.",
-                ("exponential", "softplus", "relu", "sigmoid", "softmax"),
-            ),
-            _loss(
-                "cosine_similarity",
-                "Cosine similarity",
-                ["regression"],
-                "numbers",
-                "Vectors of which only the direction counts.",
-                least_outputs=2,
-            ),
-        )
-    }
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,8 +39,8 @@ class MetricKind:
     Attributes:
         name: Keras' name.
         title: its name for people.
-        labels: that it understands.
-        sentence: what it says.
+        labels: that it takes.
+        sentence: what it measures.
     """
 
     name: str
@@ -198,92 +49,128 @@ class MetricKind:
     sentence: str
 
 
-_CLASSES: tuple[Labels, ...] = ("class numbers", "one-hot", "zeros and ones")
-_NUMBERS: tuple[Labels, ...] = ("numbers", "zeros and ones", "one-hot", "-1 and 1")
-
-
-def _metric(name: str, title: str, labels: tuple[Labels, ...], sentence: str) -> MetricKind:
-    return MetricKind(name=name, title=title, labels=labels, sentence=sentence)
-
-
-METRICS: Mapping[str, MetricKind] = MappingProxyType(
-    {
-        metric.name: metric
-        for metric in (
-            _metric("accuracy", "Accuracy", _CLASSES, "Part of the examples that are right."),
-            _metric(
-                "sparse_categorical_accuracy",
-                "Accuracy of class numbers",
-                ("class numbers",),
-                "Part of the examples that are right.",
-            ),
-            _metric(
-                "categorical_accuracy",
-                "Accuracy of one-hot labels",
-                ("one-hot",),
-                "Part of the examples that are right.",
-            ),
-            _metric(
-                "sparse_top_k_categorical_accuracy",
-                "Among the first five, class numbers",
-                ("class numbers",),
-                "Part of the examples whose class is among the five most likely.",
-            ),
-            _metric(
-                "top_k_categorical_accuracy",
-                "Among the first five, one-hot labels",
-                ("one-hot",),
-                "Part of the examples whose class is among the five most likely.",
-            ),
-            _metric(
-                "binary_accuracy",
-                "Accuracy of yes or no",
-                ("zeros and ones",),
-                "Part of the answers that are right.",
-            ),
-            _metric(
-                "auc",
-                "Area under the ROC curve",
-                ("zeros and ones", "one-hot"),
-                "1 is perfect, 0.5 is chance.",
-            ),
-            _metric(
-                "precision",
-                "Precision",
-                ("zeros and ones", "one-hot"),
-                "Of those called yes, the part that is.",
-            ),
-            _metric(
-                "recall",
-                "Recall",
-                ("zeros and ones", "one-hot"),
-                "Of those that are yes, the part found.",
-            ),
-            _metric("mean_absolute_error", "Mean absolute error", _NUMBERS, "In the labels' unit."),
-            _metric("mean_squared_error", "Mean squared error", _NUMBERS, "In its square."),
-            _metric(
-                "root_mean_squared_error",
-                "Root of the mean squared error",
-                _NUMBERS,
-                "In the labels' unit; large errors count most.",
-            ),
-            _metric(
-                "mean_absolute_percentage_error",
-                "Mean absolute error in per cent",
-                ("numbers",),
-                "Of the label.",
-            ),
-            _metric(
-                "r2_score",
-                "R squared",
-                ("numbers",),
-                "1 is perfect, 0 is as good as the mean.",
-            ),
-            _metric(
-                "cosine_similarity", "Cosine similarity", ("numbers",), "1: the same direction."
-            ),
+def _losses(
+    tasks: Sequence[Task],
+    labels: Labels,
+    activations: tuple[str, ...] = (),
+    least_outputs: int = 1,
+    **sentences: str,
+) -> dict[str, LossKind]:
+    return {
+        name: LossKind(
+            name=name,
+            tasks=(*tasks, "other"),
+            labels=labels,
+            sentence=sentence,
+            activations=activations,
+            least_outputs=least_outputs,
         )
+        for name, sentence in sentences.items()
     }
+
+
+def _metrics(*labels: Labels, **texts: tuple[str, str]) -> dict[str, MetricKind]:
+    return {
+        name: MetricKind(name=name, title=title, labels=labels, sentence=sentence)
+        for name, (title, sentence) in texts.items()
+    }
+
+
+# Common ones; the forms offer every other one of Keras after them.
+LOSSES: Mapping[str, LossKind] = MappingProxyType(
+    _losses(
+        ["classification"],
+        "class numbers",
+        PROBABILITIES,
+        2,
+        sparse_categorical_crossentropy="One of several classes; labels are 0, 1, 2, ...",
+    )
+    | _losses(
+        ["classification"],
+        "one-hot",
+        PROBABILITIES,
+        2,
+        categorical_crossentropy="One of several classes; labels have a 1 for the class.",
+        categorical_focal_crossentropy="One of several classes, some rare; one-hot labels.",
+        kl_divergence="Labels are probabilities themselves.",
+    )
+    | _losses(
+        ["binary", "classification"],
+        "zeros and ones",
+        PROBABILITIES,
+        binary_crossentropy="Yes or no, once or for each output.",
+        binary_focal_crossentropy="Yes or no, where one of them is rare.",
+    )
+    | _losses(
+        ["binary"],
+        "-1 and 1",
+        ("linear", "tanh", "softsign"),
+        hinge="Yes or no as in support vector machines.",
+    )
+    | _losses(
+        ["regression"],
+        "numbers",
+        mean_squared_error="Numbers; large errors count most.",
+        mean_absolute_error="Numbers; outliers count no more than others.",
+        huber="Numbers with some outliers.",
+        log_cosh="Numbers with some outliers; smooth everywhere.",
+        mean_absolute_percentage_error="Numbers far from 0, where relative errors count.",
+        mean_squared_logarithmic_error="Positive numbers of very different sizes.",
+    )
+    | _losses(
+        ["regression"],
+        "numbers",
+        ("exponential", "softplus", "relu", "sigmoid", "softmax"),
+        poisson="Counts of events.",
+    )
+    | _losses(
+        ["regression"],
+        "numbers",
+        least_outputs=2,
+        cosine_similarity="Vectors of which only the direction counts.",
+    )
+)
+
+_RIGHT = "Fraction of the examples that are right."
+_FIRST_FIVE = "Fraction of the examples whose class is among the five most likely."
+METRICS: Mapping[str, MetricKind] = MappingProxyType(
+    _metrics("class numbers", "one-hot", "zeros and ones", accuracy=("Accuracy", _RIGHT))
+    | _metrics(
+        "class numbers",
+        sparse_categorical_accuracy=("Accuracy of class numbers", _RIGHT),
+        sparse_top_k_categorical_accuracy=("Among the first five, class numbers", _FIRST_FIVE),
+    )
+    | _metrics(
+        "one-hot",
+        categorical_accuracy=("Accuracy of one-hot labels", _RIGHT),
+        top_k_categorical_accuracy=("Among the first five, one-hot labels", _FIRST_FIVE),
+    )
+    | _metrics("zeros and ones", binary_accuracy=("Accuracy of yes or no", _RIGHT))
+    | _metrics(
+        "zeros and ones",
+        "one-hot",
+        auc=("Area under the ROC curve", "1 is perfect, 0.5 is chance."),
+        precision=("Precision", "Fraction of the predicted positives that are positive."),
+        recall=("Recall", "Fraction of the positives that are predicted."),
+    )
+    | _metrics(
+        "numbers",
+        "zeros and ones",
+        "one-hot",
+        "-1 and 1",
+        mean_absolute_error=("Mean absolute error", "In the labels' unit."),
+        mean_squared_error=("Mean squared error", "In the square of the labels' unit."),
+        root_mean_squared_error=(
+            "Root mean squared error",
+            "In the labels' unit; large errors count most.",
+        ),
+    )
+    | _metrics(
+        "numbers",
+        mean_absolute_percentage_error=("Mean absolute percentage error", "Relative to the label."),
+        r2_score=("R squared", "1 is perfect, 0 is as good as the mean."),
+        cosine_similarity=("Cosine similarity", "1: the same direction."),
+    )
 )
 
 # Other names that Keras accepts for the same.
