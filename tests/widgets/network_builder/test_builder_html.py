@@ -4,14 +4,18 @@ from xml.etree import ElementTree
 from hypothesis import given, strategies as st
 
 from sparkwright.networks import LayerAnalysis, LayerSpec, NetworkAnalysis, NetworkSpec, OutputSpec
-from sparkwright_widgets._network_builder._graph_svg import (
+from sparkwright_widgets._network_builder._graph import (
     LAYERS_DRAWN,
     graph_svg,
     graph_text,
     is_chain,
 )
-from sparkwright_widgets._network_builder._rows_html import layer_rows, layer_table
-from sparkwright_widgets._network_builder._summary_html import network_block, summary_line
+from sparkwright_widgets._network_builder._html import (
+    layer_rows,
+    layer_table,
+    summary_line,
+)
+from sparkwright_widgets._network_builder._network_builder import network_block
 
 NASTY = "<img src=x onerror=alert(1)>\"'&"
 

@@ -6,7 +6,7 @@ import pytest
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OptimizerSpec
 from sparkwright_widgets._network_builder import NetworkBuilder
-from sparkwright_widgets._network_builder._text_formats import read
+from sparkwright_widgets._network_builder._text_exchange import read
 from sparkwright_widgets._ui import Button
 
 pytestmark = pytest.mark.usefixtures("comms", "keras_loaded")

@@ -7,39 +7,35 @@ from typing import Any
 import ipywidgets as widgets
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks import (
-    PRESETS,
-    NetworkAnalysis,
-    NetworkSpec,
-    analysis_now,
-    layer_kinds,
-)
+from sparkwright.networks import PRESETS, NetworkAnalysis, NetworkSpec, analysis_now, layer_kinds
 from sparkwright.networks.keras_catalog import is_loaded, load
 from sparkwright.networks.palette import PALETTE
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Background, Button, Dropdown, close_all, row
 
-from ._builder_state import BuilderState, changed, redone, selecting, undone
-from ._data_fit import DataFacts, Misfit, misfits, preset_for
-from ._estimate_view import EstimateView
-from ._graph_svg import graph_svg, is_chain
-from ._layer_editor import LayerEditor
-from ._layer_list import LayerList
-from ._row_actions import (
+from ._builder_state import (
+    BuilderState,
     added,
+    changed,
     duplicated,
     moved,
+    redone,
     removed,
     renamed,
+    selecting,
     switched,
+    undone,
     with_inputs,
     with_options,
 )
-from ._rows_html import layer_rows
-from ._summary_html import summary_line
+from ._data_fit import DataFacts, Misfit, misfits, preset_for
+from ._estimate_view import EstimateView
+from ._graph import graph_svg, is_chain
+from ._html import layer_rows, summary_line
+from ._layer_editor import LayerEditor
+from ._layer_list import LayerList, WatchedFold
 from ._text_exchange import TextExchange
 from ._training_editor import TrainingEditor
-from ._watched_fold import WatchedFold
 
 _WIDE = {"description_width": "initial"}
 _EMPTY = "empty"

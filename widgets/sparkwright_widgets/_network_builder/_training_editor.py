@@ -19,9 +19,8 @@ from sparkwright.networks import (
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Button, OptionForm, close_all, row
 
-from ._option_values import as_json, fill, same_value
-from ._output_editor import OutputEditor
-from ._training_choices import losses_of, optimizer_options, usual_output
+from ._layer_editor import as_json, fill, same_value
+from ._output_editor import OutputEditor, losses_of, optimizer_options, usual_output
 
 _NETWORK = (
     Option(
