@@ -259,25 +259,34 @@ class ValueOption(Option):
 
     __slots__ = ()
 
+    @property
+    def rule(self) -> str:
+        """What the value must be, as the end of "`name` must be"."""
+        return "a number, text, True, False, None, or a list of these"
+
     def parse(self, text: str) -> Any:
         """The value that a person typed.
 
         Raises:
-            ConfigurationError: if it is nested too deep.
+            ConfigurationError: as `check`.
         """
         given = text.strip()
         try:
-            return ast.literal_eval(given) if given else None
+            value = ast.literal_eval(given) if given else None
         except (ValueError, SyntaxError, TypeError):
-            return given
+            value = given
         except (MemoryError, RecursionError) as error:
             raise ConfigurationError(
-                f"`{self.name}` must be a plain value. Received: {given!r:.80}."
+                f"`{self.name}` must be {self.rule}. Received: {given!r:.80}."
             ) from error
+        self.check(value)
+        return value
 
     def text(self, value: Any) -> str:
         """What a form shows for `value`; `parse` reads it back."""
         return "" if value is None else value if isinstance(value, str) else repr(value)
 
     def _fits(self, value: Any) -> bool:
-        return True
+        if isinstance(value, list | tuple):
+            return all(map(self._fits, value))
+        return value is None or isinstance(value, bool | int | float | str)

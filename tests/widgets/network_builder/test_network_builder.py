@@ -319,6 +319,18 @@ def test_a_second_output_is_added_and_removed(builder):
     assert [output.layer for output in builder.spec.outputs] == ["classes"]
 
 
+def test_every_metric_and_loss_of_keras_can_be_chosen(builder):
+    builder.editing.folds["training"].set_opened(True)
+    [output] = builder.editing.training.outputs
+    output.more.value = "true_positives"
+    assert builder.spec.outputs[0].metrics == ("accuracy", "true_positives")
+    output.form.fields["loss"].control.value = "dice"
+    assert builder.spec.outputs[0].loss == "dice"
+    assert "true_positives" in builder.spec.outputs[0].metrics
+    output.metrics.fields["true_positives"].control.value = False
+    assert "true_positives" not in builder.spec.outputs[0].metrics
+
+
 @pytest.mark.parametrize("key", ["json", "yaml"])
 def test_text_is_shown_and_taken_back(builder, key):
     builder.editing.folds["text"].set_opened(True)

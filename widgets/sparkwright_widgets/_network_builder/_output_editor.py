@@ -10,7 +10,7 @@ from sparkwright._option import Option
 from sparkwright.networks import LOSSES, METRICS, OutputSpec, Task, defaults_for, optimizer_kind
 from sparkwright.networks.keras_catalog import names_of
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Button, OptionForm, close_all, row
+from sparkwright_widgets._ui import Button, Dropdown, OptionForm, close_all, row
 
 
 def losses_of(task: Task) -> tuple[str, ...]:
@@ -26,17 +26,16 @@ def losses_of(task: Task) -> tuple[str, ...]:
 
 
 def metrics_of(loss: str) -> tuple[str, ...]:
-    """Names of the metrics that take the labels of a loss; Keras' others follow.
+    """Names of the common metrics that take the labels of a loss; all, if it is not known.
 
     Example:
         >>> metrics_of("sparse_categorical_crossentropy")[0]
         'accuracy'
     """
     kind = LOSSES.get(loss)
-    common = [
+    return tuple(
         name for name, metric in METRICS.items() if kind is None or kind.labels in metric.labels
-    ]
-    return (*common, *(name for name in names_of("metrics") if name not in METRICS))
+    )
 
 
 def loss_sentence(loss: str) -> str:
@@ -90,10 +89,12 @@ class OutputEditor(widgets.VBox):
         title = f"Output {number}" if several else "Output"
         head = widgets.HTML(f"<b>{escaped(title)}</b>")
         words = widgets.HTML(
-            '<div class="sparkwright-advice">Metrics are told beside the loss; training does not '
-            "aim at them.</div>"
+            '<div class="sparkwright-advice">Metrics are shown beside the loss; training does not '
+            "optimize them.</div>"
         )
-        parts: list[widgets.Widget] = [head, self.form, words, self.metrics_box]
+        self.more = Dropdown(description="More metrics", style={"description_width": "initial"})
+        self.more.observe(self._added, "value")
+        parts: list[widgets.Widget] = [head, self.form, words, self.metrics_box, row(self.more)]
         if several:
             self.remove_button = Button(description=f"Remove output {number}")
             self.remove_button.on_click(lambda _button: removed())
@@ -121,11 +122,18 @@ class OutputEditor(widgets.VBox):
 
     def _offer(self, metrics: Sequence[str]) -> None:
         old = self.metrics
+        others = [name for name in names_of("metrics") if name not in metrics]
+        self.more.options = [("(add one of Keras)", ""), *((name, name) for name in others)]
         self.metrics = OptionForm([_metric(name) for name in metrics])
         self.metrics.add_class("sparkwright-metrics")
         self.metrics.on_change(self._heard)
         self.metrics_box.children = [self.metrics]
         close_all(old)
+
+    def _added(self, change: Any) -> None:
+        if change["new"]:
+            output = replace(self._output, metrics=(*self._output.metrics, change["new"]))
+            self._told(output, "metrics")
 
     def _heard(self, name: str) -> None:
         if name in self.form.problems:
@@ -133,8 +141,8 @@ class OutputEditor(widgets.VBox):
         values = self.form.values
         chosen = tuple(metric for metric, is_on in self.metrics.values.items() if is_on)
         if name == "loss":
-            understood = metrics_of(values["loss"])
-            chosen = tuple(metric for metric in chosen if metric in understood)
+            fitting = metrics_of(values["loss"])
+            chosen = tuple(name for name in chosen if name in fitting or name not in METRICS)
         self._told(replace(self._output, **values, metrics=chosen), name)
 
 
