@@ -1,16 +1,11 @@
 """Networks: as plain values, as presets, and how a Keras model is rebuilt and flattened."""
 
-from ._definition import ModelDefinition as ModelDefinition
-from ._state import (
-    ModelState as ModelState,
-    pack_arrays as pack_arrays,
-    unpack_arrays as unpack_arrays,
-)
 from .analysis import (
     LayerAnalysis as LayerAnalysis,
     NetworkAnalysis as NetworkAnalysis,
     analysis_now as analysis_now,
 )
+from .definition import ModelDefinition as ModelDefinition
 from .describing import describe_model as describe_model, view_model as view_model
 from .editing import (
     add_layer as add_layer,
@@ -40,6 +35,11 @@ from .spec import (
     NetworkSpec as NetworkSpec,
     OptimizerSpec as OptimizerSpec,
     OutputSpec as OutputSpec,
+)
+from .state import (
+    ModelState as ModelState,
+    pack_arrays as pack_arrays,
+    unpack_arrays as unpack_arrays,
 )
 from .training import (
     LOSSES as LOSSES,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks._optimizer_options import check_optimizer
+from sparkwright.networks.optimizer_checks import check_optimizer
 
 VARIABLES = ["kernel", "bias"]
 

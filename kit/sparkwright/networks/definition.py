@@ -1,16 +1,15 @@
 """A compiled Keras model as text, so that a worker can build it again: no pickled models."""
 
+import contextlib
 import functools
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
-
-from ._dtype_policy import dtype_policy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,6 +98,26 @@ class ModelDefinition:
         objects = cloudpickle.loads(self.custom_objects) if self.custom_objects else {}
         with keras.saving.custom_object_scope(objects), dtype_policy(self.policy):
             return keras.saving.deserialize_keras_object(json.loads(self.config), safe_mode=False)
+
+
+@contextlib.contextmanager
+def dtype_policy(name: str | None) -> Generator[None]:
+    """Make `name` this thread's default policy for the block; None: leave it.
+
+    Whether an optimizer scales the loss depends on it, so a model that was compiled under another
+    one has other variables.
+    """
+    import keras
+
+    before = keras.config.dtype_policy()
+    if name is None or name == before.name:
+        yield
+        return
+    keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 @functools.lru_cache(maxsize=16)  # asked for with every block of an evaluation
