@@ -156,7 +156,7 @@ def registered() -> Iterator[None]:
             self.factor = factor
 
         def build(self, shape: Any) -> None:
-            self.offset = self.add_weight(shape=(shape[-1],))
+            self.offset = self.add_weight(shape=(shape[-1],), initializer="zeros")
 
         def call(self, inputs: Any) -> Any:
             return inputs * self.factor + self.offset
