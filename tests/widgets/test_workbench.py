@@ -76,6 +76,20 @@ def text_of(bench, name):
     return bench.sections[name].summary.value
 
 
+def test_it_opens_before_keras_is_loaded(comms, keras_loaded, monkeypatch):
+    ready = threading.Event()
+    inside = "sparkwright_widgets._workbench._workbench"
+    for module in ("sparkwright.networks.analysis", inside):
+        monkeypatch.setattr(f"{module}.is_loaded", ready.is_set)
+    monkeypatch.setattr(f"{inside}.load", ready.wait)
+    bench = Workbench()
+    assert "Keras is loading" in bench.problem
+    ready.set()
+    assert bench._keras.wait(10)
+    assert "431,080 parameters" in text_of(bench, "network")
+    bench.close()
+
+
 def test_parts_are_made_when_they_are_opened(bench):
     assert bench.sections["data"].opened
     assert bench.sections["network"].made is None
