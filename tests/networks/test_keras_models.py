@@ -157,6 +157,14 @@ def test_what_a_spec_cannot_hold_is_named(layer: Any, named: str) -> None:
         describe_model(model)
 
 
+def test_a_wrapper_of_another_layer_than_a_spec_holds_is_named() -> None:
+    wrapped = keras.layers.TimeDistributed(keras.layers.Conv2D(2, 3), name="frames")
+    model = keras.Sequential([keras.Input((5, 8, 8, 1)), wrapped])
+    assert view_model(model).rows[-1].output_shape == (5, 6, 6, 2)
+    with pytest.raises(ConfigurationError, match=r"'frames' \(TimeDistributed\) cannot be edited"):
+        describe_model(model)
+
+
 def test_a_layer_that_is_used_twice_cannot_be_edited() -> None:
     shared = keras.layers.Dense(4)
     inputs = keras.Input((4,))

@@ -8,7 +8,7 @@ from typing import Any
 from sparkwright._option import Option
 from sparkwright.errors import ConfigurationError
 
-from ._calls import known_kind, layer_call, make
+from ._calls import keras_text, known_kind, layer_call, make
 from ._keras_graph import input_names, layers_of, output_names, said_in_calls, sources_of
 from ._keras_options import snake_case
 from ._training_checks import last_activation
@@ -163,10 +163,13 @@ def _described(
     inputs = uses[0] if uses else []
     if kind.separately and len(set(inputs)) == 1:
         inputs = inputs[:1]
-    options = kind.tidy(_options_of(kind, layer))
-    spec = LayerSpec(kind=kind.name, name=layer.name, options=options, inputs=tuple(inputs))
-    spec = _shortest(kind, spec)
-    difference = _difference(layer, spec)
+    try:
+        options = kind.tidy(_options_of(kind, layer))
+        spec = LayerSpec(kind=kind.name, name=layer.name, options=options, inputs=tuple(inputs))
+        spec = _shortest(kind, spec)
+        difference = _difference(layer, spec)
+    except Exception as error:  # what Keras raises for options that a spec cannot hold
+        raise ConfigurationError(f"{where} cannot be edited: {keras_text(error)}") from error
     if difference is not None:
         raise ConfigurationError(f"{where} cannot be edited: it has {difference}.")
     return spec
@@ -281,9 +284,10 @@ def _training(
     model: Any, layers: tuple[LayerSpec, ...]
 ) -> tuple[Task, tuple[OutputSpec, ...], OptimizerSpec]:
     """Task, outputs and optimizer; what is not compiled takes what fits."""
-    compiled = getattr(model, "_compile_config", None)
-    optimizer = getattr(model, "optimizer", None)
-    config: Mapping[str, Any] = {} if None in (compiled, optimizer) else compiled.config
+    compiled: Any = getattr(model, "_compile_config", None)
+    optimizer: Any = getattr(model, "optimizer", None)
+    is_compiled = compiled is not None and optimizer is not None
+    config: Mapping[str, Any] = compiled.config if is_compiled else {}
     if config.get("weighted_metrics"):
         raise ConfigurationError(
             f"the model {_name(model)!r} cannot be edited: it is compiled with weighted_metrics. "
