@@ -38,7 +38,7 @@ class LayerList(HeardFromAnyPage, anywidget.AnyWidget):
     """Shows `rows` and lets one of them be chosen.
 
     Attributes:
-        rows: for each row its HTML, safe to insert, and its state; see `_rows_html.layer_rows`.
+        rows: for each row its HTML, safe to insert, and its state; see `_html.layer_rows`.
         selected: the row in hand; -1: none.
         label: what the list holds, for screen readers.
     """
