@@ -26,8 +26,10 @@ from sparkwright.networks.palette import PALETTE
 
 SHAPES = ([32], [8, 4], [9, 9, 3], [600, 1], [9, 9, 4], [8, 8, 8, 4], [4, 8, 8, 8, 4])
 # Without an argument that Keras has no default for and no form could guess.
-NEED_MORE = {"EinsumDense", "HashedCrossing", "Discretization", "MaxNumBoundingBoxes"}
-NEED_MORE |= {"CategoryEncoding", "RandomPosterization"}
+NEED_MORE = {
+    *("EinsumDense", "HashedCrossing", "Discretization", "MaxNumBoundingBoxes"),
+    *("CategoryEncoding", "RandomPosterization"),
+}
 KINDS = [kind for kind in layer_kinds() if kind.name != "Input" and ">" not in kind.name]
 
 

@@ -66,10 +66,6 @@ def describe_model(model: Any) -> NetworkSpec:
     )
 
 
-def _name(model: Any) -> str:
-    return str(getattr(model, "name", "") or "network")
-
-
 def view_model(model: Any) -> NetworkAnalysis:
     """The layers of a model with shapes, parameters and connections, as far as Keras knows them.
 

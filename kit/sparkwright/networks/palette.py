@@ -291,7 +291,10 @@ def group_of(kind: str) -> Group:
         >>> group_of("Conv2D"), group_of("EinsumDense")
         ('convolution', 'other')
     """
-    return next((group for group, kinds in PALETTE.items() if kind in kinds), "other")
+    for group, kinds in PALETTE.items():
+        if kind in kinds:
+            return group
+    return "other"
 
 
 def sentence_of(kind: str) -> str:
