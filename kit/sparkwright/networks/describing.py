@@ -282,8 +282,9 @@ def _training(
     """Task, outputs and optimizer; what is not compiled takes what fits."""
     compiled: Any = getattr(model, "_compile_config", None)
     optimizer: Any = getattr(model, "optimizer", None)
-    is_compiled = compiled is not None and optimizer is not None
-    config: Mapping[str, Any] = compiled.config if is_compiled else {}
+    config: Mapping[str, Any] = {}
+    if compiled is not None and optimizer is not None:
+        config = compiled.config
     if config.get("weighted_metrics"):
         raise ConfigurationError(
             f"the model {_name(model)!r} cannot be edited: it is compiled with weighted_metrics. "
