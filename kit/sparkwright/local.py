@@ -17,7 +17,7 @@ from sparkwright._interrupts import interrupts_held
 from sparkwright.data import DataSet, LocalTable, Normalizer
 from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import EarlyStopping, TrainingMaster
-from sparkwright.networks._with_normalizer import (
+from sparkwright.networks.normalizing import (
     NormalizerPlace,
     place_for,
     refuse_second_normalizer,

@@ -11,7 +11,7 @@ SAME = {{"filters": 16, "kernel_size": 3, "padding": "same"}}
 builder = NetworkBuilder({value})
 builder
 """
-PROBLEM = "needs height and width of at least 31, receives 12 x 12"
+PROBLEM = "Computed output size would be zero or negative"
 
 WIDER_THAN_THE_PAGE = """() => {
   const panel = document.querySelector('.sparkwright-panel');

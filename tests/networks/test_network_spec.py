@@ -7,10 +7,8 @@ import pytest
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import (
-    LAYER_KINDS,
     LOSSES,
     METRICS,
-    OPTIMIZERS,
     PRESETS,
     LayerSpec,
     NetworkSpec,
@@ -20,14 +18,12 @@ from sparkwright.networks import (
     defaults_for,
     duplicate_layer,
     estimate,
-    layer_kinds,
     move_layer,
     remove_layer,
     rename_layer,
     replace_layer,
     switch_layer,
 )
-from sparkwright.options import Option
 
 
 def layer(kind: str, name: str, *inputs: str, **options: Any) -> LayerSpec:
@@ -43,15 +39,8 @@ IMAGE = layer("Input", "image", shape=[12, 12, 1])
 TABLE = layer("Input", "table", shape=[4])
 
 
-def test_options_that_equal_the_defaults_say_nothing() -> None:
-    said = layer("Dense", "d", units=3, use_bias=True, activation="linear")
-    assert said == layer("Dense", "d", units=3)
-    assert dict(layer("Dense", "d", units=3, use_bias=1).options) == {"units": 3, "use_bias": 1}
-
-
 def test_tuples_become_lists_so_that_json_gives_back_the_same() -> None:
     assert layer("Conv2D", "c", filters=2, kernel_size=(3, 5)).options["kernel_size"] == [3, 5]
-    assert layer("Reshape", "r", target_shape=4) == layer("Reshape", "r", target_shape=[4])
 
 
 @pytest.mark.parametrize(
@@ -96,7 +85,8 @@ def test_a_row_says_what_it_needs_and_later_rows_wait_for_it() -> None:
         layer("Dense", "out", units=3),
     )
     rows = spec.analysis.rows
-    assert rows[3].problem == "needs height and width of at least 5, receives 4 x 4."
+    assert "negative" in str(rows[3].problem)
+    assert "(None, 4, 4, 20)" in str(rows[3].problem)
     assert [row.waiting_for for row in rows] == [None, None, None, None, 3, 3]
     assert [row.problem for row in rows[4:]] == [None, None]
     assert spec.analysis.reason == f"Row 4 (conv_2): {rows[3].problem}"
@@ -121,7 +111,7 @@ def test_rows_beside_the_broken_one_are_known() -> None:
     ("broken", "words"),
     [
         (layer("Dense", "d"), "needs `units`"),
-        (layer("Dense", "d", units=0), "at least 1"),
+        (layer("Dense", "d", units=0), "units=0"),
         (layer("Dense", "d", units=3, bias=True), "no option `bias`"),
         (layer("Densest", "d"), "not known"),
         (layer("Dense", "d", "nobody", units=3), "no layer has that name"),
@@ -132,7 +122,7 @@ def test_rows_beside_the_broken_one_are_known() -> None:
         (layer("Subtract", "d", "table", "table", "table"), "at most 2"),
         (layer("Dense", "table", units=3), "same name as row 1"),
         (layer("Dense", "my layer", units=3), "letters"),
-        (layer("Conv2D", "d", filters=3, kernel_size=3), "images"),
+        (layer("Conv2D", "d", filters=3, kernel_size=3), "expected min_ndim=4"),
         (layer("Input", "d", "table", shape=[3]), "takes nothing"),
     ],
 )
@@ -219,7 +209,7 @@ def test_a_layer_that_is_switched_off_passes_on_what_it_takes_first() -> None:
                 layer("Dense", "d", units=1),
                 optimizer=OptimizerSpec(options={"clipnorm": 1.0, "clipvalue": 1.0}),
             ),
-            "not both",
+            "Only one of",
         ),
     ],
 )
@@ -258,26 +248,6 @@ def test_the_analysis_is_made_once() -> None:
     spec = PRESETS["lenet"].make()
     assert spec.analysis is spec.analysis
     assert replace(spec, name="other").analysis is not spec.analysis
-
-
-@pytest.mark.parametrize("kind", LAYER_KINDS.values(), ids=lambda kind: kind.name)
-def test_every_kind_describes_itself(kind: Any) -> None:
-    assert kind.sentence.endswith(".")
-    names = [option.name for option in kind.options]
-    assert len(set(names)) == len(names)
-    assert {*kind.required, *kind.positional, *kind.outer, *kind.seeded_by} <= set(names)
-    for option in kind.options:
-        option.check(option.default)
-        read = option.parse(option.text(option.default))
-        given = option.default
-        alone = given[0] if isinstance(given, list) and len(given) == 1 else given
-        assert read in (given, alone, tuple(given) if isinstance(given, list) else given)
-        assert option.name in ("value_dim",) or option.help.endswith("."), option.name
-
-
-def test_kinds_are_listed_by_group() -> None:
-    assert {kind.name for kind in layer_kinds()} == set(LAYER_KINDS)
-    assert [kind.name for kind in layer_kinds("embedding")] == ["Embedding"]
 
 
 def test_adding_layers_one_by_one_makes_a_network_that_can_be_trained() -> None:
@@ -361,11 +331,10 @@ def test_switching_and_replacing() -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_presets_have_no_problem_and_come_back_from_code(preset: str) -> None:
+def test_presets_have_no_problem_and_come_back_from_yaml(preset: str) -> None:
     spec = PRESETS[preset].make()
     assert spec.analysis.reason is None
     assert spec.task == PRESETS[preset].task
-    assert NetworkSpec.from_code(spec.to_code()) == spec
     assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
 
 
@@ -391,14 +360,9 @@ def test_the_estimate_adds_up() -> None:
         estimate(spec, batch_size=0)
 
 
-def test_losses_metrics_and_optimizers_describe_themselves() -> None:
-    for found in (*LOSSES.values(), *METRICS.values(), *OPTIMIZERS.values()):
+def test_losses_and_metrics_describe_themselves() -> None:
+    for found in (*LOSSES.values(), *METRICS.values()):
         assert found.sentence.endswith(".")
-    for kind in OPTIMIZERS.values():
-        option: Option
-        for option in kind.options:
-            option.check(option.default)
-            assert option.help.endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -436,9 +400,10 @@ def test_integers_of_more_than_64_bits_are_refused(value: Any) -> None:
         layer("Dropout", "d", rate=value)
 
 
-def test_pairs_around_the_edges_are_a_problem_of_the_row() -> None:
-    rows = chain(IMAGE, layer("ZeroPadding2D", "p", padding=[[1, 1], [1, 1]])).analysis.rows
-    assert "`padding` must be" in str(rows[1].problem)
+@pytest.mark.parametrize("padding", [1, [1, 1], [1, 1, 1, 1], [[1, 1], [1, 1]]])
+def test_edges_are_given_once_for_each_axis_or_for_each_side(padding: Any) -> None:
+    rows = chain(IMAGE, layer("ZeroPadding2D", "p", padding=padding)).analysis.rows
+    assert rows[1].output_shape == (14, 14, 1)
 
 
 def test_numbers_of_numpy_become_plain() -> None:

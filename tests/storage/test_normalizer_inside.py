@@ -415,7 +415,7 @@ def test_a_file_that_is_not_what_it_says_is_damaged(tmp_path: Path) -> None:
 
 
 def test_runs_warn_before_they_save_models_beside(tmp_path: Path) -> None:
-    from sparkwright.networks._with_normalizer import place_for
+    from sparkwright.networks.normalizing import place_for
 
     normalizer = Standardize.fit(DataSet(table()))
     assert place_for(sequential(), normalizer) == "inside"

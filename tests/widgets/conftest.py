@@ -8,6 +8,8 @@ import ipywidgets
 import pytest
 from comm.base_comm import BaseComm
 
+from sparkwright.networks import keras_catalog
+
 
 def _fake_run_module():
     name = "fake_run"  # the name under which notebooks in the browser tests import it too
@@ -71,6 +73,12 @@ class RecordingComm(BaseComm):
     def receive(self, content):
         data = {"method": "custom", "content": content}
         self.handle_msg({"content": {"data": data}, "buffers": []})
+
+
+@pytest.fixture(scope="session")
+def keras_loaded():
+    """Keras is loaded, so that builders show shapes at once."""
+    keras_catalog.load()
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def begun(monkeypatch, fake, loaded):
 
 
 @pytest.fixture
-def bench(comms):
+def bench(comms, keras_loaded):
     bench = Workbench()
     yield bench
     bench.close()
@@ -74,6 +74,20 @@ def bench(comms):
 
 def text_of(bench, name):
     return bench.sections[name].summary.value
+
+
+def test_it_opens_before_keras_is_loaded(comms, keras_loaded, monkeypatch):
+    ready = threading.Event()
+    inside = "sparkwright_widgets._workbench._workbench"
+    for module in ("sparkwright.networks.analysis", inside):
+        monkeypatch.setattr(f"{module}.is_loaded", ready.is_set)
+    monkeypatch.setattr(f"{inside}.load", ready.wait)
+    bench = Workbench()
+    assert "Keras is loading" in bench.problem
+    ready.set()
+    assert bench._keras.wait(10)
+    assert "431,080 parameters" in text_of(bench, "network")
+    bench.close()
 
 
 def test_parts_are_made_when_they_are_opened(bench):
@@ -259,7 +273,7 @@ def test_a_network_that_does_not_fit_the_data_is_told_before_its_step_is_opened(
 
 def test_labels_to_predict_and_networks_for_classes_do_not_go_together(bench):
     bench.experiment = replace(bench.experiment, network=PRESETS["regression"].make())
-    assert "labels are classes, but the network predicts a number" in bench.problem
+    assert "labels are classes, but the network predicts a number" in bench.experiment.reason
 
 
 def test_what_is_no_session_is_refused_at_once(comms):

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sparkwright.networks._spec._optimizers import OPTIMIZERS
+from sparkwright.networks.training import optimizer_slots
 
 _BYTES = 4
-_KINDS = {name.lower(): kind for name, kind in OPTIMIZERS.items()}
 
 
 def vector_bytes(parameters: int) -> int:
@@ -31,5 +30,4 @@ def updater_bytes(trainable: int, optimizer: str, options: Mapping[str, Any] | N
         >>> updater_bytes(1000, "Adam"), updater_bytes(1000, "SGD", {"momentum": 0.9})
         (8000, 4000)
     """
-    kind = _KINDS.get(optimizer.lower(), OPTIMIZERS["Adam"])
-    return _BYTES * trainable * kind.slots_of(options or {})
+    return _BYTES * trainable * optimizer_slots(optimizer, options or {})

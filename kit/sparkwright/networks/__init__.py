@@ -1,44 +1,52 @@
 """Networks: as plain values, as presets, and how a Keras model is rebuilt and flattened."""
 
-from ._definition import ModelDefinition as ModelDefinition
-from ._presets import lenet as lenet
-from ._spec import (
-    LAYER_KINDS as LAYER_KINDS,
-    LOSSES as LOSSES,
-    METRICS as METRICS,
-    OPTIMIZERS as OPTIMIZERS,
-    PRESETS as PRESETS,
-    EstimatedFigure as EstimatedFigure,
+from .analysis import (
     LayerAnalysis as LayerAnalysis,
-    LayerKind as LayerKind,
-    LayerSpec as LayerSpec,
-    LossKind as LossKind,
-    MetricKind as MetricKind,
     NetworkAnalysis as NetworkAnalysis,
-    NetworkEstimate as NetworkEstimate,
-    NetworkSpec as NetworkSpec,
-    OptimizerKind as OptimizerKind,
-    OptimizerSpec as OptimizerSpec,
-    OutputSpec as OutputSpec,
-    Preset as Preset,
-    Task as Task,
-    TrainingDefaults as TrainingDefaults,
+    analysis_now as analysis_now,
+)
+from .definition import ModelDefinition as ModelDefinition
+from .describing import describe_model as describe_model, view_model as view_model
+from .editing import (
     add_layer as add_layer,
-    analyse as analyse,
-    defaults_for as defaults_for,
-    describe_model as describe_model,
     duplicate_layer as duplicate_layer,
-    estimate as estimate,
-    layer_kinds as layer_kinds,
     move_layer as move_layer,
     remove_layer as remove_layer,
     rename_layer as rename_layer,
     replace_layer as replace_layer,
     switch_layer as switch_layer,
-    view_model as view_model,
 )
-from ._state import (
+from .estimate import (
+    EstimatedFigure as EstimatedFigure,
+    NetworkEstimate as NetworkEstimate,
+    estimate as estimate,
+)
+from .keras_catalog import (
+    LayerKind as LayerKind,
+    OptimizerKind as OptimizerKind,
+    layer_kind as layer_kind,
+    layer_kinds as layer_kinds,
+    optimizer_kind as optimizer_kind,
+    optimizer_kinds as optimizer_kinds,
+)
+from .presets import PRESETS as PRESETS, Preset as Preset, lenet as lenet
+from .spec import (
+    LayerSpec as LayerSpec,
+    NetworkSpec as NetworkSpec,
+    OptimizerSpec as OptimizerSpec,
+    OutputSpec as OutputSpec,
+)
+from .state import (
     ModelState as ModelState,
     pack_arrays as pack_arrays,
     unpack_arrays as unpack_arrays,
+)
+from .training import (
+    LOSSES as LOSSES,
+    METRICS as METRICS,
+    LossKind as LossKind,
+    MetricKind as MetricKind,
+    Task as Task,
+    TrainingDefaults as TrainingDefaults,
+    defaults_for as defaults_for,
 )

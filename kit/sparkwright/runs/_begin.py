@@ -8,7 +8,7 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping, SharedTrainingMaster
 from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.networks import ModelDefinition, ModelState
-from sparkwright.networks._optimizer_options import check_optimizer
+from sparkwright.networks.optimizer_checks import check_optimizer
 from sparkwright.options import check_count
 from sparkwright.storage import save_model
 

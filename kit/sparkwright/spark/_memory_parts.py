@@ -10,14 +10,14 @@ from math import prod
 from typing import Any, Literal, Self
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks._spec._estimate import (
+from sparkwright.networks.estimate import (
     NUMBER_BYTES,
     PROCESS_BYTES,
     Master,
     estimate,
     exchange_numbers,
 )
-from sparkwright.networks._spec._network_spec import NetworkSpec
+from sparkwright.networks.spec import NetworkSpec
 
 from ._memory_size import mib_of_bytes, mib_text
 

@@ -8,8 +8,8 @@ from typing import Any, Literal, Self
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters._parameter_averaging import ParameterAveragingTrainingMaster
 from sparkwright.masters._training_master import TrainingMaster
-from sparkwright.networks._spec._estimate import Master
-from sparkwright.networks._spec._network_spec import NetworkSpec
+from sparkwright.networks.estimate import Master
+from sparkwright.networks.spec import NetworkSpec
 from sparkwright.options import check_count
 
 from ._memory_parts import MemoryPart, driver_parts, executor_parts, network_memory
@@ -272,7 +272,7 @@ def _heap(container_mib: int | None) -> int:
 
 
 def _described(model: Any) -> NetworkSpec:
-    from sparkwright.networks._spec._describing import describe_model
+    from sparkwright.networks.describing import describe_model
 
     return describe_model(model)
 

@@ -18,7 +18,7 @@ from sparkwright.data._minibatches._loaders import Loader
 from sparkwright.data._pieces import OnError
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping, TrainingMaster
-from sparkwright.networks._with_normalizer import (
+from sparkwright.networks.normalizing import (
     NormalizerPlace,
     place_for,
     refuse_second_normalizer,

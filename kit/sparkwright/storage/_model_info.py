@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from sparkwright.errors import DataError
-from sparkwright.networks._with_normalizer import NormalizerPlace
+from sparkwright.networks.normalizing import NormalizerPlace
 
 ModelFormat = Literal["keras", "hdf5"]
 _PLACES = {

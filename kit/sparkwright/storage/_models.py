@@ -17,8 +17,8 @@ import numpy as np
 
 from sparkwright._version import __version__
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.networks._dtype_policy import dtype_policy
-from sparkwright.networks._with_normalizer import NormalizerPlace, describe_with_normalizer
+from sparkwright.networks.definition import dtype_policy
+from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
 
 from ._code_in_models import refuse_code
 from ._files import open_to_read, write_atomically

@@ -4,14 +4,18 @@ from xml.etree import ElementTree
 from hypothesis import given, strategies as st
 
 from sparkwright.networks import LayerAnalysis, LayerSpec, NetworkAnalysis, NetworkSpec, OutputSpec
-from sparkwright_widgets._network_builder._graph_svg import (
+from sparkwright_widgets._network_builder._graph import (
     LAYERS_DRAWN,
     graph_svg,
     graph_text,
     is_chain,
 )
-from sparkwright_widgets._network_builder._rows_html import layer_rows, layer_table
-from sparkwright_widgets._network_builder._summary_html import network_block, summary_line
+from sparkwright_widgets._network_builder._html import (
+    layer_rows,
+    layer_table,
+    summary_line,
+)
+from sparkwright_widgets._network_builder._network_builder import network_block
 
 NASTY = "<img src=x onerror=alert(1)>\"'&"
 
@@ -34,27 +38,27 @@ ROWS = (
 
 
 def test_a_row_says_kind_name_shape_parameters_and_state():
-    [row, *_] = layer_rows(ROWS, groups={}, outputs=["image"])
+    [row, *_] = layer_rows(ROWS, outputs=["image"])
     words = " ".join(text_of(row["html"]).split())
     assert words == "1 → Input image output 28 x 28 x 1 no parameters ✓ OK"
 
 
 def test_the_row_that_breaks_has_the_sentence_and_later_rows_say_what_they_wait_for():
-    rows = layer_rows(ROWS, groups={})
+    rows = layer_rows(ROWS)
     assert [row["state"] for row in rows] == ["ok", "problem", "waiting", "off"]
     assert "too big." in rows[1]["html"]
     assert "waiting for row 2" in rows[2]["html"]
 
 
 def test_a_value_that_is_being_typed_breaks_its_row():
-    rows = layer_rows(ROWS, groups={}, mistakes={"image": "`shape` must be integers"})
+    rows = layer_rows(ROWS, mistakes={"image": "`shape` must be integers"})
     assert rows[0]["state"] == "problem"
     assert "`shape` must be integers" in rows[0]["html"]
 
 
 def test_a_row_names_its_inputs_unless_it_takes_the_row_above():
     rows = (look(0, "a"), look(1, "b", "a"), look(2, "sum", "b", "a"), look(3, "c", "b"))
-    htmls = [row["html"] for row in layer_rows(rows, groups={})]
+    htmls = [row["html"] for row in layer_rows(rows)]
     assert ["takes" in html for html in htmls] == [False, False, True, True]
     assert "takes b, a" in htmls[2]
 
@@ -68,7 +72,7 @@ def test_names_and_problems_from_users_are_escaped_everywhere():
     )
     analysis = NetworkAnalysis(rows=rows)
     pieces = [
-        *(row["html"] for row in layer_rows(rows, groups={}, mistakes={"b": NASTY})),
+        *(row["html"] for row in layer_rows(rows, mistakes={"b": NASTY})),
         layer_table(rows, name=NASTY),
         graph_svg(rows, name=NASTY, outputs=[NASTY]),
         summary_line(analysis, NASTY),

@@ -2,7 +2,7 @@ from itertools import pairwise
 
 from hypothesis import given, strategies as st
 
-from sparkwright_widgets._network_builder._graph_layout import graph_layout
+from sparkwright_widgets._network_builder._graph import graph_layout
 
 
 @st.composite

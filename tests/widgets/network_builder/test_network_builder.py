@@ -1,3 +1,4 @@
+import threading
 from dataclasses import replace
 
 import pytest
@@ -5,10 +6,10 @@ import pytest
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OptimizerSpec
 from sparkwright_widgets._network_builder import NetworkBuilder
-from sparkwright_widgets._network_builder._text_formats import guessed_format, read
+from sparkwright_widgets._network_builder._text_exchange import read
 from sparkwright_widgets._ui import Button
 
-pytestmark = pytest.mark.usefixtures("comms")
+pytestmark = pytest.mark.usefixtures("comms", "keras_loaded")
 
 
 @pytest.fixture
@@ -44,6 +45,36 @@ def test_it_begins_with_lenet_which_is_ready():
     assert builder.problem is None
     assert builder.analysis.parameters == 431_080
     assert states(builder) == ["ok"] * 8
+
+
+def test_it_appears_at_once_and_fills_in_when_keras_is_loaded(monkeypatch):
+    ready = threading.Event()
+    inside = "sparkwright_widgets._network_builder"
+    for module in (
+        *("sparkwright.networks.analysis", f"{inside}._editing_pane", f"{inside}._layer_editor"),
+    ):
+        monkeypatch.setattr(f"{module}.is_loaded", ready.is_set)
+    monkeypatch.setattr(f"{inside}._editing_pane.load", ready.wait)
+    builder = NetworkBuilder()
+    heard = []
+    builder.on_change(lambda part: heard.append(part.problem))
+    assert "Keras is loading" in builder.problem
+    assert states(builder) == ["waiting"] * 8
+    ready.set()
+    assert builder.analysis.parameters == 431_080  # waits
+    assert heard == [None]
+    assert states(builder) == ["ok"] * 8
+    choose(builder, 1)
+    type_into(builder, "filters", "3")
+    assert builder.spec.layers[1].options["filters"] == 3
+
+
+def test_every_layer_of_keras_can_be_added(builder):
+    kinds = [value for _, value in builder.editing.kind.options]
+    assert kinds[:2] == ["Input", "Dense"]
+    assert {"EinsumDense", "ConvLSTM2D"} <= set(kinds)
+    add(builder, "RandomFlip", mode="horizontal")
+    assert builder.spec.layers[1].options == {"mode": "horizontal"}
 
 
 def test_lenet_is_built_from_nothing():
@@ -288,7 +319,19 @@ def test_a_second_output_is_added_and_removed(builder):
     assert [output.layer for output in builder.spec.outputs] == ["classes"]
 
 
-@pytest.mark.parametrize("key", ["python", "json", "yaml"])
+def test_every_metric_and_loss_of_keras_can_be_chosen(builder):
+    builder.editing.folds["training"].set_opened(True)
+    [output] = builder.editing.training.outputs
+    output.more.value = "true_positives"
+    assert builder.spec.outputs[0].metrics == ("accuracy", "true_positives")
+    output.form.fields["loss"].control.value = "dice"
+    assert builder.spec.outputs[0].loss == "dice"
+    assert "true_positives" in builder.spec.outputs[0].metrics
+    output.metrics.fields["true_positives"].control.value = False
+    assert "true_positives" not in builder.spec.outputs[0].metrics
+
+
+@pytest.mark.parametrize("key", ["json", "yaml"])
 def test_text_is_shown_and_taken_back(builder, key):
     builder.editing.folds["text"].set_opened(True)
     builder.editing.text.format.value = key
@@ -310,14 +353,6 @@ def test_yaml_is_not_taken_for_code_whatever_the_names_are(name):
     assert read(f"# import keras\n---\n{spec.to_yaml()}") == spec
 
 
-@pytest.mark.parametrize(
-    "text",
-    ['"""name: a"""\nimport keras', "def build():\n    return keras.Model()", "keras.Model()"],
-)
-def test_code_is_taken_for_code(text):
-    assert guessed_format(text) == "python"
-
-
 def test_a_mistake_in_pasted_text_is_told_and_nothing_is_lost(builder):
     builder.editing.folds["text"].set_opened(True)
     before = builder.spec
@@ -333,12 +368,12 @@ def test_a_mistake_in_pasted_text_is_told_and_nothing_is_lost(builder):
     assert "Conv2D" in builder.editing.text.text.value
 
 
-def test_pasted_code_is_never_executed(builder, tmp_path):
+def test_pasted_code_is_refused_with_the_remedy_and_not_executed(builder, tmp_path):
     builder.editing.folds["text"].set_opened(True)
     file = tmp_path / "made"
     builder.editing.text.text.value = f"import keras\nopen({str(file)!r}, 'w')\n"
     builder.editing.text.apply_button.click()
-    assert builder.editing.text.alert.value
+    assert "NetworkBuilder(model)" in builder.editing.text.alert.value
     assert not file.exists()
 
 

@@ -7,35 +7,38 @@ from typing import Any
 import ipywidgets as widgets
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks import LAYER_KINDS, PRESETS, NetworkAnalysis, NetworkSpec
+from sparkwright.networks import PRESETS, NetworkAnalysis, NetworkSpec, analysis_now, layer_kinds
+from sparkwright.networks.keras_catalog import is_loaded, load
+from sparkwright.networks.palette import PALETTE
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Button, Dropdown, close_all, row
+from sparkwright_widgets._ui import Background, Button, Dropdown, close_all, row
 
-from ._builder_state import BuilderState, changed, redone, selecting, undone
-from ._data_fit import DataFacts, Misfit, misfits, preset_for
-from ._estimate_view import EstimateView
-from ._graph_svg import graph_svg, is_chain
-from ._layer_editor import LayerEditor
-from ._layer_list import LayerList
-from ._row_actions import (
+from ._builder_state import (
+    BuilderState,
     added,
+    changed,
     duplicated,
     moved,
+    redone,
     removed,
     renamed,
+    selecting,
     switched,
+    undone,
     with_inputs,
     with_options,
 )
-from ._rows_html import layer_rows
-from ._summary_html import summary_line
+from ._data_fit import DataFacts, Misfit, misfits, preset_for
+from ._estimate_view import EstimateView
+from ._graph import graph_svg, is_chain
+from ._html import layer_rows, summary_line
+from ._layer_editor import LayerEditor
+from ._layer_list import LayerList, WatchedFold
 from ._text_exchange import TextExchange
 from ._training_editor import TrainingEditor
-from ._watched_fold import WatchedFold
 
 _WIDE = {"description_width": "initial"}
 _EMPTY = "empty"
-_GROUPS = {name: kind.group for name, kind in LAYER_KINDS.items()}
 
 
 class EditingPane(widgets.VBox):
@@ -60,9 +63,14 @@ class EditingPane(widgets.VBox):
         self._data = DataFacts()
         self._refreshing = False
         self.analysis = NetworkAnalysis(rows=())
+        self._loading = Background("keras")
         super().__init__()
         self.add_class("sparkwright-builder")
         self._make_controls()
+        if is_loaded():
+            self._offer_all()
+        else:
+            self._loading.begin(load, then=self._keras_loaded, otherwise=self._keras_missing)
 
     @property
     def spec(self) -> NetworkSpec:
@@ -110,7 +118,7 @@ class EditingPane(widgets.VBox):
         self.layers = LayerList(label="Layers. Arrow keys choose a row.")
         self.layers.observe(self._guarded(self._row_chosen), "selected")
         self.layers.on_action(self._guarded(self._act))
-        kinds = [(f"{kind.name} · {kind.group}", name) for name, kind in LAYER_KINDS.items()]
+        kinds = [(f"{name} · {group}", name) for group, names in PALETTE.items() for name in names]
         self.kind = Dropdown(description="New layer", options=kinds, value="Dense", style=_WIDE)
         self.add_button = self._button("Add below", self._add)
         self.editor = LayerEditor(
@@ -149,10 +157,32 @@ class EditingPane(widgets.VBox):
         return button
 
     def _open_training(self) -> None:
+        self._loading.wait()
         if self.training is None:  # the largest of the forms, which many never open
             self.training = TrainingEditor(self._guarded(self._take_training))
             self.folds["training"].box.children = [self.training]
         self._refresh()
+
+    # --- Keras, which takes seconds to load
+
+    def wait(self) -> None:
+        """Wait until Keras is loaded and everything is shown."""
+        self._loading.wait()
+
+    def _keras_loaded(self, _result: object) -> None:
+        with self._lock:
+            self._offer_all()
+            self._refresh()
+        self._told()
+
+    def _keras_missing(self, error: BaseException) -> None:
+        self._say(f"Keras cannot be loaded: {error}")
+
+    def _offer_all(self) -> None:
+        """Offer every layer of the installed Keras, and registered ones."""
+        chosen = self.kind.value
+        self.kind.options = [(f"{kind.name} · {kind.group}", kind.name) for kind in layer_kinds()]
+        self.kind.value = chosen
 
     # --- what a person does
 
@@ -259,7 +289,7 @@ class EditingPane(widgets.VBox):
     def _show_state(self) -> None:
         spec, selected = self._state.spec, self._state.selected
         was_chain = is_chain(self.analysis.rows)
-        self.analysis = spec.analysis
+        self.analysis = analysis_now(spec)
         rows = self.analysis.rows
         layer = None if selected is None else spec.layers[selected]
         above = rows[:selected]
@@ -269,7 +299,7 @@ class EditingPane(widgets.VBox):
             self.editor.tell(rows[selected])
         outputs = [output.layer for output in spec.outputs]
         mistakes = {layer.name: self.editor.mistake} if layer is not None else {}
-        self.layers.rows = layer_rows(rows, groups=_GROUPS, outputs=outputs, mistakes=mistakes)
+        self.layers.rows = layer_rows(rows, outputs=outputs, mistakes=mistakes)
         self.layers.selected = -1 if selected is None else selected
         problem = self._own_problem()
         if problem is None and self.problem is not None:

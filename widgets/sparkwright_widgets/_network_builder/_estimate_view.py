@@ -1,14 +1,49 @@
-"""What training the network takes, for a minibatch and a number of workers that can be changed."""
+"""What training the network takes, for a minibatch and a number of workers to choose."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright.networks import NetworkSpec, estimate
+from sparkwright.networks import (
+    EstimatedFigure,
+    NetworkEstimate,
+    NetworkSpec,
+    analysis_now,
+    estimate,
+)
 from sparkwright.options import Option
+from sparkwright_widgets._format import bytes_text, escaped
+from sparkwright_widgets._fragments import figure_list
 from sparkwright_widgets._ui import OptionForm
 
-from ._estimate_html import estimate_html
+
+def estimate_html(estimate: NetworkEstimate, *, workers: int) -> str:
+    """Memory of a worker and bytes that travel, with their parts.
+
+    Args:
+        estimate: the figures.
+        workers: how many train.
+    """
+    figures = [
+        ("Memory of one worker", f"about {bytes_text(estimate.worker_bytes)}"),
+        (f"Memory of {workers} workers", f"about {bytes_text(workers * estimate.worker_bytes)}"),
+        *((f"{figure.name}, sent", bytes_text(figure.size_bytes)) for figure in estimate.traffic),
+    ]
+    return (
+        f"{figure_list(figures)}{_parts('Memory of one worker', estimate.memory)}"
+        f"{_parts('Traffic of one worker', estimate.traffic)}"
+    )
+
+
+def _parts(title: str, figures: Sequence[EstimatedFigure]) -> str:
+    items = "".join(
+        f"<li>{escaped(figure.name)}: <b>{escaped(bytes_text(figure.size_bytes))}</b>. "
+        f"{escaped(figure.sentence)}</li>"
+        for figure in figures
+    )
+    return f'<div class="sparkwright-estimate"><b>{escaped(title)}</b><ul>{items}</ul></div>'
+
 
 _OPTIONS = (
     Option(
@@ -55,7 +90,7 @@ class EstimateView(widgets.VBox):
         if self._spec is None:
             return
         values = self.form.values
-        if not self._spec.analysis.ok:
+        if not analysis_now(self._spec).ok:
             self.figures.value = (
                 '<p class="sparkwright-advice">Known when the network has no problem.</p>'
             )

@@ -1,17 +1,134 @@
-"""The row in hand: what can be done with it, its name, what it takes, its options."""
+"""The selected row: what can be done with it, its name, what it takes, its options."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright.networks import LAYER_KINDS, LayerAnalysis, LayerSpec
+from sparkwright.errors import ConfigurationError
+from sparkwright.networks import LayerAnalysis, LayerKind, LayerSpec, layer_kind
+from sparkwright.networks.keras_catalog import is_loaded
 from sparkwright.options import Option
-from sparkwright_widgets._ui import Button, OptionForm, close_all, row
+from sparkwright_widgets._ui import Button, Dropdown, OptionForm, close_all, row
 
-from ._inputs_editor import InputsEditor
-from ._layer_html import layer_heading, layer_problem
-from ._option_values import as_json, fill, same_value
+from ._html import layer_heading, layer_problem
+
+
+def as_json(value: Any) -> Any:
+    """Tuples as lists.
+
+    Example:
+        >>> as_json((3, 5))
+        [3, 5]
+    """
+    return [as_json(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two values of an option mean the same, lists and tuples alike."""
+    return as_json(one) == as_json(other)
+
+
+def fill(form: OptionForm, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Show `options`, the defaults for what they leave out; complain of what cannot be meant.
+
+    Returns:
+        What cannot be meant, by name: no field can hold it.
+    """
+    wrong: dict[str, Any] = {}
+    for name, field in form.fields.items():
+        value = options.get(name, field.option.default)
+        try:
+            field.option.check(value)
+        except ConfigurationError as error:
+            field.set(field.option.default)
+            field.complain(str(error))
+            wrong[name] = value
+        else:
+            field.set(value)
+    return wrong
+
+
+class InputsEditor(widgets.Box):
+    """Chooses inputs by name.
+
+    Args:
+        chosen: called with the names when a person has changed them; empty: the layer before.
+    """
+
+    def __init__(self, chosen: Callable[[tuple[str, ...]], None]) -> None:
+        super().__init__()
+        self.add_class("sparkwright-grid")
+        self._chosen = chosen
+        self._setting = False
+        self._choices: list[Dropdown] = []
+
+    @property
+    def choices(self) -> tuple[Dropdown, ...]:
+        """The controls in view, one an input and, where several are taken, one to add another."""
+        return tuple(self._choices)
+
+    def show(self, takes: str, names: Sequence[str], chosen: Sequence[str], before: str) -> None:
+        """Show what is chosen, without telling anybody.
+
+        Args:
+            takes: "none", "one" or "several".
+            names: of the layers above.
+            chosen: names, also such as are not among `names`; empty: the layer before.
+            before: that layer's name; empty: there is none.
+        """
+        count = {"none": 0, "one": 1}.get(takes, len(chosen) + 1)
+        self._setting = True
+        try:
+            while len(self._choices) < count:
+                self._choices.append(self._new_choice())
+            del self._choices[count:]
+            for place, choice in enumerate(self._choices):
+                choice.description = "Takes" if takes == "one" else f"Input {place + 1}"
+                value = chosen[place] if place < len(chosen) else ""
+                options = _options(names, value, _empty(takes, place, chosen, before))
+                if tuple(choice.options) != options:
+                    choice.options = options
+                choice.value = value
+            self._show_choices()
+        finally:
+            self._setting = False
+
+    def _show_choices(self) -> None:
+        """As many fields as choices; those that stay keep their widgets."""
+        shown: list[widgets.Widget] = list(self.children)
+        fields = shown[: len(self._choices)]
+        self.children = [*fields, *(_field(choice) for choice in self._choices[len(fields) :])]
+        for field in shown[len(fields) :]:
+            close_all(field)
+
+    def _new_choice(self) -> Dropdown:
+        choice = Dropdown(style={"description_width": "initial"})
+        choice.observe(lambda _change: self._heard(), "value")
+        return choice
+
+    def _heard(self) -> None:
+        if not self._setting:
+            self._chosen(tuple(str(choice.value) for choice in self._choices if choice.value))
+
+
+def _empty(takes: str, place: int, chosen: Sequence[str], before: str) -> str:
+    """What choosing no name at `place` means."""
+    if takes == "one" or (place == 0 and not chosen):
+        return f"(the layer above: {before})" if before else "(the layer above)"
+    return "(add another)" if place == len(chosen) else "(take this one out)"
+
+
+def _options(names: Sequence[str], value: str, empty: str) -> tuple[tuple[str, str], ...]:
+    lost = ((f"{value} (not above this row)", value),) if value and value not in names else ()
+    return ((empty, ""), *((name, name) for name in names), *lost)
+
+
+def _field(choice: Dropdown) -> widgets.Box:
+    box = widgets.VBox([choice])
+    box.add_class("sparkwright-field")
+    return box
+
 
 ACTIONS = (
     ("up", "↑ Move up"),
@@ -84,7 +201,7 @@ class LayerEditor(widgets.VBox):
             self._shown = None
             self.heading.value = '<p class="sparkwright-advice">Choose a row to edit its layer.</p>'
             return
-        kind = LAYER_KINDS.get(layer.kind)
+        kind = _known(layer)
         if self._form_of != layer.kind:
             self._make_form(layer)
         if self._is_in_hand(layer):
@@ -109,9 +226,9 @@ class LayerEditor(widgets.VBox):
         self._shown = None
 
     def _make_form(self, layer: LayerSpec) -> None:
-        kind = LAYER_KINDS.get(layer.kind)
+        kind = _known(layer)
         old, self.form = self.form, None
-        self._form_of, self._shown = layer.kind, None
+        self._form_of, self._shown = layer.kind if is_loaded() else "", None
         if kind is not None:
             self.form = OptionForm(kind.options)
             self.form.on_change(self._optioned)
@@ -152,9 +269,14 @@ class LayerEditor(widgets.VBox):
             self._mistaken()
             return
         shown = self._shown
-        kind = LAYER_KINDS.get(shown.kind) if shown else None
+        kind = layer_kind(shown.kind) if shown else None
         if shown is None or kind is None:
             return
         self._wrong.pop(name, None)
         values = {key: as_json(value) for key, value in self.form.values.items()}
         self._options(kind.tidy({**shown.options, **values, **self._wrong}), name)
+
+
+def _known(layer: LayerSpec) -> LayerKind | None:
+    """The class of a layer; None: there is none, or Keras is still loading."""
+    return layer_kind(layer.kind) if is_loaded() else None

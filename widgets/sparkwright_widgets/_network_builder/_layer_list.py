@@ -1,24 +1,44 @@
-"""The list of layers as a widget: one element for all rows, however many there are.
+"""The list of layers, one element for all rows, and folds that are filled when opened."""
 
-Rows are patched in the browser, so that focus stays where it is while other rows change; widgets
-of ipywidgets would be made anew from the first one that differs.
-"""
-
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anywidget
+import ipywidgets as widgets
 import traitlets
 
 from sparkwright_widgets._any_page import HeardFromAnyPage
 from sparkwright_widgets._assets import asset
+from sparkwright_widgets._ui import Fold
+
+
+class WatchedFold(Fold):
+    """A fold that says when it is opened.
+
+    Args:
+        title: what is inside.
+        inside: the widgets.
+        when_opened: called after each opening.
+    """
+
+    def __init__(
+        self, title: str, inside: Sequence[widgets.Widget], when_opened: Callable[[], None]
+    ) -> None:
+        self._when_opened = when_opened
+        super().__init__(title, inside)
+
+    def set_opened(self, opened: bool) -> None:
+        """Show or hide what is inside."""
+        super().set_opened(opened)
+        if opened:
+            self._when_opened()
 
 
 class LayerList(HeardFromAnyPage, anywidget.AnyWidget):
     """Shows `rows` and lets one of them be chosen.
 
     Attributes:
-        rows: for each row its HTML, safe to insert, and its state; see `_rows_html.layer_rows`.
+        rows: for each row its HTML, safe to insert, and its state; see `_html.layer_rows`.
         selected: the row in hand; -1: none.
         label: what the list holds, for screen readers.
     """

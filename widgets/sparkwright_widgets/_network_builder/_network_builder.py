@@ -1,18 +1,20 @@
 """The NetworkBuilder: a network as a list of layers, edited row by row."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import PRESETS, NetworkAnalysis, NetworkSpec
 from sparkwright_widgets._block import Block
+from sparkwright_widgets._format import count_text, escaped
+from sparkwright_widgets._table import text_table
 from sparkwright_widgets._ui import Part, close_all
 
 from ._data_fit import DataFacts, Shape
 from ._editing_pane import EditingPane
-from ._model_view import ModelView, is_model, view_of
-from ._summary_html import network_block
-from ._viewing_pane import ViewingPane
+from ._graph import graph_svg, is_chain
+from ._html import layer_table, row_state, shape_text, size_text, summary_line
+from ._viewing_pane import ModelView, ViewingPane, is_model, view_of
 
 
 class NetworkBuilder(Part):
@@ -87,12 +89,16 @@ class NetworkBuilder(Part):
 
     @property
     def analysis(self) -> NetworkAnalysis:
-        """Shapes, parameter counts and problems, row by row."""
+        """Shapes, parameter counts and problems, row by row; waits until Keras is loaded."""
+        self.editing.wait()
         return self.editing.analysis if self._view is None else self._view.analysis
 
     @property
     def problem(self) -> str | None:
-        """Why the network cannot be trained, in one sentence; None: it can."""
+        """Why the network cannot be trained, in one sentence; None: it can.
+
+        While Keras is loading, the sentence says so.
+        """
         return self.editing.problem if self._view is None else self._view.problem
 
     def build(self) -> Any:
@@ -103,6 +109,7 @@ class NetworkBuilder(Part):
         Raises:
             ConfigurationError: if there is a `problem`.
         """
+        self.editing.wait()
         if self.problem is not None:
             raise ConfigurationError(
                 f"the network cannot be built before this is mended: {self.problem}"
@@ -168,4 +175,55 @@ class NetworkBuilder(Part):
     def _still(self) -> Block | None:
         spec = self.editing.spec if self._view is None else self._view.spec
         name = self.editing.spec.name if self._view is None else self._view.name
-        return network_block(self.analysis, spec=spec, name=name, problem=self.problem)
+        analysis = self.editing.analysis if self._view is None else self._view.analysis
+        return network_block(analysis, spec=spec, name=name, problem=self.problem)
+
+
+def network_block(
+    analysis: NetworkAnalysis, *, spec: NetworkSpec | None, name: str, problem: str | None
+) -> Block:
+    """The network as a piece of a report: its layers, its graph if it is no chain, its training."""
+    outputs = [output.layer for output in spec.outputs] if spec else []
+    training = _training(spec) if spec else []
+    graph = "" if is_chain(analysis.rows) else graph_svg(analysis.rows, name=name, outputs=outputs)
+    told = "".join(f"<p>{escaped(sentence)}</p>" for sentence in training)
+    html = (
+        f"<h3>{escaped(name)}</h3>{summary_line(analysis, problem)}"
+        f"{layer_table(analysis.rows, name=name)}{graph}{told}"
+    )
+    rows = [
+        [
+            row.index + 1,
+            row.name,
+            row.kind,
+            ", ".join(row.inputs) or "—",
+            shape_text(row.output_shape),
+            "—" if row.parameters is None else count_text(row.parameters),
+            row_state(row).word,
+        ]
+        for row in analysis.rows
+    ]
+    heads = ["row", "layer", "kind", "takes", "output shape", "parameters", "state"]
+    text = "\n".join(
+        [
+            f"{name}: {problem or size_text(analysis)}",
+            text_table(heads, rows, text_columns=(1, 2, 3, 4, 6)),
+            *training,
+        ]
+    )
+    return Block(html=html, text=text, kind="network")
+
+
+def _training(spec: NetworkSpec) -> Sequence[str]:
+    """Sentences about outputs and optimizer."""
+    sentences = [
+        f"Output {output.layer}: loss {output.loss}"
+        + (f", metrics {', '.join(output.metrics)}" if output.metrics else "")
+        + ("" if len(spec.outputs) == 1 else f", weight {output.weight:g}")
+        + "."
+        for output in spec.outputs
+    ]
+    settings = ", ".join(f"{name} {value}" for name, value in spec.optimizer.options.items())
+    seed = "drawn anew each time" if spec.seed is None else f"seed {spec.seed}"
+    optimizer = f"{spec.optimizer.kind}{f' ({settings})' if settings else ''}"
+    return [*sentences, f"Optimizer {optimizer}. Initial weights: {seed}."]

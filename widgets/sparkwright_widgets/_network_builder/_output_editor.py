@@ -1,4 +1,4 @@
-"""One output of the network: which layer it is, its loss, its metrics."""
+"""One output of the network: which layer it is, its loss, its metrics, and what is offered."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -6,12 +6,54 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright.networks import METRICS, OutputSpec
+from sparkwright.networks import LOSSES, METRICS, OutputSpec, Task, defaults_for, optimizer_kind
+from sparkwright.networks.keras_catalog import names_of
 from sparkwright.options import Option
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Button, OptionForm, close_all, row
+from sparkwright_widgets._ui import Button, Dropdown, OptionForm, close_all, row
 
-from ._training_choices import loss_sentence, metrics_of
+
+def losses_of(task: Task) -> tuple[str, ...]:
+    """Names of all losses, those for `task` first.
+
+    Example:
+        >>> losses_of("regression")[:2]
+        ('mean_squared_error', 'mean_absolute_error')
+    """
+    fitting = [name for name, loss in LOSSES.items() if loss.tasks and loss.tasks[0] == task]
+    also = [name for name, loss in LOSSES.items() if task in loss.tasks]
+    return tuple(dict.fromkeys([*fitting, *also, *LOSSES, *names_of("losses")]))
+
+
+def metrics_of(loss: str) -> tuple[str, ...]:
+    """Names of the common metrics that take the labels of a loss; all, if it is not known.
+
+    Example:
+        >>> metrics_of("sparse_categorical_crossentropy")[0]
+        'accuracy'
+    """
+    kind = LOSSES.get(loss)
+    return tuple(
+        name for name, metric in METRICS.items() if kind is None or kind.labels in metric.labels
+    )
+
+
+def loss_sentence(loss: str) -> str:
+    """When to choose a loss; empty if it is not known."""
+    kind = LOSSES.get(loss)
+    return "" if kind is None else kind.sentence
+
+
+def usual_output(task: Task, layer: str, shape: Sequence[int | None] | None) -> OutputSpec:
+    """An output with the loss and the metrics that fit the task and the layer's shape."""
+    usual = defaults_for(task, shape)
+    return OutputSpec(layer=layer, loss=usual.loss, metrics=usual.metrics)
+
+
+def optimizer_options(kind: str) -> tuple[tuple[Option, ...], str]:
+    """The settings of an optimizer, and when to choose it; nothing of one that is not known."""
+    known = optimizer_kind(kind)
+    return ((), "") if known is None else (known.options, known.sentence)
 
 
 class OutputEditor(widgets.VBox):
@@ -47,10 +89,12 @@ class OutputEditor(widgets.VBox):
         title = f"Output {number}" if several else "Output"
         head = widgets.HTML(f"<b>{escaped(title)}</b>")
         words = widgets.HTML(
-            '<div class="sparkwright-advice">Metrics are told beside the loss; training does not '
-            "aim at them.</div>"
+            '<div class="sparkwright-advice">Metrics are shown beside the loss; training does not '
+            "optimize them.</div>"
         )
-        parts: list[widgets.Widget] = [head, self.form, words, self.metrics_box]
+        self.more = Dropdown(description="More metrics", style={"description_width": "initial"})
+        self.more.observe(self._added, "value")
+        parts: list[widgets.Widget] = [head, self.form, words, self.metrics_box, row(self.more)]
         if several:
             self.remove_button = Button(description=f"Remove output {number}")
             self.remove_button.on_click(lambda _button: removed())
@@ -78,11 +122,18 @@ class OutputEditor(widgets.VBox):
 
     def _offer(self, metrics: Sequence[str]) -> None:
         old = self.metrics
+        others = [name for name in names_of("metrics") if name not in metrics]
+        self.more.options = [("(add one of Keras)", ""), *((name, name) for name in others)]
         self.metrics = OptionForm([_metric(name) for name in metrics])
         self.metrics.add_class("sparkwright-metrics")
         self.metrics.on_change(self._heard)
         self.metrics_box.children = [self.metrics]
         close_all(old)
+
+    def _added(self, change: Any) -> None:
+        if change["new"]:
+            output = replace(self._output, metrics=(*self._output.metrics, change["new"]))
+            self._told(output, "metrics")
 
     def _heard(self, name: str) -> None:
         if name in self.form.problems:
@@ -90,8 +141,8 @@ class OutputEditor(widgets.VBox):
         values = self.form.values
         chosen = tuple(metric for metric, is_on in self.metrics.values.items() if is_on)
         if name == "loss":
-            understood = metrics_of(values["loss"])
-            chosen = tuple(metric for metric in chosen if metric in understood)
+            fitting = metrics_of(values["loss"])
+            chosen = tuple(name for name in chosen if name in fitting or name not in METRICS)
         self._told(replace(self._output, **values, metrics=chosen), name)
 
 

@@ -7,20 +7,20 @@ from typing import Any, get_args
 import ipywidgets as widgets
 
 from sparkwright.networks import (
-    OPTIMIZERS,
     NetworkAnalysis,
     NetworkSpec,
     OptimizerSpec,
     OutputSpec,
     Task,
+    optimizer_kind,
+    optimizer_kinds,
 )
 from sparkwright.options import Option
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Button, OptionForm, close_all, row
 
-from ._option_values import as_json, fill, same_value
-from ._output_editor import OutputEditor
-from ._training_choices import losses_of, optimizer_options, usual_output
+from ._layer_editor import as_json, fill, same_value
+from ._output_editor import OutputEditor, losses_of, optimizer_options, usual_output
 
 _NETWORK = (
     Option(
@@ -67,7 +67,7 @@ class TrainingEditor(widgets.VBox):
                 Option(
                     name="optimizer",
                     kind="choice",
-                    choices=tuple(OPTIMIZERS),
+                    choices=tuple(kind.name for kind in optimizer_kinds()),
                     default="Adam",
                     label="Kind",
                 )
@@ -181,7 +181,7 @@ class TrainingEditor(widgets.VBox):
     def _show_optimizer(self, before: OptimizerSpec) -> None:
         now = self._spec.optimizer
         options, sentence = optimizer_options(now.kind)
-        if self.optimizer.values["optimizer"] != now.kind and now.kind in OPTIMIZERS:
+        if self.optimizer.values["optimizer"] != now.kind and optimizer_kind(now.kind) is not None:
             self.optimizer.set({"optimizer": now.kind})
         if self.settings is None or before.kind != now.kind:
             old, self.settings = self.settings, OptionForm(options)

@@ -1,21 +1,65 @@
 """A Keras model to look at: its rows, its graph, and a button that makes a network of it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright.networks import LAYER_KINDS
+from sparkwright.errors import ConfigurationError
+from sparkwright.networks import NetworkAnalysis, NetworkSpec
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Button, row
 
 from ._estimate_view import EstimateView
-from ._graph_svg import graph_svg, is_chain
-from ._layer_html import layer_heading, layer_problem
-from ._layer_list import LayerList
-from ._model_view import ModelView
-from ._rows_html import layer_rows
-from ._summary_html import summary_line
-from ._watched_fold import WatchedFold
+from ._graph import graph_svg, is_chain
+from ._html import layer_heading, layer_problem, layer_rows, summary_line
+from ._layer_list import LayerList, WatchedFold
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelView:
+    """A model that is shown and not edited.
+
+    Attributes:
+        model: the Keras model.
+        analysis: its layers, looked at.
+        spec: the same network as a value; None: it cannot be one.
+        reason: why there is no `spec`; empty: there is one.
+    """
+
+    model: Any
+    analysis: NetworkAnalysis
+    spec: NetworkSpec | None
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return str(getattr(self.model, "name", "model"))
+
+    @property
+    def problem(self) -> str | None:
+        """Why it cannot be trained; None: it can."""
+        if getattr(self.model, "optimizer", None) is None:
+            return "The model is not compiled. Call its `compile`, then show it again."
+        return None
+
+
+def is_model(value: Any) -> bool:
+    """Whether `value` looks like a Keras model; Keras itself is not imported for that."""
+    return all(hasattr(value, name) for name in ("layers", "count_params", "get_weights"))
+
+
+def view_of(model: Any) -> ModelView:
+    """Look at a model; never raises for what is in it."""
+    from sparkwright.networks import describe_model, view_model
+
+    analysis = view_model(model)
+    try:
+        return ModelView(model=model, analysis=analysis, spec=describe_model(model))
+    except ConfigurationError as error:
+        return ModelView(model=model, analysis=analysis, spec=None, reason=str(error))
 
 
 class ViewingPane(widgets.VBox):
@@ -33,11 +77,7 @@ class ViewingPane(widgets.VBox):
         self.edit_button.on_click(lambda _button: edit())
         self.layers = LayerList(label="Layers. Arrow keys choose a row.")
         self._outputs = [output.layer for output in view.spec.outputs] if view.spec else []
-        self.layers.rows = layer_rows(
-            rows,
-            groups={name: kind.group for name, kind in LAYER_KINDS.items()},
-            outputs=self._outputs,
-        )
+        self.layers.rows = layer_rows(rows, outputs=self._outputs)
         self.layers.observe(lambda _change: self._show_row(), "selected")
         self.details = widgets.HTML()
         self.graph = widgets.HTML()

@@ -5,7 +5,7 @@ from typing import Any
 
 from sparkwright.data import DataSource
 from sparkwright.masters import SharedTrainingMaster
-from sparkwright.networks import NetworkSpec
+from sparkwright.networks import NetworkSpec, analysis_now
 from sparkwright_widgets._contract import ENDED, Status
 from sparkwright_widgets._format import count_text, loss_text
 
@@ -28,7 +28,9 @@ def data_summary(source: DataSource, rows: Mapping[str, int]) -> Summary:
 
 def network_summary(spec: NetworkSpec) -> Summary:
     """How large the network is, or what is wrong with it."""
-    analysis = spec.analysis
+    analysis = analysis_now(spec)
+    if analysis.is_pending:
+        return "todo", f"{spec.name}; {analysis.reason}"
     if analysis.reason is not None:
         return "problem", analysis.reason
     layers = sum(row.enabled for row in analysis.rows)

@@ -8,6 +8,8 @@ from typing import Any
 
 from sparkwright import Experiment, SparkNetwork
 from sparkwright.errors import ConfigurationError, RunTimeoutError
+from sparkwright.networks import analysis_now
+from sparkwright.networks.keras_catalog import is_loaded, load
 from sparkwright.runs import TrainingRun
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._evaluation_panel import EvaluationPanel
@@ -18,7 +20,7 @@ from sparkwright_widgets._model_store import ModelStore
 from sparkwright_widgets._network_builder import NetworkBuilder
 from sparkwright_widgets._network_builder._data_fit import DataFacts, misfits
 from sparkwright_widgets._partition_preview import PartitionPreview
-from sparkwright_widgets._ui import Part, Text, row
+from sparkwright_widgets._ui import Background, Part, Text, row
 
 from . import _summaries as summaries
 from ._bench import Bench
@@ -99,6 +101,9 @@ class Workbench(Part):
         self.show(row(self.title_field), *self.sections.values())
         self.sections["data"].set_opened(True)
         self._refresh()
+        self._keras = Background("keras")  # takes seconds to load
+        if not is_loaded():
+            self._keras.begin(load, then=lambda _: self._refresh(), otherwise=self.show_error)
 
     # --- what is held
 
@@ -152,6 +157,8 @@ class Workbench(Part):
         """Why nothing can be trained now, in one sentence; None: it can."""
         for name, problem in self._problems().items():
             return f"{self.sections[name].title}: {problem}"
+        if (pending := analysis_now(self.experiment.network)).is_pending:
+            return pending.reason
         return self._bench.state.reason
 
     # --- for cells, which may wait
@@ -169,6 +176,7 @@ class Workbench(Part):
 
     def start(self) -> TrainingRun:
         """Begin to train now; blocks until the run has begun, and returns it."""
+        self._keras.wait()
         return self.sections["train"].part.start_now()
 
     def evaluate(self, data: str | None = None) -> Any:
@@ -306,7 +314,8 @@ class Workbench(Part):
         if step is not None and self.sections["network"].made is None:
             spec = self.experiment.network
             facts = DataFacts(**step.seen)
-            wrong = [each.sentence for each in misfits(spec, spec.analysis, facts) if each.stops]
+            unfit = misfits(spec, analysis_now(spec), facts)
+            wrong = [each.sentence for each in unfit if each.stops]
             if wrong:
                 found["network"] = wrong[0]
         return found

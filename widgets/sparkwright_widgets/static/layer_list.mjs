@@ -1,6 +1,6 @@
 /**
  * The list of layers: one stop for Tab, arrows within. Python makes the rows' HTML, all of it
- * escaped there (`_rows_html.py`); here rows are patched, so that focus and scrolling stay.
+ * escaped there (`_html.py`); here rows are patched, so that focus and scrolling stay.
  */
 
 const ACTIONS = { ArrowUp: "up", ArrowDown: "down" };

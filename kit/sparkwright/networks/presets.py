@@ -1,0 +1,274 @@
+"""Networks to begin with, by task."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from .spec import LayerSpec, NetworkSpec, OptimizerSpec, OutputSpec
+from .training import Task
+
+
+class Preset(NamedTuple):
+    """A network to begin with.
+
+    Attributes:
+        title: what it is, in a few words.
+        task: what it is for.
+        make: the network; every argument has a default, most take `input_shape` and `classes`.
+    """
+
+    title: str
+    task: Task
+    make: Callable[..., NetworkSpec]
+
+
+def _layer(kind: str, name: str, *inputs: str, **options: Any) -> LayerSpec:
+    return LayerSpec(kind=kind, name=name, inputs=inputs, options=options)
+
+
+def _classes(layer: str) -> OutputSpec:
+    return OutputSpec(layer=layer, loss="sparse_categorical_crossentropy", metrics=("accuracy",))
+
+
+def lenet_spec(
+    *,
+    input_shape: tuple[int, ...] = (28, 28, 1),
+    classes: int = 10,
+    learning_rate: float = 1e-3,
+    seed: int = 42,
+) -> NetworkSpec:
+    """LeNet for small images, the network of `sparkwright.networks.lenet`."""
+    return NetworkSpec(
+        name="lenet",
+        layers=(
+            _layer("Input", "image", shape=list(input_shape)),
+            _layer("Conv2D", "conv_1", filters=20, kernel_size=5, activation="relu"),
+            _layer("MaxPooling2D", "pool_1"),
+            _layer("Conv2D", "conv_2", filters=50, kernel_size=5, activation="relu"),
+            _layer("MaxPooling2D", "pool_2"),
+            _layer("Flatten", "flatten"),
+            _layer("Dense", "dense", units=500, activation="relu"),
+            _layer("Dense", "classes", units=classes, activation="softmax"),
+        ),
+        outputs=(_classes("classes"),),
+        optimizer=OptimizerSpec(
+            options={} if learning_rate == 1e-3 else {"learning_rate": learning_rate}
+        ),
+        seed=seed,
+    )
+
+
+def mlp_spec(*, input_shape: tuple[int, ...] = (20,), classes: int = 3) -> NetworkSpec:
+    """Two dense layers for the columns of a table, one class each row."""
+    return NetworkSpec(
+        name="mlp",
+        layers=(
+            _layer("Input", "columns", shape=list(input_shape)),
+            _layer("Dense", "dense_1", units=64, activation="relu"),
+            _layer("Dropout", "dropout", rate=0.2),
+            _layer("Dense", "dense_2", units=32, activation="relu"),
+            _layer("Dense", "classes", units=classes, activation="softmax"),
+        ),
+        outputs=(_classes("classes"),),
+    )
+
+
+def regression_spec(*, input_shape: tuple[int, ...] = (20,), values: int = 1) -> NetworkSpec:
+    """Two dense layers for the columns of a table, numbers to predict."""
+    return NetworkSpec(
+        name="regression",
+        task="regression",
+        layers=(
+            _layer("Input", "columns", shape=list(input_shape)),
+            _layer("Dense", "dense_1", units=64, activation="relu"),
+            _layer("Dense", "dense_2", units=32, activation="relu"),
+            _layer("Dense", "values", units=values),
+        ),
+        outputs=(
+            OutputSpec(layer="values", loss="mean_squared_error", metrics=("mean_absolute_error",)),
+        ),
+    )
+
+
+def residual_cnn_spec(
+    *, input_shape: tuple[int, ...] = (32, 32, 3), classes: int = 10
+) -> NetworkSpec:
+    """A small residual network for images: two blocks whose input is added to their output.
+
+    References:
+        K. He et al., "Deep Residual Learning for Image Recognition", CVPR 2016.
+    """
+    layers = [
+        _layer("Input", "image", shape=list(input_shape)),
+        _convolution("stem", filters=16),
+        _layer("BatchNormalization", "stem_norm"),
+        _layer("Activation", "stem_relu", activation="relu"),
+        *_block("block_1", "stem_relu", filters=16, strides=1),
+        *_block("block_2", "block_1_relu", filters=32, strides=2),
+        _layer("GlobalAveragePooling2D", "pool"),
+        _layer("Dense", "classes", units=classes, activation="softmax"),
+    ]
+    return NetworkSpec(name="residual_cnn", layers=tuple(layers), outputs=(_classes("classes"),))
+
+
+def _convolution(name: str, *inputs: str, size: int = 3, **options: Any) -> LayerSpec:
+    # Without a bias: the normalisation that follows has its own.
+    more = {"padding": "same", "use_bias": False, "kernel_initializer": "he_normal"}
+    options = {key: value for key, value in options.items() if (key, value) != ("strides", 1)}
+    return _layer("Conv2D", name, *inputs, kernel_size=size, **more, **options)
+
+
+def _block(name: str, source: str, *, filters: int, strides: int) -> list[LayerSpec]:
+    return [
+        _convolution(f"{name}_conv_1", filters=filters, strides=strides),
+        _layer("BatchNormalization", f"{name}_norm_1"),
+        _layer("Activation", f"{name}_relu_1", activation="relu"),
+        _convolution(f"{name}_conv_2", filters=filters),
+        _layer("BatchNormalization", f"{name}_norm_2"),
+        _convolution(f"{name}_shortcut", source, filters=filters, strides=strides, size=1),
+        _layer("Add", f"{name}_add", f"{name}_norm_2", f"{name}_shortcut"),
+        _layer("Activation", f"{name}_relu", activation="relu"),
+    ]
+
+
+def lstm_spec(*, input_shape: tuple[int | None, ...] = (60, 3), classes: int = 6) -> NetworkSpec:
+    """An LSTM for sequences, one class each."""
+    return _recurrent("LSTM", input_shape, classes)
+
+
+def gru_spec(*, input_shape: tuple[int | None, ...] = (60, 3), classes: int = 6) -> NetworkSpec:
+    """A GRU for sequences, one class each."""
+    return _recurrent("GRU", input_shape, classes)
+
+
+def _recurrent(kind: str, input_shape: tuple[int | None, ...], classes: int) -> NetworkSpec:
+    name = kind.lower()
+    return NetworkSpec(
+        name=name,
+        layers=(
+            _layer("Input", "sequence", shape=list(input_shape)),
+            _layer("Masking", "masking"),
+            _layer(kind, name, units=64),
+            _layer("Dense", "classes", units=classes, activation="softmax"),
+        ),
+        outputs=(_classes("classes"),),
+    )
+
+
+def text_spec(
+    *, input_shape: tuple[int | None, ...] = (100,), classes: int = 2, words: int = 10_000
+) -> NetworkSpec:
+    """The mean of learnt vectors of words, for short texts, one class each."""
+    return NetworkSpec(
+        name="text",
+        layers=(
+            _layer("Input", "words", shape=list(input_shape), dtype="int32"),
+            _layer("Embedding", "vectors", input_dim=words, output_dim=32, mask_zero=True),
+            _layer("GlobalAveragePooling1D", "mean"),
+            _layer("Dense", "dense", units=32, activation="relu"),
+            _layer("Dense", "classes", units=classes, activation="softmax"),
+        ),
+        outputs=(_classes("classes"),),
+    )
+
+
+def two_inputs_two_outputs_spec(
+    *,
+    input_shape: tuple[int, ...] = (28, 28, 1),
+    table_shape: tuple[int, ...] = (8,),
+    classes: int = 10,
+) -> NetworkSpec:
+    """An image and a row of a table together; a class and a number."""
+    return NetworkSpec(
+        name="two_inputs_two_outputs",
+        task="other",
+        layers=(
+            _layer("Input", "image", shape=list(input_shape)),
+            _layer("Conv2D", "conv", filters=16, kernel_size=3, activation="relu"),
+            _layer("MaxPooling2D", "pool"),
+            _layer("Flatten", "flatten"),
+            _layer("Dense", "of_image", units=32, activation="relu"),
+            _layer("Input", "columns", shape=list(table_shape)),
+            _layer("Dense", "of_columns", units=32, activation="relu"),
+            _layer("Concatenate", "together", "of_image", "of_columns"),
+            _layer("Dense", "dense", units=32, activation="relu"),
+            _layer("Dense", "class", units=classes, activation="softmax"),
+            _layer("Dense", "number", "dense", units=1),
+        ),
+        outputs=(
+            _classes("class"),
+            OutputSpec(
+                layer="number",
+                loss="mean_squared_error",
+                metrics=("mean_absolute_error",),
+                weight=0.5,
+            ),
+        ),
+    )
+
+
+PRESETS: Mapping[str, Preset] = MappingProxyType(
+    {
+        "lenet": Preset("LeNet: small images, one class each", "classification", lenet_spec),
+        "residual_cnn": Preset("Residual network: images", "classification", residual_cnn_spec),
+        "mlp": Preset("Dense layers: tables, one class each", "classification", mlp_spec),
+        "regression": Preset("Dense layers: tables, numbers", "regression", regression_spec),
+        "lstm": Preset("LSTM: sequences, one class each", "classification", lstm_spec),
+        "gru": Preset("GRU: sequences, one class each", "classification", gru_spec),
+        "text": Preset("Vectors of words: short texts", "classification", text_spec),
+        "two_inputs_two_outputs": Preset(
+            "Image and table: a class and a number", "other", two_inputs_two_outputs_spec
+        ),
+    }
+)
+
+
+def lenet(
+    *,
+    input_shape: tuple[int, int, int] = (28, 28, 1),
+    classes: int = 10,
+    learning_rate: float = 1e-3,
+    seed: int = 42,
+) -> Any:
+    """LeNet: two 5x5 convolutions with pooling, a dense layer, a softmax.
+
+    With the default shape it has 431,080 parameters.
+
+    Args:
+        input_shape: (height, width, channels) of one image, each at least 14 pixels.
+        classes: number of classes; labels are integers from 0 to `classes - 1`.
+        learning_rate: Adam's learning rate; default 1e-3.
+        seed: seeds the initial weights; default 42.
+
+    Returns:
+        A compiled `keras.Model` (Adam, sparse categorical cross-entropy, accuracy).
+
+    References:
+        Y. LeCun et al., "Gradient-Based Learning Applied to Document Recognition", Proc. IEEE 1998.
+    """
+    import keras
+
+    seeds = iter(range(seed, seed + 4))
+
+    def init() -> Any:
+        return keras.initializers.GlorotUniform(seed=next(seeds))
+
+    model = keras.Sequential(
+        [
+            keras.Input(shape=input_shape),
+            keras.layers.Conv2D(20, 5, activation="relu", kernel_initializer=init()),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Conv2D(50, 5, activation="relu", kernel_initializer=init()),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Flatten(),
+            keras.layers.Dense(500, activation="relu", kernel_initializer=init()),
+            keras.layers.Dense(classes, activation="softmax", kernel_initializer=init()),
+        ],
+        name="lenet",
+    )
+    model.compile(
+        optimizer=keras.optimizers.Adam(learning_rate),
+        loss="sparse_categorical_crossentropy",
+        metrics=["accuracy"],
+    )
+    return model

@@ -1,0 +1,66 @@
+"""Exported code makes the network's model; names in it never collide."""
+
+from typing import Any
+
+import pytest
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OutputSpec, describe_model
+
+TWO_INPUTS = NetworkSpec(
+    layers=(
+        LayerSpec(kind="Input", name="b", options={"shape": [5]}),
+        LayerSpec(kind="Input", name="a", options={"shape": [2]}),
+        LayerSpec(kind="Dense", name="x", options={"units": 3}),
+        LayerSpec(kind="Concatenate", name="both", inputs=("x", "b")),
+    ),
+    outputs=(OutputSpec(layer="both", loss="mean_squared_error"),),
+    task="regression",
+)
+
+
+def model_of(code: str, variable: str = "model") -> Any:
+    """Run the code, and return the model that it makes."""
+    made: dict[str, Any] = {}
+    exec(code, made)
+    return made[variable]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_code_of_a_preset_makes_its_network(preset: str) -> None:
+    spec = PRESETS[preset].make()
+    described = describe_model(model_of(spec.to_code("net"), "net"))
+    assert (described.layers, described.outputs) == (spec.layers, spec.outputs)
+    assert f"# Task: {spec.task}" in spec.to_code()
+
+
+def test_code_of_a_network_with_a_problem_is_refused_with_the_reason() -> None:
+    with pytest.raises(ConfigurationError, match="no layers"):
+        NetworkSpec().to_code()
+    with pytest.raises(ConfigurationError, match="variable"):
+        PRESETS["mlp"].make().to_code("layers")
+
+
+def test_code_has_a_variable_for_each_layer_whatever_their_names() -> None:
+    text = PRESETS["residual_cnn"].make().to_json()
+    odd = {"stem": "class", "stem_norm": "class_layer", "block_1_conv_1": "1-2", "pool": "layers"}
+    for before, after in odd.items():
+        text = text.replace(f'"{before}"', f'"{after}"')
+    renamed = NetworkSpec.from_json(text)
+    assert describe_model(model_of(renamed.to_code())) == renamed
+
+
+def test_a_layers_variable_leaves_reserved_names_alone() -> None:
+    code = TWO_INPUTS.to_code(reserved={"x", "a"})
+    assert not {"x = ", "a = "} & {line[:4] for line in code.split("\n")}
+    assert describe_model(model_of(code)).layers == TWO_INPUTS.layers
+
+
+def test_a_layer_that_is_switched_off_stays_in_the_code_as_a_comment() -> None:
+    settings = TWO_INPUTS.to_dict()
+    settings["layers"][2]["enabled"] = False
+    code = NetworkSpec.from_dict(settings).to_code()
+    assert "# off: x = layers.Dense(" in code
+    assert [row.kind for row in describe_model(model_of(code)).layers] == [
+        *("Input", "Input", "Concatenate")
+    ]

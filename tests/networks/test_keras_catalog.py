@@ -1,0 +1,208 @@
+"""Layers, losses, metrics and optimizers of the installed Keras, and registered ones."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.networks import (
+    PRESETS,
+    LayerKind,
+    LayerSpec,
+    NetworkSpec,
+    OptimizerSpec,
+    OutputSpec,
+    analysis_now,
+    describe_model,
+    keras_catalog,
+    layer_kind,
+    layer_kinds,
+    optimizer_kinds,
+)
+from sparkwright.networks.palette import PALETTE
+
+SHAPES = ([32], [8, 4], [9, 9, 3], [600, 1], [9, 9, 4], [8, 8, 8, 4], [4, 8, 8, 8, 4])
+# Without an argument that Keras has no default for and no form could guess.
+NEED_MORE = {
+    *("EinsumDense", "HashedCrossing", "Discretization", "MaxNumBoundingBoxes"),
+    *("CategoryEncoding", "RandomPosterization"),
+}
+KINDS = [kind for kind in layer_kinds() if kind.name != "Input" and ">" not in kind.name]
+
+
+def networks_with(kind: LayerKind) -> Iterator[NetworkSpec]:
+    """The layer as a form begins it, after inputs of several ranks."""
+    for dtype in ("float32", "int32"):
+        for shape in SHAPES:
+            count = max(kind.least, 1) if kind.takes == "several" else 1
+            names = tuple(f"input_{number}" for number in range(count))
+            inputs = [
+                LayerSpec(kind="Input", name=name, options={"shape": shape, "dtype": dtype})
+                for name in names
+            ]
+            layer = LayerSpec(kind=kind.name, name="layer", options=kind.starts, inputs=names)
+            end = OutputSpec(layer="layer", loss="mean_squared_error")
+            yield NetworkSpec(layers=(*inputs, layer), outputs=(end,), task="regression")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_layer_is_analyzed_built_written_as_code_and_described(kind: LayerKind) -> None:
+    found = [spec for spec in networks_with(kind) if spec.analysis.reason is None]
+    if kind.name in NEED_MORE:
+        assert not found
+        return
+    assert found, [spec.analysis.reason for spec in networks_with(kind)]
+    spec = found[0]
+    if kind.name == "Equalization":  # Keras returns the symbolic input itself
+        with pytest.raises(ConfigurationError, match="cycle"):
+            spec.build()
+        return
+    model = spec.build()
+    assert model.count_params() == spec.analysis.parameters
+    assert tuple(model.outputs[0].shape[1:]) == spec.analysis.rows[-1].output_shape
+    made: dict[str, Any] = {}
+    exec(spec.to_code(), made)
+    assert made["model"].count_params() == model.count_params()
+    described = describe_model(model)
+    assert described.layers[-1].options.keys() == kind.tidy(spec.layers[-1].options).keys()
+    assert describe_model(described.build()).layers == described.layers
+
+
+def test_the_palette_names_layers_of_keras_and_others_follow() -> None:
+    names = [kind.name for kind in layer_kinds()]
+    common = [name for group in PALETTE.values() for name in group]
+    assert names[: len(common)] == common
+    assert {"EinsumDense", "ConvLSTM2D", "RandomFlip"} <= {k.name for k in layer_kinds("other")}
+    assert all(kind.sentence.endswith(".") for kind in layer_kinds() if kind.name in common)
+
+
+@pytest.mark.parametrize("kind", layer_kinds(), ids=lambda kind: kind.name)
+def test_a_form_reads_back_the_defaults(kind: LayerKind) -> None:
+    names = [option.name for option in kind.options]
+    assert len(set(names)) == len(names)
+    for option in kind.options:
+        option.check(option.default)
+        assert option.text(option.parse(option.text(option.default))) == option.text(option.default)
+
+
+def test_the_signature_gives_options_and_defaults() -> None:
+    dense = layer_kind("Dense")
+    assert dense is not None
+    assert dense.required == ("units",)
+    assert {"activation", "use_bias", "kernel_l2", "bias_max_norm", "lora_rank"} <= {
+        *dense.defaults
+    }
+    assert dense.tidy({"units": 3, "use_bias": True, "activation": "linear"}) == {"units": 3}
+    pool = layer_kind("MaxPooling2D")
+    assert pool is not None
+    assert pool.tidy({"pool_size": [2, 2], "strides": [2, 1]}) == {"strides": [2, 1]}
+
+
+@pytest.mark.parametrize("kind", optimizer_kinds(), ids=lambda kind: kind.name)
+def test_every_optimizer_is_made(kind: Any) -> None:
+    spec = PRESETS["regression"].make()
+    compiled = NetworkSpec(
+        layers=spec.layers,
+        outputs=spec.outputs,
+        task="regression",
+        optimizer=OptimizerSpec(kind=kind.name, options={"learning_rate": 0.5}),
+    ).build()
+    assert type(compiled.optimizer).__name__ == kind.name
+    for option in kind.options:
+        option.check(option.default)
+
+
+def test_losses_and_metrics_without_help_are_offered_and_used() -> None:
+    assert {"dice", "tversky", "mean_squared_error"} <= {*keras_catalog.names_of("losses")}
+    assert {"f1_score", "true_positives"} <= {*keras_catalog.names_of("metrics")}
+    spec = PRESETS["regression"].make()
+    output = OutputSpec(layer="values", loss="dice", metrics=("mean_squared_error",))
+    model = NetworkSpec(layers=spec.layers, outputs=(output,)).build()
+    assert describe_model(model).outputs == (output,)
+
+
+def test_a_layer_of_any_size_allocates_nothing_also_later() -> None:
+    spec = NetworkSpec(
+        layers=(
+            LayerSpec(kind="Input", name="in", options={"shape": [10**7]}),
+            LayerSpec(kind="Dense", name="large", options={"units": 10**8}),
+        )
+    )
+    assert spec.analysis.rows[1].parameters == 10**15 + 10**8
+    with keras.StatelessScope():  # at its end Keras gives values to variables that wait for them
+        pass
+
+
+def test_shapes_wait_for_keras(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkwright.networks.analysis.is_loaded", lambda: False)
+    spec = PRESETS["residual_cnn"].make()
+    pending = analysis_now(spec)
+    assert pending.is_pending
+    assert "Keras is loading" in str(pending.reason)
+    assert [row.inputs for row in pending.rows] == [row.inputs for row in spec.analysis.rows]
+    assert {row.output_shape for row in pending.rows} == {None}
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    """A layer, a loss and an optimizer of the user."""
+
+    @keras.saving.register_keras_serializable(package="tests")
+    class Scale(keras.layers.Layer):
+        def __init__(self, factor: float = 2.0, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.factor = factor
+
+        def build(self, shape: Any) -> None:
+            self.offset = self.add_weight(shape=(shape[-1],), initializer="zeros")
+
+        def call(self, inputs: Any) -> Any:
+            return inputs * self.factor + self.offset
+
+        def get_config(self) -> dict[str, Any]:
+            return {**super().get_config(), "factor": self.factor}
+
+    @keras.saving.register_keras_serializable(package="tests")
+    def fourth_power(y_true: Any, y_pred: Any) -> Any:
+        return keras.ops.mean((y_true - y_pred) ** 4)
+
+    @keras.saving.register_keras_serializable(package="tests")
+    class Slow(keras.optimizers.SGD):
+        pass
+
+    yield
+    for name in ("Scale", "fourth_power", "Slow"):
+        keras.saving.get_custom_objects().pop(f"tests>{name}")
+
+
+@pytest.mark.usefixtures("registered")
+def test_registered_classes_are_used_like_those_of_keras() -> None:
+    kind = layer_kind("tests>Scale")
+    assert kind is not None
+    assert kind.defaults == {"factor": 2.0}
+    assert "tests>fourth_power" in keras_catalog.names_of("losses")
+    spec = NetworkSpec(
+        layers=(
+            LayerSpec(kind="Input", name="in", options={"shape": [4]}),
+            LayerSpec(kind="tests>Scale", name="scale", options={"factor": 3.0}),
+        ),
+        outputs=(OutputSpec(layer="scale", loss="tests>fourth_power"),),
+        optimizer=OptimizerSpec(kind="tests>Slow"),
+        task="regression",
+        seed=None,
+    )
+    assert spec.analysis.reason is None
+    assert spec.analysis.parameters == 4
+    model = spec.build()
+    made: dict[str, Any] = {}
+    exec(spec.to_code(), made)
+    for each in (model, made["model"]):
+        assert describe_model(each).layers == spec.layers
+        assert float(each.evaluate(np.zeros((2, 4)), np.ones((2, 4)), verbose=0)) == pytest.approx(
+            1.0
+        )
+        assert type(each.optimizer).__name__ == "Slow"

@@ -1,0 +1,242 @@
+"""Rows, details of a layer and the summary of a network as words and HTML. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sparkwright.networks import LayerAnalysis, NetworkAnalysis
+from sparkwright.networks.palette import group_of, sentence_of
+from sparkwright_widgets._format import bytes_text, count_text, escaped
+from sparkwright_widgets._table import Markup, html_table
+
+_GROUP_SIGNS = {
+    "core": "▤",
+    "convolution": "▦",
+    "pooling": "▽",
+    "recurrent": "↻",
+    "embedding": "#",
+    "normalization": "≈",
+    "reshaping": "⇄",
+    "merging": "⋎",
+    "activation": "∿",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowState:
+    """How a row stands: a sign and a word, so that colour never stands alone.
+
+    Attributes:
+        key: "ok", "problem", "waiting" or "off"; names the class in the styles.
+        sign: one character.
+        word: what the sign means.
+    """
+
+    key: str
+    sign: str
+    word: str
+
+
+def shape_text(shape: tuple[int | None, ...] | None) -> str:
+    """The shape of one example.
+
+    Example:
+        >>> [shape_text(shape) for shape in ((28, 28, 1), (None, 8), (), None)]
+        ['28 x 28 x 1', 'any x 8', 'one number', '—']
+    """
+    if shape is None:
+        return "—"
+    if not shape:
+        return "one number"
+    return " x ".join("any" if size is None else count_text(size) for size in shape)
+
+
+def parameters_text(parameters: int | None) -> str:
+    """How many numbers a layer holds.
+
+    Example:
+        >>> [parameters_text(count) for count in (0, 1, 520, None)]
+        ['no parameters', '1 parameter', '520 parameters', '—']
+    """
+    if parameters is None:
+        return "—"
+    if parameters == 0:
+        return "no parameters"
+    return f"{count_text(parameters)} parameter{'' if parameters == 1 else 's'}"
+
+
+def row_state(row: LayerAnalysis, mistake: str = "") -> RowState:
+    """How `row` stands; `mistake` is what is wrong with a value being typed into it."""
+    if not row.enabled:
+        return RowState(key="off", sign="◌", word="off")
+    if mistake or row.problem is not None:
+        return RowState(key="problem", sign="✕", word="problem")
+    if row.waiting_for is not None:
+        return RowState(key="waiting", sign="⋯", word=f"waiting for row {row.waiting_for + 1}")
+    if row.output_shape is None and row.parameters is None:
+        return RowState(key="waiting", sign="⋯", word="not known yet")
+    return RowState(key="ok", sign="✓", word="OK")
+
+
+def group_sign(kind: str) -> str:
+    """One character for the kind of a layer."""
+    return "→" if kind in ("Input", "InputLayer") else _GROUP_SIGNS.get(group_of(kind), "□")
+
+
+def shortened(text: str, length: int) -> str:
+    """`text` with at most `length` characters.
+
+    Example:
+        >>> shortened("batch_normalization_12", 10)
+        'batch_nor…'
+    """
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+Row = dict[str, str]
+
+
+def layer_rows(
+    rows: Sequence[LayerAnalysis],
+    *,
+    outputs: Sequence[str] = (),
+    mistakes: Mapping[str, str] | None = None,
+) -> list[Row]:
+    """What the list shows: for each row its HTML and its state ("ok", "problem", ...).
+
+    Args:
+        rows: the network, looked at.
+        outputs: names of the layers that are outputs.
+        mistakes: by a layer's name, what is wrong with a value that is being typed.
+    """
+    wrong = mistakes or {}
+    return [
+        {
+            "html": _row(
+                row,
+                before=rows[index - 1].name if index else "",
+                is_output=row.name in outputs,
+                mistake=wrong.get(row.name, ""),
+            ),
+            "state": row_state(row, wrong.get(row.name, "")).key,
+        }
+        for index, row in enumerate(rows)
+    ]
+
+
+def layer_table(rows: Sequence[LayerAnalysis], *, name: str) -> str:
+    """The same as a table, for saved notebooks and reports."""
+    heads = ["Row", "Layer", "Kind", "Takes", "Output shape", "Parameters", "State"]
+    cells = [
+        [
+            row.index + 1,
+            row.name,
+            row.kind,
+            ", ".join(row.inputs) or "—",
+            shape_text(row.output_shape),
+            "—" if row.parameters is None else count_text(row.parameters),
+            Markup(_state_html(row) + (f": {escaped(row.problem)}" if row.problem else "")),
+        ]
+        for row in rows
+    ]
+    return html_table(heads, cells, label=f"Layers of {name}", text_columns=(1, 2, 3, 4, 6))
+
+
+def _row(row: LayerAnalysis, *, before: str, is_output: bool, mistake: str) -> str:
+    taken = ""
+    if len(row.inputs) > 1 or (row.inputs and row.inputs != (before,)):
+        taken = _span("takes", f"takes {', '.join(row.inputs)}")
+    trouble = mistake or (row.problem if row.enabled else None) or ""
+    sentence = _span("trouble", trouble) if trouble else ""
+    mark = _span("output", "output") if is_output else ""
+    sign = group_sign(row.kind)
+    return (
+        f"{_span('number', str(row.index + 1))}"
+        f'<span class="sparkwright-layer-sign" aria-hidden="true">{sign}</span>'
+        f'<span class="sparkwright-layer-name"><b>{escaped(row.kind)}</b> '
+        f"{escaped(row.name)} {mark}</span>"
+        f'{_size(row)}<span class="sparkwright-layer-state">{_state_html(row, mistake)}</span>'
+        f"{taken}{sentence}"
+    )
+
+
+def _size(row: LayerAnalysis) -> str:
+    if row.output_shape is None or not row.enabled:
+        return ""
+    parts = (shape_text(row.output_shape), parameters_text(row.parameters))
+    inside = "".join(f"<span>{escaped(part)}</span> " for part in parts)
+    return f'<span class="sparkwright-layer-size">{inside}</span>'
+
+
+def _span(name: str, text: str) -> str:
+    return f'<span class="sparkwright-layer-{name}">{escaped(text)}</span>'
+
+
+def _state_html(row: LayerAnalysis, mistake: str = "") -> str:
+    state = row_state(row, mistake)
+    return f'<span aria-hidden="true">{state.sign}</span> {escaped(state.word)}'
+
+
+def layer_heading(row: LayerAnalysis, mistake: str = "") -> str:
+    """Number, kind, shapes and size, and what such a layer does.
+
+    Args:
+        row: the layer, looked at.
+        mistake: what is wrong with a value that is being typed.
+    """
+    does = sentence_of(row.kind)
+    sentence = f'<div class="sparkwright-advice">{escaped(does)}</div>' if does else ""
+    return (
+        f'<div class="sparkwright-editor-title"><b>Row {row.index + 1}: {escaped(row.kind)}</b> '
+        f"<span>{escaped(_shapes(row, mistake))}</span></div>{sentence}"
+    )
+
+
+def layer_problem(row: LayerAnalysis) -> str:
+    """What is wrong with the layer among the others; empty: nothing."""
+    if row.problem is None or not row.enabled:
+        return ""
+    return (
+        '<div class="sparkwright-problem" role="alert"><span aria-hidden="true">✕</span> '
+        f"{escaped(row.problem)}</div>"
+    )
+
+
+def _shapes(row: LayerAnalysis, mistake: str) -> str:
+    if not row.enabled or row.output_shape is None:
+        state = row_state(row, mistake)
+        return f"{state.sign} {state.word}"
+    shapes = " and ".join(shape_text(shape) for shape in row.input_shapes)
+    taken = f"{shapes} → " if shapes else ""
+    return f"{taken}{shape_text(row.output_shape)}, {parameters_text(row.parameters)}"
+
+
+BYTES_A_PARAMETER = 4  # float32
+
+
+def size_text(analysis: NetworkAnalysis) -> str:
+    """How large the network is.
+
+    Example: `8 layers, 431,080 parameters (1.6 MiB)`.
+    """
+    layers = sum(row.enabled for row in analysis.rows)
+    size = bytes_text(BYTES_A_PARAMETER * analysis.parameters)
+    fixed = analysis.parameters - analysis.trainable_parameters
+    apart = f", {count_text(fixed)} of them fixed" if fixed else ""
+    return (
+        f"{layers} layer{'' if layers == 1 else 's'}, "
+        f"{parameters_text(analysis.parameters)} ({size}{apart})"
+    )
+
+
+def summary_line(analysis: NetworkAnalysis, problem: str | None) -> str:
+    """Whether the network can be trained, and if not, why; a screen reader speaks each change."""
+    if problem is None:
+        key, sign, word, sentence = "done", "✓", "Ready", f"{size_text(analysis)}."
+    else:
+        key, sign, word = "failed", "✕", "Not ready"
+        sentence = f"{problem} It cannot be trained before this is mended."
+    return (
+        f'<div class="sparkwright-state sparkwright-is-{key}" role="status" aria-live="polite">'
+        f'<span class="sparkwright-badge"><span aria-hidden="true">{sign}</span> {word}</span> '
+        f'<span class="sparkwright-message">{escaped(sentence)}</span></div>'
+    )
