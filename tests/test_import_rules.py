@@ -128,7 +128,7 @@ ON_DEMAND = {
     "timeline/timeline.py": {"sparkwright.storage._files"},
     "spark/_memory_plan.py": {"sparkwright.networks.describing"},
 }
-_INSIDE_FUNCTIONS = {"evaluation/_plots.py": ["matplotlib"], "timeline/timeline.py": ["pandas"]}
+_INSIDE_FUNCTIONS = {"evaluation/plots.py": ["matplotlib"], "timeline/timeline.py": ["pandas"]}
 SOURCES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 
 
