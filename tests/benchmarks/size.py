@@ -1,0 +1,164 @@
+"""How large the code is and how it hangs together, as a table.
+
+python -m tests.benchmarks.size
+"""
+
+import ast
+import graphlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+KIT, WIDGETS, TESTS = ROOT / "kit/sparkwright", ROOT / "widgets/sparkwright_widgets", ROOT / "tests"
+# A package imports what stands before it; see kit/README.md.
+ORDER = (
+    ("errors", "_version", "_yaml", "options", "configuration", "_interrupts", "shipping"),
+    ("timeline",),
+    ("data", "mesh", "networks", "evaluation", "storage", "updates"),
+    ("partitions",),
+    ("masters",),
+    ("workers", "runs"),
+    ("spark", "local"),
+    ("experiments", "doctor"),
+)
+_LEVELS = {name: level for level, names in enumerate(ORDER) for name in names}
+
+
+def main() -> None:
+    """Print the table."""
+    for name, value in measured():
+        print(f"{name:62} {value:>10,}" if isinstance(value, int) else f"{name:62} {value:>10.2f}")
+
+
+def measured() -> Iterator[tuple[str, int | float]]:
+    """Name and value of each measure."""
+    for name, folder in (("kit", KIT), ("widgets", WIDGETS), ("tests", TESTS)):
+        files = sorted(folder.rglob("*.py"))
+        texts = [file.read_text(encoding="utf-8") for file in files]
+        yield f"{name}: lines", sum(text.count("\n") for text in texts)
+        yield f"{name}: files", len(files)
+        yield (
+            f"{name}: statements in the syntax trees",
+            sum(isinstance(node, ast.stmt) for text in texts for node in ast.walk(ast.parse(text))),
+        )
+    at_import, lazy = imports()
+    yield "kit: modules in import cycles", len(cyclic(at_import))
+    everything = {name: at_import[name] | lazy[name] for name in at_import}
+    yield "kit: modules in cycles if lazy imports count", len(cyclic(everything))
+    climbing = {
+        (package(name), package(other))
+        for name, others in everything.items()
+        for other in others
+        if level(other) > level(name)
+    }
+    yield "kit: pairs of packages whose imports climb", len(climbing)
+    yield "kit: lazy imports of the kit's own modules", sum(map(len, lazy.values()))
+    seconds = []
+    for _ in range(5):
+        clock = "time.process_time()"
+        code = f"import time; t = {clock}; import sparkwright; print({clock} - t)"
+        seconds.append(
+            float(
+                subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+            )
+        )
+    yield "import sparkwright, processor seconds", min(seconds)
+    for name, file in (("sparkwright", KIT), ("sparkwright_widgets", WIDGETS)):
+        tree = ast.parse((file / "__init__.py").read_text(encoding="utf-8"))
+        yield f"public names in {name}", len(set(_public(tree)))
+
+
+def _public(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (a.asname for a in node.names if a.asname and a.asname[0] != "_")
+
+
+def package(name: str) -> str:
+    """The package, or the module at the top, that a module belongs to."""
+    return name.partition(".")[2].partition(".")[0]
+
+
+def level(name: str) -> int:
+    """The place of a module's package in the order; the façade stands above all."""
+    return _LEVELS.get(package(name), len(ORDER))
+
+
+def imports() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Module -> modules of the kit that it imports at once, and inside functions."""
+    files = {_name(file): file for file in KIT.rglob("*.py")}
+    at_once: dict[str, set[str]] = {}
+    lazy: dict[str, set[str]] = {}
+    for name, file in files.items():
+        at_once[name], lazy[name] = set(), set()
+        base = name if file.name == "__init__.py" else name.rpartition(".")[0]
+        for node, inside in _imports(ast.parse(file.read_text(encoding="utf-8"))):
+            found = set(_targets(node, base)) & files.keys() - {name}
+            (lazy if inside else at_once)[name] |= found
+    return at_once, lazy
+
+
+def _imports(
+    tree: ast.AST, *, inside: bool = False
+) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node, inside
+        deeper = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        yield from _imports(node, inside=deeper)
+
+
+def _targets(node: ast.Import | ast.ImportFrom, base: str) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+        return
+    parts = base.split(".")
+    root = ".".join(parts[: len(parts) - node.level + 1]) if node.level else ""
+    module = ".".join(filter(None, (root, node.module)))
+    for alias in node.names:
+        yield f"{module}.{alias.name}"
+    yield module
+
+
+def _name(file: Path) -> str:
+    parts = file.relative_to(KIT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def cyclic(graph: dict[str, set[str]]) -> set[str]:
+    """Modules that import themselves by way of others."""
+    remaining = {name: set(others) for name, others in graph.items()}
+    while True:
+        try:
+            tuple(graphlib.TopologicalSorter(remaining).static_order())
+        except graphlib.CycleError:
+            # Leave out what imports nothing that remains, and what nothing that remains imports.
+            imported = {other for others in remaining.values() for other in others}
+            kept = {n for n, others in remaining.items() if others and n in imported}
+            if kept == remaining.keys():
+                return _on_cycles(remaining)
+            remaining = {n: remaining[n] & kept for n in kept}
+        else:
+            return set()
+
+
+def _on_cycles(graph: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    for name in graph:
+        reached, waiting = set[str](), list(graph[name])
+        while waiting:
+            other = waiting.pop()
+            if other not in reached:
+                reached.add(other)
+                waiting += graph.get(other, ())
+        if name in reached:
+            found.add(name)
+    return found
+
+
+if __name__ == "__main__":
+    main()
