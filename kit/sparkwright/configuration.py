@@ -126,6 +126,11 @@ class Configuration:
         """
         given = checked_dict(settings)
         if cls._kind:
+            if given.keys() - {"name", "configuration"} or given.get("name") != cls._kind:
+                raise ConfigurationError(
+                    f"settings of {cls.__name__} must be {cls._kind!r} and a configuration. "
+                    f"Received: {given!r:.200}."
+                )
             given = checked_dict(given.get("configuration", {}))
         else:
             given = cls._updated(given)
@@ -153,6 +158,10 @@ class Configuration:
                 f"`{missing[0]}` must be given. Received: {sorted(map(str, given))}."
             )
         return cls(**given)
+
+    def shown(self, name: str) -> Any:
+        """The value of an option as code and documents may show it."""
+        return getattr(self, name)
 
     def to_json(self) -> str:
         """Indented JSON of `to_dict`."""
@@ -275,10 +284,13 @@ class NestedOption:
             return setting
         kind, _ = self.read(setting)
         if kind is None or kind not in self.kinds:
+            own = (
+                " An object of your own is no part of settings: set it with "
+                f"`dataclasses.replace(…, {self.name}=…)`."
+            )
             raise ConfigurationError(
                 f"`{self.name}` must be named one of {', '.join(map(repr, self.kinds))} in "
-                f"settings. Received: name={kind!r}. An object of your own is no part of settings: "
-                f"set it with `dataclasses.replace(…, {self.name}=…)`."
+                f"settings. Received: name={setting.get('name')!r}.{own if self.methods else ''}"
             )
         return self.kinds[kind].from_dict(setting)
 
@@ -335,11 +347,15 @@ def to_code(settings: Any, *, prefix: str = "sw.", named: Mapping[str, str] | No
     named = named or {}
     given = (
         f"{each.name}="
-        + (named.get(each.name) or to_code(getattr(settings, each.name), prefix=prefix))
+        + (named.get(each.name) or to_code(_shown(settings, each.name), prefix=prefix))
         for each in _fields(type(settings), "saved")
         if each.name in named or getattr(settings, each.name) != _default(each)
     )
     return f"{prefix}{type(settings).__name__}({', '.join(given)})"
+
+
+def _shown(settings: Any, name: str) -> Any:
+    return settings.shown(name) if isinstance(settings, Configuration) else getattr(settings, name)
 
 
 def _fields(cls: Any, flag: Literal["saved", "form"]) -> list[Field[Any]]:

@@ -101,7 +101,7 @@ class Option:
         rule = self.rule
         too_large = isinstance(value, int) and value > self._largest_integer
         if self.kind == "int" and too_large and self._shown_maximum is None:
-            rule = f"at most {self._largest_integer:.0f}"
+            rule = f"at most {int(self._largest_integer)}{', or None' if self.optional else ''}"
         # Python refuses to write integers of thousands of digits.
         bits = value.bit_length() if isinstance(value, int) else 0
         received = f"{bits} bits" if bits > 64 else f"{value!r:.200}"
@@ -184,7 +184,8 @@ class Option:
     @property
     def _shown_maximum(self) -> float | None:
         """A bound that values can reach."""
-        return None if self.maximum is None or self.maximum > MAX_COUNT else self.maximum
+        hidden = self.kind != "float" and (self.maximum or 0) > MAX_COUNT
+        return None if hidden else self.maximum
 
     @property
     def _largest_integer(self) -> float:

@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 from typing import Any, get_args
 
 import hypothesis.strategies as st
@@ -89,6 +90,17 @@ def test_large_means_cost_no_digits() -> None:
     evaluation = regression(labels, labels + np.array([0.5, 0.0, -0.5]))
     assert evaluation.r2() == 0.75
     assert evaluation.pearson_correlation() == pytest.approx(1.0, rel=1e-14)
+
+
+@pytest.mark.parametrize("mean", [1e6, 1e9])
+def test_large_means_cost_no_digits_in_small_parts(mean: float) -> None:
+    labels = mean + np.random.default_rng(0).standard_normal(2_000)
+    values = list(map(Fraction, labels.tolist()))
+    center = sum(values) / len(values)
+    exact = float(sum((value - center) ** 2 for value in values))
+    parts = [regression(labels[i : i + 7], labels[i : i + 7]) for i in range(0, 2_000, 7)]
+    moments = sum(parts[1:], parts[0]).moments
+    assert moments.products.values[0, 0] == pytest.approx(exact, rel=1e-14)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -321,3 +322,15 @@ class OwnEvaluation(AbstractEvaluation):
         return ""
 
     def plot(self, *, axes: Any = None) -> Any: ...
+
+
+def test_the_users_repartitioner_stays_with_the_driver() -> None:
+    class Locked:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+        def partitions(self, total: int, batch_size: int) -> int:
+            return total // batch_size
+
+    master = masters.SharedTrainingMaster(seed=1, repartitioner=Locked())
+    pack(settings_of(master, epochs=1), own_code=False)

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 LAYOUT = "_layout.json"
 _FORMAT = 1
-_WRITE_BYTES = 1 << 20
 _ENDING = {None: "", "gzip": ".gz", "zlib": ".zlib"}
 # Flat column name -> dtype, and the shape that all examples have, -1 for an axis that varies.
 Layout = dict[str, tuple[str, tuple[int, ...]]]

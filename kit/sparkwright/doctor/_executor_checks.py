@@ -106,6 +106,10 @@ def _to_driver(place: Place) -> Note:
         return Note("not checked", "the driver had no port open")
     if not place.driver_problem:
         return Note("ok", "the driver's port was reached and its secret proved")
+    if "cannot be imported" in place.driver_problem:
+        return Note(
+            "problem", place.driver_problem, "Install or ship what is missing: docs/shipping.md."
+        )
     remedy = (
         "Workers connect to the driver. Let it be reached: `spark.driver.host`, "
         "`MeshConfig(controller_address=…)` where the driver is behind a router, and a firewall "

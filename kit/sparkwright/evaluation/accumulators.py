@@ -181,11 +181,13 @@ class Moments:
         """The moments of both sets of rows together, by Chan's formula."""
         counts = self.counts + other.counts
         share = other.counts / np.maximum(counts, 1)
-        apart = (other.means.high - self.means.high) + (other.means.low - self.means.low)
+        high, low = other.means.high - self.means.high, other.means.low - self.means.low
+        apart = high + low
         between = apart[_FIRST] * apart[_SECOND] * (self.counts * share)
         return Moments(
             counts=frozen(counts),
-            means=self.means + Sums.of(apart * share),
+            # Apart, so that means of one row each keep their low parts.
+            means=self.means + Sums.of(high * share) + Sums.of(low * share),
             products=self.products + other.products + Sums.of(between),
             absolute=self.absolute + other.absolute,
             largest=frozen(np.maximum(self.largest, other.largest)),
@@ -228,7 +230,8 @@ class Moments:
             ).high,
         )
         products = moments.products.values
-        roots = np.sqrt(np.maximum(products, 0))
+        # Squares of tiny deviations are 0 where their products are not yet.
+        roots = np.sqrt(np.maximum(products, 0)) + 1e-150
         bound = roots[LABEL] * roots[PREDICTION] * (1 + 1e-6)
         if (products[:SHARED] < 0).any() or (np.abs(products[SHARED]) > bound).any():
             raise DataError(

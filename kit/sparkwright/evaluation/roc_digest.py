@@ -26,10 +26,12 @@ class RangeSummary(NamedTuple):
     Attributes:
         areas: its part of the areas.
         points: some of its thresholds, with counts over all scores.
+        rows: its positives and negatives.
     """
 
     areas: Areas
     points: ThresholdCounts
+    rows: tuple[int, int]
 
 
 def score_sample(roc: ROC, step: int) -> Floats:
@@ -97,7 +99,7 @@ def summarize(roc: ROC, counts: Counts, number: int, *, points: int) -> RangeSum
         ConfigurationError: if `points` is less than 4.
     """
     check_number("points", points, least=4)
-    planned = tuple(counts[:, number].tolist())
+    planned: Any = tuple(counts[:, number].tolist())
     if (roc.positives, roc.negatives) != planned:
         raise DataError(
             "a range must hold exactly the rows that were counted: "
@@ -108,7 +110,7 @@ def summarize(roc: ROC, counts: Counts, number: int, *, points: int) -> RangeSum
     totals: Any = tuple(counts.sum(axis=1).tolist())
     sides = (roc.positive_scores.values, roc.negative_scores.values)
     found = ThresholdCounts.of_scores(*sides, above=above, totals=totals)
-    return RangeSummary(found.areas(above), found.few(points))
+    return RangeSummary(found.areas(above), found.few(points), planned)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -174,7 +176,8 @@ class ROCDigest(RocReadings):
             )
         ]
         totals = {(each.positives, each.negatives) for each in points} or {(0, 0)}
-        if len(totals) > 1 or any(
+        covered = tuple(sum(each.rows[side] for each in ranges) for side in (0, 1))
+        if totals != {covered} or any(
             (np.diff(each) < 0).any() for each in (-columns[0], *columns[1:])
         ):
             raise DataError(

@@ -59,6 +59,13 @@ class SharedTrainingMaster(TrainingMaster):
         same name.
     """
 
+    workers: int | None = option(
+        default=None,
+        minimum=1,
+        none_text="as `workers_per_node` says",
+        help="Workers in all. Each takes one task slot, and 650 MiB or more for TensorFlow. Give "
+        "`workers`, `workers_per_node` or neither.",
+    )
     workers_per_node: int | None = option(
         default=None,
         minimum=1,
@@ -88,12 +95,12 @@ class SharedTrainingMaster(TrainingMaster):
     minibatches_per_message: int | None = option(
         default=None,
         minimum=1,
-        none_text="as many as are over in 40 ms, at most 5",
+        none_text="as many as are over in 40 ms, at most 5 and at most `max_staleness`",
         unit="minibatches",
         group=MESSAGES,
-        help="Minibatches that a worker trains before it sends an update; never more than "
-        "`max_staleness`. 1 is Deeplearning4j's way. A message costs 1 to 4 ms whatever it holds, "
-        "so quick minibatches should share one.",
+        help="Minibatches that a worker trains before it sends an update. 1 is DL4J's way. "
+        "A message costs a millisecond or two whatever it holds, so quick minibatches should share "
+        "one.",
     )
     per_variable_thresholds: bool = option(
         default=False,

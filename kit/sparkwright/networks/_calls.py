@@ -12,7 +12,7 @@ from sparkwright.errors import ConfigurationError
 
 from ._keras_options import initializer_names
 from ._wiring import is_chain, wire
-from .keras_catalog import LayerKind, layer_kind
+from .keras_catalog import LayerKind, OptimizerKind, layer_kind, optimizer_kind
 
 if TYPE_CHECKING:
     from .spec import LayerSpec, NetworkSpec
@@ -94,8 +94,13 @@ def known_kind(name: str) -> LayerKind:
 def _place(kind: LayerKind) -> str:
     if kind.name == "Input":
         return "Input"
-    is_own = ">" in kind.name or not kind.made_by.__module__.startswith("keras.")
-    return f"{REGISTERED}{kind.name}" if is_own else f"layers.{kind.name}"
+    return f"{REGISTERED}{kind.name}" if _is_own(kind) else f"layers.{kind.name}"
+
+
+def _is_own(kind: LayerKind | OptimizerKind) -> bool:
+    """Whether a class is registered, and not one of Keras' own."""
+    made_by: Any = kind.made_by  # None: an Input
+    return ">" in kind.name or not (made_by is None or made_by.__module__.startswith("keras."))
 
 
 def _arguments(
@@ -123,12 +128,17 @@ def _arguments(
         elif option.name in options:
             found[option.name] = _as_tuple(_edges(kind, option.name, given))
     if seeds is not None and kind.seeded_by is not None:
-        chances = [options.get(name) for name in kind.seeded_by if kind.option(name)]
+        chances = [
+            options.get(name, option.default)
+            for name in kind.seeded_by
+            if (option := kind.option(name)) is not None
+        ]
         if any(chances) or not kind.seeded_by:
             found["seed"] = next(seeds)
     # What the class has no argument for is refused by Keras itself.
     found |= {name: value for name, value in options.items() if kind.option(name) is None}
-    leading = [name for name in kind.required if name in found]
+    # The arguments of registered classes may have to be named.
+    leading = [name for name in kind.required if name in found and not _is_own(kind)]
     return (
         *(("", found[name]) for name in leading if leading == list(kind.required)),
         *((n, v) for n, v in found.items() if n not in leading or leading != list(kind.required)),
@@ -157,7 +167,9 @@ def _as_tuple(value: Any) -> Any:
 def compile_arguments(spec: "NetworkSpec") -> dict[str, Any]:
     """The arguments of `model.compile`."""
     kind = spec.optimizer.kind
-    place = f"{REGISTERED}{kind}" if ">" in kind else f"optimizers.{kind}"
+    known = optimizer_kind(kind)
+    is_own = known is not None and _is_own(known)
+    place = f"{REGISTERED}{kind}" if is_own else f"optimizers.{kind}"
     optimizer = Call(place, tuple(spec.optimizer.options.items()))
     outputs = spec.outputs
     weighted = any(output.weight != 1 for output in outputs)

@@ -7,7 +7,7 @@ from sparkwright.errors import ConfigurationError
 
 from ._calls import keras_text
 from ._wiring import NAME_RULE, Wire, is_name
-from .keras_catalog import optimizer_kind, optimizer_kinds
+from .keras_catalog import layer_kind, optimizer_kind, optimizer_kinds
 from .training import PROBABILITIES, LossKind, loss_kind, metric_kind
 
 if TYPE_CHECKING:
@@ -156,11 +156,9 @@ def last_activation(spec: "NetworkSpec", row: int, wires: Sequence[Wire]) -> str
             return layer.options.get("activation")
         if layer.kind in ("ReLU", "LeakyReLU", "ELU", "PReLU"):
             return "relu" if layer.kind == "ReLU" else "elu"
-        if layer.kind in ("LSTM", "GRU", "SimpleRNN"):
-            return layer.options.get("activation", "tanh")
-        if layer.kind == "Dense" or "Conv" in layer.kind or layer.kind == "TimeDistributed":
-            return layer.options.get("activation", "linear")
-        return None
+        kind = layer_kind(layer.kind)
+        option = None if kind is None else kind.option("activation")
+        return None if option is None else layer.options.get("activation", option.default)
 
 
 def _optimizer_problems(optimizer: "OptimizerSpec") -> Iterator[str]:

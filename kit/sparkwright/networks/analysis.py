@@ -169,11 +169,11 @@ def _look(
     row = _row(spec, index, sources)
     try:
         _check_name(spec, index)
+        kind = _known(layer.kind, layer.options)
         if not layer.enabled:
             if wired.problem is not None and layer.inputs:
                 raise Misfit(wired.problem)
             return _passed_on(row, sources)
-        kind = _known(layer.kind, layer.options)
         made = make(layer_call(layer))
         if wired.problem is not None:
             raise Misfit(wired.problem)

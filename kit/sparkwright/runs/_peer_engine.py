@@ -28,6 +28,7 @@ from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.mesh._auth import SECRET_BYTES
 from sparkwright.mesh._framing import Message
 from sparkwright.networks import ModelDefinition, pack_arrays
+from sparkwright.partitions import DefaultRepartitioner
 from sparkwright.timeline import PhaseCode
 
 from ._checkpoint import Checkpoint, CheckpointWriter, check_resumable
@@ -552,6 +553,8 @@ def settings_of(master: TrainingMaster, *, epochs: int, judged: JudgedRun | None
     from sparkwright.workers._settings import WorkerSettings
 
     assert master.seed is not None  # `seeded` has seen to it
+    if isinstance(master, SharedTrainingMaster):  # the user's own is of the driver alone
+        master = replace(master, repartitioner=DefaultRepartitioner())
     if judged is None:
         return WorkerSettings(master=master, epochs=epochs)
     return WorkerSettings(

@@ -90,7 +90,8 @@ class SparkSettings(Configuration):
     def _check(self) -> None:
         if not isinstance(self.settings, Mapping):
             raise ConfigurationError(
-                f"`settings` must be Spark settings by name. Received: settings={self.settings!r}."
+                "`settings` must be Spark settings by name. "
+                f"Received: a value of class {type(self.settings).__name__}."
             )
         plain = {_name(name): _plain(name, value) for name, value in self.settings.items()}
         object.__setattr__(self, "settings", plain)
@@ -110,6 +111,10 @@ class SparkSettings(Configuration):
     def missing(self) -> tuple[str, ...]:
         """Names of settings whose values were left out of the file that this was read from."""
         return tuple(left_out(self.settings))
+
+    def shown(self, name: str) -> Any:
+        """The value of an option; of settings, a sentence in place of each that looks secret."""
+        return without_secrets(self.settings) if name == "settings" else getattr(self, name)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able settings; a sentence in place of each value that looks secret."""

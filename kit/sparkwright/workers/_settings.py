@@ -1,6 +1,6 @@
 """What a worker needs to know: the training master, and its own place in the run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from sparkwright.masters import TrainingMaster
@@ -23,7 +23,7 @@ class WorkerSettings(Generic[M]):
         judged: after an evaluation, wait for the driver's verdict.
     """
 
-    master: M
+    master: M = field(repr=False)
     epochs: int
     worker: int = -1
     attempt: int = -1

@@ -548,7 +548,7 @@ class SharingWorker:
         self._member.report(group, ending, failure)
 
     def _deliver(self) -> None:
-        """Send the driver the last average, or what is shared if they could not meet any more."""
+        """Send the driver the last average; or, if the workers could not meet, this replica."""
         member = self._member
         if not self._met:
             # Its own variables: they hold what it has not sent, too.

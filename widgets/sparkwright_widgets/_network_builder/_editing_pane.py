@@ -187,8 +187,9 @@ class EditingPane(widgets.VBox):
     # --- what a person does
 
     def _row_chosen(self, change: Any) -> None:
-        if self._refreshing:
-            return
+        with self._lock:  # another thread may be showing what Keras has found
+            if self._refreshing:
+                return
         chosen = int(change["new"])
         self.editor.forget()
         self._take(selecting(self._state, None if chosen < 0 else chosen))
