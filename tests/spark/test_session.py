@@ -108,7 +108,8 @@ for line in sys.stdin:
     else:
         spark.range(5).count()
         folder = spark_home() / "work" / spark.sparkContext.applicationId
-        print([each.name for each in folder.iterdir()] if folder.exists() else "no folder")
+        names = [each.name for each in folder.iterdir()] if folder.exists() else "no folder"
+        print(names, flush=True)
 """
 
 
