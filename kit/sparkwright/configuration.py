@@ -100,13 +100,13 @@ class Configuration:
     _tagged: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Check each option by itself, then all together."""
+        """Check each option, then all of them together."""
         for declared in (*plain_options(type(self)), *nested_options(type(self))):
             declared.check(getattr(self, declared.name))
         self._check()
 
     def _check(self) -> None:
-        """Raise if the options do not go together, or a value is invalid in a way of its own."""
+        """Raise if options do not go together, or a value fails a rule of this class alone."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able settings; options that are code are left out."""

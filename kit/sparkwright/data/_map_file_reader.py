@@ -145,7 +145,7 @@ class MapFileReader:
         return None
 
     def __iter__(self) -> Iterator[DataSet]:
-        """Yield each example by itself, part after part."""
+        """Yield the examples one at a time, part after part."""
         return self.batches(1)
 
     def batches(self, batch_size: int) -> Iterator[DataSet]:

@@ -55,7 +55,7 @@ def write_sequence_file(
         examples_per_part: part i holds the examples from `i * examples_per_part` on; default None:
             one part, or one for each partition.
         max_files: at most so many, of distributed data; default None: no limit.
-        compression: None (default), "record": each example by itself, or "block": many together.
+        compression: None (default), "record": each example separately, or "block": many together.
         overwrite: whether the content of the folder is replaced, once all is written; default
             False: an error.
 

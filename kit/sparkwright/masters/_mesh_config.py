@@ -29,14 +29,14 @@ class MeshConfig(Configuration):
 
     network_mask: str | None = option(
         default=None,
-        none_text="found by itself",
+        none_text="detected",
         help="Such as 10.0.0.0/16: driver and workers listen on their address inside it. Needed "
         "where machines have several networks. By default loopback when all of Spark runs on this "
         "machine, else the address that leads to the other side.",
     )
     controller_address: str | None = option(
         default=None,
-        none_text="found by itself",
+        none_text="detected",
         label="Driver's address",
         help="The driver's address as the workers see it. Needed if the driver is behind address "
         "translation, as in a container.",

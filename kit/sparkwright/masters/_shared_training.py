@@ -169,7 +169,7 @@ class SharedTrainingMaster(TrainingMaster):
     )
 
     def _check(self) -> None:
-        TrainingMaster._check(self)  # `super()` fails in a class that `slots=True` has made anew
+        TrainingMaster._check(self)  # `slots=True` replaces the class, which breaks `super()`
         if self.workers is not None and self.workers_per_node is not None:
             raise ConfigurationError(
                 "`workers_per_node` and `workers` both say how many workers there are. Received: "

@@ -401,7 +401,7 @@ def predict_scaling(
         costs: the other constants; default None: those that were measured.
 
     Raises:
-        ConfigurationError: if an argument cannot be meant.
+        ConfigurationError: if an argument is invalid.
 
     Example:
         >>> from sparkwright.masters import ParameterAveragingTrainingMaster

@@ -51,7 +51,7 @@ PALETTE: Mapping[Group, Mapping[str, str]] = MappingProxyType(
             **{f"Conv{n}D": f"Finds small patterns in {what}." for n, what in _BY_RANK},
             "SeparableConv1D": "A convolution of each channel, then of all: cheaper.",
             "SeparableConv2D": "A convolution of each channel, then of all: cheaper.",
-            "DepthwiseConv2D": "A convolution of each channel of an image by itself.",
+            "DepthwiseConv2D": "Convolves each channel of an image separately.",
             "Conv1DTranspose": "Transposed convolution: makes sequences longer.",
             "Conv2DTranspose": "Transposed convolution: makes images larger.",
         },
@@ -71,7 +71,7 @@ PALETTE: Mapping[Group, Mapping[str, str]] = MappingProxyType(
             "Bidirectional": "Reads a sequence from both ends, with a recurrent layer for each.",
             "Attention": "For each step of the first sequence, a weighted mean of the second.",
             "MultiHeadAttention": "Several attentions side by side; with one input, self-attention."
-            " Its initial weights are drawn anew each time, whatever the seed.",
+            " Its initial weights are random each time, whatever the seed.",
         },
         "embedding": {
             "Embedding": "Maps each index, such as that of a word, to a learned vector.",
