@@ -58,7 +58,7 @@ hdfs:
 
 test:
 	@bash .ci/setup test
-	@$(RUN) .venv/bin/python -m pytest $(ARGS)
+	@$(RUN) .venv/bin/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 test-cluster:
 	@bash .ci/setup test

@@ -57,6 +57,8 @@ def valid(option: Option) -> st.SearchStrategy[Any]:
             found = st.booleans()
         case "choice":
             found = st.sampled_from(option.choices)
+        case "texts":
+            found = st.lists(st.text(max_size=9), unique=True, max_size=3).map(tuple)
         case _:
             found = st.text(min_size=1, max_size=9)
     return st.none() | found if option.optional else found

@@ -32,11 +32,25 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run tests of Spark first, in one process that shares a session; other files beside them."""
+    items.sort(key=lambda item: not _needs_spark(item))  # stable
+    for item in items:
+        group = "spark" if _needs_spark(item) else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _needs_spark(item: pytest.Item) -> bool:
+    fixtures: list[str] = getattr(item, "fixturenames", [])
+    return item.get_closest_marker("spark") is not None or "script_result" in fixtures
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """Four executors of one core: enough for four workers, or two runs of two at once."""
     import sparkwright as sw
-    from sparkwright.spark._slot_waiting import wait_for_slots
+    from sparkwright.spark._slots import wait_for_slots
 
     # Sessions of other suites use Spark's own daemon and the kit's own settings.
     settings = {

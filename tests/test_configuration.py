@@ -1,7 +1,9 @@
 """What holds for every configuration: checks, forms, documentation, settings and code."""
 
+import ast
 import json
 from dataclasses import MISSING, fields
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -12,6 +14,7 @@ from tests.configurations import configurations, refusal
 
 import sparkwright as sw
 from sparkwright.configuration import nested_options, plain_options, to_code
+from sparkwright.data import Augmentation, MaskFile
 from sparkwright.errors import ConfigurationError
 from sparkwright.experiments import Experiment
 from sparkwright.masters import (
@@ -38,7 +41,7 @@ CLASSES: list[Any] = [
     *MASTERS,
     *(AdaptiveThreshold, FixedThreshold, TargetSparsity, ResidualClipping),
     *(DefaultRepartitioner, NoRepartitioner, MeshConfig, Checkpointing, EarlyStopping),
-    *(SystemClock, NtpClock),
+    *(SystemClock, NtpClock, Augmentation, MaskFile),
 ]
 OPTIONS = [(cls, option) for cls in CLASSES for option in plain_options(cls)]
 IDS = [f"{cls.__name__}.{option.name}" for cls, option in OPTIONS]
@@ -70,7 +73,8 @@ values = st.one_of(
 def test_every_option_is_declared_and_documented(cls: Any) -> None:
     declared = [*plain_options(cls), *nested_options(cls)]
     names = {option.name for option in declared}
-    assert names == {each.name for each in fields(cls)} - {"hooks", "settings"}
+    shown = {each.name for each in fields(cls) if each.metadata.get("form", True)}
+    assert names == shown - {"hooks", "settings"}
     attributes = cls.__doc__.partition("Attributes:")[2]
     for option in declared:
         assert option.help.endswith("."), option.name
@@ -118,7 +122,8 @@ def test_settings_make_an_equal_configuration(cls: Any, data: Any) -> None:
     assert cls.from_json(made.to_json()) == made
     assert cls.from_yaml(made.to_yaml()) == made
     assert json.loads(json.dumps(saved)) == saved
-    assert eval(to_code(made), {"sw": sw, "inf": np.inf}) == made
+    names = SimpleNamespace(**{**vars(sw), cls.__name__: cls})
+    assert eval(to_code(made), {"sw": names, "inf": np.inf}) == made
 
 
 @pytest.mark.parametrize("cls", CLASSES)
@@ -183,10 +188,22 @@ def test_yaml_creates_no_objects() -> None:
 
 def test_code_has_what_differs_from_the_defaults() -> None:
     assert to_code(EarlyStopping(patience=3)) == "sw.EarlyStopping(patience=3)"
-    assert to_code((np.float64(0.3), {"a": np.float64(2)})) == "(0.3, {'a': 2.0})"
+    assert to_code((np.float64(0.3), {"a": np.float64(2)})) == '(0.3, {"a": 2.0})'
     named = {"workers": "count"}
     assert to_code(SharedTrainingMaster(), named=named) == "sw.SharedTrainingMaster(workers=count)"
     assert eval(to_code(MeshConfig(ports=5)), {"sw": sw}) == MeshConfig(ports="5")
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers() | st.none() | st.booleans(),
+        lambda inner: (
+            st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner)
+        ),
+    )
+)
+def test_code_of_a_plain_value_is_the_value(value: Any) -> None:
+    assert ast.literal_eval(to_code(value)) == value
 
 
 def test_code_and_settings_hide_secrets() -> None:

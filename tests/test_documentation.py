@@ -38,3 +38,11 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not target.exists() or (anchor and anchor not in anchors_of(target)):
             missing.append(link)
     assert missing == []
+
+
+def test_modules_that_the_engines_map_names_exist() -> None:
+    engine = ROOT / "kit" / "sparkwright"
+    named = re.findall(r"`((?:\w+/)*\w+\.py)`", (ROOT / "kit" / "README.md").read_text())
+    missing = [name for name in named if not any(engine.rglob(name)) and not (ROOT / name).exists()]
+    assert named
+    assert missing == []

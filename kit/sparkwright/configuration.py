@@ -21,6 +21,7 @@ from typing import (
     Self,
     TypeVar,
     Union,
+    cast,
     dataclass_transform,
     get_args,
     get_origin,
@@ -34,6 +35,7 @@ from sparkwright.options import Option, OptionKind
 T = TypeVar("T")
 _KINDS: dict[Any, OptionKind] = {bool: "flag", int: "int", float: "float", str: "text"}
 _WIDTH = 96
+_CODE_WIDTH = 88
 
 
 def option(
@@ -328,22 +330,32 @@ def checked_dict(settings: Any, *, name: str = "settings") -> dict[str, Any]:
     return {str(key): value for key, value in settings.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
+class Expression(str):
+    """Python source that `to_code` writes as it is, without quotes."""
+
+    __slots__ = ()
+
+
 def to_code(settings: Any, *, prefix: str = "sw.", named: Mapping[str, str] | None = None) -> str:
-    """The Python expression that makes `settings`, with only what differs from the defaults.
+    """The Python expression that makes a value; of an object, what differs from the defaults.
 
     Args:
-        settings: a configuration, or a plain value. Options that are code are left out.
-        prefix: stands before names of classes; default "sw.".
+        settings: a configuration, another dataclass, or plain values in lists, tuples and
+            dictionaries. Options that are code are left out.
+        prefix: stands before names of classes; default "sw.". Those of `sparkwright.data` have
+            "data." in addition.
         named: option -> Python source that stands in place of its value, such as a name; such an
             option is written in any case. Default None: none.
 
     Example:
         >>> from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
         >>> to_code(ParameterAveragingTrainingMaster(mesh=MeshConfig(ports="50000"), seed=1))
-        "sw.ParameterAveragingTrainingMaster(seed=1, mesh=sw.MeshConfig(ports='50000'))"
+        'sw.ParameterAveragingTrainingMaster(seed=1, mesh=sw.MeshConfig(ports="50000"))'
+        >>> to_code(["a", 1, None, Expression("count")])
+        '["a", 1, None, count]'
     """
     if not is_dataclass(settings) or isinstance(settings, type):
-        return repr(_pure(settings))
+        return _literal(settings, prefix)
     named = named or {}
     given = (
         f"{each.name}="
@@ -351,7 +363,66 @@ def to_code(settings: Any, *, prefix: str = "sw.", named: Mapping[str, str] | No
         for each in _fields(type(settings), "saved")
         if each.name in named or getattr(settings, each.name) != _default(each)
     )
-    return f"{prefix}{type(settings).__name__}({', '.join(given)})"
+    kind = type(settings)
+    place = "data." if kind.__module__.startswith("sparkwright.data.") else ""
+    return f"{prefix}{place}{kind.__name__}({', '.join(given)})"
+
+
+def call_to_code(function: str, *arguments: Any, **named: Any) -> str:
+    """The Python source of a call, over several lines if it is long.
+
+    Args:
+        function: its name, or what else stands before the parenthesis, such as "data = load".
+        arguments: the first ones.
+        named: the others, by name.
+
+    Example:
+        >>> call_to_code("data = load", Expression("spark"), url="a.csv")
+        'data = load(spark, url="a.csv")'
+    """
+    parts = [*map(to_code, arguments), *(f"{k}={_wrapped(v, k)}" for k, v in named.items())]
+    line = f"{function}({', '.join(parts)})"
+    if len(line) <= _CODE_WIDTH and "\n" not in line:
+        return line
+    return f"{function}(\n" + "".join(f"    {part},\n" for part in parts) + ")"
+
+
+def _wrapped(value: Any, name: str) -> str:
+    """The source of an argument; long lists go over several lines."""
+    text = to_code(value)
+    if not isinstance(value, list) or len(text) + len(name) + 6 <= _CODE_WIDTH:
+        return text
+    items: list[Any] = value
+    lines = [""]
+    for item in items:
+        shown = f"{to_code(item)},"
+        if lines[-1] and len(lines[-1]) + len(shown) > _CODE_WIDTH - 10:
+            lines.append("")
+        lines[-1] += f" {shown}" if lines[-1] else shown
+    return "[\n" + "".join(f"        {line}\n" for line in lines) + "    ]"
+
+
+def _literal(value: Any, prefix: str) -> str:
+    """A plain value as Python writes it; texts in double quotes where that is possible."""
+    if isinstance(value, Expression):
+        return str(value)
+    if isinstance(value, float):
+        return repr(float(value))  # those of NumPy write themselves with NumPy's name
+    if isinstance(value, str):
+        # With an apostrophe in front, `repr` takes double quotes.
+        return repr(str(value)) if '"' in value else f'"{repr(chr(39) + value)[2:-1]}"'
+    if isinstance(value, list | tuple):
+        items = [to_code(item, prefix=prefix) for item in cast("list[Any]", value)]
+        if isinstance(value, list):
+            return f"[{', '.join(items)}]"
+        return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+    if isinstance(value, dict):
+        pairs = (
+            f"{to_code(key, prefix=prefix)}: {to_code(inner, prefix=prefix)}"
+            for key, inner in cast("dict[Any, Any]", value).items()
+        )
+        return "{" + ", ".join(pairs) + "}"
+    return repr(value)
 
 
 def _shown(settings: Any, name: str) -> Any:
@@ -387,14 +458,37 @@ def _describe(declared: Field[Any], hint: Any) -> Option | NestedOption:
             methods=declared.metadata["methods"],
             **description,
         )
-    if get_origin(variants[0]) is Literal:
-        description.setdefault("choices", get_args(variants[0]))
-    chosen_kind = "choice" if "choices" in description else _KINDS[variants[0]]
+    return option_of(declared.name, hint, default, **description)
+
+
+def option_of(name: str, hint: Any, default: Any = MISSING, **description: Any) -> Option:
+    """The option that an argument with this annotation is.
+
+    Args:
+        name: of the argument.
+        hint: its annotation: a plain type, a list of texts, or a `Literal`, with None or not.
+        default: its default; default: it has none.
+        description: further attributes of `Option`, which come before what the hint says.
+
+    Example:
+        >>> option_of("missing", Literal["skip"] | float, "skip").rule
+        "a finite number, or one of 'skip'"
+    """
+    variants = _variants(hint)
+    if types.NoneType in variants:
+        description.setdefault("optional", True)
+    literals = [each for each in variants if get_origin(each) is Literal]
+    plain = [each for each in variants if each is not types.NoneType and each not in literals]
+    if literals and plain:
+        words = (word for each in literals for word in get_args(each))
+        description.setdefault("words", tuple((str(word), word) for word in words))
+    elif literals:
+        description.setdefault("choices", get_args(literals[0]))
+    kind: OptionKind = "choice"
+    if "choices" not in description:
+        kind = description.pop("kind", None) or _KINDS.get(plain[0]) or "texts"
     return Option(
-        name=declared.name,
-        kind=chosen_kind,
-        default=None if default is MISSING else default,
-        **description,
+        name=name, kind=kind, default=None if default is MISSING else default, **description
     )
 
 
@@ -416,6 +510,8 @@ def _documented(cls: type[Any]) -> str:
     """The docstring, with its options as a section before the examples."""
     lines = ["Attributes:"]
     for each in fields(cls):
+        if each.name.startswith("_"):
+            continue
         description = each.metadata.get("description", {})
         text = description.get("help", "")
         if isinstance(each.default_factory, type):
@@ -442,17 +538,14 @@ def _documented(cls: type[Any]) -> str:
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
     if hasattr(value, "to_dict"):
         return value.to_dict()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in cast("list[Any]", value)]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in cast("dict[Any, Any]", value).items()}
     return {"name": type(value).__name__, "configuration": {}}
-
-
-def _pure(value: Any) -> Any:
-    """The value with Python's own floats: those of NumPy write themselves with NumPy's name."""
-    if isinstance(value, float):
-        return float(value)
-    if type(value) in (list, tuple):
-        return type(value)(map(_pure, value))
-    if type(value) is dict:
-        return {key: _pure(inner) for key, inner in value.items()}
-    return value

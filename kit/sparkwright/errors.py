@@ -14,8 +14,11 @@ Every exception here crosses process boundaries (worker -> driver -> notebook), 
 pickles: those with fields define `__reduce__`, the others take only their message.
 """
 
+import re
 from functools import partial
 from typing import Any
+
+_MISSING = re.compile(r"No module named '(\w+)")
 
 
 class SparkwrightError(Exception):
@@ -89,3 +92,22 @@ def last_frames(traceback_text: str, *, frames: int = 2) -> str:
         return ""
     first = starts[-frames] if len(starts) >= frames else starts[0]
     return "\nLast frames of the worker's traceback:\n" + "\n".join(lines[first:][:14])
+
+
+def advised(reason: str) -> str:
+    """An exception in words, and what to do about a module that is missing on an executor.
+
+    Example:
+        >>> advised("ValueError: no")
+        'ValueError: no'
+        >>> advised("ModuleNotFoundError: No module named 'layers'")[-36:]
+        'send it: `sw.send_by_value(layers)`.'
+    """
+    found = _MISSING.search(reason)
+    if found is None:
+        return reason
+    name = found[1]
+    return (
+        f"{reason}. Executors import modules with their own Python: install `{name}` there, or, if "
+        f"it is a module of your own, send it: `sw.send_by_value({name})`."
+    )

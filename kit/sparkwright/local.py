@@ -338,15 +338,7 @@ class LocalLauncher:
                 answer = trainer.ask(request)
         except Exception as error:
             return failure_of(error, worker=worker, host=_LOOPBACK)
-        if not answer.error:
-            return None
-        return Failure(
-            worker=worker,
-            host=_LOOPBACK,
-            kind=answer.kind,
-            reason=answer.error,
-            traceback=answer.traceback,
-        )
+        return answer.failure(worker=worker, host=_LOOPBACK)
 
 
 class _LocalTask:

@@ -1,6 +1,7 @@
 """One option: its type, bounds, unit and help, from which checks, forms and documents are made."""
 
 import re
+import shlex
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any, Literal
 
 from sparkwright.errors import ConfigurationError
 
-OptionKind = Literal["int", "float", "text", "choice", "flag", "ints"]
+OptionKind = Literal["int", "float", "text", "choice", "flag", "ints", "texts"]
 
 # Products of counts (examples, minibatches, workers) must fit 64 bits.
 MAX_COUNT = 2**31 - 1
@@ -23,6 +24,7 @@ _KINDS = {
     "text": "text",
     "flag": "True or False",
     "ints": "one integer or several, such as 3 or 3, 3",
+    "texts": "a list of different texts",
 }
 
 
@@ -32,13 +34,14 @@ class Option:
 
     Attributes:
         name: the name of the argument.
-        kind: "int", "float", "text", "choice" (one of `choices`), "flag" or "ints" (some integers,
-            such as a kernel's size).
+        kind: "int", "float", "text", "choice" (one of `choices`), "flag", "ints" (some integers,
+            such as a kernel's size) or "texts" (a list, typed as words of a shell).
         default: the value when it is not given.
         label: a word or two for a form; default: the name without underscores.
         unit: such as "minibatches" or "s"; empty for none.
         help: what the option does, and how to choose its value.
         choices: with kind "choice".
+        words: words that can be typed, with the values that they stand for, which are valid too.
         minimum: the least value of "int", "float" and "ints"; None: any.
         maximum: the largest one; None: of integers `MAX_COUNT`.
         above: a bound that the value must exceed; None: none.
@@ -55,6 +58,7 @@ class Option:
     unit: str = ""
     help: str = ""
     choices: tuple[Any, ...] = ()
+    words: tuple[tuple[str, Any], ...] = ()
     minimum: float | None = None
     maximum: float | None = None
     above: float | None = None
@@ -86,6 +90,8 @@ class Option:
             if bound is not None
         ]
         rule = " ".join([what, " and ".join(bounds)]).strip()
+        if self.words and self.kind != "text":
+            rule += ", or one of " + ", ".join(repr(value) for _, value in self.words)
         if not self.optional:
             return rule
         return f"{rule}, or None ({self.none_text})" if self.none_text else f"{rule}, or None"
@@ -135,13 +141,20 @@ class Option:
         """What a form shows for `value`; the inverse of `parse`."""
         if value is None:
             return ""
+        for word, meaning in self.words:
+            if value == meaning:
+                return word
         if isinstance(value, bool):
             return "true" if value else "false"
+        if self.kind == "texts":
+            return shlex.join(value)
         if isinstance(value, list | tuple):
             return ", ".join(map(str, value))
         return str(value)
 
     def _read(self, text: str) -> Any:
+        if text in (words := dict(self.words)):
+            return words[text]
         match self.kind:
             case "int":
                 return int(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text)
@@ -156,10 +169,14 @@ class Option:
                 return _FALSE_AND_TRUE.get(text.lower(), text)
             case "choice":
                 return next((choice for choice in self.choices if self.text(choice) == text), text)
+            case "texts":
+                return tuple(shlex.split(text))
             case "text":
                 return text
 
     def _fits(self, value: Any) -> bool:
+        if any(value == meaning for _, meaning in self.words):
+            return True
         match self.kind:
             case "flag":
                 return isinstance(value, bool)
@@ -170,6 +187,11 @@ class Option:
             case "ints":
                 numbers = value if isinstance(value, list | tuple) else [value]
                 return bool(numbers) and all(map(self._is_fitting_int, numbers))
+            case "texts":
+                texts: list[Any] = list(value) if isinstance(value, list | tuple) else [None]
+                return all(isinstance(text, str) for text in texts) and (
+                    len(set(texts)) == len(texts)
+                )
             case "int":
                 return self._is_fitting_int(value)
             case "float":

@@ -20,7 +20,15 @@ from tests.benchmarks._simulated_workers import ROWS, SECRET
 
 from sparkwright.mesh._framing import Message
 from sparkwright.runs._coordinator import Coordinator
-from sparkwright.runs._decisions import EndRun, WorkerRegistered
+from sparkwright.runs._decisions import (
+    EndRun,
+    ForgetHistory,
+    News,
+    ProgressSettled,
+    WorkerGone,
+    WorkerHeard,
+    WorkerRegistered,
+)
 from sparkwright.runs._protocol import Progress
 from sparkwright.runs._record import RunRecord
 from sparkwright.runs._server import CoordinatorServer
@@ -60,7 +68,7 @@ class Driver:
         )
         self.server = CoordinatorServer(
             rules,
-            self,
+            self._told,
             secret=SECRET,
             host="127.0.0.1",
             ports=range(1),
@@ -112,25 +120,33 @@ class Driver:
         self.server.close()
         self.record.close()
 
-    # -- as the server's sink ---------------------------------------------------------------
+    def _told(self, news: News, message: Message | None = None) -> None:
+        """Do as the engine does, and count messages."""
+        match news:
+            case WorkerRegistered():
+                self.record.worker_joined(
+                    news.worker,
+                    host=news.host,
+                    rows=news.rows,
+                    attempt=news.attempt,
+                    device=news.device,
+                    pid=news.pid,
+                )
+            case WorkerGone(worker=worker):
+                self.record.worker_lost(worker)
+            case WorkerHeard(worker=worker) if message is not None:
+                self._take(worker, message)
+            case ForgetHistory():
+                self.record.history_forgotten()
+            case ProgressSettled(progress=progress, exact=exact):
+                self.progress = progress
+                self.record.progress_settled(progress, exact=exact)
+            case EndRun():
+                self.ended.set()
+            case _:
+                pass
 
-    def worker_joined(self, event: WorkerRegistered) -> None:
-        """As the engine does."""
-        self.record.worker_joined(
-            event.worker,
-            host=event.host,
-            rows=event.rows,
-            attempt=event.attempt,
-            device=event.device,
-            pid=event.pid,
-        )
-
-    def worker_lost(self, event: WorkerRegistered) -> None:
-        """As the engine does."""
-        self.record.worker_lost(event.worker)
-
-    def worker_heard(self, worker: int, message: Message) -> None:
-        """As the engine does, and count."""
+    def _take(self, worker: int, message: Message) -> None:
         if message.kind == "rows":
             count = sum(int(block["count"]) for block in message.fields["blocks"])
             losses = np.frombuffer(message.payload, np.float32, count)
@@ -139,29 +155,6 @@ class Driver:
         else:
             self.record.worker_alive(worker)
         self.heard += 1  # last: whoever waits for it looks at the record then
-
-    def history_forgotten(self) -> None:
-        """As the engine does."""
-        self.record.history_forgotten()
-
-    def progress_settled(self, progress: Progress, *, exact: bool) -> None:
-        """As the engine does."""
-        self.progress = progress
-        self.record.progress_settled(progress, exact=exact)
-
-    def checkpoint_arrived(self, message: Message, progress: Progress) -> None:
-        """There are none."""
-
-    def epoch_judged(self, verdict: Any) -> None:
-        """There are none."""
-
-    def best_arrived(self, message: Message, epoch: int) -> None:
-        """There are none."""
-
-    def run_ended(self, end: EndRun) -> None:
-        """The run is over."""
-        del end
-        self.ended.set()
 
 
 def coordinator(sizes: Sequence[int] = SIZES) -> Iterator[Row]:

@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 KIT, WIDGETS, TESTS = ROOT / "kit/sparkwright", ROOT / "widgets/sparkwright_widgets", ROOT / "tests"
 # A package imports what stands before it; see kit/README.md.
 ORDER = (
-    ("errors", "_version", "_yaml", "options", "configuration", "_interrupts", "shipping"),
+    ("errors", "_version", "_yaml", "options", "configuration", "_interrupts"),
+    ("engine_archive", "shipping"),
     ("timeline",),
     ("data", "mesh", "networks", "evaluation", "storage", "updates"),
     ("partitions",),

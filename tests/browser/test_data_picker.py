@@ -53,10 +53,10 @@ def test_data_is_found_and_its_label_changed_with_the_keyboard_alone(open_picker
     look.keyboard.press("Enter")
     listed = look.get_by_label("Folders and files")
     listed.locator("option", has_text="data/").wait_for(state="attached")
-    look.get_by_role("button", name="Open folder").focus()
+    look.get_by_role("button", name="Open folder", disabled=False).focus()
     look.keyboard.press("Enter")
     listed.locator("option", has_text="iris.csv").wait_for(state="attached")
-    look.get_by_role("button", name="Use this file").focus()
+    look.get_by_role("button", name="Use this file", disabled=False).focus()
     look.keyboard.press("Enter")
 
     look.get_by_text("all 300 rows", exact=True).wait_for()

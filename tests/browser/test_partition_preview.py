@@ -37,7 +37,7 @@ def test_a_repartition_is_chosen_by_keys_and_seen_in_any_width(lab, tmp_path):
     assert page.page.evaluate(WIDER_THAN_THE_PAGE) == []
     page.screenshot("partition-preview-420px")
     page.page.get_by_role("combobox", name="Repartition").focus()
-    page.page.keyboard.press("End")  # "never", the last one
+    page.page.keyboard.type("ne")  # never
     page.page.get_by_text("is only grouped, whole partitions to a worker").wait_for()
     assert page.in_kernel("print(preview.mode)") == "never"
     page.page.get_by_role("textbox", name="Workers").fill("0")

@@ -34,15 +34,6 @@ def test_padding_equals_one_sequence_at_a_time(
         np.testing.assert_array_equal(mask[number], expected_mask)
 
 
-@given(LENGTHS, st.integers(0, 5), ALIGN)
-def test_what_the_mask_keeps_is_what_came_in(lengths: list[int], spare: int, align: Any) -> None:
-    steps = np.arange(sum(lengths))
-    length = max([1, *lengths]) + spare
-    values, mask = pad(steps, np.array(lengths, int), length, align=align)
-    np.testing.assert_array_equal(values[mask], steps)
-    assert not values[~mask].any()
-
-
 @given(st.lists(st.integers(0, 50)), st.lists(st.integers(0, 50)))
 def test_ranges_of_parts_add_up_to_that_of_the_whole(a: list[int], b: list[int]) -> None:
     assert LengthRange.of(a) + LengthRange.of(b) == LengthRange.of(a + b)
@@ -64,24 +55,18 @@ def test_examples_of_one_length_are_lengthened_with_masks() -> None:
     assert found.features["fixed"].shape == (2, 4)
     assert found.features_masks["x"].tolist() == [[True, True, False]] * 2
     assert found.labels_masks["y"].tolist() == [[True, True, False]] * 2
+    same = pad_dataset(steps_of(2), ["x", "y"], 2, align="start", masked=False)
+    assert same.layout == steps_of(2).layout
 
 
-def test_masks_that_were_there_stay() -> None:
+def test_masks_that_were_there_stay_and_those_of_whole_labels_are_spread() -> None:
     mask = np.array([[1, 0], [1, 1]], np.float32)
     found = pad_dataset(steps_of(2, mask=mask), ["x", "y"], 3, align="end", masked=True)
     assert found.features_masks["x"].tolist() == [[0, 1, 0], [0, 1, 1]]
     assert found.features_masks["x"].dtype == np.float32
-
-
-def test_a_mask_of_whole_labels_is_spread_over_the_steps() -> None:
     part = DataSet(np.ones((2, 2, 1)), np.ones((2, 2)), labels_masks=np.array([1, 0]))
     found = pad_dataset(part, ["labels"], 3, align="start", masked=True)
     assert found.labels_masks["labels"].tolist() == [[1, 1, 0], [0, 0, 0]]
-
-
-def test_nothing_is_padded_and_no_mask_made_where_all_is_well() -> None:
-    found = pad_dataset(steps_of(2), ["x", "y"], 2, align="start", masked=False)
-    assert found.layout == steps_of(2).layout
 
 
 def test_what_differs_in_length_is_a_sequence() -> None:

@@ -30,6 +30,8 @@ def datasets(draw: st.DrawFn) -> DataSet:
     return DataSet(
         draw(st.dictionaries(names, arrays(count), min_size=1, max_size=3)),
         draw(st.dictionaries(names, arrays(count), max_size=2)),
+        features_masks=draw(st.dictionaries(names, arrays(count), max_size=1)),
+        labels_masks=draw(st.dictionaries(names, arrays(count), max_size=1)),
         weights=draw(st.none() | npst.arrays(np.float32, (count,))),
     )
 
@@ -38,6 +40,7 @@ def assert_round_trip(dataset: DataSet) -> None:
     found, expected = from_bytes(to_bytes(dataset)).columns(), dataset.columns()
     assert list(found) == list(expected)
     for name, array in found.items():
+        assert not (array.size and array.flags.writeable)  # views of the bytes
         assert array.dtype == expected[name].dtype
         assert array.shape == expected[name].shape
         assert array.tobytes() == expected[name].tobytes()
@@ -46,13 +49,6 @@ def assert_round_trip(dataset: DataSet) -> None:
 @given(dataset=datasets())
 def test_what_goes_in_comes_out_bit_for_bit(dataset: DataSet) -> None:
     assert_round_trip(dataset)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(0,), (3,), (0, 2), (1, 4), (3, 2, 2), (0, 2, 2, 1)])
-def test_every_dtype_survives_in_every_shape(dtype: str, shape: tuple[int, ...]) -> None:
-    values = np.arange(np.prod(shape)).reshape(shape) % 2
-    assert_round_trip(DataSet(values.astype(dtype), values[..., None].astype(dtype)))
 
 
 @pytest.mark.parametrize(
@@ -79,47 +75,6 @@ def test_rows_are_counted_from_the_schema_alone(dataset: DataSet) -> None:
     with pa.ipc.open_stream(content) as reader:
         schema_alone = reader.schema.serialize().to_pybytes()
     assert row_count(schema_alone) == len(dataset)
-
-
-def test_masks_and_weights_travel_too() -> None:
-    assert_round_trip(
-        DataSet(
-            np.zeros((2, 3, 1)),
-            np.zeros((2, 3)),
-            features_masks=np.array([[True, False, True]] * 2),
-            labels_masks=np.ones((2, 3), np.uint8),
-            weights=np.array([0.5, 2.0], np.float32),
-        )
-    )
-
-
-def test_what_comes_out_is_a_read_only_view_of_the_bytes() -> None:
-    array = from_bytes(to_bytes(DataSet(np.zeros((4, 2), np.float32)))).features["features"]
-    assert not array.flags.writeable
-    assert not array.flags.owndata
-
-
-SMALL = to_bytes(DataSet(np.arange(6.0).reshape(3, 2), np.zeros(3)))
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        pytest.param(b"", id="empty"),
-        pytest.param(b"1,2,3\n4,5,6\n", id="text"),
-        pytest.param(bytes(4096), id="zeros"),
-        pytest.param(SMALL[:100], id="cut-off-in-the-schema"),
-        pytest.param(SMALL[: len(SMALL) - 120], id="cut-off-in-the-arrays"),
-        pytest.param(b"\xff\xff\xff\xff\xff\xff\xff\x7f", id="claims-a-huge-schema"),
-    ],
-)
-def test_damaged_bytes_are_told_as_arrow_tells_them(content: bytes) -> None:
-    with pytest.raises(pa.ArrowInvalid) as wanted:
-        pa.ipc.open_stream(content).read_next_batch()
-    for _ in range(2):
-        with pytest.raises(pa.ArrowInvalid) as found:
-            from_bytes(content)
-        assert str(found.value) == str(wanted.value)
 
 
 def test_bytes_that_begin_alike_hold_each_their_own() -> None:

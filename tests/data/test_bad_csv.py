@@ -8,270 +8,116 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.data._tables import _csv_blocks as csv_blocks
+from sparkwright.data import _csv_blocks as csv_blocks
+from sparkwright.data._csv_format import CsvFormat
+from sparkwright.data._csv_reader import CsvSource
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._table_source import distinct_values
 
 GOOD = "a,b,y\n1,2,0\n3,4,1\n"
 COUNTED = {"labels": "y", "classes": 2}
 NAMED = {"labels": "y", "classes": ["no", "yes"], "features": ["a"]}
 
 
-class Case:
-    """A file, what an error says of it, what is counted, what is left of column `a`."""
-
-    def __init__(
-        self,
-        name: str,
-        text: str | bytes,
-        error: str,
-        skipped: dict[str, int],
-        kept: list[float],
-        **options: Any,
-    ) -> None:
-        self.name, self.error, self.skipped, self.kept = name, error, skipped, kept
-        self.content = text.encode() if isinstance(text, str) else text
-        self.options: dict[str, Any] = options or COUNTED
-
-
-WRONG, TEXT = "wrong number of columns", "not a number"
+WRONG, TEXT, MISSING = "wrong number of columns", "not a number", "missing value"
 RANGE, OPEN = "class out of range", "quote that is not closed"
-CASES = [
-    Case(
-        "too few columns",
+FINITE, ENCODING = "not a finite number", "not in the encoding"
+CASES: dict[str, Any] = {
+    # name: content, what the error says, what is counted, what is left of column `a`[, options]
+    "too few columns": (
         "a,b,y\n1,2,0\n3,4\n5,6,1\n",
-        r"line 3: each record must have 3 fields\. Received: 2 in '3,4'",
-        {WRONG: 1},
-        [1, 5],
+        r"line 3: each record must have 3 fields\. Received: 2 in '3,4'", {WRONG: 1}, [1, 5],
     ),
-    Case(
-        "too many columns",
-        "a,b,y\n1,2,0\n3,4,5,1\n",
-        r"line 3: .* Received: 4 in '3,4,5,1'",
-        {WRONG: 1},
-        [1],
+    "too many columns": (
+        "a,b,y\n1,2,0\n3,4,5,1\n", r"line 3: .* Received: 4 in '3,4,5,1'", {WRONG: 1}, [1],
     ),
-    Case(
-        "a trailing delimiter", "a,b,y\n1,2,0,\n3,4,1\n", r"line 2: .* Received: 4", {WRONG: 1}, [3]
+    "a line of spaces alone beside another fault": (
+        "a b y\n1 2 0\n  \n3 4 1\n5 six 1\n", "line 3: column 'a' must hold a value",
+        {MISSING: 1, TEXT: 1}, [1, 3], {"delimiter": " ", **COUNTED},
     ),
-    Case(
-        "a line of tabs alone",
-        "a\tb\ty\n1\t2\t0\n\t\t\n3\t4\t1\n",
-        "line 3: column 'a' must hold a value",
-        {"missing value": 1},
-        [1, 3],
-        delimiter="\t",
-        **COUNTED,
+    "text in a number": (
+        "a,b,y\n1,2,0\n\n3,four,1\n", r"line 4: column 'b' must hold numbers\. Received: 'four'",
+        {TEXT: 1}, [1],
     ),
-    Case(
-        "a line of spaces alone beside another fault",
-        "a b y\n1 2 0\n  \n3 4 1\n5 six 1\n",
-        "line 3: column 'a' must hold a value",
-        {"missing value": 1, TEXT: 1},
-        [1, 3],
-        delimiter=" ",
-        **COUNTED,
+    "a decimal comma": ('a,b,y\n"1,5",2,0\n3,4,1\n', r"line 2: .* '1,5'", {TEXT: 1}, [3]),
+    "a hexadecimal number": ("a,b,y\n0x10,2,0\n3,4,1\n", "line 2: .* '0x10'", {TEXT: 1}, [3]),
+    "a NUL byte": (b"a,b,y\n1\0,2,0\n3,4,1\n", r"line 2: .* '1\\x00'", {TEXT: 1}, [3]),
+    "invalid UTF-8 in a number": (
+        b"a,b,y\n\xff1,2,0\n3,4,1\n", r"line 2: .* numbers\. Received: '\\\\xff1'", {TEXT: 1}, [3],
     ),
-    Case(
-        "text in a number",
-        "a,b,y\n1,2,0\n\n3,four,1\n",
-        r"line 4: column 'b' must hold numbers\. Received: 'four'",
-        {TEXT: 1},
-        [1],
+    "invalid UTF-8 in a class": (
+        b"a,y\n1,no\n2,\xffno\n3,yes\n", "line 3: column 'y' must be UTF-8", {ENCODING: 1}, [1, 3],
+        NAMED,
     ),
-    Case(
-        "a decimal comma",
-        'a,b,y\n"1,5",2,0\n3,4,1\n',
-        r"line 2: column 'a' .* Received: '1,5'",
-        {TEXT: 1},
-        [3],
+    "invalid UTF-8 beside a wrong count": (
+        b"a,b,y\n1,2,0\n\xff,\n3,4,1\n", r"line 3: .* 2 in '\\\\xff,'", {WRONG: 1}, [1, 3],
     ),
-    Case(
-        "a hexadecimal number",
-        "a,b,y\n0x10,2,0\n3,4,1\n",
-        "line 2: column 'a' .* '0x10'",
-        {TEXT: 1},
-        [3],
-    ),
-    Case(
-        "a NUL byte", b"a,b,y\n1\0,2,0\n3,4,1\n", r"line 2: column 'a' .* '1\\x00'", {TEXT: 1}, [3]
-    ),
-    Case(
-        "invalid UTF-8 in a number",
-        b"a,b,y\n\xff1,2,0\n3,4,1\n",
-        r"line 2: column 'a' must hold numbers\. Received: '\\\\xff1'",
-        {TEXT: 1},
-        [3],
-    ),
-    Case(
-        "invalid UTF-8 in a class",
-        b"a,y\n1,no\n2,\xffno\n3,yes\n",
-        "line 3: column 'y' must be UTF-8",
-        {"not in the encoding": 1},
-        [1, 3],
-        **NAMED,
-    ),
-    Case(
-        "invalid UTF-8 beside a wrong count",
-        b"a,b,y\n1,2,0\n\xff,\n3,4,1\n",
-        r"line 3: .* Received: 2 in '\\\\xff,'",
-        {WRONG: 1},
-        [1, 3],
-    ),
-    Case(
-        "a class below the range",
+    "a class below the range": (
         "a,b,y\n1,2,-1\n3,4,1\n",
-        "line 2: column 'y' must hold integer classes from 0 to 1. Received: '-1'",
-        {RANGE: 1},
-        [3],
+        "line 2: column 'y' must hold integer classes from 0 to 1. Received: '-1'", {RANGE: 1}, [3],
     ),
-    Case(
-        "a class above the range",
-        "a,b,y\n1,2,0\n3,4,2\n",
-        "line 3: .* Received: '2'",
-        {RANGE: 1},
-        [1],
-    ),
-    Case(
-        "a class between two",
-        "a,b,y\n1,2,0.5\n3,4,1\n",
-        "line 2: .* Received: '0.5'",
-        {RANGE: 1},
-        [3],
-    ),
-    Case(
-        "a class beyond integers",
-        "a,b,y\n1,2,1e300\n3,4,1\n",
-        "line 2: .* Received: '1e300'",
-        {RANGE: 1},
-        [3],
-    ),
-    Case(
-        "an unknown class",
+    "a class above the range": ("a,b,y\n1,2,0\n3,4,2\n", "line 3: .* '2'", {RANGE: 1}, [1]),
+    "a class between two": ("a,b,y\n1,2,0.5\n3,4,1\n", "line 2: .* '0.5'", {RANGE: 1}, [3]),
+    "a class beyond integers": ("a,b,y\n1,2,1e300\n3,4,1\n", "line 2: .* '1e300'", {RANGE: 1}, [3]),
+    "an unknown class": (
         "a,y\n1,no\n2,maybe\n3,yes\n",
-        "line 3: column 'y' must hold one of 'no', 'yes'. Received: 'maybe'",
-        {"unknown class": 1},
-        [1, 3],
-        **NAMED,
+        "line 3: column 'y' must hold one of 'no', 'yes'. Received: 'maybe'", {"unknown class": 1},
+        [1, 3], NAMED,
     ),
-    Case(
-        "an unknown category",
+    "an unknown category": (
         "a,c\n1,x\n2,z\n",
         "line 3: column 'c' must hold one of 'x', 'y'. Received: 'z'. Add it to `categories`",
-        {"unknown category": 1},
-        [1],
-        categories={"c": ["x", "y"]},
+        {"unknown category": 1}, [1], {"categories": {"c": ["x", "y"]}},
     ),
-    Case(
-        "a missing number",
-        "a,b,y\n1,2,0\n3,,1\n",
-        "line 3: column 'b' must hold a value",
-        {"missing value": 1},
-        [1],
+    "a missing number": (
+        "a,b,y\n1,2,0\n3,,1\n", "line 3: column 'b' must hold a value", {MISSING: 1}, [1],
     ),
-    Case(
-        "a missing class",
-        "a,b,y\n1,2,\n3,4,1\n",
-        "line 2: column 'y' must hold a value",
-        {"missing value": 1},
-        [3],
-        missing=0.0,
-        **COUNTED,
+    "a missing class": (
+        "a,b,y\n1,2,\n3,4,1\n", "line 2: column 'y' must hold a value", {MISSING: 1}, [3],
+        {"missing": 0.0, **COUNTED},
     ),
-    Case(
-        "a missing class that has names",
-        "a,y\n1,\n2,yes\n",
-        "line 2: column 'y' must hold a value",
-        {"missing value": 1},
-        [2],
-        **NAMED,
+    "a missing class that has names": (
+        "a,y\n1,\n2,yes\n", "line 2: column 'y' must hold a value", {MISSING: 1}, [2], NAMED,
     ),
-    Case(
-        "NaN",
-        "a,b,y\n1,nan,0\n3,4,1\n",
-        "line 2: column 'b' must hold a value. Received: 'nan'",
-        {"missing value": 1},
-        [3],
-    ),
-    Case(
-        "infinity",
+    "NaN": ("a,b,y\n1,nan,0\n3,4,1\n", "line 2: .* Received: 'nan'", {MISSING: 1}, [3]),
+    "infinity": (
         "a,b,y\n1,-inf,0\n3,4,1\n",
-        "line 2: column 'b' must hold finite numbers .* Received: '-inf'",
-        {"not a finite number": 1},
-        [3],
+        "line 2: column 'b' must hold finite numbers .* Received: '-inf'", {FINITE: 1}, [3],
     ),
-    Case(
-        "a number beyond float32",
-        "a,b,y\n1,4e38,0\n3,4,1\n",
-        "line 2: .* within the range of float32. Received: '4e38'",
-        {"not a finite number": 1},
-        [3],
+    "a number beyond float32": (
+        "a,b,y\n1,4e38,0\n3,4,1\n", "line 2: .* within the range of float32. Received: '4e38'",
+        {FINITE: 1}, [3],
     ),
-    Case(
-        "a negative weight",
+    "a negative weight": (
         "a,w\n1,-0.5\n2,1\n",
-        "line 2: column 'w' must hold weights of at least 0. Received: -0.5",
-        {"weight below 0": 1},
-        [2],
-        weights="w",
+        "line 2: column 'w' must hold weights of at least 0. Received: -0.5", {"weight below 0": 1},
+        [2], {"weights": "w"},
     ),
-    Case(
-        "a quote that is not closed",
-        'a,b,y\n1,"2,0\n3,4,1\n5,6,1\n',
-        "line 2: a quoted value must end on its line",
-        {OPEN: 1},
-        [3, 5],
+    "a quote that is not closed": (
+        'a,b,y\n1,"2,0\n3,4,1\n5,6,1\n', "line 2: a quoted value must end on its line",
+        {OPEN: 1}, [3, 5],
     ),
-    Case(
-        "a line end in quotes",
-        'a,b,y\n1,"2\n",0\n3,4,1\n',
-        "line 2: .* `newlines_in_values=True`",
-        {OPEN: 2},
-        [3],
+    "a line end in quotes": (
+        'a,b,y\n1,"2\n",0\n3,4,1\n', "line 2: .* `newlines_in_values=True`", {OPEN: 2}, [3],
     ),
-    Case(
-        "a quote that is not closed among values of several lines",
-        'a,b,y\n1,2,0\n3,"4,1\n5,6,1\n',
-        "line 3: a quoted value must end",
-        {OPEN: 1},
-        [1],
-        newlines_in_values=True,
-        **COUNTED,
+    "an open quote among values of several lines": (
+        'a,b,y\n1,2,0\n3,"4,1\n5,6,1\n', "line 3: a quoted value must end", {OPEN: 1}, [1],
+        {"newlines_in_values": True, **COUNTED},
     ),
-    Case(
-        "a million columns",
+    "a million columns": (
         "a,b,y\n1,2,0\n" + "7," * 1_000_000 + "7\n3,4,1\n",
-        r"line 3: .* Received: 1000001 in '7,7,",
-        {WRONG: 1},
-        [1, 3],
+        r"line 3: .* Received: 1000001 in '7,7,", {WRONG: 1}, [1, 3],
     ),
-    Case(
-        "another file in the middle",
-        GOOD + GOOD,
-        "line 4: column 'a' must hold numbers. Received: 'a'",
-        {TEXT: 1},
-        [1, 3, 1, 3],
+    "another file in the middle": (
+        GOOD + GOOD, "line 4: column 'a' must hold numbers. Received: 'a'", {TEXT: 1}, [1, 3, 1, 3],
     ),
-    Case(
-        "text before the table",
-        "a,b,y\nmade by us\n1,2,0\n",
-        "line 2: .* Received: 1 in 'made by us'",
-        {WRONG: 1},
-        [1],
+    "CRLF and blank lines before the fault": (
+        "a,b,y\r\n\r\n1,2,0\r\n  \r\n3,4\r\n", "line 5: .* Received: 2", {WRONG: 1}, [1],
     ),
-    Case(
-        "CRLF and blank lines before the fault",
-        "a,b,y\r\n\r\n1,2,0\r\n  \r\n3,4\r\n",
-        "line 5: .* Received: 2",
-        {WRONG: 1},
-        [1],
+    "everything is wrong in some way": (
+        "a,b,y\n1,2,0\n,,\nx,x,x\n1,2\n", "line 3: ", {MISSING: 1, TEXT: 1, WRONG: 1}, [1],
     ),
-    Case(
-        "everything is wrong in some way",
-        "a,b,y\n1,2,0\n,,\nx,x,x\n1,2\n",
-        "line 3: ",
-        {"missing value": 1, TEXT: 1, WRONG: 1},
-        [1],
-    ),
-]
+}  # fmt: skip
 
 
 def file(folder: Path, content: bytes | str, name: str = "bad.csv") -> str:
@@ -280,24 +126,21 @@ def file(folder: Path, content: bytes | str, name: str = "bad.csv") -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_error_names_file_and_line(case: Case, tmp_path: Path) -> None:
-    path = file(tmp_path, case.content)
-    with pytest.raises(sw.DataError, match=case.error) as caught:
-        sw.data.read_csv(path, **case.options)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_error_names_file_and_line_or_is_counted(case: Any, tmp_path: Path) -> None:
+    content, error, skipped, kept, *rest = case
+    options: dict[str, Any] = rest[0] if rest else COUNTED
+    path = file(tmp_path, content)
+    with pytest.raises(sw.DataError, match=error) as caught:
+        sw.data.read_csv(path, **options)
     message = str(caught.value)
     assert message.startswith(f"{path}, line ")
     assert '`on_error="skip"`' in message
     assert "\n" not in message
     assert len(message) < 600
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_is_wrong_is_left_out_and_counted(case: Case, tmp_path: Path) -> None:
-    path = file(tmp_path, case.content)
-    found = sw.data.read_csv(path, on_error="skip", **case.options)
-    assert dict(found.skipped.counts) == case.skipped
-    assert found.data.features["features"][:, 0].tolist() == case.kept
+    found = sw.data.read_csv(path, on_error="skip", **options)
+    assert dict(found.skipped.counts) == skipped
+    assert found.data.features["features"][:, 0].tolist() == kept
     assert all(message.startswith(f"{path}, line ") for message in found.skipped.first)
 
 
@@ -397,45 +240,19 @@ def test_urls_must_name_files(tmp_path: Path) -> None:
         sw.data.read_csv(3)  # pyright: ignore[reportArgumentType]
 
 
-def test_a_file_that_goes_away_is_named(tmp_path: Path) -> None:
-    from sparkwright.data._pieces import SkipLog
-    from sparkwright.data._tables._csv import CsvSource
-    from sparkwright.data._tables._csv_format import CsvFormat
-    from sparkwright.data._tables._tables import distinct
-
-    paths = [file(tmp_path, GOOD, f"{name}.csv") for name in "ab"]
-    source = CsvSource(paths, CsvFormat())
-    Path(paths[1]).unlink()
-    reader = source.reader(["a"], ["a"], is_exact=True)
-    for on_error in ("raise", "skip"):
-        log = SkipLog(on_error)
-
-        def convert(table: Any, _shown: Any) -> Any:
-            return distinct(table, ["a"]), []
-
-        reading = reader.read(source.pieces(1 << 20)[1], log, convert, lambda made, _good: made)
-        if on_error == "raise":
-            with pytest.raises(sw.DataError, match=r"b\.csv does not exist"):
-                list(reading)
-        else:
-            assert list(reading) == []
-            assert log.skipped.counts == {"unreadable file": 1}
-
-
-def test_parts_of_a_file_that_goes_away_are_counted_as_parts(tmp_path: Path) -> None:
-    from sparkwright.data._pieces import SkipLog
-    from sparkwright.data._tables._csv import CsvSource
-    from sparkwright.data._tables._csv_format import CsvFormat
-
+def test_a_file_that_goes_away_is_named_and_its_parts_are_counted(tmp_path: Path) -> None:
     path = file(tmp_path, GOOD)
     source = CsvSource(path, CsvFormat())
     Path(path).unlink()
-    log = SkipLog("skip")
     reader = source.reader(["a"], ["a"], is_exact=True)
-    pieces = source.pieces(7)
-    for piece in pieces:
-        assert list(reader.read(piece, log, lambda *_: (None, []), lambda *_: None)) == []
-    assert log.skipped.counts == {"unreadable part of a file": len(pieces)}
+    for piece_bytes, reason in ((1 << 20, "unreadable file"), (7, "unreadable part of a file")):
+        log = SkipLog("skip")
+        pieces = source.pieces(piece_bytes)
+        for piece in pieces:
+            assert list(reader.read(piece, log, distinct_values(["a"]))) == []
+        assert log.skipped.counts == {reason: len(pieces)}
+    with pytest.raises(sw.DataError, match=r"bad\.csv does not exist"):
+        list(reader.read(pieces[0], SkipLog("raise"), distinct_values(["a"])))
 
 
 WRONG_BYTES: list[Any] = [
@@ -455,7 +272,7 @@ def test_a_byte_that_is_not_in_the_encoding_is_named_with_its_line(
     path = file(tmp_path, "a,b,y\n1,2,0\n".encode(encoding) + wrong)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_blocks, "BLOCK_BYTES", block)
-        patch.setattr(csv_blocks, "_HEAD_BYTES", block)
+        patch.setattr(csv_blocks, "HEAD_BYTES", block)
         with pytest.raises(sw.DataError) as caught:
             sw.data.read_csv(path, encoding=encoding, **COUNTED)
         found = sw.data.read_csv(path, encoding=encoding, on_error="skip", **COUNTED)
@@ -487,7 +304,7 @@ def test_a_record_that_does_not_end_is_not_kept_in_memory(tmp_path: Path, multil
     path = file(tmp_path, f"a,b,y\n1,2,0\n{endless}\n3,4,1\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_blocks, "BLOCK_BYTES", 1000)
-        patch.setattr(csv_blocks, "_HEAD_BYTES", 1000)
+        patch.setattr(csv_blocks, "HEAD_BYTES", 1000)
         patch.setattr(csv_blocks, "LONGEST_RECORD_BYTES", 5000)
         with pytest.raises(sw.DataError, match="line 3: a record must end within 5000 bytes"):
             sw.data.read_csv(path, newlines_in_values=multiline, **COUNTED)

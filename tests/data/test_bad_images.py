@@ -16,12 +16,18 @@ from PIL import Image
 from tests.data.pictures import encoded, folder_of_classes, pixels, write
 
 import sparkwright as sw
-from sparkwright.data import FileBatch, MaskFile, PatternLabel, read_file_batch, write_file_batches
-from sparkwright.data._images import _file_batches as format_of_batches
-from sparkwright.data._images._image_batches import _images_of  # pyright: ignore[reportPrivateUsage]
-from sparkwright.data._images._images import (
+from sparkwright.data import (
+    FileBatch,
+    MaskFile,
+    PatternLabel,
+    _file_batches as format_of_batches,
+    read_file_batch,
+    write_file_batches,
+)
+from sparkwright.data._image_batches import _images_of  # pyright: ignore[reportPrivateUsage]
+from sparkwright.data._image_reader import ImageReader
+from sparkwright.data._images import (
     _without_masks,  # pyright: ignore[reportPrivateUsage]
-    image_reader,
 )
 from sparkwright.data._pieces import SkipLog
 from sparkwright.storage._listing import list_files
@@ -88,7 +94,7 @@ def assert_reported(
     files: list[str], bad: str, reason: str, text: str, *, examples: int, **options: Any
 ) -> None:
     """With "raise" an error that names `bad`; with "skip" one count and the other examples."""
-    reader = image_reader(**{**OPTIONS, **options})
+    reader = ImageReader.of(**{**OPTIONS, **options})
     with pytest.raises(sw.DataError) as caught:
         list(reader.read_files(files, SkipLog("raise")))
     message = str(caught.value)
@@ -138,7 +144,7 @@ def test_a_file_that_cannot_be_read_is_named_or_skipped(
 ) -> None:
     bad = make(tmp_path)
     good = str(write(tmp_path / "good.png", pixels(1)))
-    reader = image_reader(**OPTIONS)
+    reader = ImageReader.of(**OPTIONS)
     with pytest.raises(sw.DataError, match=bad.name):
         list(reader.read_files([good, str(bad)], SkipLog("raise")))
     log = SkipLog("skip")
@@ -356,7 +362,7 @@ def test_a_bad_archive_is_named_or_skipped(tmp_path: Path, case: str) -> None:
         read_file_batch(str(bad))
     assert str(bad) in str(caught.value)
     assert text in str(caught.value)
-    reader = image_reader(**OPTIONS)
+    reader = ImageReader.of(**OPTIONS)
     log = SkipLog("skip")
     found = list(reader.read(_images_of([str(bad), str(good)], log), log))
     assert sum(map(len, found)) == 1
@@ -373,7 +379,7 @@ def test_images_behind_a_damaged_one_are_read(tmp_path: Path) -> None:
     content = bytearray(archive_of({"originalUris.txt": uris, **images}))
     content[content.index(images["file_2.png"]) + 50] ^= 0xFF
     (tmp_path / "a.zip").write_bytes(content)
-    reader, log = image_reader(**OPTIONS), SkipLog("skip")
+    reader, log = ImageReader.of(**OPTIONS), SkipLog("skip")
     found = list(reader.read(_images_of([str(tmp_path / "a.zip")], log), log))
     assert sum(map(len, found)) == 5
     assert log.skipped.counts == {"damaged entry": 1}
@@ -412,7 +418,7 @@ def test_a_bad_image_in_an_archive_is_named_with_its_origin(tmp_path: Path) -> N
     (tmp_path / "in/cat/a b.png").write_bytes(b"hello")
     (url,) = write_file_batches(str(tmp_path / "in"), str(tmp_path / "out"))
     with pytest.raises(sw.DataError) as caught:
-        list(image_reader(**OPTIONS).read(_images_of([url], SkipLog("raise")), SkipLog("raise")))
+        list(ImageReader.of(**OPTIONS).read(_images_of([url], SkipLog("raise")), SkipLog("raise")))
     assert f"file_0.png (file:{tmp_path}/in/cat/a%20b.png) in {url}" in str(caught.value)
 
 

@@ -1,6 +1,7 @@
 """Rows and options that no joined example can be made of: each error says what and where."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,12 @@ import pyarrow as pa
 import pytest
 
 from sparkwright.data import ClassIndex, DataSet, OneHot, join, records, sequences
-from sparkwright.data._joins._join_plan import Plan, planned
-from sparkwright.data._joins._join_reader import JoinReader
-from sparkwright.data._joins._join_survey import JoinSurvey, lacking_text, repeated_text
+from sparkwright.data._csv_format import CsvFormat
+from sparkwright.data._csv_reader import CsvSource
+from sparkwright.data._join_frames import kinds_of, narrowest, tables_of
+from sparkwright.data._join_plan import Plan, planned
+from sparkwright.data._join_reader import JoinReader
+from sparkwright.data._join_survey import JoinSurvey, lacking_text, repeated_text
 from sparkwright.data._pieces import SkipLog
 from sparkwright.errors import ConfigurationError, DataError
 
@@ -64,6 +68,7 @@ def reader_of(plan: Plan, **options: Any) -> JoinReader:
     return JoinReader(plan=plan, **given)
 
 
+NOTE = "wrong number of columns: a.csv, line 3: received '2,7'."
 AGE = {"x": ("people", "age")}
 AMOUNT = {"x": ("visits", "amount")}
 STEPS = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
@@ -81,51 +86,38 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any], str, str]] = {
     # id: features, labels, columns (those of key 2 are bad), reason, what the error says
     "no value": (
         AGE, None, {"c0_0": floats(1, None, 3)}, "missing value",
-        r"'age' of source 'people' must hold numbers\. Received: None at key 2\.",
-    ),
-    "NaN": (
-        AGE, None, {"c0_0": floats(1, float("nan"), 3)}, "missing value", "nan at key 2",
+        r"key 2: source 'people': column 'age' must hold a value\. Received: None",
     ),
     "text for a number": (
-        {"x": ("people", "name")}, None, {"c0_0": ["1.5", "tall", "3"]}, "bad value",
-        r"'name' of source 'people' must hold numbers\. Received: 'tall' at key 2\.",
-    ),
-    "text with an underscore": (
-        {"x": ("people", "name")}, None, {"c0_0": ["1.5", "1_0", "3"]}, "bad value", "'1_0' at",
+        {"x": ("people", "name")}, None, {"c0_0": ["1.5", "tall", "3"]}, "not a number",
+        r"key 2: source 'people': column 'name' must hold numbers\. Received: 'tall'",
     ),
     "long text": (
-        {"x": ("people", "name")}, None, {"c0_0": ["1", "y" * 10**6, "3"]}, "bad value", "'y{59}… ",
+        {"x": ("people", "name")}, None, {"c0_0": ["1", "y" * 10**6, "3"]}, "not a number",
+        "'y{79}[.] ",
     ),
     "missing step": (
         AMOUNT, None, {"c1_0": lists([1, 2], [3, None], [5, 6])}, "missing value",
-        r"'amount' of source 'visits' .*None at key 2\.",
+        r"key 2: source 'visits': column 'amount' .*None",
     ),
     "class too large": (
         AGE, {"y": ("people", ClassIndex("zip", 2))},
-        {"c0_0": floats(1, 2, 3), "c0_1": [0.0, 2.0, 1.0]}, "bad value",
-        r"'zip' .*an integer from 0 to 1\. Received: 2\.0 at key 2",
-    ),
-    "negative class": (
-        {"x": ("people", OneHot("zip", 2))}, None, {"c0_0": [0.0, -1.0, 1.0]}, "bad value",
-        r"Received: -1\.0 at key 2",
-    ),
-    "unknown class": (
-        {"x": ("people", OneHot("name", ["a", "b"]))}, None, {"c0_0": ["a", "c", "b"]}, "bad value",
-        r"one of 'a', 'b'\. Received: 'c' at key 2",
-    ),
-    "no class": (
-        {"x": ("people", OneHot("name", ["a", "b"]))}, None, {"c0_0": ["a", None, "b"]},
-        "missing value", r"Received: None at key 2",
+        {"c0_0": floats(1, 2, 3), "c0_1": [0.0, 2.0, 1.0]}, "class out of range",
+        r"key 2: .*'zip' .*from 0 to 1\. Received: 2\.0",
     ),
     "unknown class of a step": (
         {"x": ("visits", OneHot("kind", ["a", "b"]))}, None,
-        {"c1_0": lists(["a", "b"], ["a", "c"], ["b", "b"], kind=pa.string())}, "bad value",
-        r"'kind' of source 'visits' .*Received: 'c' at key 2",
+        {"c1_0": lists(["a", "b"], ["a", "c"], ["b", "b"], kind=pa.string())}, "unknown class",
+        r"key 2: source 'visits': column 'kind' .* one of 'a', 'b'\. Received: 'c'",
+    ),
+    "no class": (
+        {"x": ("people", OneHot("name", ["a", "b"]))}, None, {"c0_0": ["a", None, "b"]},
+        "missing value", r"key 2: .*Received: None",
     ),
     "a label beyond 32 bits": (
         AGE, {"y": ("people", "zip")},
-        {"c0_0": floats(1, 2, 3), "c0_1": [0, 2**40, 1]}, "bad value",
-        r"32-bit integers\. Received: 1099511627776 at key 2",
+        {"c0_0": floats(1, 2, 3), "c0_1": [0, 2**40, 1]}, "integer out of range",
+        r"key 2: .*32-bit integers\. Received: 1099511627776",
     ),
     "no key": (
         AGE, None, {"c0_0": floats(1, 2, 3), "k0": [1, None, 3], "n1": [2, None, 2]}, "no key",
@@ -133,20 +125,19 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any], str, str]] = {
     ),
     "an order that is text": (
         AMOUNT, None, {"c1_0": lists(*STEPS), "t1": [None, "x in column 'day' of a.csv", None]},
-        "bad value", r"`order` of source 'visits' must hold numbers\. Received: x in .*at key 2",
+        "bad value", r"key 2: the `order` of source 'visits' must hold numbers\. Received: x in",
     ),
     "no order": (
         AMOUNT, None, {"c1_0": lists(*STEPS), "b1": [0, 1, 0]}, "missing value",
-        r"source 'visits' must have a value in its `order`\..* at key 2",
+        r"key 2: .*source 'visits' must have a value in its `order`",
     ),
     "a short line": (
-        AGE, None, {"c0_0": floats(1, 2, 3), "x0": [None, "2,7 in file:/a.csv", None]},
-        "wrong number of columns", r"Received: 2,7 in file:/a\.csv, of source 'people'",
+        AGE, None, {"c0_0": floats(1, 2, 3), "x0": [None, NOTE, None]}, "wrong number of columns",
+        r"key 2: a\.csv, line 3: received '2,7'\. It is in source 'people'",
     ),
     "too long": (
-        AMOUNT, None,
-        {"c1_0": lists([1, 2], [3, 4, 5], [5, 6]), "n1": [2, 3, 2]}, "too long",
-        r"at most 2 steps.*Received: 3 of source 'visits' at key 2",
+        AMOUNT, None, {"c1_0": lists([1, 2], [3, 4, 5], [5, 6]), "n1": [2, 3, 2]}, "too long",
+        r"at most 2 steps.*Received: 3 of source 'visits'",
     ),
 }  # fmt: skip
 
@@ -171,7 +162,7 @@ def test_arrays_of_another_length_are_named() -> None:
     log = SkipLog("skip")
     good = list(reader_of(plan)([rows(c0_0=lists([1, 2], [3], [5, 6]))], log))
     assert DataSet.concatenate(good).features["x"].tolist() == [[1, 2], [5, 6]]
-    assert "all of one length. Received: [3.0] at key 2" in log.skipped.first[0]
+    assert "must hold arrays of shape [2]. Received: [3.0]" in log.skipped.first[0]
 
 
 def test_labels_of_another_length_than_features_are_named() -> None:
@@ -183,7 +174,7 @@ def test_labels_of_another_length_than_features_are_named() -> None:
         "x2": pa.nulls(3, pa.string()), "t2": pa.nulls(3, pa.string()), "f2": [0, 0, 0],
     }  # fmt: skip
     content = rows(c1_0=lists(*STEPS), c2_0=lists([1, 2], [3], [4, 5]), **more)
-    with pytest.raises(DataError, match=r"Received: 1 of 'moods', 2 of 'visits' at key 2\. Use"):
+    with pytest.raises(DataError, match=r"key 2: .*Received: 1 of 'moods', 2 of 'visits'\. Use"):
         list(reader_of(plan, lengths={1: 2, 2: 2})([content], SkipLog("raise")))
     for align, at in (("start", 0), ("end", 1)):
         reader = reader_of(plan, lengths={1: 2, 2: 2}, align=align, masked=frozenset({1, 2}))
@@ -193,7 +184,7 @@ def test_labels_of_another_length_than_features_are_named() -> None:
         assert found.features_masks["x"].all()
     reader = reader_of(plan, lengths={})
     long = rows(**{**more, "n1": [2, 9, 2]}, c1_0=lists(*STEPS), c2_0=lists(*STEPS))
-    with pytest.raises(DataError, match=r"1 of 'moods', 9 of 'visits' at key 2"):
+    with pytest.raises(DataError, match=r"key 2: .*1 of 'moods', 9 of 'visits'"):
         list(reader.survey([long]))
     (survey,) = reader.survey([long], on_error="skip")
     assert survey.keys == 2
@@ -235,7 +226,7 @@ def test_many_keys_that_are_missing_are_counted_in_full() -> None:
 def test_rows_without_a_key_are_counted_each_by_itself() -> None:
     content = rows(
         k0=[None, 2, 3], n0=[3, 1, 1], n1=[5, 2, 2], f0=[1, 0, 0],
-        x0=["7 in a.csv", None, None], c0_0=floats(1, 2, 3),
+        x0=[NOTE, None, None], c0_0=floats(1, 2, 3),
     )  # fmt: skip
     log = SkipLog("skip")
     assert sum(map(len, reader_of(plan_of(AGE))([content], log))) == 2
@@ -244,14 +235,14 @@ def test_rows_without_a_key_are_counted_each_by_itself() -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [{"x0": [None, "2,7 in a.csv", None]}, {"b1": [0, 1, 0]}, {"t1": [None, "x", None]}],
+    [{"x0": [None, NOTE, None]}, {"b1": [0, 1, 0]}, {"t1": [None, "x", None]}],
     ids=["line", "no order", "order"],
 )
 def test_rows_that_cannot_be_read_are_neither_repeated_nor_lacking(fault: Any) -> None:
     reader = reader_of(plan_of({**AGE, "z": ("visits", "amount")}), lengths={})
     for counts in ({"n0": [1, 2, 1]}, {"n0": [1, None, 1]}):
         content = rows(**counts, **fault)
-        with pytest.raises(DataError, match=r"2,7 in a\.csv|a value in its `order`|hold numbers"):
+        with pytest.raises(DataError, match=r"'2,7'|a value in its `order`|hold numbers"):
             list(reader.survey([content]))
         (found,) = reader.survey([content], on_error="skip")
         assert (found.keys, found.lacking, found.repeated) == (2, {}, {})
@@ -260,7 +251,7 @@ def test_rows_that_cannot_be_read_are_neither_repeated_nor_lacking(fault: Any) -
 def test_a_survey_of_classes_stops_where_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sparkwright.data._class_values.MOST_CLASSES", 2)
+    monkeypatch.setattr("sparkwright.data._classes.MOST_CLASSES", 2)
     reader = reader_of(plan_of({"x": ("people", ClassIndex("name"))}), lengths={})
     parts = [rows(c0_0=names) for names in (["a", "b", None], ["c", "d", "e"], ["f", "g", "h"])]
     found = [next(iter(reader.survey([part]))) for part in parts]
@@ -357,3 +348,21 @@ def test_an_option_that_cannot_be_meant_so_is_refused(options: dict[str, Any], s
     given: dict[str, Any] = {"sources": SOURCES, "features": AGE, **options}
     with pytest.raises(ConfigurationError, match=says):
         join(spark, given.pop("sources"), **given)
+
+
+def test_columns_of_csv_files_have_the_narrowest_type_and_bad_lines_are_kept_apart(
+    tmp_path: Path,
+) -> None:
+    text = "k,x,flag,day,time,name\n1,1.5,true,2024-01-01,2024-01-01 10:00:00,07\n2,2,false"
+    path = tmp_path / "a.csv"
+    path.write_text(f'{text},2024-02-01,2024-02-01 00:00:00,x\n3,4\n5,"6\n')
+    source = CsvSource(str(path), CsvFormat())
+    reader = source.reader(source.columns, source.columns, is_exact=True)
+    (piece,) = source.pieces(1 << 20)
+    kinds = [narrowest([found]) for found in kinds_of(piece, reader=reader).values()]
+    assert kinds[2:] == ["bigint", "double", "boolean", "date", "timestamp", "string"]
+    rows = [row for table in tables_of(piece, reader) for row in table.to_pylist()]
+    assert [row["k"] for row in rows] == ["1", "2", "5", "3"]
+    assert [row["sparkwright_fault"] for row in rows[:2]] == [None, None]
+    assert f"{path}, line 5: a quoted value must end" in rows[2]["sparkwright_fault"]
+    assert f"{path}, line 4: each record must have 6 fields" in rows[3]["sparkwright_fault"]

@@ -4,7 +4,6 @@ import io
 import os
 import struct
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import DataSet, MinibatchSource, numpy_loader, to_bytes
-from sparkwright.data._minibatches._minibatch_files import MinibatchReader
-from sparkwright.data._minibatches._paths import find_files
+from sparkwright.data._minibatch_files import MinibatchReader
+from sparkwright.data._paths import find_files
 from sparkwright.data._pieces import SkipLog
 
 GOOD = DataSet(np.arange(20, dtype=np.float32).reshape(10, 2), np.arange(10))
@@ -125,29 +124,27 @@ CASES = [
 
 
 @pytest.mark.parametrize(("loader", "content", "reason"), CASES)
-def test_a_bad_file_is_an_error_that_names_it(
-    loader: Any, content: bytes, reason: str, tmp_path: Path
-) -> None:
-    bad = tmp_path / "bad file.bin"
-    bad.write_bytes(content)
-    with pytest.raises(sw.DataError) as caught:
-        used([bad], SkipLog("raise"), loader)
-    assert str(bad) in str(caught.value)
-    assert 'on_error="skip"' in str(caught.value)
-
-
-@pytest.mark.parametrize(("loader", "content", "reason"), CASES)
-def test_a_bad_file_between_good_ones_is_skipped_and_counted(
+def test_a_bad_file_is_an_error_that_names_it_or_skipped_and_counted(
     loader: Any, content: bytes, reason: str, tmp_path: Path
 ) -> None:
     good = to_bytes(GOOD) if loader is None else npz(features=np.zeros((9, 200_000)))
-    paths = [tmp_path / name for name in ("a", "bad", "c")]
+    paths = [tmp_path / name for name in ("a", "bad file", "c")]
     for path, bytes_ in zip(paths, [good, content, good], strict=True):
         path.write_bytes(bytes_)
     log = SkipLog("skip")
     assert used(paths, log, loader) >= 2
     assert log.skipped.counts == {reason: 1}
     assert str(paths[1]) in log.skipped.first[0]
+    with pytest.raises(sw.DataError, match=r'bad file.*on_error="skip"'):
+        used(paths, SkipLog("raise"), loader)
+
+
+@pytest.mark.parametrize("name", ["folder.arrow", "x" * 1_000_000], ids=["folder", "long"])
+def test_a_path_of_no_file_is_skipped_too(name: str, tmp_path: Path) -> None:
+    (tmp_path / "folder.arrow").mkdir()
+    log = SkipLog("skip")
+    assert used([tmp_path / name], log, None) == 0
+    assert log.skipped.total == 1
 
 
 def test_a_missing_file_is_named_with_the_host_that_misses_it(tmp_path: Path) -> None:
@@ -160,13 +157,6 @@ def test_a_missing_file_is_named_with_the_host_that_misses_it(tmp_path: Path) ->
     log = SkipLog("skip")
     assert used([gone], log, None) == 0
     assert log.skipped.counts == {"missing file": 1}
-
-
-def test_a_folder_instead_of_a_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "folder.arrow").mkdir()
-    log = SkipLog("skip")
-    assert used([tmp_path / "folder.arrow"], log, None) == 0
-    assert log.skipped.counts == {"unreadable file": 1}
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -204,49 +194,29 @@ def test_a_loader_that_fails_is_told_with_its_file(loader: Any, why: str, tmp_pa
     assert "a.csv" in str(caught.value)
 
 
-def changed_export(tmp_path: Path, change: Callable[[Path], Any]) -> str:
-    export = sw.data.to_minibatch_files(GOOD, tmp_path / "export", batch_size=4)
-    change(Path(export.paths[1]))
-    return export.url
+CHANGED: dict[str, tuple[bytes | None, str]] = {
+    "deleted": (None, "missing file"),
+    "emptied": (b"", "unreadable file"),
+    "other-count": (to_bytes(GOOD.take(slice(0, 3))), "unlike the manifest"),
+    "other-shape": (to_bytes(DataSet(np.zeros((4, 3)), np.zeros(4))), "unlike the manifest"),
+    "labels-gone": (to_bytes(DataSet(np.zeros((4, 2), "f4"))), "unlike the manifest"),
+}
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        pytest.param(Path.unlink, "missing file", id="deleted"),
-        pytest.param(lambda f: f.write_bytes(b""), "unreadable file", id="emptied"),
-        pytest.param(
-            lambda f: f.write_bytes(to_bytes(GOOD.take(slice(0, 3)))),
-            "unlike the manifest",
-            id="other-count",
-        ),
-        pytest.param(
-            lambda f: f.write_bytes(to_bytes(DataSet(np.zeros((4, 3)), np.zeros(4)))),
-            "unlike the manifest",
-            id="other-shape",
-        ),
-        pytest.param(
-            lambda f: f.write_bytes(to_bytes(DataSet(np.zeros((4, 2), "f4")))),
-            "unlike the manifest",
-            id="labels-gone",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("content", "reason"), CHANGED.values(), ids=CHANGED)
 def test_files_of_an_export_must_be_as_its_manifest_says(
-    change: Any, reason: str, tmp_path: Path
+    content: bytes | None, reason: str, tmp_path: Path
 ) -> None:
-    url = changed_export(tmp_path, change)
-    found = find_files(url, ours=True)
-    assert found.manifest is not None
-    for on_error in ("raise", "skip"):
-        log = SkipLog(on_error)
-        reader = MinibatchReader(on_error=on_error, columns=found.manifest.columns)
-        if on_error == "raise":
-            with pytest.raises(sw.DataError, match="minibatch-000001"):
-                list(reader.read(found.files, log))
-        else:
-            assert len(list(reader.read(found.files, log))) == 2
-            assert log.skipped.counts == {reason: 1}
+    export = sw.data.to_minibatch_files(GOOD, tmp_path / "export", batch_size=4)
+    file = Path(export.paths[1])
+    file.unlink() if content is None else file.write_bytes(content)
+    files, columns = find_files(export.url, ours=True).files, export.manifest.columns
+    with pytest.raises(sw.DataError, match="minibatch-000001"):
+        list(MinibatchReader(columns=columns).read(files, SkipLog("raise")))
+    log = SkipLog("skip")
+    reader = MinibatchReader(on_error="skip", columns=columns)
+    assert len(list(reader.read(files, log))) == 2
+    assert log.skipped.counts == {reason: 1}
 
 
 @pytest.mark.parametrize(
@@ -265,12 +235,6 @@ def test_a_bad_file_of_paths_is_named(name: str, content: bytes, why: str, tmp_p
     assert name in str(caught.value)
 
 
-def test_a_path_of_a_million_characters_is_an_error_of_that_file(tmp_path: Path) -> None:
-    log = SkipLog("skip")
-    assert used([tmp_path / ("x" * 1_000_000)], log, None) == 0
-    assert log.skipped.total == 1
-
-
 @pytest.mark.parametrize(
     ("where", "error", "why"),
     [
@@ -278,41 +242,30 @@ def test_a_path_of_a_million_characters_is_an_error_of_that_file(tmp_path: Path)
         pytest.param("no*thing", FileNotFoundError, "no file matches", id="pattern"),
         pytest.param("empty", sw.DataError, "with no file", id="empty-folder"),
         pytest.param("foreign", sw.DataError, r"1 files, a\.csv the first", id="other-files"),
+        pytest.param("foreign/*.csv", sw.DataError, r"1 files, a\.csv the first", id="pattern-2"),
         pytest.param("ftp-no://x/y", ValueError, "ftp-no", id="unknown-scheme"),
+        pytest.param(7, sw.ConfigurationError, "a URL, a list of URLs", id="number"),
+        pytest.param({}, sw.ConfigurationError, "a URL, a list of URLs", id="dict"),
     ],
 )
 def test_places_without_minibatches_are_named(
-    where: str, error: type[Exception], why: str, tmp_path: Path
+    where: Any, error: type[Exception], why: str, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "a.csv").write_text("1")
-    place = where if "://" in where else str(tmp_path / where)
+    bare = not isinstance(where, str) or "://" in where
+    place = where if bare else str(tmp_path / where)
     with pytest.raises(error, match=why):
         find_files(place, ours=True)
 
 
-@pytest.mark.parametrize(
-    "where",
-    [pytest.param(7, id="number"), pytest.param(None, id="none"), pytest.param({}, id="dict")],
-)
-def test_what_is_no_place_is_refused(where: Any) -> None:
-    with pytest.raises(sw.ConfigurationError, match="a URL, a list of URLs"):
-        find_files(where, ours=True)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param({"on_error": "ignore"}, id="on-error"),
-        pytest.param({"partitions": 0}, id="partitions"),
-        pytest.param({"loader": "numpy"}, id="loader"),
-    ],
-)
-def test_options_that_cannot_be_meant_are_refused(options: Any, tmp_path: Path) -> None:
+def test_options_of_reading_are_checked(tmp_path: Path) -> None:
     none: Any = None
-    with pytest.raises(sw.ConfigurationError, match=next(iter(options))):
-        sw.data.from_minibatches(none, tmp_path, **options)
+    for name, value in {"on_error": "ignore", "partitions": 0, "loader": "numpy"}.items():
+        options: Any = {name: value}
+        with pytest.raises(sw.ConfigurationError, match=name):
+            sw.data.from_minibatches(none, tmp_path, **options)
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, True, None, "32"], ids=str)

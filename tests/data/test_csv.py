@@ -3,6 +3,7 @@
 import bz2
 import csv
 import gzip
+import inspect
 import io
 import json
 from collections.abc import Callable
@@ -16,14 +17,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import sparkwright as sw
-from sparkwright.data import DataSet, TableSchema
+from sparkwright.data import DataSet, TableSchema, _csv_blocks as csv_blocks
+from sparkwright.data._column_choice import ColumnChoice
+from sparkwright.data._csv_format import CsvFormat, line_count
+from sparkwright.data._csv_reader import CsvSource
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._tables import _csv_blocks as csv_blocks
-from sparkwright.data._tables._column_choice import ColumnChoice
-from sparkwright.data._tables._csv import CsvSource
-from sparkwright.data._tables._csv_format import CsvFormat
-from sparkwright.data._tables._csv_records import complete_end, line_count, records
-from sparkwright.data._tables._table_source import _datasets as datasets_of
+from sparkwright.data._table_source import datasets_of
 
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 RNG = np.random.default_rng(5)
@@ -138,28 +137,27 @@ def test_pieces_hold_each_line_once_and_in_order_wherever_they_are_cut(
 @example(',"\r,', True)  # possessive quantifiers would match wrongly in Python 3.11.2
 def test_records_and_their_fields_are_those_of_the_csv_module(text: str, multiline: bool) -> None:
     block = text.encode()
-    starts, ends, fields = records(block, delimiter=b",", quote=b'"', multiline=multiline)
+    form = CsvFormat(newlines_in_values=multiline)
+    starts, ends, closed = (found.tolist() for found in form.records(block))
     if not multiline and '"' in text:
-        lines = [line for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+        lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         expected = [line for line in lines if line.strip()]
         assert [block[a:b].decode() for a, b in zip(starts, ends, strict=True)] == expected
         return
-    if 0 in fields.tolist():
-        assert fields.tolist().index(0) == len(fields) - 1  # what is not closed takes all the rest
-        starts, ends, fields = starts[:-1], ends[:-1], fields[:-1]
-        text = block[: ends[-1]].decode() if len(ends) else ""
-    rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
-    assert fields.tolist() == [len(row) for row in rows]
+    if False in closed:
+        assert closed.index(False) == len(closed) - 1  # what is not closed takes all the rest
+        starts, ends = starts[:-1], ends[:-1]
+        text = block[: ends[-1]].decode() if ends else ""
+    found = [form.fields(block[a:b].decode()) for a, b in zip(starts, ends, strict=True)]
+    assert found == [row for row in csv.reader(io.StringIO(text, newline="")) if row]
 
 
 @given(st.text(st.sampled_from('ab,"\n'), max_size=60))
 def test_the_last_complete_record_ends_where_records_say(text: str) -> None:
-    block = text.encode()
-    end = complete_end(block, delimiter=b",", quote=b'"', multiline=True)
-    whole = records(block, delimiter=b",", quote=b'"', multiline=True)
-    before = records(block[:end], delimiter=b",", quote=b'"', multiline=True)
+    block, form = text.encode(), CsvFormat(newlines_in_values=True)
+    before, whole = form.records(block[: form.complete_end(block)]), form.records(block)
     count = len(before[0])
-    assert 0 not in before[2].tolist()
+    assert before[2].all()
     for some, all_ in zip(before, whole, strict=True):
         assert some.tolist() == all_.tolist()[:count]
     assert len(whole[0]) - count <= 1
@@ -328,7 +326,7 @@ def test_a_file_may_be_written_in_many_ways(tmp_path: Path, options: Any, text: 
 def test_lines_are_left_out_whatever_ends_them(tmp_path: Path, end: str, head_bytes: int) -> None:
     path = written(tmp_path, end.join(["made", "by x", "a,b", "1,2", "3,x"]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_blocks, "_HEAD_BYTES", head_bytes)
+        patch.setattr(csv_blocks, "HEAD_BYTES", head_bytes)
         found = sw.data.read_csv(path, skip_lines=2, on_error="skip")
     assert found.schema.columns == ("a", "b")
     assert found.data.features["features"].tolist() == [[1, 2]]
@@ -507,3 +505,13 @@ def test_a_schema_settles_the_other_options(tmp_path: Path) -> None:
     assert sw.data.read_csv(path, schema=replace(schema, features={"x": ("b",)})).data.features[
         "x"
     ].tolist() == [[2]]
+
+
+def test_options_are_listed_in_signatures_and_others_are_refused(tmp_path: Path) -> None:
+    every = inspect.signature(sw.data.from_csv).parameters
+    assert list(every)[:2] == ["spark", "urls"]
+    assert {"labels", "missing", "delimiter", "missing_values", "partitions"} <= set(every)
+    assert "delimiter" not in inspect.signature(sw.data.read_parquet).parameters
+    wrong: Any = {"label_column": "a"}
+    with pytest.raises(TypeError, match=r"read_csv\(\) got an unexpected .* 'label_column'"):
+        sw.data.read_csv(written(tmp_path, FRUIT), **wrong)

@@ -19,13 +19,11 @@ from tests.data.pictures import folder_of_classes, pixels, write
 
 import sparkwright as sw
 from sparkwright.data import DataSource, browse, guess_source, preview
-from sparkwright.data._preview import _columnar_beginning, _table_beginning
-from sparkwright.data._preview._browsing import parent_of
-from sparkwright.data._preview._column_look import look_at, number_of
+from sparkwright.data._csv_format import CsvFormat
+from sparkwright.data._preview import _beginning
+from sparkwright.data._preview._browsing import parent_of, still_wanted, within
+from sparkwright.data._preview._data_preview import look_at, number_of
 from sparkwright.data._preview._guessing import guess_csv, guess_format, guess_label, guess_task
-from sparkwright.data._preview._time_limit import still_wanted, within
-from sparkwright.data._tables._csv_blocks import Head
-from sparkwright.data._tables._csv_format import CsvFormat
 from sparkwright.errors import ConfigurationError, DataError, RunTimeoutError
 
 
@@ -183,7 +181,11 @@ GOOD = "".join(f"{7 * i},{i}.5,A,{'xy'[i % 2]}\n" for i in range(40))
 @pytest.mark.parametrize(
     ("text", "more", "words"),
     [
-        (GOOD + "1,2\n", {}, "error: data.csv, line 42 has 2 values, where there are 4 columns."),
+        (
+            GOOD + "1,2\n",
+            {},
+            "error: data.csv, line 42 has 2 values, where there are 4 columns.",
+        ),
         (GOOD + "1,2\n", {"options": {"on_error": "skip"}}, "warning: data.csv, line 42 has 2"),
         (GOOD + '1,"2\n', {}, "line 42 has a quote that is not closed"),
         (GOOD + "1,many,A,x\n", {}, "error: The column 'size' holds 'many' in data.csv, line 42"),
@@ -353,14 +355,14 @@ def test_of_arrays_only_those_shown_become_text(
     else:
         pyarrow.feather.write_feather(table, url)
     made: list[Any] = []
-    text = _columnar_beginning._text
+    text = _beginning._text
 
     def counted(value: Any) -> str | None:
         if isinstance(value, list):
             made.append(value)
         return text(value)
 
-    monkeypatch.setattr(_columnar_beginning, "_text", counted)
+    monkeypatch.setattr(_beginning, "_text", counted)
     look = preview(DataSource(format=format, url=url, features=("image",), label="y"), rows=5)
     assert len(made) == 8
     assert look.looked_at == 3000
@@ -525,7 +527,7 @@ def test_a_look_at_a_file_that_takes_too_long_ends_at_the_next_column(
         assert go_on.wait(30)
         return look_at(name, values)
 
-    monkeypatch.setattr(_table_beginning, "look_at", slow)
+    monkeypatch.setattr(_beginning, "look_at", slow)
     source = DataSource(format="csv", url=written(tmp_path, "a,b,c\n1,2,3\n"), task="other")
     with pytest.raises(RunTimeoutError, match=r"look at data .*data\.csv"):
         preview(source, timeout_s=0.2)
@@ -538,12 +540,11 @@ def test_a_look_at_a_file_that_takes_too_long_ends_at_the_next_column(
 
 def test_a_header_of_very_many_names_is_gone_through_once() -> None:
     names = tuple(f"n{i}" for i in range(300_000)) + ("same",) * 20_000
-    head = Head(names=names, first=(), size_bytes=0, lines=1)
-    problems = _table_beginning._header_problems("wide.csv", head, CsvFormat())
+    problems = _beginning.header_problems("wide.csv", names, CsvFormat())
     assert [p.column for p in problems] == ["same"]
-    different = _table_beginning._different(names)
+    different = _beginning._different(names)
     assert len(set(different)) == len(names)
-    assert _table_beginning._different(["a", "a", "a (2)", "a"])[:2] == ("a", "a (2)")
+    assert _beginning._different(["a", "a", "a (2)", "a"])[:2] == ("a", "a (2)")
 
 
 # --- formats that hold arrays

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from sparkwright.data import DataSet, MultiDataSet, batched
-from sparkwright.errors import DataError
+from sparkwright.errors import ConfigurationError, DataError
 
 
 def example_set(count: int = 6) -> DataSet:
@@ -31,23 +31,6 @@ def assert_same(found: DataSet, expected: DataSet) -> None:
         np.testing.assert_array_equal(array, right[name])
 
 
-def test_a_bare_array_takes_the_default_name() -> None:
-    dataset = DataSet([[1.0], [2.0]], [0, 1])
-    assert sorted(dataset.columns()) == ["features/features", "labels/labels"]
-    assert len(dataset) == 2
-
-
-def test_columns_come_in_a_fixed_order() -> None:
-    assert list(example_set().columns()) == [
-        "features/image",
-        "features/age",
-        "labels/digit",
-        "features_masks/image",
-        "labels_masks/digit",
-        "weights",
-    ]
-
-
 def test_a_bare_mask_belongs_to_the_only_input_or_output() -> None:
     dataset = DataSet({"text": np.zeros((2, 3))}, features_masks=np.ones((2, 3)))
     assert list(dataset.features_masks) == ["text"]
@@ -65,14 +48,17 @@ def test_byte_swapped_arrays_become_native() -> None:
     np.testing.assert_array_equal(array, [0, 1, 2])
 
 
-def test_columns_and_from_columns_are_inverse() -> None:
-    dataset = example_set()
-    assert_same(DataSet.from_columns(dataset.columns()), dataset)
-
-
-def test_a_name_may_contain_a_slash() -> None:
-    dataset = DataSet({"left/image": np.zeros(2)})
-    assert_same(DataSet.from_columns(dataset.columns()), dataset)
+def test_columns_come_in_a_fixed_order_and_from_columns_is_the_inverse() -> None:
+    for dataset in (example_set(), DataSet({"left/image": np.zeros(2)}), DataSet([[1.0]], [0])):
+        assert_same(DataSet.from_columns(dataset.columns()), dataset)
+    assert list(example_set().columns()) == [
+        "features/image",
+        "features/age",
+        "labels/digit",
+        "features_masks/image",
+        "labels_masks/digit",
+        "weights",
+    ]
 
 
 def test_repr_tells_count_dtypes_and_shapes() -> None:
@@ -80,14 +66,7 @@ def test_repr_tells_count_dtypes_and_shapes() -> None:
     assert repr(dataset) == (
         "DataSet(3 examples; features/features: float32[28, 28], labels/labels: int8[])"
     )
-
-
-@given(cuts=st.lists(st.integers(0, 6), max_size=4))
-def test_slices_put_together_again_are_the_whole(cuts: list[int]) -> None:
-    dataset = example_set()
-    edges = [0, *sorted(cuts), len(dataset)]
-    parts = [dataset.take(slice(a, b)) for a, b in itertools.pairwise(edges)]
-    assert_same(DataSet.concatenate(parts), dataset)
+    assert dataset.shapes == {"features/features": (3, 28, 28), "labels/labels": (3,)}
 
 
 @given(rows=st.lists(st.integers(0, 5), max_size=8))
@@ -96,11 +75,8 @@ def test_take_selects_the_same_rows_of_every_column(rows: list[int]) -> None:
     assert len(taken) == len(rows)
     for name, array in taken.columns().items():
         np.testing.assert_array_equal(array, example_set().columns()[name][rows])
-
-
-def test_take_understands_a_boolean_mask() -> None:
-    taken = example_set().take(np.arange(6) % 2 == 0)
-    np.testing.assert_array_equal(taken.labels["digit"], [0, 2, 4])
+    chosen = np.isin(np.arange(6), rows)
+    assert_same(example_set().take(chosen), example_set().take(np.flatnonzero(chosen)))
 
 
 @given(count=st.integers(0, 20), size=st.integers(1, 25))
@@ -147,6 +123,14 @@ def test_batches_are_full_but_for_the_last(count: int, size: int) -> None:
             "Received: part 0 has {'features/features': (dtype('float64'), (2,))}, part 2 has "
             "{'features/features': (dtype('float64'), (3,))}.",
         ),
+        (
+            lambda: DataSet.concatenate([DataSet([1.0]), DataSet(np.zeros(1, np.float32))]),
+            "only when their columns, dtypes and shapes agree",
+        ),
+        (
+            lambda: DataSet.concatenate([DataSet([1.0]), DataSet([1.0], weights=np.ones(1))]),
+            "only when their columns, dtypes and shapes agree",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_with_what_was_received(make: Any, text: str) -> None:
@@ -155,24 +139,11 @@ def test_what_does_not_fit_is_refused_with_what_was_received(make: Any, text: st
     assert text in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "other", [DataSet(np.zeros(1, np.float32)), DataSet(np.zeros(1), weights=np.ones(1))]
-)
-def test_only_equal_columns_and_dtypes_are_joined(other: DataSet) -> None:
-    with pytest.raises(DataError, match="only when their columns, dtypes and shapes agree"):
-        DataSet.concatenate([DataSet(np.zeros(1)), other])
-
-
 def sequences(*lengths: int, **columns: Any) -> DataSet:
     """Examples of one length, each value telling example and step; see `test_merge...`."""
     first = next(iter(lengths))
     steps = 10 * np.arange(1, len(lengths) + 1)[:, None] + np.arange(first)
     return DataSet(np.repeat(steps[:, :, None], 2, axis=2).astype(np.float32), **columns)
-
-
-def test_shapes_name_every_array() -> None:
-    assert example_set(3).shapes["features/image"] == (3, 2, 3)
-    assert example_set(3).shapes["weights"] == (3,)
 
 
 def test_one_class_serves_single_and_several_inputs() -> None:
@@ -284,3 +255,128 @@ def test_tables_of_the_users_own_are_understood() -> None:
     found = DataSet.from_arrow(table)
     assert found.features["x"].tolist() == [[1, 2], [3, 4]]
     assert found.labels["y"].tolist() == [True, False]
+
+
+# -- what does not fit
+
+
+def zeros(*shape: int, dtype: Any = np.float32, **columns: Any) -> DataSet:
+    return DataSet(np.zeros(shape, dtype), **columns)
+
+
+def table_of(**columns: Any) -> Any:
+    return pa.table({name.replace("_", "/", 1): column for name, column in columns.items()})
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        pytest.param([], "Received: parts=[]", id="nothing"),
+        pytest.param(
+            [zeros(1, 2), DataSet({"x": np.zeros((1, 2))})],
+            "part 0 has ['features'], part 1 has ['x']",
+            id="other names",
+        ),
+        pytest.param(
+            [zeros(1, 2), zeros(1, 2, labels=np.zeros(1))],
+            "part 1 has ['labels']",
+            id="labels in one",
+        ),
+        pytest.param(
+            [zeros(1, 2), zeros(1, 2, dtype=np.int32)],
+            "features/features has one dtype. Received: ['float32', 'int32']",
+            id="other dtype",
+        ),
+        pytest.param(
+            [zeros(1, 2), zeros(1, 3)],
+            "features/features with shapes [(2,), (3,)]",
+            id="other columns",
+        ),
+        pytest.param(
+            [zeros(1, 4, 4, 3), zeros(1, 5, 4, 3)], "shapes [(4, 4, 3), (5, 4, 3)]", id="images"
+        ),
+        pytest.param([zeros(1, 2, 3), zeros(1, 2, 4)], "shapes [(2, 3), (2, 4)]", id="other steps"),
+        pytest.param([zeros(1, 2, 3), zeros(1, 2)], "shapes [(2,), (2, 3)]", id="other rank"),
+        pytest.param(
+            [zeros(1, 2, 1), zeros(1, 3, 1, features_masks=np.ones((1, 2)))],
+            "one number a step, shape (1, 3). Received: (1, 2)",
+            id="mask of other length",
+        ),
+        pytest.param(
+            [
+                zeros(1, 2, 1, features_masks=np.ones((1, 2))),
+                zeros(1, 3, 1, features_masks=np.ones((1, 3), bool)),
+            ],
+            "the mask of features/features has one dtype. Received: ['bool', 'float64']",
+            id="mask of other dtype",
+        ),
+        pytest.param(
+            [zeros(1, 2, 1), zeros(1, 3, 1, features_masks={"x": np.ones((1, 3))})],
+            "features_masks ['x'] beside features ['features']",
+            id="mask of nothing",
+        ),
+        pytest.param(
+            [zeros(1, 2, 1, weights=np.ones(1)), zeros(1, 3, 1, weights=np.ones(1, np.float32))],
+            "`weights` has one dtype. Received: ['float32', 'float64']",
+            id="weights of other dtype",
+        ),
+    ],
+)
+def test_parts_that_do_not_fit_are_not_merged(parts: list[DataSet], text: str) -> None:
+    with pytest.raises(DataError) as refused:
+        DataSet.merge(parts)
+    assert text in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param({"features/x": [1.0]}, "Received: dict", id="no table"),
+        pytest.param(table_of(features_x=["a"]), "column 'features/x' of type string", id="text"),
+        pytest.param(
+            table_of(features_x=pa.array([[1.0]], pa.list_(pa.float64()))),
+            "column 'features/x' of type list<item: double>",
+            id="lists of any length",
+        ),
+        pytest.param(
+            table_of(features_x=[1.0, None]),
+            "column 'features/x' must have no missing values. Received: 1 of them in 2 rows",
+            id="missing number",
+        ),
+        pytest.param(
+            table_of(features_x=pa.array([[1.0, None]], pa.list_(pa.float32(), 2))),
+            "Received: 1 of them in 1 rows",
+            id="missing number in a list",
+        ),
+        pytest.param(
+            table_of(features_x=pa.array([None, [1.0]], pa.list_(pa.float32(), 1))),
+            "'features/x' must have no missing values",
+            id="missing list",
+        ),
+        pytest.param(table_of(age=[1.0]), "Received: 'age'", id="name of no group"),
+        pytest.param(table_of(labels_y=[1.0]), "at least one feature array", id="no features"),
+        pytest.param(
+            table_of(features_x=pa.array([{"a": 1}])), "of type struct<a: int64>", id="struct"
+        ),
+        pytest.param(
+            table_of(features_x=pa.array([0], pa.timestamp("s"))), "type timestamp[s]", id="time"
+        ),
+        pytest.param(
+            table_of(features_x=pa.array(["a"]).dictionary_encode()),
+            "type dictionary<",
+            id="category",
+        ),
+    ],
+)
+def test_tables_that_hold_no_numbers_are_refused(content: Any, text: str) -> None:
+    with pytest.raises(DataError) as refused:
+        DataSet.from_arrow(content)
+    assert text in str(refused.value)
+
+
+@pytest.mark.parametrize("bad", [-1, 0.5, True])
+def test_sizes_and_seeds_are_whole_numbers(bad: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"Received: size={bad}"):
+        list(zeros(3, 2).batches(bad))
+    with pytest.raises(ConfigurationError, match=f"Received: seed={bad}"):
+        zeros(3, 2).shuffle(bad)

@@ -9,10 +9,9 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import DataSet, DistributedDataSet, from_bytes, to_bytes
-from sparkwright.data._minibatches._export import write_joined, write_part
-from sparkwright.data._minibatches._exported import find_export
-from sparkwright.data._minibatches._leftovers import Slice
-from sparkwright.data._minibatches._visibility import ask_executors, check_visible, digest_of
+from sparkwright.data._export import write_joined, write_part
+from sparkwright.data._exported import find_export
+from sparkwright.data._paths import FileToRead, ask_executors, check_visible, digest_of
 
 pytestmark = pytest.mark.spark
 
@@ -57,7 +56,8 @@ def test_an_awkward_mix_of_sizes_gives_100_files_of_5(
 def test_one_file_of_the_whole_export_is_smaller_and_order_is_kept(
     spark: Any, tmp_path: Path
 ) -> None:
-    data = partitioned(spark, [[3, 4], [], [9], [1, 1], [0, 5]])
+    names = {"labels": ("a", "b")}
+    data = partitioned(spark, [[3, 4], [], [9], [1, 1], [0, 5]], fingerprint="f", class_names=names)
     export = data.export(str(tmp_path / "e"), batch_size=4, files_per_folder=2)
     assert contents(export) == [
         [0, 1, 2, 3],
@@ -75,19 +75,14 @@ def test_one_file_of_the_whole_export_is_smaller_and_order_is_kept(
     assert read.is_counted
     assert sorted(read.collect().labels["labels"].tolist()) == list(range(23))
     assert sum(read.partition_counts()) == 23
-
-
-def test_a_manifest_tells_what_was_exported(spark: Any, tmp_path: Path) -> None:
-    data = partitioned(spark, [[5], [5]], fingerprint="f", class_names={"labels": ("a", "b")})
-    export = data.export(str(tmp_path / "e"), batch_size=4)
     manifest = export.manifest
-    assert (manifest.examples, manifest.batch_size, manifest.fingerprint) == (10, 4, "f")
+    assert (manifest.examples, manifest.batch_size, manifest.fingerprint) == (23, 4, "f")
     assert manifest.columns["features/features"] == ("float32", (1,))
     assert manifest.versions["sparkwright"]
-    read = sw.data.from_minibatches(spark, str(tmp_path / "e"))
-    assert read.class_names == {"labels": ("a", "b")}
+    assert read.class_names == names
     assert read.fingerprint is not None
-    assert read.fingerprint == sw.data.from_minibatches(spark, export).fingerprint
+    again = sw.data.from_minibatches(spark, str(tmp_path / "e"), partitions=3)
+    assert read.fingerprint == again.fingerprint
 
 
 class FailsOnce:
@@ -117,30 +112,6 @@ def test_a_task_that_is_tried_again_doubles_nothing(spark: Any, tmp_path: Path) 
     assert written == set(export.paths)
 
 
-class OtherOrder:
-    """Turns the examples around at every other attempt, the first of which fails."""
-
-    def __call__(self, index: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        from pyspark import TaskContext
-
-        context: Any = TaskContext.get()
-        found = list(chunks)
-        first = context.attemptNumber() == 0
-        yield from found if first else found[::-1]
-        if first and index == 1:
-            raise OSError("the disk is gone")
-
-
-def test_an_attempt_in_another_order_does_not_mix_with_the_one_before(
-    spark: Any, tmp_path: Path
-) -> None:
-    data = partitioned(spark, [[7] * 6, [3, 9, 8]])
-    failing = data.derive(data.rdd.mapPartitionsWithIndex(OtherOrder()), step="")
-    export = failing.export(str(tmp_path / "e"), batch_size=4)
-    assert sorted(n for file in contents(export) for n in file) == list(range(62))
-    assert {str(path) for path in tmp_path.rglob("*.arrow")} == set(export.paths)
-
-
 def test_attempts_do_not_overwrite_one_another(tmp_path: Path) -> None:
     chunks = [to_bytes(numbered(3, start=start)) for start in (0, 3, 6)]
     options: Any = {
@@ -153,7 +124,8 @@ def test_attempts_do_not_overwrite_one_another(tmp_path: Path) -> None:
     write_part(2, chunks[::-1], attempt=18, **options)
     files = [from_bytes((tmp_path / file.path).read_bytes()) for file in one.files]
     assert [file.labels["labels"].tolist() for file in files] == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    left = [(one.name, one.left_over, Slice(source=0, start=0, stop=1))]
+    assert one.left_over == 1
+    left = [FileToRead(f"{tmp_path}/leftovers/{one.name}.arrow", examples=1)]
     joined = write_joined((0, left), folder=str(tmp_path), files_per_folder=9)
     rest = from_bytes((tmp_path / joined.path).read_bytes())
     assert rest.labels["labels"].tolist() == [8]
@@ -163,7 +135,7 @@ def test_attempts_do_not_overwrite_one_another(tmp_path: Path) -> None:
 def test_a_leftover_that_has_changed_is_an_error(rows: int, tmp_path: Path) -> None:
     (tmp_path / "leftovers").mkdir()
     (tmp_path / "leftovers" / "part-00000-5.arrow").write_bytes(to_bytes(numbered(rows)))
-    left = [("part-00000-5", 2, Slice(source=0, start=0, stop=2))]
+    left = [FileToRead(f"{tmp_path}/leftovers/part-00000-5.arrow", examples=2)]
     with pytest.raises(sw.DataError, match=f"part-00000-5.arrow with {rows} examples instead of 2"):
         write_joined((0, left), folder=str(tmp_path), files_per_folder=9)
 

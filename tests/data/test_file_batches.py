@@ -14,8 +14,8 @@ from tests.data.pictures import folder_of_classes
 
 import sparkwright as sw
 from sparkwright.data import FileBatch, ImageBatchLoader, read_file_batch, write_file_batches
-from sparkwright.data._images._file_batches import uri_of, uris_in, url_of
-from sparkwright.data._minibatches._loaders import MinibatchSource
+from sparkwright.data._file_batches import uri_of, uris_in, url_of
+from sparkwright.data._loaders import MinibatchSource
 from sparkwright.storage._files import write_atomically
 from sparkwright.storage._listing import list_files
 
@@ -155,7 +155,7 @@ def test_old_batches_stay_if_new_ones_cannot_be_written(
             raise OSError(f"{url} is lost")
         return Path(url).read_bytes()
 
-    monkeypatch.setattr("sparkwright.data._images._file_batch_writing.read_bytes", breaks)
+    monkeypatch.setattr("sparkwright.data._image_batches.read_bytes", breaks)
     for target in (out, tmp_path / "new"):
         with pytest.raises(OSError, match="is lost"):
             write_file_batches(str(folder), str(target), batch_size=1, seed=None, overwrite=True)
@@ -168,7 +168,7 @@ def test_a_lost_archive_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def elsewhere(url: str) -> Generator[io.BytesIO]:
         yield io.BytesIO()
 
-    monkeypatch.setattr("sparkwright.data._images._file_batch_writing.write_atomically", elsewhere)
+    monkeypatch.setattr("sparkwright.data._image_batches.write_atomically", elsewhere)
     with pytest.raises(sw.DataError, match=r"1 of 1 missing, such as batch-000000\.zip"):
         write_file_batches(str(folder_of_classes(tmp_path / "in")), str(tmp_path / "out"))
 

@@ -9,9 +9,9 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import MinibatchSource
-from sparkwright.data._minibatches._loaders import load
-from sparkwright.data._minibatches._minibatch_files import MinibatchReader
-from sparkwright.data._minibatches._paths import find_files
+from sparkwright.data._loaders import load
+from sparkwright.data._minibatch_files import MinibatchReader
+from sparkwright.data._paths import find_files
 from sparkwright.data._pieces import SkipLog
 from sparkwright.local import _dataset as taken  # pyright: ignore[reportPrivateUsage]
 from sparkwright.storage._listing import list_files

@@ -16,14 +16,13 @@ import pytest
 import sparkwright as sw
 from sparkwright._yaml import read_yaml
 from sparkwright.data import DataSet, Manifest
-from sparkwright.data._images._images import image_reader
-from sparkwright.data._minibatches._minibatch_files import MinibatchReader
-from sparkwright.data._minibatches._paths import find_files
+from sparkwright.data._csv_format import CsvFormat
+from sparkwright.data._image_reader import ImageReader
+from sparkwright.data._minibatch_files import MinibatchReader
+from sparkwright.data._paths import find_files
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._record_files import cut_files, read_records
-from sparkwright.data._sequences._csv_steps import StepFormat
-from sparkwright.data._sequences._sequence_options import prepared
-from sparkwright.data._sequences._sequences import Survey, completed
+from sparkwright.data._sequences import Survey, completed, prepared
 from sparkwright.data._tfrecord import read_frames
 from sparkwright.data._tfrecord_files import reading
 from sparkwright.evaluation import Evaluation, evaluation_from_json
@@ -112,7 +111,9 @@ def write_sequences(folder: Path) -> None:
 
 
 def read_sequences(folder: Path) -> Any:
-    reader, pairs = prepared(str(folder), labels=1, layout=StepFormat())
+    reader, pairs = prepared(
+        str(folder), labels=1, form=CsvFormat(header=False, newlines_in_values=True)
+    )
     urls = [(one.url, None) for one, _ in pairs]
     found = sum((reader.survey([pair], "raise") for pair in urls), Survey())
     return columns(completed(reader, found, str(folder))(urls, SkipLog("raise")))
@@ -128,7 +129,7 @@ def write_images(folder: Path) -> None:
 
 
 def read_images(folder: Path) -> Any:
-    reader = image_reader(
+    reader = ImageReader.of(
         size=(9, 9), channels=3, label="parent", classes=["cat", "dog"], one_hot=False, scale=False,
         resize="bilinear", upright=False, draft=False, augment=None, threads=1,
     )  # fmt: skip

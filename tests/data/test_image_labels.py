@@ -8,15 +8,16 @@ from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import MaskFile, PatternLabel
-from sparkwright.data._images._image_labels import (
+from sparkwright.data._image_labels import (
     LabelEncoder,
     UnusableItem,
     check_classes,
+    check_found_classes,
     check_label,
+    collect_classes,
     found_label,
     stem,
 )
-from sparkwright.data._images._path_classes import check_found_classes, collect_classes
 
 names = st.text(st.characters(exclude_characters="/", codec="utf-8"), min_size=1, max_size=12)
 

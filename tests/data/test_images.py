@@ -1,6 +1,5 @@
 """Pixels as Pillow gives them on one machine, labels with them, in the order of the files."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ from tests.data.pictures import by_pillow, encoded, folder_of_classes, pixels, w
 
 import sparkwright as sw
 from sparkwright.data import Augmentation, DataSet, MaskFile, PatternLabel
-from sparkwright.data._images._image_decoding import ImageOptions, decode, decode_mask
-from sparkwright.data._images._images import fingerprint_of, image_reader
-from sparkwright.data._images._on_threads import on_threads
+from sparkwright.data._image_decoding import ImageOptions, decode, decode_mask
+from sparkwright.data._image_reader import ImageReader, on_threads
+from sparkwright.data._images import fingerprint_of
 from sparkwright.data._pieces import SkipLog
 from sparkwright.storage._listing import list_files
 
@@ -26,7 +25,7 @@ OPTIONS: dict[str, Any] = {
 
 def read(files: list[Path], **options: Any) -> DataSet:
     """What an executor makes of files."""
-    reader = image_reader(**{**OPTIONS, **options})
+    reader = ImageReader.of(**{**OPTIONS, **options})
     return DataSet.concatenate(list(reader.read_files(map(str, files), SkipLog("raise"))))
 
 
@@ -147,7 +146,7 @@ def test_examples_are_scaled_and_in_order(tmp_path: Path, threads: int) -> None:
 
 def test_large_images_come_in_blocks_and_none_is_lost(tmp_path: Path) -> None:
     files = [write(tmp_path / f"{n}.png", np.full((2, 2, 3), n, np.uint8)) for n in range(7)]
-    reader = image_reader(**{**OPTIONS, "label": None}, size=(400, 400), scale=False)
+    reader = ImageReader.of(**{**OPTIONS, "label": None}, size=(400, 400), scale=False)
     blocks = list(reader.read_files(map(str, files), SkipLog("raise")))
     assert [len(block) for block in blocks] == [4, 3]  # two chunks of two images
     values = [int(v) for block in blocks for v in block.features["features"][:, 0, 0, 0]]
@@ -239,7 +238,7 @@ def test_the_fingerprint_tells_files_and_options(tmp_path: Path) -> None:
 
     def fingerprint(seed: int = 0, **options: Any) -> Any:
         files = list_files(str(tmp_path))
-        reader = image_reader(**{**OPTIONS, "size": (8, 8), **options})
+        reader = ImageReader.of(**{**OPTIONS, "size": (8, 8), **options})
         return fingerprint_of(reader, files, seed, "raise")
 
     same = fingerprint()
@@ -260,7 +259,7 @@ def test_the_fingerprint_tells_files_and_options(tmp_path: Path) -> None:
 def test_the_fingerprint_knows_masks_that_are_listed(tmp_path: Path) -> None:
     write(tmp_path / "a.jpg", pixels(0))
     write(tmp_path / "a_mask.png", pixels(1)[..., 0])
-    reader = image_reader(**{**OPTIONS, "label": MaskFile(suffix="_mask")}, size=(8, 8))
+    reader = ImageReader.of(**{**OPTIONS, "label": MaskFile(suffix="_mask")}, size=(8, 8))
     before = fingerprint_of(reader, list_files(str(tmp_path)))
     assert before is not None
     write(tmp_path / "a_mask.png", pixels(2)[..., 0])
@@ -284,12 +283,7 @@ def test_the_fingerprint_knows_masks_that_are_listed(tmp_path: Path) -> None:
 def test_options_are_checked_at_once(options: Any) -> None:
     name = list(options)[-1]
     with pytest.raises(sw.ConfigurationError, match=f"`{name}` must be"):
-        image_reader(**{**OPTIONS, **options})
-
-
-def test_options_are_json() -> None:
-    options = ImageOptions(size=(8, 9)).to_dict()
-    assert json.loads(json.dumps(options))["size"] == [8, 9]
+        ImageReader.of(**{**OPTIONS, **options})
 
 
 @pytest.mark.spark
@@ -342,9 +336,9 @@ def test_a_folder_of_images_and_masks(spark: Any, tmp_path: Path) -> None:
 def test_threads_have_ended_when_an_image_ends_the_reading() -> None:
     import threading
 
-    from sparkwright.data._images._image_reader import EncodedImage
+    from sparkwright.data._image_reader import EncodedImage
 
-    reader = image_reader(**{**OPTIONS, "label": None, "size": (4, 4)})
+    reader = ImageReader.of(**{**OPTIONS, "label": None, "size": (4, 4)})
     images = [EncodedImage(url=f"{n}.png", where=f"{n}.png", content=b"none") for n in range(50)]
     with pytest.raises(sw.DataError):
         list(reader.read(images, SkipLog("raise")))

@@ -1,13 +1,14 @@
 """What an export says of itself, and the arithmetic of leftovers."""
 
+import itertools
 import json
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from sparkwright.data._minibatches._leftovers import join_leftovers
-from sparkwright.data._minibatches._manifest import Manifest, MinibatchFile
+from sparkwright.data._manifest import Manifest, MinibatchFile
+from sparkwright.data._paths import FileToRead, cut_files
 from sparkwright.data._skipped import Skipped
 from sparkwright.errors import DataError
 
@@ -112,12 +113,6 @@ def test_a_damaged_manifest_is_refused_by_name(content: bytes, why: str) -> None
     assert "s3://bucket/x/manifest.json" in str(caught.value)
 
 
-@given(st.binary(max_size=200))
-def test_any_bytes_give_an_error_of_ours(content: bytes) -> None:
-    with pytest.raises(DataError, match="u must be"):
-        Manifest.from_json(content, url="u")
-
-
 def test_files_that_have_gone_leave_the_manifest() -> None:
     less = MANIFEST.without({FILE})
     assert [file.path for file in less.files] == ["rest/0000/minibatch-000000.arrow"]
@@ -130,9 +125,15 @@ def test_files_that_have_gone_leave_the_manifest() -> None:
 
 @given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 12))
 def test_leftovers_join_to_exact_minibatches_without_loss(counts: list[int], size: int) -> None:
-    minibatches = join_leftovers(counts, size)
-    sizes = [sum(s.stop - s.start for s in slices) for slices in minibatches]
+    files = [FileToRead(str(number), examples=n) for number, n in enumerate(counts)]
+    minibatches = cut_files(files, [*range(0, sum(counts), size), sum(counts)])
+    rows = [
+        [(int(f.url), row) for f in pieces for row in range(f.start, f.stop or f.examples or 0)]
+        for pieces in minibatches
+    ]
+    sizes = [len(pieces) for pieces in rows]
     assert all(found == size for found in sizes[:-1])
     assert not sizes or 0 < sizes[-1] <= size
-    taken = [(s.source, row) for m in minibatches for s in m for row in range(s.start, s.stop)]
-    assert taken == [(source, row) for source, n in enumerate(counts) for row in range(n)]
+    assert list(itertools.chain(*rows)) == [
+        (source, row) for source, n in enumerate(counts) for row in range(n)
+    ]

@@ -14,13 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparkwright as sw
-from sparkwright.data import LocalTable
+from sparkwright.data import LocalTable, _columnar as parquet_files
+from sparkwright.data._columnar import ColumnarSource, open_arrow, open_parquet
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._tables import _parquet as parquet_files
-from sparkwright.data._tables._arrow_files import open_arrow
-from sparkwright.data._tables._columnar import ColumnarSource
-from sparkwright.data._tables._parquet import open_parquet
-from sparkwright.data._tables._table_source import _datasets as datasets_of
+from sparkwright.data._table_source import datasets_of
 from sparkwright.storage._listing import list_files
 
 ROWS = 500
@@ -55,14 +52,29 @@ def to_feather(table: Any, path: Path) -> None:
     feather.write_feather(table, str(path), compression="zstd", chunksize=64)
 
 
-Write = Callable[[Any, Path], None]
 FORMATS: list[Any] = [
-    pytest.param(to_parquet, "x.parquet", id="parquet"),
-    pytest.param(to_file, "x.arrow", id="file"),
-    pytest.param(to_stream, "x.arrows", id="stream"),
-    pytest.param(to_feather, "x.feather", id="feather"),
+    pytest.param((to_parquet, "x.parquet"), id="parquet"),
+    pytest.param((to_file, "x.arrow"), id="file"),
+    pytest.param((to_stream, "x.arrows"), id="stream"),
+    pytest.param((to_feather, "x.feather"), id="feather"),
 ]
-every_format = pytest.mark.parametrize(("write", "name"), FORMATS)
+
+
+class Saver:
+    """Writes tables as files of one format."""
+
+    def __init__(self, write: Callable[[Any, Path], None], name: str, folder: Path) -> None:
+        self.write, self.name, self.folder = write, name, folder
+
+    def __call__(self, content: Any, prefix: str = "") -> str:
+        path = self.folder / f"{prefix}{self.name}"
+        self.write(table(content), path)
+        return str(path)
+
+
+@pytest.fixture(params=FORMATS)
+def save(request: pytest.FixtureRequest, tmp_path: Path) -> Saver:
+    return Saver(*request.param, tmp_path)
 
 
 def table(content: Any) -> Any:
@@ -77,11 +89,10 @@ def read(url: Any, **options: Any) -> LocalTable:
     return reader(url, **options)
 
 
-@every_format
-def test_columns_equal_pandas(write: Write, name: str, tmp_path: Path) -> None:
-    write(table(FRAME), tmp_path / name)
+def test_columns_equal_pandas(save: Saver) -> None:
+    url = save(FRAME)
     found = read(
-        str(tmp_path / name),
+        url,
         labels="kind",
         classes=4,
         categories={"colour": "infer"},
@@ -99,8 +110,7 @@ def test_columns_equal_pandas(write: Write, name: str, tmp_path: Path) -> None:
     )
 
 
-@every_format
-def test_arrays_alone_in_an_input_keep_their_shape(write: Write, name: str, tmp_path: Path) -> None:
+def test_arrays_alone_in_an_input_keep_their_shape(save: Saver) -> None:
     images = RNG.normal(size=(ROWS, 2, 3)).astype(np.float32)
     flat = pa.FixedSizeListArray.from_arrays(pa.array(images.reshape(-1)), 6)
     content = {
@@ -110,9 +120,9 @@ def test_arrays_alone_in_an_input_keep_their_shape(write: Write, name: str, tmp_
         "large": pa.array(images.reshape(ROWS, 6).tolist(), pa.large_list(pa.float64())),
         "n": pa.array(range(ROWS)),
     }
-    write(table(content), tmp_path / name)
+    url = save(content)
     found = read(
-        str(tmp_path / name),
+        url,
         features={"x": "nested", "y": "tensor", "z": ["n", "fixed"]},
         labels={"sum": "n", "target": "large"},
     ).data
@@ -122,36 +132,30 @@ def test_arrays_alone_in_an_input_keep_their_shape(write: Write, name: str, tmp_
     np.testing.assert_array_equal(found.labels["target"], images.reshape(ROWS, 6))
 
 
-@every_format
-def test_nulls_and_nan_are_missing(write: Write, name: str, tmp_path: Path) -> None:
+def test_nulls_and_nan_are_missing(save: Saver) -> None:
     content = {
         "a": pa.array([1.0, None, 3.0, float("nan"), 5.0]),
         "n": pa.array([1, 2, None, 4, 5]),
         "s": pa.array(["x", "y", "x", "y", None]),
     }
-    write(table(content), tmp_path / name)
-    url = str(tmp_path / name)
+    url = save(content)
     filled = read(url, features=["a", "n"], missing=-1).data.features["features"]
     assert filled.tolist() == [[1, 1], [-1, 2], [3, -1], [-1, 4], [5, 5]]
     kept = read(url, labels="s", classes="infer", missing="skip")
     assert kept.data.features["features"].tolist() == [[1, 1]]
     assert kept.skipped.counts == {"missing value": 4}
-    with pytest.raises(sw.DataError, match=rf"{name}, row 2: column 'a' must hold a value"):
+    with pytest.raises(sw.DataError, match=rf"{save.name}, row 2: column 'a' must hold a value"):
         read(url, features=["a", "n"])
 
 
-@every_format
-def test_a_number_stands_in_for_missing_values_in_arrays(
-    write: Write, name: str, tmp_path: Path
-) -> None:
+def test_a_number_stands_in_for_missing_values_in_arrays(save: Saver) -> None:
     vectors: list[Any] = [[1, None], [3, 4], None, [float("nan"), 6]]
     kinds = {
         "list": pa.array(vectors, pa.list_(pa.float64())),
         "fixed": pa.array(vectors, pa.list_(pa.float32(), 2)),
         "nested": pa.array([v and [v] for v in vectors], pa.list_(pa.list_(pa.float64()))),
     }
-    write(table({**kinds, "n": [1, 2, 3, 4]}), tmp_path / name)
-    url, filled = str(tmp_path / name), [[1, -1], [3, 4], [-1, -1], [-1, 6]]
+    url, filled = save({**kinds, "n": [1, 2, 3, 4]}), [[1, -1], [3, 4], [-1, -1], [-1, 6]]
     for kind in kinds:
         alone = read(url, features=kind, missing=-1).data.features["features"]
         np.testing.assert_array_equal(alone.reshape(4, 2), filled)
@@ -164,20 +168,14 @@ def test_a_number_stands_in_for_missing_values_in_arrays(
             read(url, features="n", labels=kind, missing=-1)
 
 
-@every_format
-def test_no_number_stands_in_for_an_array_of_another_shape(
-    write: Write, name: str, tmp_path: Path
-) -> None:
-    write(table({"v": [[1.0, 2.0], [3.0, None, 5.0], [6.0, None]]}), tmp_path / name)
-    found = read(str(tmp_path / name), missing=0, on_error="skip")
+def test_no_number_stands_in_for_an_array_of_another_shape(save: Saver) -> None:
+    url = save({"v": [[1.0, 2.0], [3.0, None, 5.0], [6.0, None]]})
+    found = read(url, missing=0, on_error="skip")
     assert found.data.features["features"].tolist() == [[1, 2], [6, 0]]
     assert found.skipped.counts == {"array of another shape": 1}
 
 
-@every_format
-def test_shapes_are_those_of_the_first_arrays_in_any_file(
-    write: Write, name: str, tmp_path: Path
-) -> None:
+def test_shapes_are_those_of_the_first_arrays_in_any_file(save: Saver) -> None:
     kind = pa.list_(pa.float32())
     shapes: list[dict[str, Any]] = [
         {"u": [[1, 2]], "v": [None], "w": [[]]},
@@ -186,8 +184,8 @@ def test_shapes_are_those_of_the_first_arrays_in_any_file(
     ]
     urls: list[str] = []
     for index, content in enumerate(shapes):
-        urls.append(str(tmp_path / f"{index}_{name}"))
-        write(table({n: pa.array(v, kind) for n, v in content.items()}), Path(urls[-1]))
+        arrays = {n: pa.array(v, kind) for n, v in content.items()}
+        urls.append(save(arrays, f"{index}_"))
     options: Any = {"features": ["u", "v"], "missing": 0, "on_error": "skip"}
     found = read(urls, **options)
     assert found.schema.shapes == {"u": (2,), "v": (2,)}
@@ -211,43 +209,39 @@ def test_only_columns_that_are_used_are_looked_into_for_shapes(tmp_path: Path) -
     assert len(opened) == 2
 
 
-@every_format
-def test_numbers_of_every_width_become_float32(write: Write, name: str, tmp_path: Path) -> None:
+def test_numbers_of_every_width_become_float32(save: Saver) -> None:
     kinds = ["int8", "uint8", "int16", "int32", "int64", "uint64", "float16", "float32", "float64"]
     values = np.arange(5)
     content = {kind: pa.array(values.astype(kind)) for kind in kinds}
     content["decimal"] = pa.array([str(value) for value in values]).cast(pa.decimal128(5, 2))
-    if write is to_parquet:
+    if save.write is to_parquet:
         content["float16"] = content["float16"].cast(pa.float32())
-    write(table(content), tmp_path / name)
-    found = read(str(tmp_path / name)).data.features["features"]
+    url = save(content)
+    found = read(url).data.features["features"]
     np.testing.assert_array_equal(found, np.repeat(values[:, None], 10, axis=1).astype(np.float32))
     assert found.dtype == np.float32
 
 
-@every_format
-def test_a_dictionary_may_hold_values_that_no_row_has(
-    write: Write, name: str, tmp_path: Path
-) -> None:
+def test_a_dictionary_may_hold_values_that_no_row_has(save: Saver) -> None:
     kinds = pd.Categorical(["u", "w", "u"], categories=["zzz", "w", "u"])
-    write(table(pd.DataFrame({"x": [1, 2, 3], "kind": kinds})), tmp_path / name)
-    found = read(str(tmp_path / name), labels="kind", classes="infer")
+    url = save(pd.DataFrame({"x": [1, 2, 3], "kind": kinds}))
+    found = read(url, labels="kind", classes="infer")
     assert found.schema.class_names == {"labels": ("u", "w")}
     assert found.data.labels["labels"].tolist() == [0, 1, 0]
 
 
-@every_format
-def test_integers_may_have_names_of_classes(write: Write, name: str, tmp_path: Path) -> None:
-    write(table({"x": [1, 2, 3], "kind": [30, 5, 30]}), tmp_path / name)
-    found = read(str(tmp_path / name), labels="kind", classes="infer")
+def test_integers_may_have_names_of_classes(save: Saver) -> None:
+    url = save({"x": [1, 2, 3], "kind": [30, 5, 30]})
+    found = read(url, labels="kind", classes="infer")
     assert found.schema.class_names == {"labels": ("5", "30")}
     assert found.data.labels["labels"].tolist() == [1, 0, 1]
-    named = read(str(tmp_path / name), labels="kind", classes=[30, 5]).data
+    named = read(url, labels="kind", classes=[30, 5]).data
     assert named.labels["labels"].tolist() == [0, 1, 0]
 
 
-def opened_by(write: Write) -> Any:
-    return open_parquet if write is to_parquet else open_arrow
+def source_of(save: Saver, url: str) -> ColumnarSource:
+    opener = open_parquet if save.write is to_parquet else open_arrow
+    return ColumnarSource("test", list_files(url), opener)
 
 
 BAD: list[Any] = [
@@ -258,10 +252,9 @@ BAD: list[Any] = [
 ]
 
 
-@every_format
 @pytest.mark.parametrize(("reason", "options", "message"), BAD, ids=[case[0] for case in BAD])
 def test_rows_that_do_not_fit_are_named_or_counted(
-    reason: str, options: Any, message: str, write: Write, name: str, tmp_path: Path
+    reason: str, options: Any, message: str, save: Saver
 ) -> None:
     content = {
         "a": [1.0, 2.0, float("inf"), 4.0],
@@ -269,11 +262,11 @@ def test_rows_that_do_not_fit_are_named_or_counted(
         "s": ["x", "x", "y", "x"],
         "v": [[1.0, 2.0], [3.0, 4.0], [5.0], [6.0, 7.0]],
     }
-    write(table(content), tmp_path / name)
+    url = save(content)
     options = {"features": "kind", **options}
-    with pytest.raises(sw.DataError, match=f"{name}, {message}"):
-        read(str(tmp_path / name), **options)
-    found = read(str(tmp_path / name), on_error="skip", **options)
+    with pytest.raises(sw.DataError, match=f"{save.name}, {message}"):
+        read(url, **options)
+    found = read(url, on_error="skip", **options)
     assert len(found.data) == 3
     assert found.skipped.counts == {reason: 1}
 
@@ -285,22 +278,20 @@ FILES: list[Any] = [
 ]
 
 
-@every_format
 @pytest.mark.parametrize(("damage", "reason"), [f[1:] for f in FILES], ids=[f[0] for f in FILES])
 def test_a_damaged_file_is_named_or_counted(
-    damage: Callable[[bytes], bytes], reason: str, write: Write, name: str, tmp_path: Path
+    damage: Callable[[bytes], bytes], reason: str, save: Saver
 ) -> None:
-    good, bad = tmp_path / name, tmp_path / f"bad_{name}"
-    write(table(FRAME), good)
+    good, bad = Path(save(FRAME)), Path(save(FRAME, "bad_"))
     bad.write_bytes(damage(good.read_bytes()))
     options: Any = {"features": ["a", "vector"]}
-    with pytest.raises(sw.DataError, match=f"bad_{name}"):
+    with pytest.raises(sw.DataError, match=f"bad_{save.name}"):
         read([str(good), str(bad)], **options)
     for urls in ([str(good), str(bad)], [str(bad), str(good)]):
         found = read(urls, on_error="skip", **options)
         assert found.skipped.counts == {reason: 1}
         assert len(found.data) >= ROWS
-    with pytest.raises(sw.DataError, match=f"bad_{name}"):
+    with pytest.raises(sw.DataError, match=f"bad_{save.name}"):
         read(str(bad), **options)
 
 
@@ -345,41 +336,32 @@ def test_memory_does_not_grow_with_row_groups(
     assert max(sizes) <= 1 << 20
 
 
-@every_format
-def test_columns_of_another_kind_are_an_error_of_the_file(
-    write: Write, name: str, tmp_path: Path
-) -> None:
-    write(table(FRAME), tmp_path / name)
-    with pytest.raises(sw.DataError, match=f"{name}: column 'colour' must hold numbers.*string"):
-        read(str(tmp_path / name), features=["a", "colour"])
-    with pytest.raises(sw.DataError, match=f"{name}: column 'a' must hold text, integers"):
-        read(str(tmp_path / name), features="b", labels="a", classes=["x"])
+def test_columns_of_another_kind_are_an_error_of_the_file(save: Saver) -> None:
+    url = save(FRAME)
+    with pytest.raises(sw.DataError, match=f"{save.name}: column 'colour' must hold numbers"):
+        read(url, features=["a", "colour"])
+    with pytest.raises(sw.DataError, match=f"{save.name}: column 'a' must hold text, integers"):
+        read(url, features="b", labels="a", classes=["x"])
 
 
-@every_format
-def test_files_with_other_columns_are_refused(write: Write, name: str, tmp_path: Path) -> None:
-    first, second = tmp_path / name, tmp_path / f"other_{name}"
-    write(table({"a": [1], "b": [2]}), first)
-    write(table({"a": [3], "c": [4]}), second)
-    with pytest.raises(sw.DataError, match=f"other_{name}: all files must have the columns"):
-        read([str(first), str(second)])
-    found = read([str(first), str(second)], on_error="skip")
+def test_files_with_other_columns_are_refused(save: Saver) -> None:
+    first, second = save({"a": [1], "b": [2]}), save({"a": [3], "c": [4]}, "other_")
+    with pytest.raises(sw.DataError, match=f"other_{save.name}: all files must have the columns"):
+        read([first, second])
+    found = read([first, second], on_error="skip")
     assert found.skipped.counts == {"unfit file": 1}
-    schema = read(str(first), features="a").schema
-    again = read([str(first), str(second)], schema=schema).data
+    schema = read(first, features="a").schema
+    again = read([first, second], schema=schema).data
     assert again.features["features"].tolist() == [[1], [3]]
 
 
-@every_format
-def test_parts_of_large_files_are_read_apart(write: Write, name: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    write(table(FRAME), path)
-    pieces = ColumnarSource("test", list_files(str(path)), opened_by(write)).pieces(2000)
+def test_parts_of_large_files_are_read_apart(save: Saver) -> None:
+    pieces = source_of(save, save(FRAME)).pieces(2000)
     parts = [piece.parts for piece in pieces]
     assert None not in parts
     assert parts[0] is not None
     assert parts[0][0] == 0
-    if write is to_stream:
+    if save.write is to_stream:
         assert len(parts) == 1
     else:
         assert len(parts) > 3
@@ -388,19 +370,17 @@ def test_parts_of_large_files_are_read_apart(write: Write, name: str, tmp_path: 
         assert parts[-1][1] == 8
 
 
-@every_format
-def test_a_row_in_a_part_of_a_large_file_is_named(write: Write, name: str, tmp_path: Path) -> None:
-    path = tmp_path / name
+def test_a_row_in_a_part_of_a_large_file_is_named(save: Saver) -> None:
     kinds = np.zeros(ROWS, np.int64)
     kinds[330] = 9  # the eleventh row of the sixth part
-    write(table({"x": np.arange(ROWS), "kind": kinds}), path)
-    schema = read(str(path), on_error="skip", labels="kind", classes=2).schema
-    source = ColumnarSource("test", list_files(str(path)), opened_by(write))
+    path = save({"x": np.arange(ROWS), "kind": kinds})
+    schema = read(path, on_error="skip", labels="kind", classes=2).schema
+    source = source_of(save, path)
     reader = source.reader(schema.used, schema.texts, is_exact=True)
     log = SkipLog("skip")
     parts = [d for p in source.pieces(2000) for d in datasets_of(p, log, reader, schema)]
     assert sum(len(part) for part in parts) == ROWS - 1
-    batches = write in (to_file, to_feather)
+    batches = save.write in (to_file, to_feather)
     place = "record batch 6, row 11" if batches else "row 331"
     assert log.skipped.first[0].startswith(f"{path}, {place}: column 'kind'")
 

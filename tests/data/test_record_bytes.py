@@ -24,7 +24,6 @@ from sparkwright.data._record_bytes import (
     encode_text,
     encode_vint,
     unpack,
-    vint_size,
 )
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -72,13 +71,6 @@ def test_values_of_every_class_are_decoded(name: str, data: st.DataObject) -> No
 def test_integers_of_variable_length_are_javas(value: int, content: str) -> None:
     assert encode_vint(value).hex() == content
     assert decode_vint(bytes.fromhex(content)) == (value, len(content) // 2)
-
-
-@given(INT64, st.binary(max_size=4), st.binary(max_size=4))
-def test_a_vint_is_found_between_other_bytes(value: int, before: bytes, behind: bytes) -> None:
-    content = encode_vint(value)
-    assert vint_size(content[0]) == len(content)
-    assert decode_vint(before + content + behind, len(before)) == (value, len(before + content))
 
 
 @pytest.mark.parametrize("content", [b"", b"\x8f", bytes.fromhex("88" + "ff" * 8)])

@@ -1,14 +1,14 @@
 """Exports in an S3-like store, which executors reach through fsspec's environment variables."""
 
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.storage.stores import new_bucket, shared_s3
 
 import sparkwright as sw
-from sparkwright.data._minibatches._exported import find_export
+from sparkwright.data._exported import find_export
 
 pytestmark = [
     pytest.mark.spark,
@@ -17,31 +17,16 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[dict[str, str]]:
-    """Options for clients of one server: for another, executors would start Python again."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield {"endpoint_url": f"http://{host}:{port}", "key": "test", "secret": "test"}
-    server.stop()
-
-
 @pytest.fixture
-def bucket(spark: Any, endpoint: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def bucket(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """URL of an empty bucket that this process and the executors see."""
-    import fsspec
-
-    monkeypatch.setitem(fsspec.config.conf, "s3", endpoint)
+    _, options, settings = shared_s3()
+    monkeypatch.setitem(settings, "s3", options)
     environment = spark.sparkContext.environment
     before = dict(environment)
-    environment.update({f"FSSPEC_S3_{name.upper()}": value for name, value in endpoint.items()})
+    environment.update({f"FSSPEC_S3_{name.upper()}": value for name, value in options.items()})
     try:
-        name = f"minibatches-{uuid.uuid4().hex[:8]}"
-        fsspec.filesystem("s3").mkdir(name)
-        yield f"s3://{name}"
+        yield new_bucket()
     finally:
         environment.clear()
         environment.update(before)

@@ -14,12 +14,11 @@ from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.data._class_values import found_text
+from sparkwright.data._classes import found_text
+from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._sequences._csv_steps import StepFormat
-from sparkwright.data._sequences._sequence_options import completed, prepared
-from sparkwright.data._sequences._sequence_pairs import natural_key
-from sparkwright.data._sequences._sequence_reader import Survey
+from sparkwright.data._sequence_reader import Survey, natural_key
+from sparkwright.data._sequences import completed, prepared
 
 LENGTHS = (3, 5, 2, 4)
 
@@ -46,9 +45,10 @@ def texts(folder: Path, name: str, *contents: str) -> str:
 def read(url: str, **options: Any) -> DataSet:
     """What `from_csv_sequences` does, on this machine alone."""
     given = {o: options.pop(o) for o in ("delimiter", "skip_lines", "header") if o in options}
-    reader, pairs = prepared(url, layout=StepFormat(**given), **options)
+    form = CsvFormat(**{"header": False, "newlines_in_values": True, **given})
+    reader, pairs = prepared(url, form=form, **options)
     urls = [(file.url, None if other is None else other.url) for file, other in pairs]
-    if not reader.length or reader.classes == "infer":
+    if not reader.length or reader.to_infer:
         reader = completed(reader, reader.survey(urls, "raise"), url)
     return DataSet.concatenate(list(reader(urls, SkipLog("raise"))))
 
@@ -106,7 +106,7 @@ def test_what_is_skipped_is_counted_and_sets_no_length(spark: Any, tmp_path: Pat
     url = texts(tmp_path, "x", "1\n2\n", "1\n2\n3\nfour\n", "5\n6\n", "")
     data = sw.data.from_csv_sequences(spark, url, on_error="skip")
     assert data.collect().features["features"][:, :, 0].tolist() == [[1, 2], [5, 6]]
-    assert data.skipped().counts == {"not a number": 1, "empty": 1}
+    assert data.skipped().counts == {"not a number": 1, "empty file": 1}
     # Files are read side by side, so only one that is at fault is sure to be the first.
     url = texts(tmp_path, "y", "1\n2\n", "1\n2\n3\nfour\n", "5\n6\n")
     with pytest.raises(sw.DataError, match=r"1\.csv, line 4"):
@@ -281,7 +281,7 @@ def test_other_files_of_a_folder_are_left_alone(tmp_path: Path) -> None:
 def test_a_survey_of_classes_stops_where_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sparkwright.data._class_values.MOST_CLASSES", 5)
+    monkeypatch.setattr("sparkwright.data._classes.MOST_CLASSES", 5)
     parts = [Survey(classes=frozenset(f"{i}{j}" for j in range(4))) for i in range(9)]
     assert len(sum(parts, Survey()).classes) == 6
     assert len((parts[0] + Survey()).classes) == 4
@@ -305,6 +305,6 @@ def test_however_many_go_at_once_the_examples_are_the_same(
 ) -> None:
     url, arrays = written(tmp_path_factory.mktemp("some"), "x", lengths, columns=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sparkwright.data._sequences._sequence_reader.CHUNK_BYTES", at_once)
+        patch.setattr("sparkwright.data._sequence_reader.CHUNK_BYTES", at_once)
         found = read(url)
     np.testing.assert_array_equal(found.features["features"], padded(arrays, max(lengths)))

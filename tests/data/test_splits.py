@@ -11,15 +11,15 @@ from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.data._splits._random_blocks import RandomBlocks, order_of
-from sparkwright.data._splits._splits import (
+from sparkwright.data._splits import (
     Assignment,
     PartQuotas,
+    RandomBlocks,
     apportion,
-    assigned,
     balanced_sizes,
     draw_quotas,
     equal_sizes,
+    order_of,
     stratified_sizes,
 )
 from sparkwright.errors import ConfigurationError, DataError
@@ -71,6 +71,13 @@ def test_quotas_give_every_part_its_size_and_take_every_example(
     assert (quotas >= 0).all()
     np.testing.assert_array_equal(quotas.sum(axis=1), counts)
     np.testing.assert_array_equal(quotas.sum(axis=0), sizes)
+    kept = PartQuotas.of({3: quotas, 5: quotas // 2})
+    found = [kept.of_partition(number) for number in range(len(counts))]
+    for number, drawn in {3: quotas, 5: quotas // 2}.items():
+        rows = [known.get(number, np.zeros(len(sizes), int)) for known in found]
+        np.testing.assert_array_equal(rows, drawn)
+    total = (quotas + quotas // 2).T.tolist()
+    assert [list(kept.part_counts(part)) for part in range(len(sizes))] == total
 
 
 def test_quotas_are_drawn_as_if_examples_had_been_dealt_out() -> None:
@@ -88,12 +95,6 @@ def test_quotas_go_beyond_what_numpy_draws_from() -> None:
     np.testing.assert_array_equal(quotas.sum(axis=1), counts)
     np.testing.assert_array_equal(quotas.sum(axis=0), sizes)
     np.testing.assert_allclose(quotas / np.array(counts)[:, None], [[0.8, 0.15, 0.05]] * 10, 0.01)
-
-
-@given(st.lists(st.integers(0, 20), min_size=1, max_size=5), st.integers(0, 3))
-def test_an_assignment_holds_each_part_as_often_as_its_quota(quotas: list[int], seed: int) -> None:
-    parts = assigned(np.array(quotas), [seed])
-    assert np.bincount(parts, minlength=len(quotas)).tolist() == quotas
 
 
 @given(
@@ -115,7 +116,11 @@ def test_an_assignment_does_not_depend_on_how_chunks_are_cut(
         assignment.finish()
         return found
 
-    assert hand_out(sorted(min(c, len(numbers)) for c in cuts)) == hand_out([])
+    parts = hand_out([])
+    assert hand_out(sorted(min(c, len(numbers)) for c in cuts)) == parts
+    for number, sizes in quotas.items():
+        found = np.bincount(np.array(parts)[numbers == number], minlength=2)
+        assert found.tolist() == sizes.tolist()
 
 
 @pytest.mark.parametrize(
@@ -138,6 +143,9 @@ def test_blocks_take_every_example_once_and_partitions_are_of_equal_size(
 ) -> None:
     placement = RandomBlocks(tuple(counts), partitions=partitions, blocks=blocks, seed=seed)
     targets = [placement.destinations(source, 0, count) for source, count in enumerate(counts)]
+    for source, count in enumerate(counts):  # the same wherever one begins to ask
+        begun = placement.destinations(source, count // 2, count)
+        np.testing.assert_array_equal(begun, targets[source][count // 2 :])
     sizes = np.bincount(np.concatenate(targets), minlength=partitions * blocks)
     by_partition = sizes.reshape(partitions, blocks)
     assert by_partition.sum(axis=1).tolist() == list(placement.target_counts)
@@ -164,28 +172,6 @@ def test_any_order_of_all_examples_is_as_likely_as_any_other() -> None:
         orders[tuple(np.concatenate(shuffled).tolist())] += 1
     assert len(orders) == 6
     assert all(count == pytest.approx(1000, abs=150) for count in orders.values())
-
-
-def test_blocks_are_the_same_wherever_one_begins_to_ask() -> None:
-    placement = RandomBlocks((50, 40), partitions=2, blocks=2, seed=1)
-    whole = placement.destinations(0, 0, 50)
-    placement.destinations(1, 0, 40)
-    np.testing.assert_array_equal(placement.destinations(0, 20, 50), whole[20:])
-
-
-@given(st.integers(1, 5), st.integers(1, 3), st.sets(st.integers(0, 9), min_size=1), st.integers(0))
-def test_quotas_of_many_partitions_are_kept_in_few_arrays(
-    partitions: int, parts: int, classes: set[int], seed: int
-) -> None:
-    random = np.random.default_rng(seed)
-    drawn = {number: random.integers(0, 2, (partitions, parts)) for number in sorted(classes)}
-    quotas = PartQuotas.of(drawn)
-    for partition in range(partitions):
-        found = {n: row.tolist() for n, row in quotas.of_partition(partition).items()}
-        rows = {number: rows[partition].tolist() for number, rows in drawn.items()}
-        assert found == {number: row for number, row in rows.items() if any(row)}
-    total = np.sum(list(drawn.values()), axis=0)
-    assert [list(quotas.part_counts(part)) for part in range(parts)] == total.T.tolist()
 
 
 # -- on Spark -------------------------------------------------------------------------------------
@@ -271,7 +257,7 @@ def test_a_shuffle_moves_examples_across_partitions_and_loses_none(numbered: Any
 def test_a_shuffle_in_several_blocks_loses_nothing(
     numbered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparkwright.data._splits._splitting._BLOCK_BYTES", 1000)
+    monkeypatch.setattr("sparkwright.data._splitting._BLOCK_BYTES", 1000)
     order = numbers(numbered.shuffle(seed=3))
     assert sorted(order) == list(range(201))
 

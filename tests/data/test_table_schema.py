@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.data import TableSchema
-from sparkwright.data._tables._column_choice import ColumnChoice, in_order, select_columns
-from sparkwright.data._tables._table_schema import listed
+from sparkwright.data._column_choice import ColumnChoice, in_order, select_columns
+from sparkwright.data._table_schema import listed
 from sparkwright.errors import ConfigurationError
 
 COLUMNS = ("a", "b", "c", "d", "e")
@@ -62,6 +62,13 @@ def test_columns_are_selected_in_the_order_of_the_choice(choice: Any, expected: 
 def test_a_choice_that_selects_nothing_or_twice_is_refused(choice: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         select_columns(COLUMNS, choice, option="features")
+
+
+def test_earlier_names_of_columns_without_a_header_still_select_them() -> None:
+    columns = ("column_0", "column_1", "f0")
+    assert select_columns(columns, ["_c0", "f1", "f0"], option="labels") == columns
+    with pytest.raises(ConfigurationError, match="Received: 'f3', of"):
+        select_columns(columns, "f3", option="labels")
 
 
 @given(st.integers(-6, 6), st.integers(-6, 6))

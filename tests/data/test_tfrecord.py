@@ -27,8 +27,8 @@ from sparkwright.data._tf_example import (
 from sparkwright.data._tfrecord import compression_of, framed, masked_crc, read_frames
 from sparkwright.data._tfrecord_files import (
     Layout,
-    layout_from_json,
     merged_layout,
+    read_layout,
     read_tfrecord,
     reading,
 )
@@ -278,7 +278,7 @@ def test_files_of_others_need_a_description(tmp_path: Path) -> None:
 )
 def test_a_damaged_note_is_refused(content: bytes) -> None:
     with pytest.raises(sw.DataError, match=r"layout of format 1.*a\.json"):
-        layout_from_json(content, source="a.json")
+        read_layout(content, source="a.json")
 
 
 # TensorFlow on the other side.
@@ -411,3 +411,9 @@ def test_a_default_that_its_dtype_holds_stands_in(dtype: str, default: Any) -> N
     found = columns_of({}, [spec])["features/x"]
     np.testing.assert_array_equal(found, np.array([default] * 2, dtype))
     assert found.dtype == dtype
+
+
+def test_bytes_need_a_dtype() -> None:
+    (content,) = serialized_examples({"x": np.zeros((1, 7), np.uint8)})
+    with pytest.raises(sw.DataError, match=r"known numbers.*Received: bytes"):
+        columns_of(parse_example(content), feature_specs("features", "x"))

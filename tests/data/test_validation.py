@@ -9,11 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
-from sparkwright.data import DataSet, MinibatchSource, ValidationResult, to_bytes
-from sparkwright.data._minibatches import _loaders
-from sparkwright.data._minibatches._checking import Expected, check_files
-from sparkwright.data._minibatches._exported import reusable_export
-from sparkwright.data._minibatches._paths import FileToRead
+from sparkwright.data import DataSet, MinibatchSource, ValidationResult, _loaders, to_bytes
+from sparkwright.data._exported import reusable_export
 
 GOOD = DataSet(np.zeros((4, 3), np.float32), np.zeros((4, 2), np.float32))
 REASONS = (
@@ -65,29 +62,31 @@ def test_every_reason_is_counted_and_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("features", "labels", "valid"),
+    ("features", "labels", "required", "valid"),
     [
-        pytest.param(None, None, 4, id="nothing-asked"),
-        pytest.param((None,), None, 4, id="any-length"),
-        pytest.param((-1,), (-1,), 3, id="minus-one"),
-        pytest.param((3, 1), None, 0, id="another-rank"),
-        pytest.param({"features": (3,)}, {"labels": (2,)}, 2, id="by-name"),
-        pytest.param({"image": (3,)}, None, 0, id="another-name"),
-        pytest.param(None, {"kind": (2,)}, 0, id="another-label"),
-        pytest.param(None, (), 1, id="class-numbers"),
+        pytest.param(None, None, True, 4, id="nothing-asked"),
+        pytest.param(None, None, False, 5, id="labels-unnecessary"),
+        pytest.param((None,), None, True, 4, id="any-length"),
+        pytest.param((-1,), (-1,), True, 3, id="minus-one"),
+        pytest.param((3, 1), None, True, 0, id="another-rank"),
+        pytest.param({"features": (3,)}, {"labels": (2,)}, True, 2, id="by-name"),
+        pytest.param({"image": (3,)}, None, True, 0, id="another-name"),
+        pytest.param(None, {"kind": (2,)}, True, 0, id="another-label"),
+        pytest.param(None, (), True, 1, id="class-numbers"),
     ],
 )
-def test_shapes_may_leave_axes_open(features: Any, labels: Any, valid: int, tmp_path: Path) -> None:
+def test_shapes_may_leave_axes_open(
+    features: Any, labels: Any, required: bool, valid: int, tmp_path: Path
+) -> None:
     mixed(tmp_path)
-    found = sw.data.validate(str(tmp_path), features_shape=features, labels_shape=labels)
-    assert found.valid == valid
-    assert found.total == 7
-
-
-def test_labels_may_be_unnecessary(tmp_path: Path) -> None:
-    mixed(tmp_path)
-    found = sw.data.validate(tmp_path, labels_required=False)
-    assert (found.valid, found.missing_labels) == (5, 0)
+    found = sw.data.validate(
+        str(tmp_path), features_shape=features, labels_shape=labels, labels_required=required
+    )
+    assert (found.total, found.valid) == (7, valid)
+    # In memory, examples are counted.
+    found = sw.data.validate(GOOD, features_shape=(9,))
+    assert (found.total, found.invalid_features) == (4, 4)
+    assert "(3), not (9)" in found.first[0]
 
 
 def test_an_export_says_itself_what_its_files_must_hold(tmp_path: Path) -> None:
@@ -102,26 +101,23 @@ def test_an_export_says_itself_what_its_files_must_hold(tmp_path: Path) -> None:
     assert (found.invalid_features, found.unreadable, found.valid) == (1, 2, 1)
     assert "its manifest says 1" in found.first[1]
     assert "not those of its checksum" in found.first[2]
-
-
-def test_an_export_without_labels_is_valid(tmp_path: Path) -> None:
-    sw.data.to_minibatch_files(np.zeros((5, 2)), tmp_path / "e", batch_size=2)
-    assert sw.data.validate(tmp_path / "e").valid == 3
+    sw.data.to_minibatch_files(np.zeros((5, 2)), tmp_path / "no labels", batch_size=2)
+    assert sw.data.validate(tmp_path / "no labels").valid == 3
 
 
 def test_deleting_removes_what_is_invalid_and_counts_it(tmp_path: Path) -> None:
-    paths = mixed(tmp_path)
-    found = sw.data.validate(tmp_path, **SHAPES, on_invalid="delete")
+    paths = mixed(tmp_path / "in")
+    other = tmp_path / "in" / "manifest.json"
+    other.write_text('{"name": "my-app"}')
+    found = sw.data.validate([*paths, str(other.with_name("gone"))], **SHAPES, on_invalid="delete")
+    assert (found.invalid, found.missing_file, found.deleted, found.moved) == (6, 1, 5, 0)
+    mixed(tmp_path / "in")
+    found = sw.data.validate(tmp_path / "in", **SHAPES, on_invalid="delete")
     assert (found.invalid, found.deleted, found.moved) == (5, 5, 0)
-    assert sorted(map(str, tmp_path.iterdir())) == [p for p in paths if "good" in p]
-    again = sw.data.validate(tmp_path, **SHAPES, on_invalid="delete")
+    left = [*(p for p in paths if "good" in p), str(other)]
+    assert sorted(map(str, other.parent.iterdir())) == left
+    again = sw.data.validate(tmp_path / "in", **SHAPES, on_invalid="delete")
     assert again == ValidationResult(total=2, valid=2)
-
-
-def test_files_that_are_missing_are_not_counted_as_deleted(tmp_path: Path) -> None:
-    paths = [*mixed(tmp_path), str(tmp_path / "gone.arrow")]
-    found = sw.data.validate(paths, **SHAPES, on_invalid="delete")
-    assert (found.missing_file, found.deleted) == (1, 5)
 
 
 def test_moving_keeps_the_files_and_their_places(tmp_path: Path) -> None:
@@ -173,6 +169,9 @@ def test_files_are_not_touched_for_what_is_not_their_fault(
     assert "No file was touched" in str(caught.value)
     assert all(Path(path).exists() for path in paths)
     assert sw.data.validate(paths, loader=loader).unreadable == 7
+    found = sw.data.validate(f"{tmp_path}/in/[ab]*", loader=refuses, on_invalid="delete")
+    assert (found.unreadable, found.deleted) == (2, 2)
+    assert [Path(path).exists() for path in paths] == [False, False, *[True] * 5]
 
 
 def test_a_store_that_fails_costs_no_export(tmp_path: Path, monkeypatch: Any) -> None:
@@ -186,13 +185,6 @@ def test_a_store_that_fails_costs_no_export(tmp_path: Path, monkeypatch: Any) ->
         with pytest.raises(OSError, match=r"minibatch-000000.*No file was touched"):
             sw.data.validate(export, on_invalid="delete")
     assert sw.data.validate(export).valid == 2
-
-
-def test_a_loader_condemns_files_by_our_error(tmp_path: Path) -> None:
-    paths = mixed(tmp_path)
-    found = sw.data.validate(f"{tmp_path}/[ab]*", loader=refuses, on_invalid="delete")
-    assert (found.unreadable, found.deleted) == (2, 2)
-    assert [Path(path).exists() for path in paths] == [False, False, *[True] * 5]
 
 
 @pytest.mark.parametrize("on_invalid", ["delete", "move"])
@@ -241,19 +233,6 @@ def test_files_do_not_move_over_others_of_a_list(tmp_path: Path) -> None:
     assert good.read_bytes() == to_bytes(GOOD)
 
 
-def test_a_task_names_only_what_must_be_cleared(tmp_path: Path) -> None:
-    paths = [*mixed(tmp_path), str(tmp_path / "gone.arrow")]
-    files = [FileToRead(path) for path in paths]
-    (keep,) = check_files(files, expected=Expected(), loader=None, clearing=False)
-    assert (keep.invalid, keep.missing, keep.result.total) == ((), (), 8)
-    (found,) = check_files(files, expected=Expected(), loader=None, clearing=True)
-    assert found.result == keep.result
-    assert found.invalid == tuple(paths[1:4])
-    assert found.missing == (paths[-1],)
-    assert (found.first, found.last) == (min(paths), max(paths))
-    assert not list(check_files([], expected=Expected(), loader=None, clearing=True))
-
-
 def test_an_export_that_lost_files_is_not_taken_for_the_whole(tmp_path: Path) -> None:
     url = str(tmp_path / "e")
     export = sw.data.to_minibatch_files(GOOD, url, batch_size=2)
@@ -267,13 +246,6 @@ def test_an_export_that_lost_files_is_not_taken_for_the_whole(tmp_path: Path) ->
         reusable_export(url, **wanted)
 
 
-def test_a_folder_with_somebody_elses_manifest_is_cleared(tmp_path: Path) -> None:
-    mixed(tmp_path)
-    (tmp_path / "manifest.json").write_text('{"name": "my-app"}')
-    assert sw.data.validate(tmp_path, **SHAPES, on_invalid="delete").deleted == 5
-    assert (tmp_path / "manifest.json").read_text() == '{"name": "my-app"}'
-
-
 def test_an_export_goes_on_without_the_files_that_were_deleted(tmp_path: Path) -> None:
     export = sw.data.to_minibatch_files(np.zeros((9, 2)), tmp_path / "e", batch_size=2)
     Path(export.paths[1]).write_bytes(b"")
@@ -282,13 +254,6 @@ def test_an_export_goes_on_without_the_files_that_were_deleted(tmp_path: Path) -
     assert (found.total, found.unreadable, found.missing_file, found.deleted) == (5, 1, 1, 1)
     assert sw.data.validate(tmp_path / "e") == ValidationResult(total=3, valid=3)
     assert len(sw.data.list_paths(tmp_path / "e")) == 3
-
-
-def test_arrays_in_memory_are_validated_by_example() -> None:
-    assert sw.data.validate(GOOD, **SHAPES) == ValidationResult(total=4, valid=4)
-    found = sw.data.validate(GOOD, features_shape=(9,))
-    assert found.invalid_features == 4
-    assert "(3), not (9)" in found.first[0]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from sparkwright.doctor import _machine
 from sparkwright.doctor._findings import GIB, Place
-from sparkwright.spark._engine_archive import engine_finder, own_engine
+from sparkwright.engine_archive import engine_finder, own_engine
 
 
 def write(path: Path, text: str) -> None:

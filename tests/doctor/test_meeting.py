@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from tests.waiting import wait_until
 
-from sparkwright.doctor import _gathering, _meeting, _probe, _visit
+from sparkwright.doctor import _folders, _gathering, _meeting, _probe
 from sparkwright.doctor._meeting import Meeting
 from sparkwright.doctor._probe import Orders, all_within
+from sparkwright.engine_archive import engine_finder
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig
 from sparkwright.mesh._connection import connect
 from sparkwright.mesh._handshake import greet_server
-from sparkwright.spark._engine_archive import engine_finder
 from sparkwright.storage import _files
 
 SECRET = b"s" * 32
@@ -262,7 +262,7 @@ def test_tasks_need_no_kit_where_they_run(tmp_path: Path) -> None:
     """The kit may be missing on executors; the answer says so."""
     import pyspark.cloudpickle as cloudpickle
 
-    task: Any = _visit._sent_whole(orders(None))  # pyright: ignore[reportPrivateUsage]
+    task: Any = _gathering._sent_whole(orders(None))  # pyright: ignore[reportPrivateUsage]
     (tmp_path / "task").write_bytes(cloudpickle.dumps(task))
     code = (
         "import json, pickle, sys; sys.modules['sparkwright'] = None;"
@@ -278,7 +278,7 @@ def test_tasks_need_no_kit_where_they_run(tmp_path: Path) -> None:
 def test_sending_tasks_whole_leaves_no_trace_in_how_others_are_sent() -> None:
     import pyspark.cloudpickle as cloudpickle
 
-    _visit._sent_whole(orders(None))  # pyright: ignore[reportPrivateUsage]
+    _gathering._sent_whole(orders(None))  # pyright: ignore[reportPrivateUsage]
     assert len(cloudpickle.dumps(_probe.look)) < 200
     assert pickle.loads(cloudpickle.dumps(_probe.look)) is _probe.look
 
@@ -303,7 +303,7 @@ def test_each_executor_tries_a_few_others_and_each_is_tried(executors: int) -> N
     ],
 )
 def test_secrets_in_urls_are_not_told(url: str, told: str) -> None:
-    assert _gathering.told_url(url) == told
+    assert _folders.told_url(url) == told
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_secrets_in_urls_are_not_told(url: str, told: str) -> None:
     ],
 )
 def test_of_a_page_of_java_the_line_is_told_that_says_it(page: str, told: str) -> None:
-    assert _visit.in_short(RuntimeError(page)) == told
+    assert _gathering.in_short(RuntimeError(page)) == told
 
 
 # -- what the driver does with folders by itself ----------------------------------------------
@@ -371,6 +371,6 @@ def test_a_file_that_the_driver_does_not_find_is_told_with_its_writer(tmp_path: 
     for name in ("1", "2"):
         (here / _probe.file_of(name)).write_bytes(b"x")
     problems = {"hdfs://a": "", "hdfs://b": ""}
-    _gathering._read_back(folders, answers, problems, 10.0)
+    _folders.read_back(folders, answers, problems, 10.0)
     assert problems["hdfs://a"] == ""
     assert problems["hdfs://b"].startswith("the file that executor 2 wrote is not here: FileNot")

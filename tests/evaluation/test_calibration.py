@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from sklearn import metrics as sklearn
 
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.evaluation import AbstractEvaluation, EvaluationCalibration
+from sparkwright.evaluation import EvaluationCalibration
 from sparkwright.evaluation.calibration_counts import bin_edges, bin_numbers, mirrored_bin_numbers
 
 mpl.use("agg")
@@ -262,18 +262,6 @@ def example() -> EvaluationCalibration:
 
 
 # Reports and plots
-
-
-def test_reports_name_classes_and_escape_them() -> None:
-    evaluation = calibration([0, 1], [[0.25], [0.5]], class_names=["<b>", "dog"])
-    text, html = evaluation.summary(), evaluation._repr_html_()
-    assert f"{evaluation.brier_score():.4f}" in text
-    assert "dog" in text
-    assert "dog" not in evaluation.summary(max_classes=1)
-    assert "&lt;b&gt;" in html
-    assert "2 classes" in repr(evaluation)
-    assert evaluation.headline()["log loss"] == evaluation.log_loss()
-    assert isinstance(evaluation, AbstractEvaluation)
 
 
 def test_the_plot_shows_the_diagram_and_its_counts() -> None:

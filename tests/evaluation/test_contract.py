@@ -375,6 +375,19 @@ def test_reports_and_plots_of_data_and_of_nothing(kind: Kind) -> None:
     plt.close("all")
 
 
+@every_kind
+def test_names_are_escaped_and_tables_of_many_columns_are_left_out(kind: Kind) -> None:
+    key = kind.prototype._names_key
+    if not key or not hasattr(counted(kind), key):
+        return
+    one: Any = replace(counted(kind), **{key: None})
+    named = replace(one, **{key: tuple(f"<b{k}>" for k in range(one._width))})
+    assert "&lt;b1&gt;" in named._repr_html_()
+    assert "<b1>" not in named._repr_html_()
+    assert "<b1>" in named.summary()
+    assert len(named._report(1).text()) < len(named.summary())
+
+
 def test_every_kind_has_a_headline_to_compare() -> None:
     compared = compare({str(number): one for number, one in enumerate(COUNTED)})
     assert all(compared.to_dict().values())

@@ -262,7 +262,7 @@ def test_a_summary_shows_options_and_errors() -> None:
     text = evaluation.summary()
     assert "top-2 accuracy        1.0000" in text
     assert "probabilities multiplied by costs 1, 2.5" in text
-    assert "record  actual  predicted  probability\nx<1>       cat        dog       0.8000" in text
+    assert "record  actual  predicted  probability\nx<1>    cat     dog             0.8000" in text
     assert "x&lt;1&gt;" in evaluation._repr_html_()
     assert "exceeds 0.25" in Evaluation(threshold=0.25).summary()
     assert evaluation.headline()["top-2 accuracy"] == 1.0

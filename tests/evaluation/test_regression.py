@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from sklearn import metrics as sklearn
 
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.evaluation import AbstractEvaluation, RegressionEvaluation, RegressionMetric
+from sparkwright.evaluation import RegressionEvaluation, RegressionMetric
 from sparkwright.evaluation.pair_sample import PairSample, points_per_output
 
 mpl.use("agg")
@@ -187,9 +187,6 @@ def test_there_must_be_such_an_output_or_metric() -> None:
             regression(np.ones((2, 2)), np.ones((2, 2)), names=names)
 
 
-# Merging
-
-
 # The sample
 
 
@@ -222,26 +219,7 @@ def test_zero_is_one_number_whatever_its_sign() -> None:
     )
 
 
-# JSON
-
-
 # Reports and plots
-
-
-def test_reports_name_outputs_and_escape_them() -> None:
-    rng = np.random.default_rng(0)
-    labels, predictions = rng.normal(size=(40, 2)), rng.normal(size=(40, 2))
-    evaluation = regression(labels, predictions, names=["<b>", "width"])
-    text, html = evaluation.summary(), evaluation._repr_html_()
-    assert f"{evaluation.r2(of='width'):.5g}" in text
-    assert "average" in text
-    assert "&lt;b&gt;" in html
-    assert "<b>" not in html.replace("<p><b>", "")
-    assert "average" in evaluation.summary(max_outputs=1)
-    assert "width" not in evaluation.summary(max_outputs=1)
-    assert "2 outputs" in repr(evaluation)
-    assert evaluation.headline()["R²"] == evaluation.r2()
-    assert isinstance(evaluation, AbstractEvaluation)
 
 
 def test_plots_show_the_sample() -> None:

@@ -406,10 +406,10 @@ def test_plots_show_the_curve_the_area_and_guessing() -> None:
     assert curve[0].tolist() == [0, 0]
     assert curve[-1].tolist() == [1, 1]
     texts = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert texts[:2] == ["AUC 0.7500", "guessing"]
+    assert texts[:3] == ["AUC 0.7500", "best F1, from 0.3500 on", "guessing"]
     trade = roc.plot_precision_recall()
     assert "AUPRC 0.7917" in trade.get_legend().get_texts()[0].get_text()
-    assert list(trade.lines[1].get_ydata()) == [0.5, 0.5]
+    assert list(trade.lines[2].get_ydata()) == [0.5, 0.5]
     ROC().plot()
     ROC().plot_precision_recall()
     matplotlib.pyplot.close("all")  # type: ignore[attr-defined]

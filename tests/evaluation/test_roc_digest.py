@@ -187,15 +187,3 @@ def test_a_digest_answers_at_thresholds_that_were_kept() -> None:
         digest.confusion_at(missing)
     with pytest.raises(ConfigurationError, match="threshold=nan"):
         digest.confusion_at(math.nan)
-
-
-def test_a_missing_or_doubled_range_is_refused() -> None:
-    rng = np.random.default_rng(0)
-    roc = ROC.from_predictions(rng.integers(0, 2, 300), rng.random(300))
-    summaries = summaries_of([roc], 100)
-    assert len(summaries) >= 3
-    for n in range(len(summaries)):
-        with pytest.raises(DataError, match="every range"):
-            ROCDigest.from_ranges([*summaries[:n], *summaries[n + 1 :]])
-        with pytest.raises(DataError, match="every range"):
-            ROCDigest.from_ranges([*summaries, summaries[n]])

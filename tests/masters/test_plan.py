@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingPlan
+from sparkwright.masters import (
+    Exchange,
+    ParameterAveragingTrainingMaster,
+    SharedTrainingMaster,
+    TrainingMaster,
+    TrainingPlan,
+)
 from sparkwright.masters._plan import calls, epoch_order, minibatch_count
+from sparkwright.updates import TargetSparsity
 
 plans = st.builds(
     TrainingPlan,
@@ -181,3 +188,39 @@ def test_full_minibatches_come_in_one_call_and_the_short_one_by_itself() -> None
         [[3, 4, 5], [6, 7, 8], [9, 10, 11]],
         [[12]],
     ]
+
+
+@pytest.mark.parametrize(
+    ("master", "exchange"),
+    [
+        (
+            ParameterAveragingTrainingMaster(averaging_frequency=7),
+            Exchange(what=("parameters", "moments"), every=7, precision="float32", among="ring"),
+        ),
+        (
+            ParameterAveragingTrainingMaster(save_updater=False, communication="spark"),
+            Exchange(what=("parameters",), every=5, precision="float32", among="spark"),
+        ),
+        (
+            SharedTrainingMaster(threshold=TargetSparsity(target=1e-3), minibatches_per_message=2),
+            Exchange(
+                what=("residuals", "moments"),
+                every=2,
+                precision="threshold",
+                density=1e-3,
+                among="mesh",
+            ),
+        ),
+    ],
+    ids=["averaging", "without the optimizer's state", "sharing"],
+)
+def test_a_plan_follows_from_what_a_master_exchanges(
+    master: TrainingMaster, exchange: Exchange
+) -> None:
+    assert master.exchange == exchange
+    plan = master.plan([160, 320], vector_bytes=1_000_000)
+    assert plan.kind == exchange.kind
+    if exchange.kind == "averaging":
+        assert (plan.averaging_frequency, plan.bytes_per_minibatch) == (exchange.every, 0)
+    else:  # all minibatches of the worker with most data
+        assert (plan.averaging_frequency, plan.bytes_per_minibatch) == (20, 1000)

@@ -11,12 +11,12 @@ from sparkwright.mesh._messages import (
     PeerMessage,
     TooFarBehind,
     Update,
+    UpdateLog,
     Versions,
     fields_of,
     from_frame,
 )
 from sparkwright.mesh._peer import Action, CatchUp, Deliver, Drop, Peer, Send
-from sparkwright.mesh._update_log import UpdateLog
 
 A, B, C, D = (0, 0), (1, 0), (2, 0), (3, 0)
 

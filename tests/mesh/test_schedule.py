@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from sparkwright.mesh._schedule import all_gather_steps, reduce_scatter_steps, segment_bounds
+from sparkwright.mesh._ring_blocks import all_gather_steps, reduce_scatter_steps, segment_bounds
 
 SIZES = range(1, 10)
 

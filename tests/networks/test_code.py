@@ -26,12 +26,15 @@ def model_of(code: str, variable: str = "model") -> Any:
     return made[variable]
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_code_of_a_preset_makes_its_network(preset: str) -> None:
-    spec = PRESETS[preset].make()
-    described = describe_model(model_of(spec.to_code("net"), "net"))
-    assert (described.layers, described.outputs) == (spec.layers, spec.outputs)
-    assert f"# Task: {spec.task}" in spec.to_code()
+def test_a_call_that_is_too_long_for_a_line_has_a_line_for_each_argument() -> None:
+    code = PRESETS["residual_cnn"].make().to_code()
+    assert "# Task: classification" in code
+    assert (
+        'block_1_conv_1 = layers.Conv2D(\n    16,\n    3,\n    padding="same",\n'
+        "    use_bias=False,\n    kernel_initializer=initializers.HeNormal(seed=seed + 1),\n"
+        '    name="block_1_conv_1",\n)(stem_relu)\n'
+    ) in code
+    assert max(map(len, code.splitlines())) <= 88
 
 
 def test_code_of_a_network_with_a_problem_is_refused_with_the_reason() -> None:

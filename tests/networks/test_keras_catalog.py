@@ -1,6 +1,7 @@
 """Layers, losses, metrics and optimizers of the installed Keras, and registered ones."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -114,6 +115,26 @@ def test_every_optimizer_is_made(kind: Any) -> None:
     assert type(compiled.optimizer).__name__ == kind.name
     for option in kind.options:
         option.check(option.default)
+
+
+@pytest.mark.parametrize("name", ["dropout", "recurrent_dropout"])
+def test_fractions_of_a_layer_are_at_most_1(name: str) -> None:
+    lstm = LayerSpec(kind="LSTM", name="lstm", options={"units": 2, name: 1.5})
+    sequence = LayerSpec(kind="Input", name="in", options={"shape": [5, 3]})
+    problem = str(NetworkSpec(layers=(sequence, lstm)).analysis.rows[1].problem)
+    assert f"`{name}` must be a finite number of at least 0 and of at most 1" in problem
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("Adam", "beta_1"), ("Adam", "beta_2"), ("RMSprop", "rho"), ("SGD", "ema_momentum")],
+)
+def test_decays_of_an_optimizer_are_less_than_1(kind: str, name: str) -> None:
+    optimizer = OptimizerSpec(kind=kind, options={name: 1.0})
+    spec = replace(PRESETS["mlp"].make(), optimizer=optimizer)
+    assert f"`{name}` must be a finite number of at least 0 and less than 1" in str(
+        spec.analysis.reason
+    )
 
 
 def test_losses_and_metrics_without_help_are_offered_and_used() -> None:

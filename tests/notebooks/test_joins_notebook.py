@@ -47,8 +47,8 @@ def test_the_preview_shows_partitions_of_which_each_worker_gets_an_equal_share(r
     assert len(rows) == results["workers"]
     assert sum(rows) == results["training_examples"]
     assert max(rows) - min(rows) <= 1
-    assert "rows of each partition" in html
-    assert "rows of each worker" in html
+    assert re.search(r'aria-label="Now: Rows of \d+ partitions?', html)
+    assert re.search(r'aria-label="Then: Rows of 2 workers', html)
 
 
 @pytest.mark.spark

@@ -56,8 +56,8 @@ def test_the_report_shows_what_the_widgets_showed(html, results):
     assert "all 1,797 images" in html
     # The preview of partitions, as the master will repartition them.
     assert "Repartition always, strategy balanced, 2 workers" in html
-    assert "<b>Now</b>" in html
-    assert "<b>Then</b>" in html
+    assert re.search(r'aria-label="Now: Rows of \d+ partitions?', html)
+    assert 'aria-label="Then: Rows of 2 workers' in html
     # The network, with LeNet's first and largest layers.
     assert "8 layers, 431,080 parameters" in html
     assert re.search(r"24 x 24 x 20</td><td>520</td>", html)

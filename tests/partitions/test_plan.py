@@ -297,7 +297,7 @@ def test_long_tables_show_the_first_and_last_partitions(partitions: int, lines: 
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(ConfigurationError, match=r"`workers` must be at least 1.*workers=0"):
+    with pytest.raises(ConfigurationError, match=r"`workers` must be an integer.*workers=0"):
         plan_repartition([1], workers=0)
     with pytest.raises(ConfigurationError, match=r"`mode`.*'always'.*mode='sometimes'"):
         plan_repartition([1], workers=1, mode="sometimes")  # type: ignore[arg-type]

@@ -28,8 +28,8 @@ from sparkwright.runs._checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from sparkwright.runs._checkpoint_format import KeptState
 from sparkwright.runs._history import History
-from sparkwright.runs._kept_models import KeptState
 from sparkwright.runs._protocol import Progress
 from sparkwright.storage._archive import read_archive, write_archive
 from sparkwright.storage._files import join, open_to_read, read_bytes, write_atomically

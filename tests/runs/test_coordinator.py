@@ -2,173 +2,33 @@
 
 from typing import Any
 
-import pytest
+from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, AveragingScript, after
 
-from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS, Coordinator
+from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
 from sparkwright.runs._decisions import (
-    Action,
     ConnectionLost,
     Dismiss,
     EndRun,
-    Event,
     ForgetHistory,
-    RequestResult,
-    ResultReceived,
     SendGroup,
-    SendRegroup,
     SendStop,
-    StopRequested,
-    TimerFired,
-    WorkerFailed,
-    WorkerRegistered,
-    WorkerReported,
 )
-from sparkwright.runs._protocol import Ending, Failure, Group, Progress, Seat
-
-GRACE_S = 2.0
-FAILURE = Failure(worker=1, host="b", kind="error", reason="ValueError: no")
-NOTHING: list[Action] = []
+from sparkwright.runs._protocol import Failure
 
 
-class Script:
-    """A coordinator, the clock, and its workers' connections: 10 * worker + attempt."""
-
-    def __init__(self, workers: int = 3, **settings: Any) -> None:
-        self.coordinator = Coordinator(workers=workers, **settings)
-        self.workers = workers
-        self.now_s = 0.0
-        self.attempts = [0] * workers
-
-    def handle(self, event: Event) -> list[Action]:
-        return self.coordinator.handle(event, now_s=self.now_s)
-
-    def connection(self, worker: int) -> int:
-        return 10 * worker + self.attempts[worker]
-
-    def register(self, worker: int, attempt: int = 0) -> list[Action]:
-        self.attempts[worker] = max(attempt, self.attempts[worker])
-        return self.handle(
-            WorkerRegistered(
-                connection=10 * worker + attempt,
-                worker=worker,
-                attempt=attempt,
-                host=f"host-{worker}",
-                address=(f"10.0.0.{worker}", 7000 + attempt),
-                rows=100 + worker,
-                validation_rows=worker,
-            )
-        )
-
-    def report(
-        self,
-        worker: int,
-        ending: Ending,
-        progress: Progress | None,
-        *,
-        generation: int | None = None,
-        failure: Failure | None = None,
-    ) -> list[Action]:
-        return self.handle(
-            WorkerReported(
-                connection=self.connection(worker),
-                generation=self.coordinator.generation if generation is None else generation,
-                ending=ending,
-                progress=progress,
-                failure=failure,
-            )
-        )
-
-    def lose(self, worker: int) -> list[Action]:
-        return self.handle(ConnectionLost(connection=self.connection(worker)))
-
-    def stop(self) -> list[Action]:
-        return self.handle(StopRequested())
-
-    def tick(self, later_s: float = 0.0) -> list[Action]:
-        self.now_s += later_s
-        return self.handle(TimerFired())
-
-    def deliver(self, worker: int) -> list[Action]:
-        return self.handle(ResultReceived(connection=self.connection(worker)))
-
-    # -- what is expected -------------------------------------------------------------------
-
-    def groups(
-        self,
-        generation: int,
-        members: list[int],
-        progress: Progress,
-        source: int,
-        order: list[int] | None = None,
-    ) -> list[Action]:
-        """The group of `members`, sent in `order` of arrival if that is not theirs."""
-        group = Group(
-            generation=generation,
-            seats=tuple(
-                Seat(
-                    worker=w,
-                    host=f"10.0.0.{w}",
-                    port=7000 + self.attempts[w],
-                    attempt=self.attempts[w],
-                )
-                for w in members
-            ),
-            rows=tuple(100 + w for w in range(self.workers)),
-            validation_rows=tuple(range(self.workers)),
-            progress=progress,
-            source=source,
-        )
-        return [SendGroup(connection=self.connection(w), group=group) for w in order or members]
-
-    def regroups(self, generation: int, members: list[int]) -> list[Action]:
-        return [SendRegroup(connection=self.connection(w), generation=generation) for w in members]
-
-    def request(self, worker: int) -> list[Action]:
-        return [RequestResult(connection=self.connection(worker))]
-
-    def dismissals(self, members: list[int], reason: str = "") -> list[Action]:
-        return [Dismiss(connection=self.connection(w), reason=reason) for w in members]
-
-
-def training(workers: int = 3, **settings: Any) -> Script:
+def training(workers: int = 3, **settings: Any) -> AveragingScript:
     """A run whose first group trains."""
-    script = Script(workers, **settings)
+    script = AveragingScript(workers, **settings)
     for worker in range(workers):
         script.register(worker)
     assert script.coordinator.phase == "training"
     return script
 
 
-def after(averagings: int, *, workers: int = 3, epoch: int = 0) -> Progress:
-    return Progress(
-        epoch=epoch,
-        round=averagings,
-        averagings=averagings,
-        steps=(5 * averagings,) * workers,
-        examples=(50 * averagings,) * workers,
-        iterations=5 * averagings,
-    )
-
-
 START = after(0)
 
 
 # -- the regular run ------------------------------------------------------------------------
-
-
-def test_the_group_forms_when_all_have_come_with_ranks_by_worker() -> None:
-    script = Script()
-    assert script.register(2) == NOTHING
-    assert script.register(0) == NOTHING
-    assert script.register(1) == script.groups(1, [0, 1, 2], START, source=-1, order=[2, 0, 1])
-    assert script.coordinator.phase == "training"
-
-
-def test_the_optimizers_iterations_go_on_from_the_drivers_model() -> None:
-    script = Script(1, start=Progress.first(workers=1, iterations=70))
-    (action,) = script.register(0)
-    assert isinstance(action, SendGroup)
-    assert action.group.progress == Progress.first(workers=1, iterations=70)
 
 
 def test_a_run_ends_when_all_have_finished_and_one_has_delivered() -> None:
@@ -178,7 +38,7 @@ def test_a_run_ends_when_all_have_finished_and_one_has_delivered() -> None:
     assert script.report(2, "finished", end) == NOTHING
     assert script.report(0, "finished", end) == script.request(0)
     assert script.coordinator.phase == "delivering"
-    assert script.deliver(0) == [*script.dismissals([0, 1, 2]), EndRun()]
+    assert script.deliver(0) == [*script.dismissals(0, 1, 2), EndRun()]
     assert script.coordinator.phase == "over"
     assert script.coordinator.progress == end
 
@@ -188,25 +48,12 @@ def test_a_ring_of_one_worker_needs_nobody_else() -> None:
     assert script.report(0, "finished", after(3, workers=1, epoch=1)) == script.request(0)
 
 
-def test_only_the_one_that_was_asked_delivers() -> None:
-    script = training()
-    for worker in range(3):
-        script.report(worker, "finished", after(9, epoch=2))
-    assert script.deliver(1) == NOTHING
-    assert script.coordinator.phase == "delivering"
-
-
-def test_ticks_change_nothing_while_all_is_well() -> None:
-    script = training()
-    assert [script.tick(60.0) for _ in range(100)] == [NOTHING] * 100
-
-
 # -- a worker is lost -----------------------------------------------------------------------
 
 
 def test_a_lost_worker_that_comes_back_soon_is_in_the_next_group() -> None:
     script = training()
-    assert script.lose(1) == script.regroups(1, [0, 2])
+    assert script.lose(1) == script.regroups(1, 0, 2)
     assert script.report(0, "broken", after(3)) == NOTHING
     assert script.report(2, "broken", after(3)) == NOTHING
     script.now_s += 0.5
@@ -223,7 +70,7 @@ def test_survivors_go_on_alone_after_the_grace_and_take_the_lost_one_back() -> N
     assert script.tick(0.1) == script.groups(2, [0, 2], after(3), source=0)
     assert script.coordinator.phase == "training"
     # It comes back while the two are in the middle of a round.
-    assert script.register(1, attempt=1) == script.regroups(2, [0, 2])
+    assert script.register(1, attempt=1) == script.regroups(2, 0, 2)
     assert script.report(0, "broken", after(7)) == NOTHING
     sent = script.report(2, "broken", after(7))
     assert sent == script.groups(3, [0, 1, 2], after(7), source=0, order=[0, 2, 1])
@@ -296,17 +143,10 @@ def test_a_finished_worker_waits_for_the_replacement_of_a_lost_one() -> None:
 
 def test_nobody_is_called_back_twice() -> None:
     script = training()
-    assert script.lose(1) == script.regroups(1, [0, 2])
+    assert script.lose(1) == script.regroups(1, 0, 2)
     assert script.lose(2) == NOTHING
     assert script.report(0, "broken", after(3)) == NOTHING
     assert script.tick(GRACE_S) == script.groups(2, [0], after(3), source=0)
-
-
-def test_losses_of_strangers_and_repeated_ones_are_nothing() -> None:
-    script = training()
-    assert script.handle(ConnectionLost(connection=99)) == NOTHING
-    script.lose(1)
-    assert script.lose(1) == NOTHING
 
 
 def test_all_are_lost_and_training_begins_anew() -> None:
@@ -321,7 +161,7 @@ def test_all_are_lost_and_training_begins_anew() -> None:
         *script.groups(2, [1], after(0, workers=2), source=-1),
     ]
     assert script.coordinator.progress == after(0, workers=2)
-    assert script.register(0, attempt=1) == script.regroups(2, [1])
+    assert script.register(0, attempt=1) == script.regroups(2, 1)
 
 
 # -- attempts -------------------------------------------------------------------------------
@@ -332,30 +172,11 @@ def test_a_newer_attempt_takes_the_place_of_an_older_one_not_yet_known_to_be_los
     old = script.connection(1)
     assert script.register(1, attempt=1) == [
         Dismiss(connection=old, reason="attempt 1 of worker 1 has taken its place"),
-        *script.regroups(1, [0, 2]),
+        *script.regroups(1, 0, 2),
     ]
     assert script.handle(ConnectionLost(connection=old)) == NOTHING
     assert script.coordinator.attempts == {0: 1, 1: 2, 2: 1}
     assert script.coordinator.present[1].attempt == 1
-
-
-@pytest.mark.parametrize("attempt", [0, 1])
-def test_an_attempt_that_is_not_newer_is_refused(attempt: int) -> None:
-    script = training()
-    script.register(1, attempt=1)
-    reason = "a newer attempt of worker 1 is already at work"
-    assert script.register(1, attempt=attempt) == [Dismiss(connection=10 + attempt, reason=reason)]
-    assert script.coordinator.present[1].attempt == 1
-
-
-def test_a_worker_that_dies_while_the_others_gather_is_simply_missing_again() -> None:
-    script = Script()
-    script.register(0)
-    script.register(1)
-    assert script.lose(1) == NOTHING
-    assert script.register(2) == NOTHING
-    sent = script.register(1, attempt=1)
-    assert sent == script.groups(1, [0, 1, 2], START, source=-1, order=[0, 2, 1])
 
 
 # -- rings that break -----------------------------------------------------------------------
@@ -363,7 +184,7 @@ def test_a_worker_that_dies_while_the_others_gather_is_simply_missing_again() ->
 
 def test_a_broken_ring_with_nobody_lost_is_formed_again_at_once() -> None:
     script = training()
-    assert script.report(1, "broken", after(3)) == script.regroups(1, [0, 2])
+    assert script.report(1, "broken", after(3)) == script.regroups(1, 0, 2)
     assert script.report(0, "broken", after(3)) == NOTHING
     assert script.report(2, "broken", after(3)) == script.groups(2, [0, 1, 2], after(3), source=0)
 
@@ -381,7 +202,7 @@ def test_rings_that_break_again_and_again_without_an_averaging_end_the_run() -> 
         '`communication="spark"`.'
     )
     assert script.report(1, "broken", None) == [
-        *script.dismissals([0, 1]),
+        *script.dismissals(0, 1),
         EndRun(timed_out=reason),
     ]
 
@@ -435,7 +256,7 @@ def test_a_repeated_report_changes_nothing() -> None:
 # -- waiting for an absent worker -----------------------------------------------------------
 
 
-def without_worker_1() -> Script:
+def without_worker_1() -> AveragingScript:
     """Workers 0 and 2 have used up their data; that of worker 1 is missing."""
     script = training()
     script.lose(1)
@@ -464,7 +285,7 @@ def test_an_absent_worker_is_not_waited_for_without_end() -> None:
     assert script.tick(117.0) == NOTHING
     # What was averaged last is not thrown away.
     assert script.tick(2.0) == script.request(0)
-    assert script.deliver(0) == [*script.dismissals([0, 2]), EndRun(timed_out=reason)]
+    assert script.deliver(0) == [*script.dismissals(0, 2), EndRun(timed_out=reason)]
 
 
 def test_while_waiting_a_stop_ends_the_run() -> None:
@@ -474,17 +295,10 @@ def test_while_waiting_a_stop_ends_the_run() -> None:
         SendStop(connection=20),
         *script.request(0),
     ]
-    assert script.deliver(0) == [*script.dismissals([0, 2]), EndRun(stopped=True)]
+    assert script.deliver(0) == [*script.dismissals(0, 2), EndRun(stopped=True)]
 
 
 # -- stop -----------------------------------------------------------------------------------
-
-
-def test_stop_before_all_have_come_ends_at_once() -> None:
-    script = Script()
-    script.register(0)
-    assert script.stop() == [*script.dismissals([0]), EndRun(stopped=True)]
-    assert script.register(1) == [Dismiss(connection=10, reason="the run has ended")]
 
 
 def test_stop_while_training_ends_with_the_next_averaging() -> None:
@@ -494,7 +308,7 @@ def test_stop_while_training_ends_with_the_next_averaging() -> None:
     script.report(0, "stopped", after(4))
     script.report(2, "stopped", after(4))
     assert script.report(1, "stopped", after(4)) == script.request(0)
-    assert script.deliver(0) == [*script.dismissals([0, 1, 2]), EndRun(stopped=True)]
+    assert script.deliver(0) == [*script.dismissals(0, 1, 2), EndRun(stopped=True)]
 
 
 def test_stop_that_comes_too_late_to_stop_anything_is_a_regular_end() -> None:
@@ -525,7 +339,7 @@ def test_stop_in_the_grace_does_not_wait_for_it() -> None:
 def test_a_worker_lost_after_stop_is_not_waited_for() -> None:
     script = training()
     script.stop()
-    assert script.lose(1) == script.regroups(1, [0, 2])
+    assert script.lose(1) == script.regroups(1, 0, 2)
     script.report(0, "stopped", after(4))
     assert script.report(2, "broken", after(3)) == script.request(0)
 
@@ -537,51 +351,24 @@ def test_stop_when_all_are_lost_keeps_nothing() -> None:
     assert script.stop() == [ForgetHistory(), EndRun(stopped=True)]
 
 
-def test_stop_while_a_failure_is_handled_does_not_hide_it() -> None:
-    script = training(2)
-    script.report(1, "failed", after(3, workers=2), failure=FAILURE)
-    assert script.stop() == [SendStop(connection=0), SendStop(connection=10)]
-    script.report(0, "broken", after(3, workers=2))
-    end = script.deliver(0)[-1]
-    assert isinstance(end, EndRun)
-    assert end.failure == FAILURE
-
-
-def test_stop_while_the_result_is_delivered_changes_nothing() -> None:
-    script = training(1)
-    script.report(0, "finished", after(9, workers=1, epoch=2))
-    assert script.stop() == NOTHING
-    assert script.deliver(0)[-1] == EndRun(stopped=False)
-    assert script.stop() == NOTHING
-
-
 # -- failure --------------------------------------------------------------------------------
-
-
-def test_a_worker_that_fails_before_it_registers_ends_a_run_that_gathers() -> None:
-    script = Script()
-    script.register(0)
-    assert script.handle(WorkerFailed(failure=FAILURE)) == [
-        *script.dismissals([0]),
-        EndRun(failure=FAILURE),
-    ]
 
 
 def test_a_failing_worker_ends_the_run_and_the_last_average_is_kept() -> None:
     script = training()
-    assert script.report(1, "failed", after(3), failure=FAILURE) == script.regroups(1, [0, 2])
+    assert script.report(1, "failed", after(3), failure=FAILURE) == script.regroups(1, 0, 2)
     assert script.coordinator.phase == "halting"
     assert script.report(0, "broken", after(3)) == NOTHING
     assert script.report(2, "broken", after(4)) == script.request(2)
-    assert script.deliver(2) == [*script.dismissals([0, 1, 2]), EndRun(failure=FAILURE)]
+    assert script.deliver(2) == [*script.dismissals(0, 1, 2), EndRun(failure=FAILURE)]
 
 
 def test_workers_that_fail_alike_end_the_run_without_delay_and_the_first_is_named() -> None:
     script = training(2)
     other = Failure(worker=0, reason="second")
-    assert script.report(1, "failed", None, failure=FAILURE) == script.regroups(1, [0])
+    assert script.report(1, "failed", None, failure=FAILURE) == script.regroups(1, 0)
     assert script.report(0, "failed", None, failure=other) == [
-        *script.dismissals([0, 1]),
+        *script.dismissals(0, 1),
         EndRun(failure=FAILURE),
     ]
 
@@ -590,7 +377,7 @@ def test_a_failing_replacement_ends_a_run_that_trains_or_regroups() -> None:
     script = training()
     script.lose(1)
     script.report(0, "broken", after(3))
-    assert script.handle(WorkerFailed(failure=FAILURE)) == NOTHING
+    assert script.fail() == NOTHING
     assert script.report(2, "broken", after(3)) == script.request(0)
 
 
@@ -608,7 +395,7 @@ def test_a_late_report_does_not_bring_a_failed_run_back_to_life() -> None:
     script.report(0, "broken", after(3))
     script.tick(2 * GRACE_S + 0.1)
     assert script.report(2, "broken", after(4)) == NOTHING
-    assert script.deliver(0) == [*script.dismissals([0, 1, 2]), EndRun(failure=FAILURE)]
+    assert script.deliver(0) == [*script.dismissals(0, 1, 2), EndRun(failure=FAILURE)]
 
 
 def test_workers_lost_after_a_failure_are_not_waited_for() -> None:
@@ -625,90 +412,13 @@ def test_who_comes_after_a_failure_is_sent_away() -> None:
     assert script.register(2, attempt=1) == [Dismiss(connection=21, reason="the run has ended")]
 
 
-def test_a_failure_after_the_end_of_training_does_not_spoil_the_result() -> None:
-    script = training(2)
-    script.report(0, "finished", after(9, workers=2, epoch=2))
-    script.report(1, "finished", after(9, workers=2, epoch=2))
-    assert script.handle(WorkerFailed(failure=FAILURE)) == NOTHING
-    assert script.deliver(0)[-1] == EndRun()
-    assert script.handle(WorkerFailed(failure=FAILURE)) == NOTHING
-
-
 # -- delivering -----------------------------------------------------------------------------
-
-
-def test_another_is_asked_when_the_delivering_worker_is_lost() -> None:
-    script = training()
-    for worker in range(3):
-        script.report(worker, "finished", after(9, epoch=2))
-    assert script.lose(2) == NOTHING
-    assert script.lose(0) == script.request(1)
-    assert script.deliver(1) == [*script.dismissals([1]), EndRun()]
 
 
 def test_a_stopped_run_stays_a_stopped_one_when_only_an_earlier_average_is_left() -> None:
     script = training(2)
     script.stop()
-    assert script.report(1, "broken", after(3, workers=2)) == script.regroups(1, [0])
+    assert script.report(1, "broken", after(3, workers=2)) == script.regroups(1, 0)
     assert script.report(0, "finished", after(4, workers=2, epoch=1)) == script.request(0)
     assert script.lose(0) == script.request(1)
     assert script.deliver(1)[-1] == EndRun(stopped=True)
-
-
-def test_when_all_are_lost_before_one_delivered_the_run_fails() -> None:
-    script = training(2)
-    script.report(0, "finished", after(9, workers=2, epoch=2))
-    script.report(1, "finished", after(9, workers=2, epoch=2))
-    script.lose(0)
-    assert script.lose(1) == [
-        EndRun(timed_out="all workers were lost before one delivered the result.")
-    ]
-
-
-# -- time-outs ------------------------------------------------------------------------------
-
-
-def test_when_not_all_come_the_missing_are_named() -> None:
-    script = Script(4, slots=3, rendezvous_timeout_s=60)
-    script.tick(500.0)
-    script.register(2)
-    script.register(0)
-    assert script.tick(60.0) == NOTHING
-    reason = (
-        "the driver waited 60 s for 4 workers and 2 came; missing: workers [1, 3]. Spark has 3 "
-        "task slots. Give Spark as many slots as there are workers (`spark.executor.instances`, "
-        "`spark.executor.cores`), or use fewer with `workers=…`; if they are only slow, raise "
-        "`MeshConfig(rendezvous_timeout_s=…)`."
-    )
-    assert script.tick(0.1) == [
-        *script.dismissals([2, 0], reason),
-        EndRun(timed_out=reason),
-    ]
-
-
-def test_when_nobody_comes_other_jobs_may_hold_the_slots() -> None:
-    script = Script(2, queue_timeout_s=600)
-    assert script.tick(600.0) == NOTHING
-    reason = (
-        "no worker started within 600 s. Other jobs may hold all slots, or the cluster has no "
-        "room: see Spark's web page. Raise `MeshConfig(queue_timeout_s=…)` to wait longer."
-    )
-    assert script.tick(0.1) == [EndRun(timed_out=reason)]
-
-
-def test_the_clock_may_begin_anywhere() -> None:
-    script = Script(2, now_s=1e6)
-    script.now_s = 1e6
-    assert script.tick(600.0) == NOTHING
-    assert isinstance(script.tick(0.1)[-1], EndRun)
-
-
-def test_nothing_happens_after_the_end() -> None:
-    script = Script()
-    script.register(0)
-    script.stop()
-    assert script.tick(1e6) == NOTHING
-    assert script.lose(0) == NOTHING
-    assert script.deliver(0) == NOTHING
-    assert script.report(0, "broken", after(1)) == NOTHING
-    assert script.handle(WorkerFailed(failure=FAILURE)) == NOTHING

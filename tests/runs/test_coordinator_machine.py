@@ -6,9 +6,21 @@ from typing import Any, Literal
 
 import hypothesis.strategies as st
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
+from tests.runs.machine import (
+    EPOCHS,
+    JUDGED_EPOCHS,
+    SCORES,
+    WORKERS,
+    Attempt,
+    RunMachine,
+    check_no_training_before_a_verdict,
+    check_the_verdicts,
+    going_on,
+    new_judge,
+    under_way,
+)
 
-from sparkwright.masters import EarlyStopping
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     Action,
@@ -33,20 +45,15 @@ from sparkwright.runs._decisions import (
     SendVerdict,
     ShowStalled,
     StopRequested,
-    TaskEnded,
     TimerFired,
     WorkerAlive,
-    WorkerFailed,
-    WorkerRegistered,
     WorkerReported,
 )
-from sparkwright.runs._early_stopping import Judge
 from sparkwright.runs._protocol import Ending, Failure, Group, Progress
 from sparkwright.runs._work import Span, share_out
 
-WORKERS = 3
-EPOCHS = 2
 MINIBATCHES = 4  # of each worker in an epoch; one a round
+_REPEATED = (WorkerReported, ConnectionLost, ResultReceived, StopRequested, EpochScored)
 
 
 @dataclass(eq=False)
@@ -64,22 +71,15 @@ class Ring:
         return [seat.port for seat in self.group.seats]
 
 
-@dataclass(eq=False)
-class Worker:
+@dataclass(eq=False, kw_only=True)
+class Worker(Attempt):
     """One attempt of one worker, obeying the rule: one report a generation."""
 
-    connection: int
-    worker: int
-    attempt: int
-    alive: bool = True
-    events: deque[Event] = field(default_factory=deque[Event])  # on their way to the driver
-    orders: deque[Action] = field(default_factory=deque[Action])  # on their way from it
     ring: Ring | None = None
     rounds: int = 0  # averagings in this ring
     progress: Progress | None = None
     stopping: bool = False
     epochs: int = EPOCHS
-    scores: dict[int, float] | None = None  # epoch -> what an evaluation finds; None: no judge
     asked: tuple[int, int] = (0, 0)  # the generation and the epoch that it asked about
     ends: bool = False
     hung: bool = False  # its training thread, not the one that reads and sends heartbeats
@@ -102,11 +102,11 @@ class Worker:
                 self.stopping = True
             case RequestSnapshot():
                 if self.has_average:
-                    self.events.append(ResultReceived(connection=self.connection))
+                    self.sent.append(ResultReceived(connection=self.connection))
             case RequestResult():
                 assert self.ring is None
                 assert self.progress is not None, "there is nothing to deliver"
-                self.events.append(ResultReceived(connection=self.connection))
+                self.sent.append(ResultReceived(connection=self.connection))
             case SendVerdict(verdict=verdict, ends=ends, keep=keep):
                 if self.ring is None or self.asked != (self.ring.group.generation, verdict.epoch):
                     return
@@ -117,7 +117,7 @@ class Worker:
                 self.ends = ends
                 if keep:
                     event = BestReceived(connection=self.connection, epoch=verdict.epoch)
-                    self.events.append(event)
+                    self.sent.append(event)
                 else:
                     self.ring.verdicts[verdict.epoch] = ends
             case KeepBest(epoch=epoch):
@@ -125,7 +125,7 @@ class Worker:
                     self.ring.verdicts[epoch] = self.ends
             case Dismiss():
                 self.alive, self.ring = False, None
-                self.events.append(ConnectionLost(connection=self.connection))
+                self.sent.append(ConnectionLost(connection=self.connection))
             case _:
                 raise AssertionError(action)
 
@@ -164,7 +164,7 @@ class Worker:
             return False
         self.asked = about
         score = self.scores[self.progress.epoch]
-        self.events.append(
+        self.sent.append(
             EpochScored(
                 connection=self.connection, epoch=self.progress.epoch, loss=score, metrics={}
             )
@@ -204,7 +204,7 @@ class Worker:
     def leave(self, ending: Ending, failure: Failure | None = None) -> None:
         assert self.ring is not None
         generation, self.ring = self.ring.group.generation, None
-        self.events.append(
+        self.sent.append(
             WorkerReported(
                 connection=self.connection,
                 generation=generation,
@@ -215,63 +215,34 @@ class Worker:
         )
 
 
-class Runs(RuleBasedStateMachine):
-    """What happens to a run, in any order."""
-
-    epochs = EPOCHS
-    judge: Judge | None = None
-    scores: dict[int, float] | None = None
+class Runs(RunMachine):
+    """Runs of parameter averaging."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.coordinator = Coordinator(
-            workers=WORKERS,
-            judge=self.judge,
-            rendezvous_timeout_s=1e9,
-            queue_timeout_s=1e9,
-            replacement_timeout_s=1e9,
-            max_failures=1 << 30,
-        )
-        self.now_s = 0.0
-        self.attempts: dict[int, Worker] = {}  # by connection
-        self.latest: dict[int, Worker] = {}  # by worker
-        self.rings: dict[int, Ring] = {}
-        self.past: list[Event] = []
         self.copy = Progress.first(workers=WORKERS)
         self.beats = 0
-        self.launches: list[int] = []  # workers whose tasks have not begun
         self.delivered = False
-        self.generation = 0
-        self.end: EndRun | None = None
-        self.asked_to_stop = False
-        self.failures: list[Failure] = []
-        for worker in range(WORKERS):
-            self.begin(worker, attempt=0)
+        self.reports: dict[int, Progress | None] = {}  # by connection: the last
+        super().__init__()
 
-    def begin(self, worker: int, *, attempt: int) -> None:
-        found = Worker(
-            connection=100 * attempt + worker,
-            worker=worker,
-            attempt=attempt,
-            epochs=self.epochs,
-            scores=self.scores,
-        )
-        self.attempts[found.connection] = self.latest[worker] = found
-        found.events.append(
-            WorkerRegistered(
-                connection=found.connection,
-                worker=worker,
-                attempt=attempt,
-                host="",
-                address=("", found.connection),
-                rows=MINIBATCHES,
-            )
-        )
+    def coordinate(self, common: dict[str, Any]) -> Coordinator:
+        return Coordinator(**common)
+
+    def new_worker(self, **fields: Any) -> Worker:
+        return Worker(epochs=self.epochs, **fields)
+
+    def rows(self, worker: int) -> tuple[int, int]:
+        return MINIBATCHES, 0
 
     # -- the driver's side ------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        self.past.append(event)
+        if self.end is not None:
+            return
+        if isinstance(event, _REPEATED):
+            self.past.append(event)
+        if isinstance(event, WorkerReported):
+            self.reports[event.connection] = event.progress
         self.delivered |= isinstance(event, ResultReceived)
         actions = self.coordinator.handle(event, now_s=self.now_s)
         present = {found.connection for found in self.coordinator.present.values()}
@@ -346,21 +317,16 @@ class Runs(RuleBasedStateMachine):
             assert worker.ring is None, "somebody is still in the last ring"
             return worker.progress
         # Dead, but the driver does not know yet: what counts is its last report.
-        for event in reversed(self.past):
-            if isinstance(event, WorkerReported) and event.connection == connection:
-                return event.progress
-        return None
+        return self.reports.get(connection)
 
     # -- what may happen --------------------------------------------------------------------
-
-    going_on = precondition(lambda self: self.end is None)
 
     @going_on
     @rule(data=st.data())
     def a_message_arrives_at_the_driver(self, data: st.DataObject) -> None:
-        waiting = [w for w in self.attempts.values() if w.events]
+        waiting = [w for w in self.attempts.values() if w.sent]
         if waiting:
-            self.handle(data.draw(st.sampled_from(waiting)).events.popleft())
+            self.handle(data.draw(st.sampled_from(waiting)).sent.popleft())
 
     @going_on
     @rule(data=st.data())
@@ -375,13 +341,6 @@ class Runs(RuleBasedStateMachine):
         self.all_goes_well(moments)
 
     @going_on
-    @rule(moments=st.integers(1, 3))
-    def all_goes_well(self, moments: int) -> None:
-        for _ in range(moments):
-            if self.end is None:
-                self.everything_goes_well_for_a_moment()
-
-    @going_on
     @rule(data=st.data())
     def one_worker_works(self, data: st.DataObject) -> None:
         self.one_in_a_ring(data, Worker.work)
@@ -391,30 +350,25 @@ class Runs(RuleBasedStateMachine):
     def a_ring_breaks_at_one_worker(self, data: st.DataObject) -> None:
         self.one_in_a_ring(data, lambda worker: worker.leave("broken"))
 
-    @precondition(lambda self: self.end is None and self.generation > 2)
+    @under_way
     @rule(data=st.data())
     def a_worker_fails(self, data: st.DataObject) -> None:
-        def fail(worker: Worker) -> None:
-            self.failures.append(Failure(worker=worker.worker))
-            worker.leave("failed", self.failures[-1])
-
-        self.one_in_a_ring(data, fail)
+        self.one_in_a_ring(data, lambda w: w.leave("failed", self.fails(w.worker)))
 
     def one_in_a_ring(self, data: st.DataObject, act: Any) -> None:
-        inside = [w for w in self.attempts.values() if w.alive and w.ring is not None]
-        if inside:
-            act(data.draw(st.sampled_from(inside)))
+        worker = self.one(data, lambda w: w.ring is not None)
+        if worker is not None:
+            act(worker)
 
     def a_worker_is_killed(self, data: st.DataObject) -> None:
-        alive = [w for w in self.attempts.values() if w.alive]
-        if not alive:
+        worker = self.one(data)
+        if worker is None:
             return
-        worker = data.draw(st.sampled_from(alive))
         worker.alive, worker.ring = False, None
         # Some of what it sent still arrives, late.
-        arrives = data.draw(st.integers(0, len(worker.events)))
-        worker.events = deque(list(worker.events)[:arrives])
-        worker.events.append(ConnectionLost(connection=worker.connection))
+        arrives = data.draw(st.integers(0, len(worker.sent)))
+        worker.sent = deque(list(worker.sent)[:arrives])
+        worker.sent.append(ConnectionLost(connection=worker.connection))
 
     @going_on
     @rule(data=st.data(), moments=st.integers(0, 6))
@@ -425,11 +379,10 @@ class Runs(RuleBasedStateMachine):
     @going_on
     @rule(data=st.data())
     def a_silent_worker_is_given_up(self, data: st.DataObject) -> None:
-        alive = [w for w in self.attempts.values() if w.alive]
-        if alive:
-            worker = data.draw(st.sampled_from(alive))
+        worker = self.one(data)
+        if worker is not None:
             # It goes on with its ring until it notices that its connection is closed.
-            worker.events.clear()
+            worker.sent.clear()
             worker.orders.append(Dismiss(connection=worker.connection))
             self.handle(ConnectionLost(connection=worker.connection, silent=True))
 
@@ -448,81 +401,22 @@ class Runs(RuleBasedStateMachine):
             assert progress is not None
             self.handle(CheckpointReceived(progress=progress, write=False))
 
-    @going_on
-    @rule(data=st.data(), fails=st.booleans())
-    def the_task_of_a_dead_worker_ends(self, data: st.DataObject, fails: bool) -> None:
-        """A retry within the same job is `a_dead_worker_is_started_again`."""
-        dead = [w for w in self.latest.values() if not w.alive]
-        if dead:
-            worker = data.draw(st.sampled_from(dead)).worker
-            failure = Failure(worker=worker, reason="killed") if fails else None
-            self.handle(TaskEnded(worker=worker, failure=failure))
-
     @precondition(lambda self: self.end is None and self.generation > 0)
     @rule(data=st.data())
     def a_training_thread_hangs(self, data: st.DataObject) -> None:
         self.one_in_a_ring(data, lambda worker: setattr(worker, "hung", True))
 
-    @going_on
-    @rule(data=st.data())
-    def a_dead_worker_is_started_again(self, data: st.DataObject) -> None:
-        dead = [w for w in self.latest.values() if not w.alive]
-        if dead:
-            worker = data.draw(st.sampled_from(dead))
-            self.begin(worker.worker, attempt=worker.attempt + 1)
-
-    @precondition(lambda self: self.end is None and self.generation > 2)
-    @rule()
-    def a_worker_fails_before_it_registers(self) -> None:
-        self.failures.append(Failure(worker=0))
-        self.handle(WorkerFailed(failure=self.failures[-1]))
-
-    @precondition(lambda self: self.end is None and self.generation > 1)
-    @rule()
-    def the_user_stops_the_run(self) -> None:
-        self.asked_to_stop = True
-        self.handle(StopRequested())
-
-    @going_on
-    @rule(later_s=st.floats(0.1, 2.0))
-    def time_passes(self, later_s: float) -> None:
-        self.now_s += later_s
-        self.handle(TimerFired())
-
-    @rule(data=st.data())
-    def a_message_is_repeated(self, data: st.DataObject) -> None:
-        kinds = (WorkerReported, ConnectionLost, ResultReceived, StopRequested, EpochScored)
-        past = [event for event in self.past if isinstance(event, kinds)]
-        if past and self.end is None:
-            self.handle(data.draw(st.sampled_from(past[-20:])))
-
     # -- what must hold ---------------------------------------------------------------------
 
-    @invariant()
-    def generations_only_grow(self) -> None:
-        assert self.coordinator.generation - self.generation in (0, 1)
-        self.generation = self.coordinator.generation
-
-    @invariant()
-    def a_run_that_is_over_has_ended(self) -> None:
-        assert (self.coordinator.phase == "over") == (self.end is not None)
-
     def teardown(self) -> None:
-        """Left alone, with lost workers replaced, every run ends; with a hung one if stopped."""
+        """A run with a hung worker ends if it is stopped."""
         if self.end is None and any(worker.hung for worker in self.attempts.values()):
             self.asked_to_stop = True
             self.handle(StopRequested())
-        self.all_goes_well(400)
-        assert self.end is not None, f"the run did not end: {self.coordinator.phase}"
-        end = self.end
-        if end.failure is not None:
-            assert end.failure in self.failures
-        elif end.timed_out:
-            assert end.timed_out.startswith(("the workers' ring broke", "all workers were lost"))
-        elif end.stopped:
-            assert self.asked_to_stop
-        else:
-            self.check_the_end(self.coordinator.progress)
+        super().teardown()
+
+    def check_the_time_out(self, timed_out: str) -> None:
+        assert timed_out.startswith(("the workers' ring broke", "all workers were lost"))
 
     def check_the_end(self, progress: Progress) -> None:
         assert (progress.epoch, progress.todo) == (EPOCHS, ())
@@ -530,7 +424,7 @@ class Runs(RuleBasedStateMachine):
 
     def everything_goes_well_for_a_moment(self) -> None:
         for latest in list(self.latest.values()):
-            if not latest.alive and not latest.events:
+            if not latest.alive and not latest.sent:
                 self.begin(latest.worker, attempt=latest.attempt + 1)
         self.beats += 1
         for worker in list(self.attempts.values()):
@@ -538,8 +432,8 @@ class Runs(RuleBasedStateMachine):
                 self.handle(
                     WorkerAlive(connection=worker.connection, steps=0, computing=worker.hung)
                 )
-            while worker.events and self.end is None:
-                self.handle(worker.events.popleft())
+            while worker.sent and self.end is None:
+                self.handle(worker.sent.popleft())
             while worker.orders and worker.alive:
                 order = worker.orders.popleft()
                 # A hung worker's reader thread answers still, its training thread does not.
@@ -561,36 +455,25 @@ class Runs(RuleBasedStateMachine):
 
 
 class JudgedRuns(Runs):
-    """The third epoch is best; without improvement in the fourth the run ends, two before its end.
+    """Runs with early stopping."""
 
-    Whoever is lost while the others wait for a verdict, it is given once, and the best state is
-    kept before anybody trains on.
-    """
-
-    epochs = 6
-    scores = {1: 3.0, 2: 2.0, 3: 1.0, 4: 1.0, 5: 0.0, 6: 0.0}  # noqa: RUF012 (never changed)
+    epochs = JUDGED_EPOCHS
+    scores = SCORES
 
     def __init__(self) -> None:
-        self.judge = Judge(EarlyStopping(patience=1), epochs=self.epochs, validates=True)
+        self.judge = new_judge()
         super().__init__()
 
     def check_the_end(self, progress: Progress) -> None:
-        assert self.judge is not None
-        found = self.judge.result
-        assert found.scores == {1: 3.0, 2: 2.0, 3: 1.0, 4: 1.0}
-        assert (found.best_epoch, self.judge.kept_epoch) == (3, 3)
-        assert progress.epoch == progress.opened == 4
+        check_the_verdicts(self.judge, progress)
         done = sum(progress.examples) + sum(span.size for span in progress.todo)
         assert done == 4 * MINIBATCHES * WORKERS
 
     @invariant()
     def nobody_trains_on_before_a_verdict(self) -> None:
-        assert self.judge is not None
-        ahead = [w.progress for w in self.attempts.values() if w.progress is not None]
-        for progress in ahead:
-            if progress.opened > progress.epoch > 0:
-                assert progress.epoch in self.judge.result.scores
-                assert not self.judge.wants_state(progress.epoch)
+        for worker in self.attempts.values():
+            if worker.progress is not None:
+                check_no_training_before_a_verdict(self.judge, worker.progress)
 
 
 TestRuns = Runs.TestCase

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from sparkwright.runs._checkpoint import CheckpointWriter
+from sparkwright.runs._checkpoint import LatestWriter
 from sparkwright.runs._engine import Outcome
 from sparkwright.runs._protocol import Progress
 from sparkwright.runs._provenance import WarningKeeper, git_revision
@@ -97,13 +97,15 @@ def test_warnings_of_other_runs_are_not_kept():
     )
 
 
-def test_threads_that_write_for_a_run_bear_its_name(tmp_path):
+def test_threads_that_write_for_a_run_bear_its_name():
     found = []
 
     def begin() -> None:
-        writer = CheckpointWriter(str(tmp_path), keep=1)
-        found.append(writer._thread.name)
-        writer.close(5)
+        writer = LatestWriter(
+            lambda _: found.append(threading.current_thread().name), name="checkpoints"
+        )
+        writer.submit("an item")
+        assert writer.close(5)
 
     thread = threading.Thread(target=begin, name="sparkwright-run-1")
     thread.start()

@@ -398,6 +398,18 @@ def test_listeners_hear_everything_in_order(record: RunRecord) -> None:
     ]
 
 
+def test_the_table_of_events_has_what_listeners_heard_without_rows(record: RunRecord) -> None:
+    record.state_changed("starting", "waiting")
+    train(record, losses=[2.0])
+    record.worker_lost(0)
+    events = record.events()
+    assert [event["event"] for event in events] == ["StateChanged", "StateChanged", "WorkerLost"]
+    assert events[0]["message"] == "waiting"
+    assert events[2]["worker"] == 0
+    times = [event["time_s"] for event in events]
+    assert 0 <= times[0] <= times[1] <= times[2] <= record.status().elapsed_s
+
+
 def test_a_removed_listener_hears_no_more(record: RunRecord) -> None:
     events: list[RunEvent] = []
     remove = record.add_listener(events.append)

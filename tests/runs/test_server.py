@@ -18,8 +18,22 @@ from tests.waiting import join_threads, names_of_threads, wait_until
 from sparkwright.masters import EarlyStopping
 from sparkwright.mesh._connection import Connection, connect
 from sparkwright.mesh._framing import Message
-from sparkwright.runs._coordinator import Coordinator, EndRun, WorkerRegistered
-from sparkwright.runs._early_stopping import Judge, Verdict
+from sparkwright.runs._coordinator import Coordinator
+from sparkwright.runs._decisions import (
+    EndRun,
+    ForgetHistory,
+    KeepBest,
+    KeepCheckpoint,
+    LaunchTask,
+    News,
+    ProgressSettled,
+    SendVerdict,
+    ShowStalled,
+    WorkerGone,
+    WorkerHeard,
+    WorkerRegistered,
+)
+from sparkwright.runs._early_stopping import Judge
 from sparkwright.runs._protocol import Failure, Group, Progress
 from sparkwright.runs._server import CoordinatorServer
 
@@ -35,42 +49,35 @@ class Sink:
         self.told: list[tuple[str, Any]] = []
         self.ended = threading.Event()
 
-    def worker_joined(self, event: WorkerRegistered) -> None:
-        self.told.append(("joined", event.worker))
-
-    def worker_lost(self, event: WorkerRegistered) -> None:
-        self.told.append(("lost", event.worker))
-
-    def worker_heard(self, worker: int, message: Message) -> None:
-        if message.kind != "alive":
-            self.told.append(("heard", (worker, message.kind)))
-
-    def history_forgotten(self) -> None:
-        self.told.append(("forgotten", None))
-
-    def progress_settled(self, progress: Progress, *, exact: bool) -> None:
-        assert exact
-        self.told.append(("settled", progress.averagings))
-
-    def checkpoint_arrived(self, message: Message, progress: Progress, *, write: bool) -> None:
-        del message
-        self.told.append(("checkpoint", (progress.averagings, write)))
-
-    def launch_task(self, worker: int, *, replaces: bool) -> None:
-        self.told.append(("launch", (worker, replaces)))
-
-    def worker_stalled(self, worker: int, seconds: float) -> None:
-        self.told.append(("stalled", (worker, seconds > 0)))
-
-    def epoch_judged(self, verdict: Verdict) -> None:
-        self.told.append(("judged", verdict.epoch))
-
-    def best_arrived(self, message: Message, epoch: int) -> None:
-        self.told.append(("best", (epoch, bytes(message.payload))))
-
-    def run_ended(self, end: EndRun) -> None:
-        self.told.append(("ended", end))
-        self.ended.set()
+    def __call__(self, news: News, message: Message | None = None) -> None:
+        match news:
+            case WorkerRegistered(worker=worker):
+                self.told.append(("joined", worker))
+            case WorkerGone(worker=worker):
+                self.told.append(("lost", worker))
+            case WorkerHeard(worker=worker):
+                assert message is not None
+                if message.kind != "alive":
+                    self.told.append(("heard", (worker, message.kind)))
+            case ForgetHistory():
+                self.told.append(("forgotten", None))
+            case ProgressSettled(progress=progress, exact=exact):
+                assert exact
+                self.told.append(("settled", progress.averagings))
+            case KeepCheckpoint(progress=progress, write=write):
+                self.told.append(("checkpoint", (progress.averagings, write)))
+            case LaunchTask(worker=worker, replaces=replaces):
+                self.told.append(("launch", (worker, replaces)))
+            case ShowStalled(worker=worker, seconds=seconds):
+                self.told.append(("stalled", (worker, seconds > 0)))
+            case SendVerdict(verdict=verdict):
+                self.told.append(("judged", verdict.epoch))
+            case KeepBest(epoch=epoch):
+                assert message is not None
+                self.told.append(("best", (epoch, bytes(message.payload))))
+            case EndRun():
+                self.told.append(("ended", news))
+                self.ended.set()
 
     def end(self) -> EndRun:
         assert self.ended.wait(5.0), "the run did not end"
@@ -469,14 +476,14 @@ def test_a_worker_that_closes_is_lost_and_the_others_regroup(site: Callable[...,
 
 
 def test_a_silent_worker_is_given_up_after_the_time_out(site: Callable[..., Site]) -> None:
-    here = site(2, peer_timeout_s=1.5)
+    here = site(2, peer_timeout_s=1.0)
     one = here.registered(0)
     one.stay_alive()
     began_s = time.monotonic()
     silent = here.registered(1)
     one.take("group")
     one.take("regroup")
-    assert time.monotonic() - began_s >= 1.5
+    assert time.monotonic() - began_s >= 1.0
     assert silent.is_hung_up()
     assert here.sink.told[-1] == ("lost", 1)
 
@@ -490,15 +497,15 @@ def test_a_peer_that_registers_never_is_dropped_too(site: Callable[..., Site]) -
 def test_a_peer_may_build_its_network_for_long_before_it_registers(
     site: Callable[..., Site],
 ) -> None:
-    here = site(1, peer_timeout_s=1.5)
+    here = site(1, peer_timeout_s=1.0)
     worker = here.worker(0)
     worker.stay_alive()
-    time.sleep(2.0)
+    time.sleep(1.4)
     worker.register().take("group")
 
 
 def test_a_large_result_on_its_way_is_no_silence(site: Callable[..., Site]) -> None:
-    here = site(1, peer_timeout_s=1.5)
+    here = site(1, peer_timeout_s=1.0)
     (worker,) = here.training()
     worker.report("finished", end_of(1))
     worker.take("deliver")
@@ -507,7 +514,7 @@ def test_a_large_result_on_its_way_is_no_silence(site: Callable[..., Site]) -> N
     content = b"".join(chain(*worker.connection.sealed(head, [b"r" * 13])))
     worker.connection.socket.sendall(content[:-13])
     for byte in content[-13:]:
-        time.sleep(0.15)
+        time.sleep(0.11)
         worker.connection.socket.sendall(bytes([byte]))
     assert here.sink.end() == EndRun()
     assert here.server.result is not None
@@ -521,11 +528,11 @@ def test_signs_of_life_are_heard_while_the_start_is_sent(site: Callable[..., Sit
         ready.wait(30.0)
         return {"size": 1}, (np.zeros(1),)
 
-    here = site(1, peer_timeout_s=1.5, start=start)
+    here = site(1, peer_timeout_s=1.0, start=start)
     (worker,) = here.training()
     worker.stay_alive()
     worker.connection.send("fetch_start")
-    time.sleep(2.0)
+    time.sleep(1.4)
     ready.set()
     worker.take("start")
 

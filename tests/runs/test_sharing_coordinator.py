@@ -4,37 +4,24 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, SharingScript
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
 from sparkwright.runs._decisions import (
-    Action,
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
     EndRun,
-    Event,
     ForgetHistory,
     KeepCheckpoint,
-    RequestResult,
-    ResultReceived,
     SendGroup,
-    SendMeeting,
     SendPiece,
-    SendRegroup,
-    StopRequested,
-    TimerFired,
     WorkerFailed,
-    WorkerRegistered,
     WorkerReported,
     WorkReported,
 )
-from sparkwright.runs._protocol import Failure, Group, Progress, Seat
-from sparkwright.runs._sharing_coordinator import SharingCoordinator
+from sparkwright.runs._protocol import Progress
 from sparkwright.runs._work import Span
-
-FAILURE = Failure(worker=1, host="b", kind="non_finite", reason="the loss is NaN")
-NOTHING: list[Action] = []
-GRACE_S = 2.0
 
 
 class Due:
@@ -48,191 +35,15 @@ class Due:
         return rounds_since > 0 and enough
 
 
-class Script:
-    """A coordinator, the clock, and its workers' connections: 10 * worker + attempt.
-
-    Each worker has four minibatches of ten examples an epoch; pieces are of two.
-    """
-
-    def __init__(self, workers: int = 2, epochs: int = 2, **settings: Any) -> None:
-        self.coordinator = SharingCoordinator(
-            workers=workers,
-            epochs=epochs,
-            minibatches=lambda rows: [4] * len(rows),
-            piece_size=lambda _: 2,
-            **settings,
-        )
-        self.workers = workers
-        self.now_s = 0.0
-        self.attempts = [0] * workers
-        self.pieces: dict[int, Span] = {}  # by worker: the last that it was sent
-
-    @property
-    def progress(self) -> Progress:
-        return self.coordinator.progress
-
-    def handle(self, event: Event) -> list[Action]:
-        actions = self.coordinator.handle(event, now_s=self.now_s)
-        for action in actions:
-            if isinstance(action, SendPiece):
-                self.pieces[action.connection // 10] = action.piece
-        return actions
-
-    def connection(self, worker: int) -> int:
-        return 10 * worker + self.attempts[worker]
-
-    def register(self, worker: int, attempt: int = 0) -> list[Action]:
-        self.attempts[worker] = max(attempt, self.attempts[worker])
-        return self.handle(
-            WorkerRegistered(
-                connection=10 * worker + attempt,
-                worker=worker,
-                attempt=attempt,
-                host=f"host-{worker}",
-                address=(f"10.0.0.{worker}", 7000 + attempt),
-                rows=40,
-                validation_rows=worker,
-            )
-        )
-
-    def asks(self, worker: int) -> list[Action]:
-        """It has its state, and wants its first piece."""
-        return self.handle(WorkReported(connection=self.connection(worker)))
-
-    def works(self, worker: int, minibatches: int = 2, *, wants_more: bool = True) -> list[Action]:
-        """It has done so many minibatches of its piece."""
-        return self.handle(
-            WorkReported(
-                connection=self.connection(worker),
-                piece=self.pieces.pop(worker),
-                minibatches=minibatches,
-                examples=10 * minibatches,
-                iterations=7,
-                wants_more=wants_more,
-            )
-        )
-
-    def report(
-        self,
-        worker: int,
-        ending: Any,
-        *,
-        generation: int | None = None,
-        validated: int = 0,
-        failure: Failure | None = None,
-    ) -> list[Action]:
-        generation = self.coordinator.generation if generation is None else generation
-        return self.handle(
-            WorkerReported(
-                connection=self.connection(worker),
-                generation=generation,
-                ending=ending,
-                progress=replace(self.progress, validated=validated),
-                failure=failure,
-            )
-        )
-
-    def all_meet(self, *workers: int, validated: int = 0) -> list[Action]:
-        actions = NOTHING
-        for worker in workers:
-            assert actions == NOTHING
-            actions = self.report(worker, "met", validated=validated)
-        return actions
-
-    def lose(self, worker: int) -> list[Action]:
-        self.pieces.pop(worker, None)
-        return self.handle(ConnectionLost(connection=self.connection(worker)))
-
-    def checkpoint(self) -> list[Action]:
-        return self.handle(CheckpointReceived(progress=self.progress))
-
-    def stop(self) -> list[Action]:
-        return self.handle(StopRequested())
-
-    def tick(self, later_s: float = 0.0) -> list[Action]:
-        self.now_s += later_s
-        return self.handle(TimerFired())
-
-    def deliver(self, worker: int) -> list[Action]:
-        return self.handle(ResultReceived(connection=self.connection(worker)))
-
-    # -- what is expected -------------------------------------------------------------------
-
-    def group(self, members: list[int], source: int) -> Group:
-        return Group(
-            generation=self.coordinator.generation,
-            seats=tuple(
-                Seat(
-                    worker=w,
-                    host=f"10.0.0.{w}",
-                    port=7000 + self.attempts[w],
-                    attempt=self.attempts[w],
-                )
-                for w in members
-            ),
-            rows=(40,) * self.workers,
-            validation_rows=tuple(range(self.workers)),
-            progress=self.progress,
-            source=source,
-        )
-
-    def groups(
-        self,
-        members: list[int],
-        *,
-        source: int,
-        to: list[int] | None = None,
-        progress: Progress | None = None,
-    ) -> list[Action]:
-        """The present group of `members`, sent to all or only `to` some.
-
-        Where it leads to a piece at once, `progress` is that before.
-        """
-        group = replace(self.group(members, source), progress=progress or self.progress)
-        told = members if to is None else to
-        return [SendGroup(connection=self.connection(w), group=group) for w in told]
-
-    def meeting(
-        self,
-        members: list[int],
-        *,
-        validate: bool = False,
-        checkpoint: bool = False,
-    ) -> list[Action]:
-        group = self.group(members, source=0)
-        return [
-            SendMeeting(
-                connection=self.connection(w),
-                group=group,
-                validate=validate,
-                checkpoint=checkpoint,
-            )
-            for w in members
-        ]
-
-    def piece(self, worker: int, owner: int, epoch: int, start: int, stop: int) -> list[Action]:
-        span = Span(owner, epoch, start, stop)
-        return [SendPiece(connection=self.connection(worker), piece=span)]
-
-    def regroups(self, generation: int, *members: int) -> list[Action]:
-        return [SendRegroup(connection=self.connection(w), generation=generation) for w in members]
-
-    def request(self, worker: int) -> list[Action]:
-        return [RequestResult(connection=self.connection(worker))]
-
-    def dismissals(self, *members: int, reason: str = "") -> list[Action]:
-        return [Dismiss(connection=self.connection(w), reason=reason) for w in members]
-
-
-def starting(workers: int = 2, epochs: int = 2, **settings: Any) -> Script:
+def starting(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScript:
     """All have come and are about to get the driver's state."""
-    script = Script(workers, epochs, **settings)
+    script = SharingScript(workers, epochs, **settings)
     for worker in range(workers):
         script.register(worker)
     return script
 
 
-def training(workers: int = 2, epochs: int = 2, **settings: Any) -> Script:
+def training(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScript:
     """All have their first piece."""
     script = starting(workers, epochs, **settings)
     for worker in range(workers):
@@ -240,7 +51,7 @@ def training(workers: int = 2, epochs: int = 2, **settings: Any) -> Script:
     return script
 
 
-def meeting(workers: int = 2, epochs: int = 2, **settings: Any) -> Script:
+def meeting(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScript:
     """All have done their part of the first epoch, and are called to meet."""
     script = training(workers, epochs, **settings)
     for worker in [*range(workers), *range(workers)]:
@@ -249,7 +60,7 @@ def meeting(workers: int = 2, epochs: int = 2, **settings: Any) -> Script:
     return script
 
 
-def owed() -> Script:
+def owed() -> SharingScript:
     """One epoch; worker 1 was lost in it; worker 0 has done its part and met."""
     script = training(epochs=1)
     script.lose(1)
@@ -260,15 +71,6 @@ def owed() -> Script:
 
 
 # -- the regular run ------------------------------------------------------------------------
-
-
-def test_the_group_forms_when_all_have_come_and_starts_from_the_driver() -> None:
-    script = Script(3)
-    assert script.register(2) == NOTHING
-    assert script.register(0) == NOTHING
-    assert script.register(1) == script.groups([0, 1, 2], source=-1)
-    assert script.coordinator.generation == 1
-    assert script.progress.opened == 1
 
 
 def test_who_has_its_state_gets_work_without_waiting_for_others() -> None:
@@ -332,11 +134,6 @@ def test_work_that_was_not_given_does_not_count() -> None:
     assert script.progress.steps == (0, 0)
 
 
-def test_ticks_change_nothing_while_all_is_well() -> None:
-    script = training()
-    assert [script.tick(60.0) for _ in range(20)] == [NOTHING] * 20
-
-
 def test_without_validation_data_nothing_is_validated() -> None:
     script = training(1)
     script.works(0)
@@ -355,15 +152,6 @@ def test_a_run_goes_on_where_its_checkpoint_was() -> None:
 
 
 # -- a worker is lost -----------------------------------------------------------------------
-
-
-def test_a_worker_lost_while_the_others_gather_is_simply_missing_again() -> None:
-    script = Script(3)
-    script.register(0)
-    script.register(1)
-    assert script.lose(1) == NOTHING
-    assert script.register(2) == NOTHING
-    assert script.register(1, attempt=1) == script.groups([0, 1, 2], source=-1)
 
 
 def test_a_worker_lost_at_the_common_beginning_is_waited_for_during_the_grace() -> None:
@@ -501,13 +289,6 @@ def test_all_are_lost_in_a_meeting_and_training_begins_anew() -> None:
     assert script.asks(0) == script.piece(0, 0, 0, 0, 2)
 
 
-def test_losses_of_strangers_and_repeated_ones_are_nothing() -> None:
-    script = training()
-    assert script.handle(ConnectionLost(connection=99)) == NOTHING
-    script.lose(1)
-    assert script.lose(1) == NOTHING
-
-
 # -- attempts -------------------------------------------------------------------------------
 
 
@@ -533,15 +314,6 @@ def test_nobody_waits_in_a_ring_for_an_attempt_that_was_replaced() -> None:
         *script.regroups(ring, 0),
         *script.groups([0, 1, 2], source=0),
     ]
-
-
-@pytest.mark.parametrize("attempt", [0, 1])
-def test_an_attempt_that_is_not_newer_is_refused(attempt: int) -> None:
-    script = training()
-    script.register(1, attempt=1)
-    reason = "a newer attempt of worker 1 is already at work"
-    assert script.register(1, attempt=attempt) == [Dismiss(connection=10 + attempt, reason=reason)]
-    assert script.coordinator.present[1].attempt == 1
 
 
 def test_what_comes_from_a_replaced_attempt_is_ignored() -> None:
@@ -630,7 +402,7 @@ def test_if_only_a_newcomer_is_left_of_a_meeting_it_meets_alone() -> None:
     script.asks(1)
     sent = script.lose(0)
     assert sent == [
-        SendGroup(connection=11, group=replace(script.group([1], source=0), generation=5)),
+        SendGroup(connection=11, group=replace(script.present_group([1], source=0), generation=5)),
         *script.meeting([1], validate=True),
     ]
 
@@ -783,13 +555,6 @@ def test_a_checkpoint_of_another_meeting_is_not_kept() -> None:
 # -- stop -----------------------------------------------------------------------------------
 
 
-def test_stop_before_all_have_come_ends_at_once() -> None:
-    script = Script()
-    script.register(0)
-    assert script.stop() == [*script.dismissals(0), EndRun(stopped=True)]
-    assert script.register(1) == script.dismissals(1, reason="the run has ended")
-
-
 def test_stop_at_the_common_beginning_ends_at_once() -> None:
     script = starting()
     assert script.stop() == [ForgetHistory(), *script.dismissals(0, 1), EndRun(stopped=True)]
@@ -825,14 +590,6 @@ def test_a_last_meeting_that_is_repeated_does_without_validation_and_checkpoint(
     script.stop()
     script.report(0, "broken")
     assert script.report(1, "broken") == script.meeting([0, 1])
-
-
-def test_stop_while_delivering_changes_nothing() -> None:
-    script = meeting(epochs=1)
-    script.all_meet(0, 1)
-    assert script.stop() == NOTHING
-    assert script.deliver(0)[-1] == EndRun(stopped=False)
-    assert script.stop() == NOTHING
 
 
 def test_stop_while_owed_work_is_waited_for_ends_the_run() -> None:
@@ -896,7 +653,7 @@ def test_a_failure_at_the_common_beginning_ends_the_run() -> None:
 
 
 def test_a_worker_that_fails_before_it_registers_ends_the_run_in_its_phase() -> None:
-    script = Script()
+    script = SharingScript()
     script.register(0)
     failed = WorkerFailed(failure=FAILURE)
     assert script.handle(failed) == [*script.dismissals(0), EndRun(failure=FAILURE)]
@@ -904,32 +661,7 @@ def test_a_worker_that_fails_before_it_registers_ends_the_run_in_its_phase() -> 
     assert script.handle(failed) == script.meeting([0, 1])
 
 
-def test_the_first_failure_is_named_and_stop_does_not_hide_it() -> None:
-    script = training()
-    script.handle(WorkerFailed(failure=FAILURE))
-    script.handle(WorkerFailed(failure=Failure(worker=0, reason="second")))
-    script.stop()
-    script.all_meet(0, 1)
-    assert script.deliver(0)[-1] == EndRun(stopped=True, failure=FAILURE)
-
-
-def test_a_failure_after_the_end_of_training_does_not_spoil_the_result() -> None:
-    script = meeting(epochs=1)
-    script.all_meet(0, 1)
-    assert script.handle(WorkerFailed(failure=FAILURE)) == NOTHING
-    assert script.report(1, "failed", failure=FAILURE) == NOTHING
-    assert script.deliver(0)[-1] == EndRun()
-
-
 # -- delivering -----------------------------------------------------------------------------
-
-
-def test_another_is_asked_when_the_delivering_worker_is_lost() -> None:
-    script = meeting(3, epochs=1)
-    script.all_meet(0, 1, 2)
-    assert script.lose(2) == NOTHING
-    assert script.lose(0) == script.request(1)
-    assert script.deliver(1) == [*script.dismissals(1), EndRun()]
 
 
 def test_one_who_met_delivers_rather_than_a_newcomer() -> None:
@@ -943,13 +675,6 @@ def test_one_who_met_delivers_rather_than_a_newcomer() -> None:
     assert script.report(1, "met", generation=3) == script.request(1)
 
 
-def test_who_comes_while_the_result_is_delivered_is_sent_away() -> None:
-    script = meeting(epochs=1)
-    script.all_meet(0, 1)
-    script.lose(1)
-    assert script.register(1, attempt=1) == script.dismissals(1, reason="the run has ended")
-
-
 def test_a_stopped_run_whose_workers_are_lost_before_one_delivered_keeps_nothing() -> None:
     script = training(1)
     script.stop()
@@ -957,15 +682,6 @@ def test_a_stopped_run_whose_workers_are_lost_before_one_delivered_keeps_nothing
     assert script.all_meet(0) == script.request(0)
     assert script.lose(0) == [ForgetHistory(), EndRun(stopped=True)]
     assert script.progress.steps == (0,)
-
-
-def test_when_all_are_lost_before_one_delivered_the_run_fails() -> None:
-    script = meeting(epochs=1)
-    script.all_meet(0, 1)
-    script.lose(0)
-    assert script.lose(1) == [
-        EndRun(timed_out="all workers were lost before one delivered the result.")
-    ]
 
 
 # -- time-outs ------------------------------------------------------------------------------
@@ -989,25 +705,3 @@ def test_when_all_are_lost_and_none_comes_back_the_run_ends() -> None:
     (end,) = script.tick(120.1)
     assert isinstance(end, EndRun)
     assert end.timed_out.startswith("worker 0 was lost")
-
-
-def test_when_not_all_come_the_run_ends_and_says_why() -> None:
-    script = Script(rendezvous_timeout_s=60)
-    script.register(1)
-    assert script.tick(60.0) == NOTHING
-    dismissal, end = script.tick(0.1)
-    assert isinstance(end, EndRun)
-    assert end.timed_out.startswith("the driver waited 60 s for 2 workers and 1 came")
-    assert [dismissal] == script.dismissals(1, reason=end.timed_out)
-
-
-def test_nothing_happens_after_the_end() -> None:
-    script = meeting(epochs=1)
-    script.stop()
-    script.all_meet(0, 1)
-    script.deliver(0)
-    assert script.tick(1e6) == NOTHING
-    assert script.lose(0) == NOTHING
-    assert script.deliver(0) == NOTHING
-    assert script.asks(1) == NOTHING
-    assert script.report(1, "broken") == NOTHING

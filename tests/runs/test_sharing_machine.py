@@ -1,14 +1,25 @@
 """A run of gradient sharing with simulated workers: killed, silent, replaced, failing, late."""
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, rule
+from tests.runs.machine import (
+    EPOCHS,
+    JUDGED_EPOCHS,
+    SCORES,
+    Attempt,
+    RunMachine,
+    check_no_training_before_a_verdict,
+    check_the_verdicts,
+    going_on,
+    new_judge,
+    under_way,
+)
 
-from sparkwright.masters import EarlyStopping
 from sparkwright.runs._decisions import (
     Action,
     BestReceived,
@@ -31,20 +42,15 @@ from sparkwright.runs._decisions import (
     SendVerdict,
     ShowStalled,
     StopRequested,
-    TaskEnded,
     TimerFired,
-    WorkerFailed,
-    WorkerRegistered,
     WorkerReported,
     WorkReported,
 )
-from sparkwright.runs._early_stopping import Judge
 from sparkwright.runs._protocol import Failure, Group, Progress
 from sparkwright.runs._sharing_coordinator import SharingCoordinator
 from sparkwright.runs._work import Span
 
 MINIBATCHES = (5, 3, 4)  # of each worker in an epoch, of one example each
-WORKERS, EPOCHS = len(MINIBATCHES), 2
 PIECE = 2  # minibatches; some workers ask for more
 ALWAYS = 1 << 62
 
@@ -103,17 +109,10 @@ class Ring:
         return [seat.port for seat in self.group.seats]
 
 
-@dataclass(eq=False)
-class Worker:
+@dataclass(eq=False, kw_only=True)
+class Worker(Attempt):
     """One attempt of one worker; does one thing at a time, as `SharingWorker` does."""
 
-    connection: int
-    worker: int
-    attempt: int
-    alive: bool = True
-    silent: bool = False  # neither does anything nor closes its connections
-    sent: deque[Sent] = field(default_factory=deque[Sent])  # on their way to the driver
-    orders: deque[Action] = field(default_factory=deque[Action])  # on their way from it
     inbox: deque[Action] = field(default_factory=deque[Action])
     abandoned: int = 0  # rings up to this generation are not to be waited for
     group: Group | None = None
@@ -124,7 +123,6 @@ class Worker:
     waited: int = 0
     piece: Span | None = None
     done: int = 0
-    scores: dict[int, float] | None = None  # epoch -> what an evaluation finds; None: no judge
     asked: int = 0  # the generation in which it told a score
 
     def arrive(self, order: Action) -> None:
@@ -310,67 +308,36 @@ class Worker:
         )
 
 
-class Runs(RuleBasedStateMachine):
-    """What happens to a run, in any order."""
-
-    epochs = EPOCHS
-    judge: Judge | None = None
-    scores: dict[int, float] | None = None
+class Runs(RunMachine):
+    """Runs of gradient sharing."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.coordinator = SharingCoordinator(
-            workers=WORKERS,
-            epochs=self.epochs,
-            judge=self.judge,
-            minibatches=lambda rows: rows,
-            piece_size=lambda _: PIECE,
-            checkpoints=EveryFourMinibatches(),
-            rendezvous_timeout_s=1e9,
-            queue_timeout_s=1e9,
-            replacement_timeout_s=1e9,
-            max_failures=1 << 30,
-            copies=True,
-        )
-        self.now_s = 0.0
-        self.attempts: dict[int, Worker] = {}  # by connection
-        self.latest: dict[int, Worker] = {}  # by worker
-        self.rings: dict[int, Ring] = {}
         self.gone: set[int] = set()  # connections that are lost or dismissed
         self.told: dict[int, Group] = {}  # by connection: as the driver sees it
         self.pieces: dict[int, Span] = {}  # likewise
         self.arrived: Checkpoint | None = None
         self.kept: frozenset[tuple[int, int, int]] = frozenset()  # in the last checkpoint
         self.validated: list[int] = []
-        self.past: list[Event] = []
-        self.generation = 0
-        self.end: EndRun | None = None
         self.deliverer: Worker | None = None
-        self.asked_to_stop = self.any_lost = False
-        self.failures: list[Failure] = []
+        self.any_lost = False
         self.breaks = 0  # rings that broke without a loss
-        for worker in range(WORKERS):
-            self.begin(worker, attempt=0)
+        super().__init__()
 
-    def begin(self, worker: int, *, attempt: int) -> None:
-        found = Worker(
-            connection=100 * attempt + worker,
-            worker=worker,
-            attempt=attempt,
-            scores=self.scores,
+    def coordinate(self, common: dict[str, Any]) -> SharingCoordinator:
+        return SharingCoordinator(
+            **common,
+            epochs=self.epochs,
+            minibatches=lambda rows: rows,
+            piece_size=lambda _: PIECE,
+            checkpoints=EveryFourMinibatches(),
+            copies=True,
         )
-        self.attempts[found.connection] = self.latest[worker] = found
-        found.sent.append(
-            WorkerRegistered(
-                connection=found.connection,
-                worker=worker,
-                attempt=attempt,
-                host="",
-                address=("", found.connection),
-                rows=MINIBATCHES[worker],
-                validation_rows=worker + (self.judge is not None),
-            )
-        )
+
+    def new_worker(self, **fields: Any) -> Worker:
+        return Worker(**fields)
+
+    def rows(self, worker: int) -> tuple[int, int]:
+        return MINIBATCHES[worker], worker + (self.judge is not None)
 
     def ring(self, group: Group, order: SendMeeting | None) -> Ring:
         judged = self.judge is not None and order is not None and order.validate
@@ -464,19 +431,9 @@ class Runs(RuleBasedStateMachine):
 
     # -- what may happen --------------------------------------------------------------------
 
-    going_on = precondition(lambda self: self.end is None)
-    under_way = precondition(lambda self: self.end is None and self.generation > 2)
-
     @initialize(moments=st.sampled_from([6, 12, 3, 20, 0]))
     def all_went_well_before(self, moments: int) -> None:
         self.all_goes_well(moments)
-
-    @going_on
-    @rule(moments=st.integers(1, 6))
-    def all_goes_well(self, moments: int) -> None:
-        for _ in range(moments):
-            if self.end is None:
-                self.everything_goes_well_for_a_moment()
 
     @going_on
     @rule(data=st.data())
@@ -512,20 +469,7 @@ class Runs(RuleBasedStateMachine):
     def a_worker_fails(self, data: st.DataObject) -> None:
         worker = self.one(data, lambda w: w.group is not None and not w.silent)
         if worker is not None:
-            self.failures.append(Failure(worker=worker.worker))
-            worker.fail(self.failures[-1])
-
-    @under_way
-    @rule()
-    def a_worker_fails_before_it_registers(self) -> None:
-        self.failures.append(Failure(worker=0))
-        self.handle(WorkerFailed(failure=self.failures[-1]))
-
-    @under_way
-    @rule()
-    def the_user_stops_the_run(self) -> None:
-        self.asked_to_stop = True
-        self.handle(StopRequested())
+            worker.fail(self.fails(worker.worker))
 
     @going_on
     @rule(data=st.data(), arriving=st.sampled_from([ALWAYS, 0, 1, 2]), moments=st.integers(0, 4))
@@ -558,65 +502,13 @@ class Runs(RuleBasedStateMachine):
             worker.orders.append(Dismiss(connection=worker.connection))
             self.handle(ConnectionLost(connection=worker.connection, silent=True))
 
-    @going_on
-    @rule(data=st.data())
-    def a_lost_worker_is_started_again(self, data: st.DataObject) -> None:
-        lost = [w for w in self.latest.values() if not w.alive or w.silent]
-        if lost:
-            worker = data.draw(st.sampled_from(lost))
-            self.begin(worker.worker, attempt=worker.attempt + 1)
-
-    @going_on
-    @rule(data=st.data(), fails=st.booleans())
-    def the_task_of_a_lost_worker_ends(self, data: st.DataObject, fails: bool) -> None:
-        """A retry within the same job is `a_lost_worker_is_started_again`."""
-        lost = [w for w in self.latest.values() if not w.alive]
-        if lost:
-            worker = data.draw(st.sampled_from(lost)).worker
-            failure = Failure(worker=worker, reason="killed") if fails else None
-            self.handle(TaskEnded(worker=worker, failure=failure))
-
-    @going_on
-    @rule(later_s=st.floats(0.1, 6.0))
-    def time_passes(self, later_s: float) -> None:
-        self.now_s += later_s
-        self.handle(TimerFired())
-
-    @rule(data=st.data())
-    def a_message_is_repeated(self, data: st.DataObject) -> None:
-        if self.past:
-            self.handle(data.draw(st.sampled_from(self.past[-20:])))
-
-    def one(self, data: st.DataObject, suits: Callable[[Worker], bool]) -> Worker | None:
-        found = [w for w in self.attempts.values() if w.alive and suits(w)]
-        return data.draw(st.sampled_from(found)) if found else None
-
     # -- what must hold ---------------------------------------------------------------------
 
-    @invariant()
-    def generations_only_grow(self) -> None:
-        assert self.coordinator.generation >= self.generation
-        self.generation = self.coordinator.generation
-
-    @invariant()
-    def a_run_that_is_over_has_ended(self) -> None:
-        assert (self.coordinator.phase == "over") == (self.end is not None)
-
-    def teardown(self) -> None:
-        """Left alone, with lost workers replaced, every run ends."""
-        self.all_goes_well(300)
-        assert self.end is not None, f"the run did not end: {self.coordinator.phase}"
-        end, progress = self.end, self.coordinator.progress
-        if end.failure is not None:
-            assert end.failure in self.failures
-        elif end.timed_out.startswith("the workers could not meet"):
+    def check_the_time_out(self, timed_out: str) -> None:
+        if timed_out.startswith("the workers could not meet"):
             assert self.breaks >= 5
-        elif end.timed_out:
-            assert end.timed_out == "all workers were lost before one delivered the result."
-        elif end.stopped:
-            assert self.asked_to_stop
         else:
-            self.check_the_end(progress)
+            assert timed_out == "all workers were lost before one delivered the result."
 
     def check_the_end(self, progress: Progress) -> None:
         assert (progress.epoch, progress.todo) == (EPOCHS, ())
@@ -648,25 +540,17 @@ class Runs(RuleBasedStateMachine):
 
 
 class JudgedRuns(Runs):
-    """The third epoch is best; without improvement in the fourth the run ends, two before its end.
+    """Runs with early stopping."""
 
-    Whoever is lost while the others wait for a verdict, it is given once, and the best state is
-    kept before anybody trains on.
-    """
-
-    epochs = 6
-    scores = {1: 3.0, 2: 2.0, 3: 1.0, 4: 1.0, 5: 0.0, 6: 0.0}  # noqa: RUF012 (never changed)
+    epochs = JUDGED_EPOCHS
+    scores = SCORES
 
     def __init__(self) -> None:
-        self.judge = Judge(EarlyStopping(patience=1), epochs=self.epochs, validates=True)
+        self.judge = new_judge()
         super().__init__()
 
     def check_the_end(self, progress: Progress) -> None:
-        assert self.judge is not None
-        found = self.judge.result
-        assert found.scores == {1: 3.0, 2: 2.0, 3: 1.0, 4: 1.0}
-        assert (found.best_epoch, self.judge.kept_epoch) == (3, 3)
-        assert progress.epoch == progress.opened == 4
+        check_the_verdicts(self.judge, progress)
         assert self.deliverer is not None
         assert self.deliverer.learnt is not None
         owed = {part for span in progress.todo for part in members(span)}
@@ -674,11 +558,7 @@ class JudgedRuns(Runs):
 
     @invariant()
     def nobody_trains_on_before_a_verdict(self) -> None:
-        progress = self.coordinator.progress
-        assert self.judge is not None
-        if progress.opened > progress.epoch > 0:
-            assert progress.epoch in self.judge.result.scores
-            assert not self.judge.wants_state(progress.epoch)
+        check_no_training_before_a_verdict(self.judge, self.coordinator.progress)
 
 
 TestRuns = Runs.TestCase

@@ -6,9 +6,9 @@ from numpy.typing import NDArray
 
 from sparkwright.masters import TrainingPlan
 from sparkwright.masters._plan import PlanKind, minibatch_count
+from sparkwright.runs._history import untold_rows
 from sparkwright.runs._ledger import Ledger
 from sparkwright.runs._protocol import Progress
-from sparkwright.runs._untold import untold_rows
 from sparkwright.runs._work import Span
 
 BATCH, EPOCHS = 10, 3
@@ -31,11 +31,11 @@ def columns(rows: list[tuple[int, int, int]]) -> dict[str, NDArray[np.int64]]:
     return dict(zip(("worker", "epoch", "examples"), table.T, strict=True))
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
     rows=st.lists(st.integers(0, 60), min_size=1, max_size=4),
     piece=st.integers(1, 3),
-    stop_after=st.integers(1, 60),
+    stop_after=st.integers(1, 40),
     data=st.data(),
 )
 def test_every_epoch_has_the_minibatches_that_count(

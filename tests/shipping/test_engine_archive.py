@@ -11,7 +11,7 @@ import pytest
 
 import sparkwright
 from sparkwright import shipping
-from sparkwright.spark._engine_archive import (
+from sparkwright.engine_archive import (
     archive_bytes,
     engine_finder,
     own_engine,
@@ -83,7 +83,7 @@ def test_any_change_changes_the_fingerprint(tmp_path: Path) -> None:
 
 def test_python_runs_the_engine_from_the_archive(tmp_path: Path) -> None:
     code = (
-        "import sparkwright, sparkwright.workers._trainer as trainer, sparkwright.runs._display;"
+        "import sparkwright, sparkwright.workers._trainer as trainer, sparkwright.runs._extensions;"
         "print(sparkwright.__version__, trainer.__file__)"
     )
     path = f"import sys; sys.path.insert(0, {str(write_archive(tmp_path))!r}); "

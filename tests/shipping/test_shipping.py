@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.spark._engine_archive import own_engine
+from sparkwright.engine_archive import own_engine
 from sparkwright.spark._shipping import check_same, ensure_engine
 
 OWN = {"where": "/kit/sparkwright", "version": "0.2.0", "fingerprint": "aaa"}

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from tests.spark import helpers
+from tests.support.in_process import InProcessPool
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -17,6 +18,12 @@ def local_trainers() -> Iterator[None]:
     with sw.ParallelWrapper(helpers.dense(), master, workers=2, cores_per_worker=1) as wrapper:
         wrapper.fit(helpers.numbered(20))
         yield
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of a ParallelWrapper are threads of this process."""
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
 
 
 @pytest.fixture

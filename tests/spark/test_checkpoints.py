@@ -11,8 +11,6 @@ from tests.waiting import wait_until
 import sparkwright as sw
 from sparkwright.data import DataSet
 
-pytestmark = pytest.mark.spark
-
 
 def model_of(seed: int = 1, *, width: int = 8) -> Any:
     """All kinds of state: Adam's, Dropout's seeds, BatchNormalization's, a frozen layer's."""
@@ -64,6 +62,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("*.swc"))
 
 
+@pytest.mark.spark
 def test_a_resumed_run_ends_with_the_same_bits(
     spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None
 ) -> None:
@@ -88,27 +87,26 @@ def test_a_resumed_run_ends_with_the_same_bits(
     assert (np.diff(history[history["worker"] == 0]["time_s"]) >= 0).all()
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_resumed_run_of_gradient_sharing_goes_on_where_it_was(
-    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None
+    blobs: DataSet, tmp_path: Path
 ) -> None:
-    master = sharing(tmp_path).with_hooks(Paced(0.02))
-    model = model_of()
-    run = sw.SparkNetwork(spark, model, master).start(blobs, epochs=6)
-    wait_until(lambda: run.status.epoch >= 3, 60)
-    run.stop()
-    run.wait(20)
+    paced = sharing(tmp_path).with_hooks(Paced(0.02))
+    with sw.ParallelWrapper(model_of(), paced, workers=2) as wrapper:
+        run = wrapper.start(blobs, epochs=6)
+        wait_until(lambda: run.status.epoch >= 3, 60)
+        run.stop()
+        run.wait(20)
     assert 1 <= len(files(tmp_path)) <= 3
-    resumed = model_of(seed=99)
-    second = sw.SparkNetwork(spark, resumed, sharing(tmp_path)).start(
-        blobs, epochs=6, resume=str(tmp_path)
-    )
-    second.wait(60)
+    with sw.ParallelWrapper(model_of(seed=99), sharing(tmp_path), workers=2) as wrapper:
+        second = wrapper.start(blobs, epochs=6, resume=str(tmp_path))
+        second.wait(60)
     assert second.history["examples"].sum() == 6 * 120
     first = second.history[second.history["epoch"] == 1]["loss"].mean()
     assert second.history[second.history["epoch"] == 6]["loss"].mean() < first
 
 
-@pytest.mark.usefixtures("local_trainers")
+@pytest.mark.usefixtures("in_process")
 def test_one_processes_run_is_resumed_on_this_machine(tmp_path: Path, blobs: DataSet) -> None:
     undisturbed, resumed = model_of(), model_of(seed=3)
     with sw.ParallelWrapper(undisturbed, averaging(tmp_path), workers=2) as wrapper:
@@ -119,6 +117,7 @@ def test_one_processes_run_is_resumed_on_this_machine(tmp_path: Path, blobs: Dat
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
 
 
+@pytest.mark.spark
 def test_what_does_not_belong_to_a_checkpoint_is_refused(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:

@@ -49,10 +49,6 @@ def test_every_executor_is_looked_at(spark: Any, tmp_path: Path, leaves_nothing:
     assert json.loads(diagnosis.to_json())["ok"] is True
 
 
-def test_the_active_session_is_found(spark: Any) -> None:
-    assert sw.doctor().find("Executors")[0].status == "ok"
-
-
 def test_a_clock_that_is_ahead_is_measured(spark: Any) -> None:
     found = _gathering.gather(spark, executor_clock=lambda: time.time() + 5.0)
     for place in found.executors:
@@ -95,47 +91,37 @@ def test_a_network_without_this_machine_is_told(spark: Any) -> None:
     assert "203.0.113.0/24" in diagnosis.problems[0].found
 
 
-def test_a_folder_that_cannot_be_written_is_told(spark: Any, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    url = str(tmp_path / "file" / "folder")
-    (check,) = sw.doctor(spark, urls=[url]).problems
-    assert (check.name, check.where) == (f"Files {url}", "driver")
-
-
-def test_a_folder_that_only_the_driver_sees_is_told(spark: Any) -> None:
-    (check,) = sw.doctor(spark, urls=["memory://doctor"]).problems
-    assert check.name == "Files memory://doctor"
-    assert check.where == "all 4 executors"
-    assert "FileNotFoundError" in check.found
-
-
-def test_threads_of_the_driver_are_compared_with_its_cores(
-    spark: Any, monkeypatch: pytest.MonkeyPatch
+def test_folders_threads_and_cached_data_are_looked_at(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from pyspark import StorageLevel
+
     monkeypatch.setenv("OMP_NUM_THREADS", "1000")
     monkeypatch.setenv("LD_PRELOAD", "/no/libgomp.so.1")
     monkeypatch.setenv("MKL_THREADING_LAYER", "INTEL")
-    diagnosis = sw.doctor(spark)
+    (tmp_path / "file").touch()
+    folder = str(tmp_path / "file" / "folder")
+    rdd = spark.sparkContext.parallelize(range(8), 4).setName("some numbers")
+    rdd.persist(StorageLevel.MEMORY_ONLY)
+    try:
+        rdd.count()
+        diagnosis = sw.doctor(urls=[folder, "memory://doctor"])  # of the active session
+    finally:
+        rdd.unpersist(True)
+    cannot_write, not_seen = diagnosis.problems
+    assert (cannot_write.name, cannot_write.where) == (f"Files {folder}", "driver")
+    assert not_seen.name == "Files memory://doctor"
+    assert not_seen.where == "all 4 executors"
+    assert "FileNotFoundError" in not_seen.found
     # Each executor has its own environment, so theirs is another row.
     assert ("driver", "warning") in rows(diagnosis, "Threads")
     libraries = diagnosis.find("Thread libraries")
     assert [check.where for check in libraries] == ["driver", "driver"]
     assert "/no/libgomp.so.1" in libraries[0].found
     assert "MKL_THREADING_LAYER=GNU" in libraries[1].remedy
-
-
-def test_storage_levels_of_cached_data_are_looked_at(spark: Any) -> None:
-    from pyspark import StorageLevel
-
-    rdd = spark.sparkContext.parallelize(range(8), 4).setName("some numbers")
-    rdd.persist(StorageLevel.MEMORY_ONLY)
-    try:
-        rdd.count()
-        (check,) = [c for c in sw.doctor(spark).find("Cached data") if c.where == "some numbers"]
-    finally:
-        rdd.unpersist(True)
-    assert check.status == "ok"
-    assert check.found.endswith("4 of 4 partitions kept")
+    (cached,) = [c for c in diagnosis.find("Cached data") if c.where == "some numbers"]
+    assert cached.status == "ok"
+    assert cached.found.endswith("4 of 4 partitions kept")
 
 
 def test_slots_that_another_job_holds_are_told(spark: Any) -> None:

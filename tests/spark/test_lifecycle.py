@@ -14,7 +14,6 @@ from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.runs._events import RowsLogged, StateChanged
 
 pytestmark = pytest.mark.spark
 
@@ -155,16 +154,6 @@ def test_a_cancelled_await_stops_the_run(spark: Any, blobs: DataSet, leaves_noth
     assert run.status.state == "stopped"
 
 
-def test_await_returns_the_model(spark: Any, blobs: DataSet) -> None:
-    model = dense()
-    run = sw.SparkNetwork(spark, model, master_of()).start(blobs)
-    assert asyncio.run(_wait(run)) is model
-
-
-async def _wait(run: Any) -> Any:
-    return await run
-
-
 def test_two_runs_at_once_do_not_disturb_each_other(
     spark: Any, blobs: DataSet, leaves_nothing: None
 ) -> None:
@@ -185,22 +174,6 @@ def test_a_network_cannot_be_trained_by_two_runs(spark: Any, blobs: DataSet) -> 
         network.start(blobs)
     run.stop()
     run.wait(30)
-
-
-def test_listeners_hear_and_a_failing_one_does_no_harm(spark: Any, blobs: DataSet) -> None:
-    heard: list[Any] = []
-    run = sw.SparkNetwork(spark, dense(), master_of()).start(blobs, epochs=2)
-
-    def fail(event: Any) -> None:
-        del event
-        raise RuntimeError("a listener's own bug")
-
-    run.add_listener(fail)
-    remove = run.add_listener(heard.append)
-    run.wait(60)
-    remove()
-    assert sum(event.count for event in heard if isinstance(event, RowsLogged)) == len(run.log)
-    assert [e.state for e in heard if isinstance(e, StateChanged)][-1] == "done"
 
 
 # -- clear errors ---------------------------------------------------------------------------
@@ -247,26 +220,6 @@ def test_a_failing_layer(spark: Any, blobs: DataSet, leaves_nothing: None) -> No
     assert time.monotonic() - began_s < 15
     assert caught.value.worker in (0, 1)
     assert "raise ZeroDivisionError" in str(caught.value)  # the user's own last frame
-
-
-def test_a_nan_stops_the_run_and_the_last_good_average_is_kept(
-    spark: Any, blobs: DataSet, leaves_nothing: None
-) -> None:
-    poisoned = blobs.take(slice(0, 60))
-    features = poisoned.features["features"].copy()
-    features[-1] = np.nan
-    data = DataSet(features, poisoned.labels)
-    model = dense()
-    master = master_of(shuffle=False)  # the NaN comes in the last of 6 minibatches
-    with pytest.raises(
-        sw.NonFiniteLossError, match=r"loss became nan in epoch 1, minibatch 6 of worker 1"
-    ):
-        sw.SparkNetwork(spark, model, master).fit(data)
-    assert np.isfinite(weights(model)).all()
-    assert int(model.optimizer.iterations) == 4  # two whole averagings of two minibatches
-    going_on = dense()
-    sw.SparkNetwork(spark, going_on, master_of(non_finite="continue")).fit(data)
-    assert np.isfinite(weights(going_on)).all()  # that worker's part is left out
 
 
 def test_a_wrong_shape(spark: Any, leaves_nothing: None) -> None:

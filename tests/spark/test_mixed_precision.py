@@ -47,25 +47,23 @@ def test_the_state_of_half_precision_is_single_precision(policy: str) -> None:
     assert {str(v.dtype) for v in (*state.averaged, *state.updater)} == {"float32"}
 
 
-@pytest.mark.spark
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize(
     ("master", "policy"),
     [(AVERAGING, "mixed_float16"), (SHARING, "mixed_bfloat16")],
     ids=["averaging float16", "sharing bfloat16"],
 )
-def test_networks_of_half_precision_learn(
-    spark: Any, blobs: DataSet, master: Any, policy: str
-) -> None:
-    data = sw.data.from_arrays(spark, blobs.features["features"], blobs.labels["labels"])
+def test_networks_of_half_precision_learn(blobs: DataSet, master: Any, policy: str) -> None:
+    x, y = blobs.features["features"], blobs.labels["labels"]
     model = network(policy)
-    trained = sw.SparkNetwork(spark, model, master)
-    before = trained.score(data)
-    trained.fit(data, epochs=4)
-    assert trained.score(data) < 0.8 * before
-    assert trained.model.layers[0].compute_dtype == policy.removeprefix("mixed_")
-    assert {w.dtype for w in trained.model.get_weights()} == {np.dtype(np.float32)}
+    before = model.evaluate(x, y, verbose=0)
+    with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
+        wrapper.fit(blobs, epochs=4)
+    assert model.evaluate(x, y, verbose=0) < 0.8 * before
+    assert model.layers[0].compute_dtype == policy.removeprefix("mixed_")
+    assert {w.dtype for w in model.get_weights()} == {np.dtype(np.float32)}
     if policy == "mixed_float16":
-        assert float(trained.model.optimizer.dynamic_scale.numpy()) == 2.0**15
+        assert float(model.optimizer.dynamic_scale.numpy()) == 2.0**15
 
 
 def test_the_loss_scale_survives_an_updater_that_starts_afresh(blobs: DataSet) -> None:

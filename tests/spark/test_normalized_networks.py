@@ -50,7 +50,7 @@ def test_training_on_raw_data_is_training_on_normalized_data(
     assert trained.score(raw) == plain.score(normalized)
 
 
-@pytest.mark.usefixtures("local_trainers")
+@pytest.mark.usefixtures("in_process")
 def test_training_without_spark_normalizes_too(raw: DataSet, tmp_path: Path) -> None:
     normalizer = Standardize.fit(raw)
     normalized = normalizer.transform(raw)

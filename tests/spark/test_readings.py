@@ -10,8 +10,6 @@ from tests.spark.helpers import dense, train_locally, weights
 import sparkwright as sw
 from sparkwright.data import DataSet
 
-pytestmark = pytest.mark.spark
-
 FIXED: dict[str, Any] = {
     "batch_size_per_worker": 10,
     "shuffle": False,
@@ -33,15 +31,26 @@ def first_ratio(blobs: DataSet, *, minibatches: int) -> float:
     return float(change / np.linalg.norm(before)) / minibatches
 
 
-@pytest.mark.parametrize("communication", ["ring", "spark"])
-def test_averaging_tells_rate_and_ratio_of_its_rounds(
-    spark: Any, blobs: DataSet, communication: Any
-) -> None:
+@pytest.mark.spark
+def test_averaging_by_spark_tells_rate_and_ratio_of_its_rounds(spark: Any, blobs: DataSet) -> None:
     master = sw.ParameterAveragingTrainingMaster(
-        **FIXED, averaging_frequency=2, communication=communication
+        **FIXED, averaging_frequency=2, communication="spark"
     )
     run = sw.SparkNetwork(spark, scheduled(), master).start(blobs, epochs=1)
     run.wait(60)
+    check_averaging(run, blobs)
+
+
+@pytest.mark.usefixtures("in_process")
+def test_averaging_tells_rate_and_ratio_of_its_rounds(blobs: DataSet) -> None:
+    master = sw.ParameterAveragingTrainingMaster(**FIXED, averaging_frequency=2)
+    with sw.ParallelWrapper(scheduled(), master, cores_per_worker=1) as wrapper:
+        run = wrapper.start(blobs, epochs=1)
+        run.wait(60)
+    check_averaging(run, blobs)
+
+
+def check_averaging(run: Any, blobs: DataSet) -> None:
     history = run.history
     for worker in (0, 1):
         rows = history[history.worker == worker].sort_values("step")
@@ -61,10 +70,12 @@ def test_averaging_tells_rate_and_ratio_of_its_rounds(
         assert worker.partition == worker.worker
 
 
-def test_sharing_tells_rate_and_ratio_of_its_messages(spark: Any, blobs: DataSet) -> None:
+@pytest.mark.usefixtures("in_process")
+def test_sharing_tells_rate_and_ratio_of_its_messages(blobs: DataSet) -> None:
     master = sw.SharedTrainingMaster(**FIXED, minibatches_per_message=1, max_staleness=None)
-    run = sw.SparkNetwork(spark, scheduled(), master).start(blobs, epochs=1)
-    run.wait(60)
+    with sw.ParallelWrapper(scheduled(), master, cores_per_worker=1) as wrapper:
+        run = wrapper.start(blobs, epochs=1)
+        run.wait(60)
     history = run.history
     assert set(history.learning_rate) <= set(0.5 * 0.5 ** np.arange(12))
     first = history[(history.worker == 0) & (history.step == 1)]

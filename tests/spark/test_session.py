@@ -95,7 +95,7 @@ _DRIVER = """
 import sys
 from pyspark import SparkContext
 import sparkwright as sw
-from sparkwright.spark._spark_defaults import spark_home
+from sparkwright.spark._defaults import spark_home
 SparkContext._ensure_initialized()
 print("ready", flush=True)
 for line in sys.stdin:

@@ -1,6 +1,6 @@
 import pytest
 
-from sparkwright.spark._session_facts import settings_to_tell
+from sparkwright.spark._secrets import settings_to_tell
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 import sparkwright as sw
-from sparkwright.spark import _session, _slot_waiting
-from sparkwright.spark._slot_waiting import wait_for_slots
-from sparkwright.spark._slots import local_cluster, slots_at_most
+from sparkwright.spark import _session, _slots
+from sparkwright.spark._slots import local_cluster, slots_at_most, wait_for_slots
 
 YARN, STANDALONE = "yarn", "spark://master:7077"
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
@@ -109,10 +108,10 @@ def come(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def say(*counts: int) -> None:
         left: Iterator[int] = iter(counts)
-        monkeypatch.setattr(_slot_waiting, "slots_now", lambda _: next(left, counts[-1]))
+        monkeypatch.setattr(_slots, "slots_now", lambda _: next(left, counts[-1]))
 
-    monkeypatch.setattr(_slot_waiting, "executor_count", lambda _: 1)
-    monkeypatch.setattr(_slot_waiting, "_LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(_slots, "executor_count", lambda _: 1)
+    monkeypatch.setattr(_slots, "_LOOK_AGAIN_S", 0.01)
     return say
 
 

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.spark.helpers import dense
+from tests.support import in_process
 from tests.support.ntp_server import ntp_server
 
 import sparkwright as sw
 from sparkwright.data import DataSet
 
-pytestmark = pytest.mark.spark
 EVERYBODY = {"queued", "shard", "build", "state", "assemble", "first_data", "wait", "work"}
 
 
@@ -40,6 +40,7 @@ def assert_is_consistent(run: Any) -> Any:
     return frame
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("kind", "own"),
     [
@@ -66,8 +67,13 @@ def test_every_phase_of_a_run_is_there_in_its_order(
     for clock in run.timeline.clocks:
         assert abs(clock.offset_s) <= clock.uncertainty_s + 2e-3  # the same machine's clock
     assert "compute" in run.timeline.summary()
+    stats = run.stats
+    assert list(stats) == ["worker", "phase", "start_s", "seconds"]
+    assert {"wait", "average"} <= set(stats["phase"])
+    assert "work" not in set(stats["phase"])  # it encloses the others
 
 
+@pytest.mark.spark
 def test_without_being_asked_for_only_the_drivers_phases_are_there(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:
@@ -87,6 +93,7 @@ def test_without_being_asked_for_only_the_drivers_phases_are_there(
     assert run.timeline.clocks == ()
 
 
+@pytest.mark.spark
 def test_averaging_by_spark_has_the_phases_of_its_jobs(spark: Any, blobs: DataSet) -> None:
     master = two_workers(
         sw.ParameterAveragingTrainingMaster, communication="spark", averaging_frequency=5
@@ -109,6 +116,7 @@ def test_averaging_by_spark_has_the_phases_of_its_jobs(spark: Any, blobs: DataSe
     )
 
 
+@pytest.mark.spark
 def test_an_ntp_server_is_asked_by_driver_and_workers(spark: Any, blobs: DataSet) -> None:
     with ntp_server(ahead_s=-30.0) as server:
         clock = sw.NtpClock(server=server.address)
@@ -123,14 +131,15 @@ def test_an_ntp_server_is_asked_by_driver_and_workers(spark: Any, blobs: DataSet
         assert abs(each.offset_s) <= each.uncertainty_s + 2e-3  # all are wrong alike
 
 
+@pytest.mark.usefixtures("in_process")
 def test_processes_of_one_machine_with_clocks_of_their_own_agree(
     blobs: DataSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(in_process, "_free", [])  # new trainers, with clocks of their own
     shifts_s = (5.0, -5.0)
     monkeypatch.setenv("SPARKWRIGHT_CLOCK_SHIFT_S", ",".join(map(str, shifts_s)))
     master = two_workers(sw.SharedTrainingMaster)
-    # With two cores, so that no trainer is used that another test has started.
-    with sw.ParallelWrapper(dense(), master, cores_per_worker=2) as wrapper:
+    with sw.ParallelWrapper(dense(), master, cores_per_worker=1) as wrapper:
         run = wrapper.start(blobs, epochs=2)
         run.wait(60)
     frame = assert_is_consistent(run)

@@ -16,7 +16,12 @@ def hdfs() -> Iterator[HdfsCluster]:
     shared_hdfs().close()
 
 
-@pytest.fixture(params=["hdfs", "file", "path", "memory", "s3"])
+@pytest.fixture(
+    params=[
+        *("file", "path", "memory"),
+        *(pytest.param(name, marks=pytest.mark.stores) for name in ("hdfs", "s3")),
+    ]
+)
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a folder that does not exist yet, in each kind of store."""
     name = f"store {uuid.uuid4().hex[:8]}"

@@ -59,19 +59,3 @@ def test_files_that_are_too_large_are_not_read(
     monkeypatch.setattr("sparkwright.storage._evaluations._MAX_BYTES", 20)
     with pytest.raises(DataError, match=r"20 bytes at most\. Received: .*evaluation\.json"):
         sw.load_evaluation(url)
-
-
-def test_a_failed_write_leaves_the_old_evaluation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = str(tmp_path / "evaluation.json")
-    sw.save_evaluation(Evaluation(), url)
-    monkeypatch.setattr("os.replace", _full)
-    with pytest.raises(OSError, match=r"evaluation\.json could not be written"):
-        sw.save_evaluation(Evaluation(("a", "b")), url)
-    assert sw.load_evaluation(url) == Evaluation()
-    assert [path.name for path in tmp_path.iterdir()] == ["evaluation.json"]
-
-
-def _full(*_: object) -> None:
-    raise OSError("No space left on device")

@@ -1,4 +1,4 @@
-"""Files at URLs: in memory, on disk, with spaces in their names."""
+"""Files and folders of this machine and of a store in memory: failures, durability, leftovers."""
 
 import errno
 import itertools
@@ -10,97 +10,25 @@ from typing import Any
 import fsspec
 import pytest
 
+import sparkwright as sw
 from sparkwright.storage._files import (
-    absolute,
     as_asked,
-    exists,
-    is_folder,
     join,
     move,
-    open_to_read,
     read_bytes,
     remove,
-    remove_tree,
     write_atomically,
-    write_bytes,
+    write_folder,
 )
-from sparkwright.storage._listing import StoredFile, list_files, list_folder
+from sparkwright.storage._listing import list_folder
 
 _NUMBERS = itertools.count()
-
-
-@pytest.fixture(params=["path", "file", "memory"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return {
-        "path": str(tmp_path / "a folder"),
-        "file": f"file://{tmp_path}/a folder",
-        "memory": f"memory://files {next(_NUMBERS)}/a folder",
-    }[request.param]
 
 
 def put(url: str, content: bytes = b"content") -> str:
     with write_atomically(url) as file:
         file.write(content)
     return url
-
-
-def test_what_was_written_is_read(folder: str) -> None:
-    url = put(join(folder, "one file"), b"12345")
-    assert read_bytes(url) == b"12345"
-    with open_to_read(url) as file:
-        file.seek(2)
-        assert file.read(2) == b"34"
-
-
-def test_writing_again_replaces_the_file(folder: str) -> None:
-    put(join(folder, "file"), b"old")
-    put(join(folder, "file"), b"new")
-    assert read_bytes(join(folder, "file")) == b"new"
-    assert list_folder(folder) == ["file"]
-
-
-@pytest.mark.parametrize("error", [OSError("disk full"), ValueError("no"), KeyboardInterrupt()])
-def test_nothing_is_left_of_a_block_that_fails(folder: str, error: BaseException) -> None:
-    put(join(folder, "file"), b"old")
-
-    def write_half() -> None:
-        with write_atomically(join(folder, "file")) as file:
-            file.write(b"half of the ne")
-            raise error
-
-    with pytest.raises(type(error)):
-        write_half()
-    assert list_folder(folder) == ["file"]
-    assert read_bytes(join(folder, "file")) == b"old"
-
-
-def test_a_folder_lists_its_files_by_name_and_no_folders(folder: str) -> None:
-    for name in ("b", "a", "deeper/c"):
-        put(join(folder, name))
-    assert list_folder(folder) == ["a", "b"]
-    assert is_folder(folder)
-    assert not is_folder(join(folder, "a"))
-
-
-def test_a_missing_folder_lists_nothing(folder: str) -> None:
-    assert list_folder(join(folder, "nowhere")) == []
-    assert not is_folder(join(folder, "nowhere"))
-
-
-def test_removing_takes_one_file_and_does_not_mind_a_missing_one(folder: str) -> None:
-    put(join(folder, "a"))
-    put(join(folder, "b"))
-    remove(join(folder, "a"))
-    remove(join(folder, "a"))
-    assert list_folder(folder) == ["b"]
-    remove_tree(folder)
-    assert not exists(join(folder, "b"))
-
-
-@pytest.mark.parametrize("read", [read_bytes, lambda url: open_to_read(url).__enter__()])
-def test_reading_what_is_missing_names_the_url(folder: str, read: Callable[[str], Any]) -> None:
-    with pytest.raises(FileNotFoundError, match="nothing here does not exist"):
-        read(join(folder, "nothing here"))
 
 
 @pytest.mark.parametrize(("method", "call"), [("ls", list_folder), ("rm_file", remove)])
@@ -121,47 +49,6 @@ def test_joining_does_not_double_the_slash() -> None:
     assert join("memory://a/", "b") == join("memory://a", "b") == "memory://a/b"
 
 
-def below(files: list[StoredFile]) -> list[str]:
-    """What follows the folder of the fixture; each URL can be read."""
-    assert all(read_bytes(file.url) == b"content" for file in files)
-    return [file.url.partition("/a folder")[2] for file in files]
-
-
-def test_files_are_listed_sorted_with_sizes_and_without_hidden_ones(folder: str) -> None:
-    for name in ("b.csv", "a.CSV", "deep/er/c.csv", "d.txt", "_tmp/e.csv", ".f.csv"):
-        put(f"{folder}/{name}")
-    assert below(list_files(folder)) == ["/a.CSV", "/b.csv", "/d.txt", "/deep/er/c.csv"]
-    assert {file.size_bytes for file in list_files(folder)} == {7}
-    assert all(file.version for file in list_files(folder))
-    csv = list_files(folder, extensions=["csv"], recursive=False)
-    assert below(csv) == ["/a.CSV", "/b.csv"]
-    assert "/deep/er/c.csv" in below(list_files(f"{folder}/**/*.csv"))
-    assert below(list_files(f"{folder}/_tmp/e.csv")) == ["/_tmp/e.csv"]
-    with pytest.raises(FileNotFoundError, match="nothing"):
-        list_files(f"{folder}/nothing")
-    with pytest.raises(FileNotFoundError, match=r"\*\.png"):
-        list_files(f"{folder}/*.png")
-
-
-def test_a_pattern_leaves_hidden_files_out_unless_it_asks_for_them(folder: str) -> None:
-    for name in ("part-0.csv", "_SUCCESS", ".part-0.csv.crc", "_old/a.csv"):
-        put(f"{folder}/{name}")
-    assert below(list_files(f"{folder}/*")) == ["/part-0.csv"]
-    assert below(list_files(f"{folder}/_S*")) == ["/_SUCCESS"]
-    assert below(list_files(f"{folder}/**/*.csv")) == ["/part-0.csv"]
-
-
-def test_a_file_whose_name_looks_like_a_pattern_is_that_file(folder: str) -> None:
-    write_bytes(f"{folder}/data[1].csv", b"content")
-    assert below(list_files(f"{folder}/data[1].csv")) == ["/data[1].csv"]
-
-
-def test_files_are_named_in_the_form_of_the_url(folder: str) -> None:
-    put(f"{folder}/a.csv")
-    assert [file.url for file in list_files(folder)] == [f"{folder}/a.csv"]
-    assert absolute(f"{folder}/") == folder
-
-
 @pytest.mark.parametrize("url", ["hdfs://namenode:8020/data/a", "webhdfs://namenode:9870/data/a"])
 def test_a_host_stays_in_the_url(url: str) -> None:
     class Cut:
@@ -175,16 +62,6 @@ def test_a_host_stays_in_the_url(url: str) -> None:
     system: Any = Cut()
     assert as_asked(system, url, "/data/a", "/data/a/b.csv") == f"{url}/b.csv"
     assert as_asked(system, f"{url}/", "/data/a", "/data/a/b.csv") == f"{url}/b.csv"
-
-
-def test_a_file_moved_onto_itself_is_refused_and_stays(folder: str) -> None:
-    url = put(f"{folder}/a")
-    with pytest.raises(FileExistsError, match="another place"):
-        move(url, f"{folder}/../a folder/a" if "://" not in url else url)
-    assert read_bytes(url) == b"content"
-    move(url, f"{folder}/b")
-    assert not exists(url)
-    assert read_bytes(f"{folder}/b") == b"content"
 
 
 def test_a_move_names_the_file_that_is_at_fault(tmp_path: Path) -> None:
@@ -272,3 +149,35 @@ def test_leftovers_of_killed_writers_are_removed_and_other_writers_files_stay(
     with write_atomically(str(tmp_path / "file"), durable=True) as file:
         file.write(b"new")
     assert sorted(os.listdir(tmp_path)) == sorted(["file", *stay])
+
+
+def test_a_folder_appears_where_nothing_or_nothing_but_a_folder_was(tmp_path: Path) -> None:
+    tmp_path.joinpath("empty").mkdir()
+    for name in ("none", "empty"):
+        with write_folder(str(tmp_path / name)) as new:
+            put(join(new, "a"), b"new")
+        assert read_bytes(join(str(tmp_path / name), "a")) == b"new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "none"]
+
+
+def test_the_old_folder_comes_back_if_the_new_one_cannot_be_moved(tmp_path: Path) -> None:
+    url = str(tmp_path / "out")
+    put(join(url, "a"), b"old")
+    with pytest.raises(FileNotFoundError, match="out"), write_folder(url):
+        pass  # nothing was written that could take its place
+    assert read_bytes(join(url, "a")) == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_link_goes_on_naming_the_folder(tmp_path: Path) -> None:
+    tmp_path.joinpath("real").mkdir()
+    tmp_path.joinpath("link").symlink_to(tmp_path / "real")
+    with write_folder(str(tmp_path / "link")) as new:
+        put(join(new, "a"), b"new")
+    assert tmp_path.joinpath("link").is_symlink()
+    assert read_bytes(join(str(tmp_path / "real"), "a")) == b"new"
+
+
+def test_the_root_of_a_store_has_no_place_beside_it() -> None:
+    with pytest.raises(sw.ConfigurationError, match="must lie within a store"), write_folder("/"):
+        pass

@@ -15,13 +15,13 @@ from tests.support.hdfs import HdfsCluster
 from sparkwright.errors import ConfigurationError
 from sparkwright.storage._files import (
     exists,
+    move_files,
     read_bytes,
     remove_tree,
     system_of,
     write_atomically,
     write_bytes,
 )
-from sparkwright.storage._folders import move_files
 from sparkwright.storage._listing import list_entries, list_files
 
 pytestmark = pytest.mark.stores

@@ -7,9 +7,7 @@ import pytest
 
 from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
 from sparkwright.storage._hdfs import normal
-from sparkwright.storage._hdfs_calls import within
-from sparkwright.storage._hdfs_errors import as_os_error
-from sparkwright.storage._hdfs_files import open_reader, open_writer
+from sparkwright.storage._hdfs_client import as_os_error, open_reader, open_writer, within
 
 SERVER = "hdfs://namenode:8020"
 TRACE = r"\n\tat org.apache.hadoop.A.b(A.java:1)\n\tat java.base/c.d(E.java:2)\n"

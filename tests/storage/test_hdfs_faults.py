@@ -18,8 +18,8 @@ from sparkwright.storage._files import (
     remove_tree,
     write_atomically,
     write_bytes,
+    write_folder,
 )
-from sparkwright.storage._folders import write_folder
 from sparkwright.storage._listing import list_entries, list_files
 
 pytestmark = pytest.mark.stores

@@ -140,12 +140,12 @@ def test_what_unpacks_out_of_proportion_is_refused(
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        (b"", "must be whole"),
-        (b"no archive", "must be whole"),
+        (b"", "must be complete"),
+        (b"no archive", "must be complete"),
         (zipped({"a": b""}), "must hold config.json"),
         (zipped({"config.json": b"{}"}), "must hold config.json"),
-        (zipped({**FILES, "sparkwright.json": b"[" * 100_000}), "must be whole"),
-        (zipped(FILES, zipfile.ZIP_BZIP2), "must be stored or deflated"),
+        (zipped({**FILES, "sparkwright.json": b"[" * 100_000}), "must be complete"),
+        (zipped(FILES, zipfile.ZIP_BZIP2), "stored or deflated"),
     ],
     ids=["empty", "no archive", "no model", "no weights", "no end of notes", "other packing"],
 )

@@ -168,7 +168,7 @@ def test_what_is_no_whole_model_is_refused(saved: str, trained: Any, tmp_path: P
     trained.save_weights(weights)
     content = Path(saved).read_bytes()
     Path(cut).write_bytes(content[: len(content) // 2])
-    for url, text in ((weights, "must hold a whole model"), (cut, "must be whole")):
+    for url, text in ((weights, "must hold a whole model"), (cut, "must be complete")):
         for read in (sw.load_model, sw.model_info):
             with pytest.raises(sw.DataError, match=text) as told:
                 read(url)

@@ -10,9 +10,8 @@ from hypothesis import given, strategies as st
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage import ModelInfo, ModelList
-from sparkwright.storage._code_in_models import code_in
-from sparkwright.storage._model_info import info_from_about, read_time
-from sparkwright.storage._model_metadata import ModelMetadata
+from sparkwright.storage._hdf5_models import code_in
+from sparkwright.storage._model_info import ModelMetadata, info_from_about, read_time
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 anything = st.recursive(
@@ -133,14 +132,14 @@ def test_metrics_are_made_plain() -> None:
 @pytest.mark.parametrize(
     ("metadata", "text"),
     [
-        ({"heading": "x"}, r"unknown metadata \['heading'\]"),
-        ({"title": 1}, "`title` must be text or None"),
-        ({"saved_by": False}, "`saved_by` must be text or None"),
+        ({"heading": "x"}, r"unknown options \['heading'\] of ModelMetadata"),
+        ({"title": 1}, "`title` must be text, or None"),
+        ({"saved_by": False}, "`saved_by` must be text, or None"),
         ({"metrics": 0.5}, "`metrics` must be a dict"),
         ({"metrics": {"a": [object()]}}, r"`metrics\['a'\]\[0\]` must be JSON-able"),
         ({"metrics": {(1, 2): 1}}, "must have text as keys"),
         ({"training": {"a": {1, 2}}}, r"`training\['a'\]` must be JSON-able"),
-        ([1], "`metadata` must be a dict"),
+        ([1], "must be a dictionary of options"),
     ],
 )
 def test_metadata_that_cannot_be_meant_is_refused(metadata: Any, text: str) -> None:

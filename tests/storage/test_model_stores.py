@@ -119,7 +119,7 @@ def test_a_folder_is_listed_newest_first_with_what_is_damaged(store: str, traine
         join(place, n) for n in ["b.keras", "a.keras", "d.keras"]
     ]
     assert [model.title for model in models.usable] == ["b.keras", "a.keras"]
-    assert "must be whole" in str(models[2].problem)
+    assert "must be complete" in str(models[2].problem)
     assert models[2].size_bytes == 3000
     assert len(sw.list_models(place, recursive=True)) == 4
     assert "b.keras" in repr(models)

@@ -30,9 +30,9 @@ def test_notes_are_read_and_a_file_without_them_has_none(tmp_path: Path) -> None
     ("content", "error", "text"),
     [
         (None, FileNotFoundError, "does not exist"),
-        (b"", DataError, "must be whole, in Keras' own format"),
-        (b"no archive", DataError, "must be whole, in Keras' own format"),
-        ("{", DataError, "must be whole, in Keras' own format"),
+        (b"", DataError, "must be complete, in Keras' own format"),
+        (b"no archive", DataError, "must be complete, in Keras' own format"),
+        ("{", DataError, "must be complete, in Keras' own format"),
         ("[1]", DataError, "must hold a dict. Received: a list"),
         ('{"normalizer": {"name": "X"}}', ConfigurationError, "name='X'"),
         ('{"normalizer": {"name": "__import__"}}', ConfigurationError, "name='__import__'"),
@@ -65,5 +65,5 @@ def test_notes_in_a_compression_without_limits_are_refused(tmp_path: Path) -> No
     path = tmp_path / "a.keras"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as packed:
         packed.writestr("sparkwright.json", "{}")
-    with pytest.raises(DataError, match="must be stored or deflated"):
+    with pytest.raises(DataError, match="stored or deflated"):
         read_notes(str(path))

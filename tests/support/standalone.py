@@ -15,7 +15,7 @@ from tests.support.hosts import OUTSIDE, Hosts
 from tests.support.sandbox import SHORT_LIVED, Keeper, Sandbox, ServerProcess, fetched
 
 from sparkwright.errors import ConfigurationError, RunTimeoutError
-from sparkwright.spark._spark_defaults import spark_home
+from sparkwright.spark._defaults import spark_home
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"

@@ -24,7 +24,7 @@ from tests.support.hdfs import HdfsCluster
 from tests.support.sandbox import SHORT_LIVED, Keeper, Sandbox, ServerProcess, fetched, free_port
 
 from sparkwright.errors import ConfigurationError, RunTimeoutError, SparkwrightError
-from sparkwright.spark._spark_defaults import spark_home
+from sparkwright.spark._defaults import spark_home
 
 _RESOURCEMANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
 _NODEMANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"

@@ -8,10 +8,11 @@ from hypothesis import given
 
 from sparkwright.errors import ConfigurationError
 from sparkwright_widgets._comparison import RunComparison, compare_runs
-from sparkwright_widgets._comparison_feed import ComparisonFeed
-from sparkwright_widgets._comparison_figure import comparison_alt, comparison_svg
 from sparkwright_widgets._comparison_table import differences, distinct_names, results
+from sparkwright_widgets._figure_svg import figure_html
+from sparkwright_widgets._loss_feed import ComparisonFeed
 from sparkwright_widgets._quantities import LINES_APART, VALIDATION_APART
+from sparkwright_widgets._run_figures import comparison_figure
 
 
 def trained(fake, *, name="net", steps=10, factor=1.0, state="done", **options):
@@ -102,7 +103,7 @@ def test_three_runs_are_shown_live_until_the_last_has_ended(fake, comms):
 
 
 def test_a_copy_made_at_once_shows_all_runs_that_have_ended(fake, comms, monkeypatch):
-    gate, wait, look = threading.Event(), RunComparison.wait, RunComparison._look
+    gate, wait, look = threading.Event(), RunComparison.wait, RunComparison._take
 
     def held_back(comparison, number):
         if number == 1:
@@ -113,7 +114,7 @@ def test_a_copy_made_at_once_shows_all_runs_that_have_ended(fake, comms, monkeyp
         gate.set()
         return wait(comparison, timeout_s)
 
-    monkeypatch.setattr(RunComparison, "_look", held_back)
+    monkeypatch.setattr(RunComparison, "_take", held_back)
     monkeypatch.setattr(RunComparison, "wait", waited)
     shown = compare_runs([trained(fake), trained(fake)], names=["first", "second"])
     try:
@@ -174,5 +175,5 @@ def test_results_say_what_is_not_known(fake):
 def test_a_picture_of_many_long_names_is_drawn():
     lines = {run: np.array([[1, 2], [2, 1.0]], np.float32) for run in range(12)}
     names = [f"_{'x' * 60}{run}" for run in range(12)]
-    assert "<svg" in comparison_svg(lines, names, alt="all")
-    assert comparison_alt({}, names[:1]).endswith("At the end: no loss yet.")
+    assert "<svg" in figure_html(comparison_figure(lines, names))
+    assert comparison_figure({}, names[:1]).caption.endswith("At the end: no loss yet.")

@@ -69,7 +69,7 @@ def test_newcomers_begin_with_the_bundled_digits(picker):
 def test_typing_a_path_guesses_the_rest(picker, table):
     told = []
     picker.on_change(lambda part: told.append(part.source))
-    picker.split.fields["test"].control.value = "0.5"
+    picker.split.field("test").control.value = "0.5"
     type_url(picker, table)
     assert picker.source == DataSource(
         format="csv",
@@ -104,7 +104,7 @@ def test_columns_are_chosen_by_ticking(picker, table):
     columns.task.value = "regression"
     assert picker.settle()
     assert picker.source.label == "size"
-    assert "classes" not in picker.source.call().keywords
+    assert "classes" not in picker.source.arguments
     assert columns.boxes["size"].disabled
 
 
@@ -136,7 +136,7 @@ def test_options_change_the_look_and_wrong_ones_stay_at_their_field(picker, tabl
 
 
 def test_a_fraction_typed_key_by_key_is_the_fraction(picker):
-    control = picker.split.fields["test"].control
+    control = picker.split.field("test").control
     for text in ("", "0", "0.", "0.1", "0.15"):
         control.value = text
         assert control.value == text
@@ -151,7 +151,7 @@ def test_a_fraction_that_cannot_be_meant_stays_in_view_and_keeps_loading_back(pi
     picker.spark = SimpleNamespace()
     told = []
     picker.on_change(lambda part: told.append(part.problem))
-    field = picker.split.fields["validation"]
+    field = picker.split.field("validation")
     field.control.value = text
     picker.look()
     picker.format.value = "csv"
@@ -188,12 +188,12 @@ def test_a_wrong_option_is_the_problem_until_it_is_mended(picker, table):
 def test_a_source_that_is_set_takes_back_what_could_not_be_meant(picker, table):
     type_url(picker, table)
     picker.options.fields["skip_lines"].control.value = "-3"
-    picker.split.fields["test"].control.value = "abc"
+    picker.split.field("test").control.value = "abc"
     picker.columns.nothing.click()
     picker.source = picker.source
     assert picker.settle()
     assert picker.problem is None
-    assert picker.split.fields["test"].control.value == "0.1"
+    assert picker.split.field("test").control.value == "0.1"
     assert picker.options.fields["skip_lines"].control.value == "0"
     assert [name for name, box in picker.columns.boxes.items() if box.value] == ["size", "town"]
 
@@ -248,11 +248,11 @@ def test_numbers_that_are_categories_stay_so_while_they_are_features(picker, tmp
 
 
 def test_a_split_that_leaves_nothing_is_refused_at_its_field(picker):
-    picker.split.fields["validation"].control.value = "0.5"
-    picker.split.fields["test"].control.value = "0.5"
+    picker.split.field("validation").control.value = "0.5"
+    picker.split.field("test").control.value = "0.5"
     assert picker.source.split == DataSplit(validation=0.5)
-    assert "must leave" in picker.split.problems["test"]
-    picker.split.fields["validation"].control.value = "0.1"
+    assert "must leave" in picker.split.problem
+    picker.split.field("validation").control.value = "0.1"
     assert picker.source.split == DataSplit(validation=0.1, test=0.5)
     assert picker.split.problems == {}
     assert picker.preview.source == picker.source
@@ -336,7 +336,7 @@ def test_a_split_chosen_during_a_look_changes_nothing_of_it(picker, table, slow_
     begun, go_on = slow_looks
     picker.place.url.value = table
     assert begun.wait(30)
-    picker.split.fields["test"].control.value = "0.4"
+    picker.split.field("test").control.value = "0.4"
     go_on.set()
     assert picker.settle()
     assert (picker.source.label, picker.source.split.test) == ("<b>kind</b>", 0.4)
@@ -423,7 +423,7 @@ def test_setting_a_source_shows_it(picker, table):
     assert picker.source == source
     assert picker.place.url.value == table
     assert picker.options.values["missing"] == "skip"
-    assert picker.split.values["validation"] == 0.2
+    assert picker.split.value.validation == 0.2
     assert picker.columns.label.value == "town"
     with pytest.raises(ConfigurationError, match="DataSource"):
         picker.source = "plants.csv"

@@ -1,7 +1,37 @@
-import pytest
+"""Forms of options, and of whole configurations: one contract for every class that has a form."""
 
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings, strategies as st
+from tests.configurations import configurations
+
+from sparkwright.configuration import nested_options, plain_options
+from sparkwright.masters import (
+    Checkpointing,
+    EarlyStopping,
+    MeshConfig,
+    ParameterAveragingTrainingMaster,
+    SharedTrainingMaster,
+)
 from sparkwright.options import Option
-from sparkwright_widgets._ui import OptionForm
+from sparkwright.spark import SparkSettings
+from sparkwright.updates import TargetSparsity
+from sparkwright_widgets._partition_preview._choice import Choice
+from sparkwright_widgets._ui import (
+    Checkbox,
+    ConfigurationForm,
+    OptionForm,
+    changed_options,
+    values_of,
+)
+
+pytestmark = pytest.mark.usefixtures("comms")
+
+CONFIGURATIONS: list[Any] = [
+    *(ParameterAveragingTrainingMaster, SharedTrainingMaster, MeshConfig, Checkpointing),
+    *(EarlyStopping, SparkSettings, Choice),
+]
 
 LEVEL = Option(name="level", kind="choice", choices=("memory", "disk"), optional=True)
 COUNT = Option(name="count", kind="int", default=5, minimum=1, help="5 is <safe>.")
@@ -9,7 +39,7 @@ FLAG = Option(name="shuffle", kind="flag", default=True, group="More")
 
 
 @pytest.fixture
-def form(comms):
+def form():
     return OptionForm([LEVEL, COUNT, FLAG])
 
 
@@ -22,7 +52,7 @@ def test_a_choice_of_nothing_is_shown_with_what_it_means(form):
     assert form.values["level"] is None
 
 
-def test_choices_need_not_be_text(comms):
+def test_choices_need_not_be_text():
     form = OptionForm([Option(name="threads", kind="choice", choices=(1, 2, True), default=2)])
     form.fields["threads"].control.value = "1"
     assert form.values == {"threads": 1}
@@ -63,3 +93,106 @@ def test_advice_is_escaped_and_groups_stand_in_folds(form):
     assert "5 is &lt;safe&gt;." in form.fields["count"].advice.value
     assert list(form.folds) == ["More"]
     assert not form.folds["More"].opened
+
+
+# --- whole configurations
+
+
+def type_in(form: ConfigurationForm[Any], value: Any) -> None:
+    """Type the options of a configuration, as a user does."""
+    for group in form.groups.values():
+        group.set_opened(True)
+    for option in plain_options(type(value)):
+        control = form.field(option.name).control
+        held = getattr(value, option.name)
+        control.value = bool(held) if isinstance(control, Checkbox) else option.text(held)
+    for nested in nested_options(type(value)):
+        held = getattr(value, nested.name)
+        names = [name for name, kind in nested.kinds.items() if type(held) is kind]
+        if nested.optional or len(nested.kinds) > 1:
+            control = form.field(nested.name).control
+            several = len(nested.kinds) > 1
+            control.value = (names or [""])[0] if several else bool(names)
+        if held is not None:
+            inside = form._fields[nested.name].form
+            type_in(inside, held)
+
+
+def has_spaces(value: Any) -> bool:
+    """Whether a text begins or ends with spaces, which forms take off."""
+    texts = [getattr(value, option.name) for option in plain_options(type(value))]
+    inside = [getattr(value, nested.name) for nested in nested_options(type(value))]
+    return any(isinstance(text, str) and text != text.strip() for text in texts) or any(
+        has_spaces(each) for each in inside if each is not None
+    )
+
+
+@pytest.mark.parametrize("cls", CONFIGURATIONS)
+@settings(max_examples=4, phases=[Phase.generate])
+@given(data=st.data())
+def test_a_form_holds_any_configuration_set_or_typed(cls: Any, data: Any) -> None:
+    first, value = (
+        data.draw(configurations(cls).filter(lambda value: not has_spaces(value))) for _ in range(2)
+    )
+    form = ConfigurationForm(first)
+    form.set(value)
+    assert form.value == form.valid == value
+    assert form.problems == {}
+    typed = ConfigurationForm(first)
+    type_in(typed, value)
+    assert typed.problems == {}
+    assert typed.value == value
+
+
+def test_changed_options_are_those_that_are_not_default() -> None:
+    master = SharedTrainingMaster(
+        workers=2, threshold=TargetSparsity(target=0.01), residual_clipping=None
+    )
+    assert changed_options(SharedTrainingMaster, values_of(SharedTrainingMaster())) == {}
+    assert changed_options(SharedTrainingMaster, values_of(master)) == {
+        ("workers",): 2,
+        ("threshold",): "target",
+        ("threshold", "target"): 0.01,
+        ("residual_clipping",): None,
+    }
+
+
+def test_folds_are_filled_when_they_are_opened_and_count_what_is_changed() -> None:
+    form = ConfigurationForm(ParameterAveragingTrainingMaster())
+    assert all(not group.box.children for group in form.groups.values())
+    group = form.groups["Data and partitions"]
+    assert group.button.description == "▸ Data and partitions"
+    form.field("shuffle").control.value = False
+    assert group.button.description == "▾ Data and partitions (1 changed)"
+
+
+def test_a_problem_of_two_options_is_solved_by_changing_either() -> None:
+    form = ConfigurationForm(SharedTrainingMaster(workers=2))
+    told: list[Any] = []
+    form.on_change(told.append)
+    form.field("workers_per_node").control.value = "1"
+    assert "both say" in form.field("workers_per_node").problem
+    assert form.valid is None
+    assert form.value == SharedTrainingMaster(workers=2)
+    form.field("workers").control.value = ""
+    assert form.problems == {}
+    assert form.value == SharedTrainingMaster(workers_per_node=1)
+    assert told == [("workers_per_node",), ("workers",)]
+
+
+def test_an_invalid_object_inside_is_named_by_its_path() -> None:
+    form = ConfigurationForm(ParameterAveragingTrainingMaster())
+    form.field("checkpoint").control.value = True
+    assert form.problem is not None
+    assert set(form.problems) == {("checkpoint", "url")}
+    form.field("checkpoint", "url").control.value = "/data/runs/7"
+    assert form.problem is None
+    assert form.value.checkpoint == Checkpointing("/data/runs/7", every_s=None)
+
+
+def test_fields_that_are_not_shown_keep_their_values() -> None:
+    settings = SparkSettings(workers=3, settings={"spark.a": "b"})
+    form = ConfigurationForm(settings, names=["workers"])
+    assert form.names == {"workers"}
+    form.field("workers").control.value = "4"
+    assert form.value == SparkSettings(workers=4, settings={"spark.a": "b"})

@@ -1,4 +1,5 @@
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,7 @@ def begun(run):
             self.gate.set()
 
         def __call__(self, panel, resume):
-            self.asked.append((panel.epochs, resume))
+            self.asked.append((panel.experiment.epochs, resume))
             assert self.gate.wait(10)
             return run
 
@@ -32,8 +33,9 @@ def panel(begun, comms):
     panel.close()
 
 
-def typed(panel, name, text):
-    panel.run_form.fields[name].control.value = text
+def typed(panel, *path):
+    *path, text = path
+    panel.run_form.field(*path).control.value = text
 
 
 def test_start_begins_a_run_and_shows_it(panel, begun, run):
@@ -118,21 +120,23 @@ def test_start_says_why_it_is_disabled(panel, begun):
 
 def test_a_mistake_in_a_field_disables_start_until_it_is_mended(panel):
     typed(panel, "epochs", "0")
-    assert "epochs=0" in panel.run_form.fields["epochs"].alert.value
+    assert "epochs=0" in panel.run_form.field("epochs").alert.value
     assert panel.start_button.disabled
     typed(panel, "epochs", "4")
-    assert panel.epochs == 4
+    assert panel.experiment.epochs == 4
     assert not panel.start_button.disabled
 
 
-def test_early_stopping_is_made_of_the_fields_and_keeps_what_they_do_not_show(begun, comms):
+def test_early_stopping_keeps_the_options_that_are_not_edited(begun, comms):
     given = EarlyStopping(patience=2, keep_best=None, monitor="accuracy")
     panel = LaunchPanel(begin=begun, early_stopping=given)
-    assert panel.early_stopping == given
-    typed(panel, "patience", "4")
-    assert panel.early_stopping == EarlyStopping(patience=4, keep_best=None, monitor="accuracy")
-    typed(panel, "patience", "")
-    assert panel.early_stopping is None
+    assert panel.experiment.early_stopping == given
+    typed(panel, "early_stopping", "patience", "4")
+    assert panel.experiment.early_stopping == replace(given, patience=4)
+    typed(panel, "early_stopping", "patience", "")
+    assert "needs a condition" in panel.problem
+    typed(panel, "early_stopping", False)
+    assert panel.experiment.early_stopping is None
     assert panel.problem is None
     panel.close()
 
@@ -174,10 +178,13 @@ def test_a_listener_that_fails_is_told_of_and_hinders_nobody(panel, run):
     assert ended.wait(5)
 
 
-def test_without_a_condition_there_is_no_early_stopping(panel):
-    assert panel.early_stopping is None
-    typed(panel, "patience", "3")
-    assert panel.early_stopping == EarlyStopping(patience=3)
+def test_early_stopping_needs_a_condition_before_start_is_enabled(panel):
+    assert panel.experiment.early_stopping is None
+    typed(panel, "early_stopping", True)
+    assert panel.start_button.disabled
+    typed(panel, "early_stopping", "patience", "3")
+    assert panel.experiment.early_stopping == EarlyStopping(patience=3)
+    assert not panel.start_button.disabled
 
 
 def test_resume_needs_a_checkpoint_and_hands_it_on(panel, begun):
@@ -193,5 +200,5 @@ def test_settings_of_spark_come_back_as_they_were_given(begun, comms):
         workers=4, memory_per_worker_mb=2048, master="spark://m:7077", settings={"spark.a": "b"}
     )
     panel = LaunchPanel(begin=begun, settings=settings)
-    assert panel.settings == settings
+    assert panel.experiment.spark == settings
     panel.close()

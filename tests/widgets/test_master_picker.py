@@ -2,12 +2,14 @@
 
 import json
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from ipywidgets.widgets.widget import _instances
+from tests.configurations import configurations
 
-from sparkwright.configuration import nested_options, plain_options
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import (
     Checkpointing,
@@ -17,66 +19,18 @@ from sparkwright.masters import (
     TrainingMaster,
 )
 from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec
-from sparkwright.partitions import DefaultRepartitioner, NoRepartitioner
-from sparkwright.updates import (
-    AdaptiveThreshold,
-    FixedThreshold,
-    ResidualClipping,
-    TargetSparsity,
-)
+from sparkwright.updates import FixedThreshold
 from sparkwright.workers._step_time import StepTime
 from sparkwright_widgets._master_picker import TrainingMasterPicker, _picker
-from sparkwright_widgets._master_picker._draft import Draft
 from sparkwright_widgets._master_picker._outlook import Surroundings
-from sparkwright_widgets._master_picker._words import AVERAGING, SHARING
 
 pytestmark = pytest.mark.usefixtures("comms")
 
-COMMON: dict[str, st.SearchStrategy[Any]] = {
-    "workers": st.none() | st.integers(1, 99),
-    "batch_size_per_worker": st.integers(1, 4096),
-    "repartition": st.sampled_from(["always", "never", "num_partitions_workers_differs"]),
-    "storage_level": st.sampled_from([None, "MEMORY_AND_DISK_2"]),
-    "seed": st.none() | st.integers(0, 2**63),
-    "shuffle": st.booleans(),
-    "mesh": st.builds(
-        MeshConfig,
-        network_mask=st.sampled_from([None, "10.0.0.0/16"]),
-        ports=st.sampled_from([None, 50_000, "50000-50100", "env:TRAINING_PORT"]),
-        peer_timeout_s=st.floats(2, 1e6),
-        mode=st.sampled_from(["plain", "mesh"]),
-    ),
-    "checkpoint": st.none()
-    | st.builds(
-        Checkpointing,
-        st.sampled_from(["/data/runs/7", "s3://bucket/ü"]),
-        every_rounds=st.none() | st.integers(1, 100),
-        every_s=st.none() | st.floats(0.1, 1e6),
-    ),
-}
-sizes = st.floats(1e-6, 1e-2)
-MASTERS: st.SearchStrategy[TrainingMaster] = st.one_of(
-    st.builds(
-        ParameterAveragingTrainingMaster,
-        averaging_frequency=st.integers(1, 500),
-        save_updater=st.booleans(),
-        communication=st.sampled_from(["ring", "spark"]),
-        **COMMON,
-    ),
-    st.builds(
-        SharedTrainingMaster,
-        threshold=st.one_of(
-            st.builds(FixedThreshold, threshold=sizes),
-            st.builds(TargetSparsity, initial=sizes, target=sizes),
-            st.builds(AdaptiveThreshold, initial=sizes, decay=st.floats(0.5, 0.99)),
-        ),
-        residual_clipping=st.none() | st.builds(ResidualClipping, multiple=st.floats(1, 99)),
-        repartitioner=st.just(NoRepartitioner())
-        | st.builds(DefaultRepartitioner, st.integers(1, 9999)),
-        max_staleness=st.none() | st.integers(0, 99),
-        combine=st.sampled_from(["sum", "mean"]),
-        **COMMON,
-    ),
+KINDS = [ParameterAveragingTrainingMaster, SharedTrainingMaster]
+MASTERS: st.SearchStrategy[TrainingMaster] = (
+    st.sampled_from(KINDS)
+    .flatmap(configurations)
+    .map(lambda master: replace(master, workers=master.workers and master.workers % 99 + 1))
 )
 
 
@@ -112,74 +66,28 @@ def network(units: int = 3) -> NetworkSpec:
 
 def field(picker: TrainingMasterPicker, *path: str) -> Any:
     """The field of an option, whose fold is opened if need be."""
-    form = picker.form
-    if len(path) == 1 and path[0] in form.usual.fields:
-        return form.usual.fields[path[0]]
-    for group in form.groups.values():
+    return picker.form.field(*path)
+
+
+@pytest.mark.parametrize("own", ["hooks", "threshold"])
+def test_hooks_and_objects_of_ones_own_are_kept(own: str) -> None:
+    given = {"hooks": [Hook()], "threshold": OwnThreshold()}[own]
+    master = SharedTrainingMaster(**{own: given})
+    picker = TrainingMasterPicker(master)
+    for group in picker.form.groups.values():
         group.set_opened(True)
-        if len(path) == 1 and path[0] in group.form.fields:
-            return group.form.fields[path[0]]
-        nested = group.nested.get(path[0])
-        if nested is not None:
-            return (nested.kind if len(path) == 1 else nested.form).fields[path[-1]]
-    raise KeyError(path)
+    field(picker, "workers").control.value = "3"
+    assert getattr(picker.master, own) == getattr(master, own)
+    assert picker.master.workers == 3
 
 
-# --- drafts
-
-
-@given(MASTERS)
-def test_a_draft_makes_the_master_that_it_was_made_of(master: TrainingMaster) -> None:
-    assert Draft.of(master).examined() == (master, {})
-
-
-@given(MASTERS)
-def test_a_draft_set_value_by_value_makes_the_same_master(master: TrainingMaster) -> None:
-    wanted, draft = Draft.of(master), Draft.of(type(master)())
-    for option in plain_options(type(master)):
-        draft = draft.with_value((option.name,), wanted.value((option.name,)))
-    for nested in nested_options(type(master)):
-        kind = wanted.value((nested.name,))
-        draft = draft.with_value((nested.name,), kind)
-        for option in plain_options(nested.kinds[kind]) if kind else ():
-            path = (nested.name, option.name)
-            draft = draft.with_value(path, wanted.value(path))
-    assert draft.examined()[0] == master
-
-
-@given(MASTERS)
-def test_changing_the_kind_and_back_loses_nothing(master: TrainingMaster) -> None:
-    draft = Draft.of(master)
-    kinds = [ParameterAveragingTrainingMaster, SharedTrainingMaster]
-    other = next(kind for kind in kinds if kind is not type(master))
-    there = draft.as_kind(other.__name__)
-    found = there.examined()[0]
-    assert type(found) is other
-    assert found.batch_size_per_worker == master.batch_size_per_worker
-    assert found.mesh == master.mesh
-    assert there.as_kind(type(master).__name__, draft.settings).examined()[0] == master
-
-
-def test_hooks_and_objects_of_ones_own_are_kept() -> None:
-    master = SharedTrainingMaster(threshold=OwnThreshold(), hooks=[Hook()])
-    found, problems = Draft.of(master).with_value(("workers",), 3).examined()
-    assert not problems
-    assert found.hooks == master.hooks
-    assert found.threshold is master.threshold
-    assert found.workers == 3
-
-
-def test_changed_options_are_those_that_are_not_default() -> None:
-    assert Draft.of(SharedTrainingMaster()).changed() == {}
-    master = SharedTrainingMaster(
-        workers=2, threshold=TargetSparsity(target=0.01), residual_clipping=None
-    )
-    assert Draft.of(master).changed() == {
-        ("workers",): 2,
-        ("threshold",): "target",
-        ("threshold", "target"): 0.01,
-        ("residual_clipping",): None,
-    }
+def test_an_object_of_ones_own_can_be_chosen_again() -> None:
+    picker = TrainingMasterPicker(SharedTrainingMaster(threshold=OwnThreshold()))
+    own = picker.master.threshold
+    field(picker, "threshold").control.value = "fixed"
+    assert picker.master.threshold == FixedThreshold()
+    field(picker, "threshold").control.value = "own"
+    assert picker.master.threshold is own
 
 
 def test_a_master_of_another_class_is_refused() -> None:
@@ -191,25 +99,6 @@ def test_a_master_of_another_class_is_refused() -> None:
 
 
 # --- the widget
-
-
-@settings(max_examples=15)
-@given(MASTERS)
-def test_the_picker_holds_any_master_exactly(master: TrainingMaster) -> None:
-    picker = TrainingMasterPicker()
-    told: list[Any] = []
-    picker.on_change(told.append)
-    picker.master = master
-    assert picker.master == master
-    assert picker.problem is None
-    assert told == []
-    for group in picker.form.groups.values():
-        group.set_opened(True)
-    picker.form.usual.fields["workers"].control.value = "98"
-    assert picker.master.workers == 98
-    picker.form.usual.fields["workers"].control.value = str(master.workers or "")
-    assert picker.master == master
-    picker.close()
 
 
 def test_what_is_typed_is_held_and_told() -> None:
@@ -255,16 +144,6 @@ def test_what_is_wrong_is_said_at_its_field(path: Any, typed: str, said: str) ->
     assert wrong.problem == ""
 
 
-def test_a_problem_of_two_options_goes_away_by_mending_either() -> None:
-    picker = TrainingMasterPicker(SharedTrainingMaster(workers=2))
-    field(picker, "workers_per_node").control.value = "1"
-    assert "both say" in field(picker, "workers_per_node").problem
-    field(picker, "workers").control.value = ""
-    assert picker.problem is None
-    assert field(picker, "workers_per_node").problem == ""
-    assert picker.master == SharedTrainingMaster(workers_per_node=1)
-
-
 def test_thresholds_that_contradict_each_other_are_refused_at_the_field() -> None:
     picker = TrainingMasterPicker(SharedTrainingMaster())
     field(picker, "threshold", "min_sparsity").control.value = "0.5"
@@ -288,44 +167,34 @@ def test_this_machine_refuses_what_needs_spark() -> None:
     assert picker.problem is None
 
 
-def test_the_kind_is_changed_and_changed_back() -> None:
-    picker = TrainingMasterPicker(
-        ParameterAveragingTrainingMaster(averaging_frequency=7, batch_size_per_worker=32)
-    )
+@settings(max_examples=10)
+@given(MASTERS)
+def test_changing_the_kind_and_back_loses_nothing(master: TrainingMaster) -> None:
+    picker = TrainingMasterPicker(master)
     told: list[Any] = []
     picker.on_change(told.append)
-    picker.kind.value = "SharedTrainingMaster"
-    assert picker.master == SharedTrainingMaster(batch_size_per_worker=32)
+    picker.kind.value = next(kind for kind in KINDS if kind is not type(master))
+    assert type(picker.master) is picker.kind.value
+    assert picker.master.batch_size_per_worker == master.batch_size_per_worker
+    assert picker.master.mesh == master.mesh
     assert len(told) == 1
-    picker.kind.value = "ParameterAveragingTrainingMaster"
-    assert picker.master.averaging_frequency == 7
-
-
-@pytest.mark.parametrize("hidden", [AVERAGING, SHARING])
-def test_closing_closes_the_fields_of_both_kinds(comms: Any, hidden: str) -> None:
-    picker = TrainingMasterPicker()
-    for kind in (AVERAGING, SHARING, *({AVERAGING, SHARING} - {hidden})):
-        picker.kind.value = kind
-    form = picker._forms[hidden]
-    assert form is not picker.form
-    field, group = form.usual.fields["batch_size_per_worker"].control, next(iter(form.groups))
-    freed = [field, field.layout, form.usual, form.groups[group], form.groups[group].layout]
-    assert all(widget.comm is not None for widget in freed)
+    picker.kind.value = type(master)
+    assert picker.master == master
     picker.close()
-    assert all(widget.comm is None for widget in freed)
 
 
-def test_folds_say_how_many_options_are_changed() -> None:
+def test_closing_frees_the_widgets_of_both_kinds() -> None:
+    before = set(_instances)
     picker = TrainingMasterPicker()
-    group = picker.form.groups["Data and partitions"]
-    assert group.button.description == "▸ Data and partitions"
-    field(picker, "shuffle").control.value = False
-    assert group.button.description == "▾ Data and partitions (1 changed)"
-
-
-def test_fields_in_folds_are_made_when_somebody_looks() -> None:
-    picker = TrainingMasterPicker()
-    assert all(not group.box.children for group in picker.form.groups.values())
+    for kind in (SharedTrainingMaster, ParameterAveragingTrainingMaster):
+        picker.kind.value = kind
+        for group in picker.form.groups.values():
+            group.set_opened(True)
+    picker.kind.value = SharedTrainingMaster
+    field(picker, "threshold").control.value = "fixed"
+    assert len(_instances) > len(before) + 300
+    picker.close()
+    assert set(_instances) == before
 
 
 # --- the plan
@@ -460,7 +329,7 @@ def test_the_text_is_written_read_and_refused() -> None:
     picker.text.text.value = picker.text.text.value.replace("frequency: 5", "frequency: 9")
     told: list[Any] = []
     picker.on_change(told.append)
-    picker.text.take_over.click()
+    picker.text.apply_button.click()
     assert picker.master.averaging_frequency == 9
     assert len(picker.master.hooks) == 1
     assert len(told) == 1
@@ -468,20 +337,20 @@ def test_the_text_is_written_read_and_refused() -> None:
     settings = json.loads(picker.text.text.value)
     assert settings["averaging_frequency"] == 9
     picker.text.text.value = '{"name": "SharedTrainingMaster", "workers": 3}'
-    picker.text.take_over.click()
+    picker.text.apply_button.click()
     assert picker.master == SharedTrainingMaster(workers=3, hooks=picker.master.hooks)
-    assert picker.kind.value == "SharedTrainingMaster"
+    assert picker.kind.value is SharedTrainingMaster
     for wrong, said in (("{", "must be JSON"), ('{"workers": 0}', "`workers` must be")):
         picker.text.text.value = wrong
-        picker.text.take_over.click()
+        picker.text.apply_button.click()
         assert said in picker.text.alert.value
-        assert "The form is as it was." in picker.text.alert.value
+        assert "Nothing has changed." in picker.text.alert.value
         assert picker.master.workers == 3
-    picker.text.drop.click()
+    picker.text.drop_button.click()
     assert json.loads(picker.text.text.value)["workers"] == 3
     picker.text.form.value = "yaml"
     picker.text.text.value = "a: [1"
-    picker.text.take_over.click()
+    picker.text.apply_button.click()
     assert "must be YAML" in picker.text.alert.value
 
 

@@ -8,13 +8,14 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.experiments import Experiment
+from sparkwright_widgets._notebook_run import failure_in, has_been_executed, time_taken
 from sparkwright_widgets._offline_html import outside_resources
-from sparkwright_widgets._reports._alternatives import (
+from sparkwright_widgets._reports._page import (
+    page,
     pictures_without_text,
     with_alternative_texts,
+    with_contents,
 )
-from sparkwright_widgets._reports._executed import failure_in, has_been_executed, time_taken
-from sparkwright_widgets._reports._page import page, with_contents
 from sparkwright_widgets._reports._parameters import (
     parameter_value,
     parameterised,

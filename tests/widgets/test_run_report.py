@@ -15,19 +15,17 @@ from sparkwright.partitions import plan_repartition
 from sparkwright.timeline import PhaseCode, SpanStore
 from sparkwright.timeline.spans import SpanBlock
 from sparkwright_widgets._offline_html import outside_resources
-from sparkwright_widgets._reports._alternatives import pictures_without_text
 from sparkwright_widgets._reports._comparison_report import comparison_html, report_runs
-from sparkwright_widgets._reports._data_blocks import data_blocks
-from sparkwright_widgets._reports._distribution_blocks import distribution_blocks
+from sparkwright_widgets._reports._data_blocks import data_blocks, distribution_blocks
 from sparkwright_widgets._reports._environment_blocks import (
     environment_block,
     reproducing_code,
     warnings_block,
 )
-from sparkwright_widgets._reports._epochs import best_of, epochs_of
-from sparkwright_widgets._reports._facts import facts_of
+from sparkwright_widgets._reports._facts import best_of, epochs_of, facts_of
 from sparkwright_widgets._reports._learning_blocks import learning_blocks
 from sparkwright_widgets._reports._network_facts import network_facts
+from sparkwright_widgets._reports._page import pictures_without_text
 from sparkwright_widgets._reports._run_report import report_of, run_report_html
 from sparkwright_widgets._reports._verdict import verdict_sentence
 

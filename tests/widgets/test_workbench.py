@@ -10,8 +10,7 @@ from sparkwright.data import DataSource
 from sparkwright.networks import PRESETS
 from sparkwright_widgets import Workbench
 from sparkwright_widgets._workbench._bench import Bench
-from sparkwright_widgets._workbench._state import BenchState, Measured, Trained
-from sparkwright_widgets._workbench._tellings import tellings
+from sparkwright_widgets._workbench._state import BenchState, Measured, Trained, contexts
 
 
 class FakeSpark:
@@ -116,7 +115,7 @@ def test_what_is_chosen_in_a_part_becomes_the_experiment(bench):
     assert "gradient sharing" in text_of(bench, "master")
     bench.sections["network"].part.spec = PRESETS["mlp"].make()
     assert bench.experiment.network == PRESETS["mlp"].make()
-    bench.sections["train"].part.run_form.fields["epochs"].control.value = "9"
+    bench.sections["train"].part.run_form.field("epochs").control.value = "9"
     assert bench.experiment.epochs == 9
     bench.title_field.value = "Mine"
     assert bench.experiment.title == "Mine"
@@ -142,8 +141,7 @@ def test_another_experiment_is_shown_in_every_part_that_was_made(bench):
     assert bench.sections["data"].part.normalize == "standardize"
     assert bench.sections["network"].part.spec == other.network
     assert bench.sections["master"].part.master == other.master
-    assert bench.sections["train"].part.settings == other.spark
-    assert bench.sections["train"].part.early_stopping == other.early_stopping
+    assert bench.sections["train"].part.experiment == other
 
 
 def test_a_broken_network_keeps_start_from_being_pressed_and_says_why(bench):
@@ -161,17 +159,17 @@ def test_a_broken_network_keeps_start_from_being_pressed_and_says_why(bench):
 def test_the_form_says_what_is_validated_on(bench):
     panel = bench.sections["train"].part
     assert panel.validation_note.value == ""
-    bench.sections["data"].part.picker.split.fields["validation"].control.value = "0"
+    bench.sections["data"].part.picker.split.field("validation").control.value = "0"
     assert "Validation: none." in panel.validation_note.value
-    panel.run_form.fields["validate_on"].control.value = "test"
+    panel.run_form.field("validate_on").control.value = "test"
     assert bench.experiment.validate_on == "test"
     assert "Validation: the test set; its scores are not independent." in (
         panel.validation_note.value
     )
-    panel.run_form.fields["validate"].control.value = False
+    panel.run_form.field("validate").control.value = False
     assert panel.validation_note.value == ""
     bench.experiment = sw.Experiment(validate_on="test")
-    assert panel.run_form.values["validate_on"] == "test"
+    assert panel.run_form.value.validate_on == "test"
     assert "the test set" in panel.validation_note.value
 
 
@@ -196,6 +194,25 @@ def test_a_run_is_begun_with_the_experiment_and_its_end_is_told(bench, begun):
     assert ended.wait(5)
     assert "done after epoch 5 of 5" in text_of(bench, "train")
     assert bench.network == "network 1"
+
+
+def test_starting_waits_until_the_opened_builder_knows_the_network(
+    comms, keras_loaded, begun, monkeypatch
+):
+    ready = threading.Event()
+    inside = "sparkwright_widgets._network_builder"
+    for module in ("sparkwright.networks.analysis", f"{inside}._editing_pane"):
+        monkeypatch.setattr(f"{module}.is_loaded", ready.is_set)
+    monkeypatch.setattr(f"{inside}._editing_pane.load", ready.wait)
+    bench = Workbench()
+    bench.open_step("network")
+    bench.open_step("train")
+    assert "Keras is loading" in bench.problem
+    later = threading.Timer(0.2, ready.set)
+    later.start()
+    bench.start()
+    assert len(begun) == 1
+    bench.close()
 
 
 def test_the_network_of_a_run_is_in_hand_as_soon_as_it_has_ended(bench, begun):
@@ -307,7 +324,7 @@ def test_parts_are_told_of_the_network_in_hand_and_of_data_not_trained_on_first(
     state = BenchState(
         experiment=sw.Experiment(), in_hand=hand, data={"train": "t", "test": "e"}, slots=3
     )
-    told = tellings(state, seen=None, problem="why")
+    told = contexts(state, seen=None, problem="why")
     evaluating = told["evaluate", "set_context"]
     assert evaluating["network"] is hand.network
     assert list(evaluating["data"]) == ["test", "train"]
@@ -319,36 +336,36 @@ def test_parts_are_told_of_the_network_in_hand_and_of_data_not_trained_on_first(
 
 def test_the_file_step_applies_yaml_and_keeps_everything_on_a_mistake(bench):
     file = bench.sections["file"].part
-    file.text.value = bench.experiment.to_yaml().replace("epochs: 5", "epochs: 6")
-    file.apply_button.click()
+    file.editor.text.value = bench.experiment.to_yaml().replace("epochs: 5", "epochs: 6")
+    file.editor.apply_button.click()
     assert bench.experiment.epochs == 6
-    file.text.value = "epochs: [1"
-    file.apply_button.click()
-    assert file.error.value
+    file.editor.text.value = "epochs: [1"
+    file.editor.apply_button.click()
+    assert "must be YAML" in file.editor.alert.value
     assert bench.experiment.epochs == 6
 
 
 def test_the_files_text_follows_until_it_is_edited(bench):
     file = bench.sections["file"].part
-    bench.sections["train"].part.run_form.fields["epochs"].control.value = "42"
-    assert "epochs: 42" in file.text.value
-    file.text.value = file.text.value.replace("epochs: 42", "epochs: 9")
+    bench.sections["train"].part.run_form.field("epochs").control.value = "42"
+    assert "epochs: 42" in file.editor.text.value
+    file.editor.text.value = file.editor.text.value.replace("epochs: 42", "epochs: 9")
     bench.title_field.value = "mine"
-    assert "epochs: 9" in file.text.value
+    assert "epochs: 9" in file.editor.text.value
 
 
 def test_saving_an_edited_text_is_refused_and_applying_over_changes_asks_again(bench, tmp_path):
     file = bench.sections["file"].part
     file.where.fields["url"].control.value = str(tmp_path / "mine.yaml")
-    file.text.value = file.text.value.replace("epochs: 5", "epochs: 9")
+    file.editor.text.value = file.editor.text.value.replace("epochs: 5", "epochs: 9")
     file.save_button.click()
     assert "not applied" in file.doing.value
     assert not (tmp_path / "mine.yaml").exists()
     bench.title_field.value = "mine"
-    file.apply_button.click()
+    file.editor.apply_button.click()
     assert "changed elsewhere" in file.doing.value
     assert bench.experiment.epochs == 5
-    file.apply_button.click()
+    file.editor.apply_button.click()
     assert (bench.experiment.epochs, bench.experiment.title) == (9, "experiment")
 
 

@@ -11,7 +11,9 @@ class StubTrainer(_trainer.Trainer):
     def set_up(self, cores: int) -> None:
         """Nothing to start."""
 
-    def _answer(self, request: Any, gone: Any) -> Answer:
+
+class StubService(_trainer.Service):
+    def answer(self, request: Any, gone: Any) -> Answer:
         if request.run == "ends":
             print("2026-01-01 00:00:00.000001: I tensorflow/core: this is oneDNN", flush=True)
             raise KeyboardInterrupt("of the stub")
@@ -19,5 +21,5 @@ class StubTrainer(_trainer.Trainer):
 
 
 if __name__ == "__main__":  # in place of `python -m sparkwright.workers._trainer …`
-    _trainer.Trainer = StubTrainer
+    _trainer.Trainer, _trainer.Service = StubTrainer, StubService
     _trainer.main(sys.argv[3:])

@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,19 +14,19 @@ from sparkwright.mesh._connection import connect
 from sparkwright.mesh._framing import Message
 from sparkwright.mesh._machine_clock import MachineClock
 from sparkwright.runs._coordinator import Coordinator
+from sparkwright.runs._decisions import News, WorkerGone, WorkerHeard
 from sparkwright.runs._server import CoordinatorServer
 from sparkwright.runs._timeline_record import TimelineRecord
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers._control import ControlLine
-from sparkwright.workers._phase_reporter import PhaseReporter, WorkerClocks
-from sparkwright.workers._phases import PhaseRecorder
+from sparkwright.workers._phases import PhaseRecorder, PhaseReporter, WorkerClocks
 
 SECRET = bytes(range(32))
 WORKERS = 3
 
 
 class Driver:
-    """A coordinator's server whose sink only keeps the timeline."""
+    """A coordinator's server of which only the timeline is kept."""
 
     def __init__(self) -> None:
         self.times = TimelineRecord(workers=WORKERS, name="test")
@@ -35,7 +35,7 @@ class Driver:
         self.heard = threading.Semaphore(0)
         self.server = CoordinatorServer(
             Coordinator(workers=WORKERS, now_s=time.monotonic()),
-            cast(Any, self),
+            self.tell,
             secret=SECRET,
             host="127.0.0.1",
             ports=range(1),
@@ -44,19 +44,17 @@ class Driver:
             name="test",
         )
 
-    def worker_heard(self, worker: int, message: Message) -> None:
-        if message.kind == "phases":
-            self.times.heard(worker, message)
-            self.messages += 1
-            self.heard.release()
-
-    def worker_lost(self, event: Any) -> None:
-        del event
-        self.lost += 1
-        self.heard.release()
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_, **__: None  # what else a sink is told
+    def tell(self, news: News, message: Message | None = None) -> None:
+        match news:
+            case WorkerHeard(worker=worker) if message is not None and message.kind == "phases":
+                self.times.heard(worker, message)
+                self.messages += 1
+                self.heard.release()
+            case WorkerGone():
+                self.lost += 1
+                self.heard.release()
+            case _:
+                pass
 
     def close(self) -> None:
         self.server.close()

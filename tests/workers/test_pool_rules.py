@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import secrets
 import shlex
 import signal
 import socket
@@ -21,11 +22,11 @@ from sparkwright.networks import ModelDefinition
 from sparkwright.runs._peer_engine import settings_of
 from sparkwright.workers import _pool
 from sparkwright.workers._failure import failure_of
-from sparkwright.workers._pool import BorrowedTrainer, TrainerPool, driver_secret
+from sparkwright.workers._pool import BorrowedTrainer, TrainerPool
 from sparkwright.workers._requests import RoundRequest
 from sparkwright.workers._wire import pack
 
-SECRET = driver_secret()
+SECRET = secrets.token_bytes(32)  # not the secret of other tests of this process
 
 
 @pytest.fixture
@@ -206,7 +207,8 @@ def test_end_of_another_processs_trainer_is_reported_without_a_status(
     with pool.borrow(device="cpu", cores=1) as trainer:
         assert isinstance(trainer, BorrowedTrainer)
         process.kill()
-        for child in children:
-            child.wait(60.0)
+        for child in children:  # others may belong to earlier tests of this process
+            if child.pid == process.pid:
+                child.wait(60.0)
         with pytest.raises(WorkerError, match=r"of worker 1 on \S+ ended\. Most often"):
             trainer.ask(request("a"))

@@ -4,7 +4,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from sparkwright.workers._slim_imports import hidden
+from sparkwright.workers._trainer import hidden
 
 TRAINER = """
 import sys

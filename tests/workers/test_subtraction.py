@@ -19,7 +19,7 @@ def flat(variables: list[Any]) -> Any:
 
 
 def test_places_of_the_vector_are_places_of_the_variables(variables: list[Any]) -> None:
-    from sparkwright.workers._subtraction import SparseSubtraction, subtract_from
+    from sparkwright.workers._flat import SparseSubtraction, subtract_from
 
     subtract = SparseSubtraction(variables)
     size = flat(variables).size

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from sparkwright.workers._update_ratio import sample_of, update_ratio
+from sparkwright.workers._flat import sample_of, update_ratio
 
 vectors = npst.arrays(np.float32, st.integers(1, 300), elements=st.floats(-9, 9, width=32))
 

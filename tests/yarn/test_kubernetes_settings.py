@@ -4,8 +4,7 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError
-from sparkwright.spark._kubernetes import PodFacts, pod_settings
-from sparkwright.spark._pod import pod_facts
+from sparkwright.spark._kubernetes import PodFacts, pod_facts, pod_settings
 
 IMAGE = {"spark.kubernetes.container.image": "registry/train:1"}
 MASTER = {"spark.master": "k8s://https://api:6443"}

@@ -10,15 +10,20 @@ from hypothesis import given, strategies as st
 from tests.support.hadoop import as_xml
 
 from sparkwright.errors import ConfigurationError, NetworkError, WorkerError
-from sparkwright.spark import _yarn_jars
-from sparkwright.spark._errors import translated
-from sparkwright.spark._hadoop_conf import manager_addresses, parse_hadoop_settings, setting
-from sparkwright.spark._memory_kill import memory_kill
-from sparkwright.spark._overhead import overhead_settings
-from sparkwright.spark._spark_defaults import default_settings
-from sparkwright.spark._yarn import yarn_settings
-from sparkwright.spark._yarn_jars import jars_key, jars_settings, write_jars
-from sparkwright.spark._yarn_waiting import tag_settings
+from sparkwright.spark import _yarn
+from sparkwright.spark._defaults import default_settings
+from sparkwright.spark._errors import memory_kill, translated
+from sparkwright.spark._memory_parts import overhead_settings
+from sparkwright.spark._yarn import (
+    jars_key,
+    jars_settings,
+    manager_addresses,
+    parse_hadoop_settings,
+    setting,
+    tag_settings,
+    write_jars,
+    yarn_settings,
+)
 
 TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1)
 
@@ -130,7 +135,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "spark" / "jars").mkdir(parents=True)
     for name in ("a.jar", "b.jar"):
         (tmp_path / "spark" / "jars" / name).write_bytes(name.encode() * 1000)
-    monkeypatch.setattr(_yarn_jars, "spark_home", lambda: tmp_path / "spark")
+    monkeypatch.setattr(_yarn, "spark_home", lambda: tmp_path / "spark")
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
     return tmp_path / "spark"
 
@@ -186,7 +191,7 @@ def test_a_file_system_that_refuses_the_archive_ends_in_a_warning_not_an_error(
     def refuse(url: str) -> bool:
         raise PermissionError(f"no entry to {url}")
 
-    monkeypatch.setattr(_yarn_jars, "exists", refuse)
+    monkeypatch.setattr(_yarn, "exists", refuse)
     assert jars_settings({}, {"fs.defaultFS": "hdfs://a:1"}) == {}
     assert "no entry to hdfs://a:1/user/" in caplog.text
     assert "spark.yarn.archive" in caplog.text

@@ -1,28 +1,21 @@
 """Several runs in one chart, live while they go on, and a static copy of it."""
 
-import logging
-import threading
-import traceback
 from collections.abc import Sequence
 from typing import Any
 
 import ipywidgets as widgets
 
-from . import _fragments as fragments
 from ._block import Block
-from ._comparison_feed import ComparisonFeed
-from ._comparison_figure import comparison_alt, comparison_svg
 from ._comparison_table import Table, differences, distinct_names, results
-from ._contract import Run
-from ._format import escaped
+from ._contract import Run, sharing_of
+from ._figure_svg import figure_html
+from ._live import LiveView
 from ._loss_chart import LossChart
-from ._sharing import sharing_of
+from ._loss_feed import ComparisonFeed
+from ._run_figures import comparison_figure
 from ._table import html_table, text_table
-from ._ui._part import close_all
 
-_logger = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.5
-_FAILURES_ALLOWED = 10
 _READ_WITHIN_S = 10.0
 _MOST_RUNS = 12  # colours and markers are told apart up to here
 
@@ -44,7 +37,7 @@ def compare_runs(runs: Sequence[Run], *, names: Sequence[str] | None = None) -> 
     return RunComparison(runs, names=names)
 
 
-class RunComparison(widgets.VBox):
+class RunComparison(LiveView):
     """The widget that `compare_runs` makes; see there.
 
     One thread looks at the runs and ends with the last of them, or with `close`.
@@ -63,42 +56,21 @@ class RunComparison(widgets.VBox):
                 "`names` must be one for each run. Received: "
                 f"{len(names)} names for {len(runs)} runs."
             )
+        super().__init__(what="comparison", every_s=_LOOK_EVERY_S)
         self._names = distinct_names(runs) if names is None else [str(name) for name in names]
         self._runs: list[Run | None] = list(runs)  # let go of as they end
         self._next_row, self._next_point = [0] * len(runs), [0] * len(runs)
         self._statuses = [run.status for run in runs]
         self._differences = differences(self._names, runs)
-        self._closing = threading.Event()
         sharing = [sharing_of(run) is not None for run in runs]
         self.chart: LossChart[ComparisonFeed] = LossChart(
             ComparisonFeed(sharing), line_names=self._names
         )
         self.table = widgets.HTML()
         self.settings = widgets.HTML(_settings_fold(self._differences))
-        self.problem = widgets.HTML()
-        super().__init__([self.chart, self.table, self.settings, self.problem])
-        self.add_class("sparkwright-panel")
         self._show_table()
-        self._thread = threading.Thread(
-            target=self._follow, name="sparkwright-comparison", daemon=True
-        )
-        self._thread.start()
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the end of all runs is shown; False if that took longer than allowed."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def close(self) -> None:
-        """End the thread and free the widgets here and in the browser."""
-        closing = getattr(self, "_closing", None)  # absent if __init__ did not get that far
-        if closing is not None:
-            closing.set()
-        for child in self.children:
-            close_all(child)
-        layout = self.layout
-        super().close()
-        layout.close()
+        parts = [self.chart, self.table, self.settings, self.problem]
+        self._start(parts, name="sparkwright-comparison")
 
     def block(self) -> Block:
         """What it shows now, to be kept; runs that have all ended are shown whole."""
@@ -106,10 +78,9 @@ class RunComparison(widgets.VBox):
             self.wait(_READ_WITHIN_S)  # the thread may still be reading the last of them
         lines = self.chart.read(lambda feed: feed.lines())
         heads, rows = self._results()
-        alt = comparison_alt(lines, self._names)
-        figure = comparison_svg(lines, self._names, alt=alt)
+        figure = comparison_figure(lines, self._names)
         html = (
-            f"<figure>{figure}<figcaption>{escaped(alt)}</figcaption></figure>"
+            f"{figure_html(figure, alt=figure.caption)}"
             f"{_results_table(heads, rows)}{_settings_fold(self._differences)}"
         )
         return Block(html=html, text=text_table(heads, rows, text_columns=(1,)), kind="comparison")
@@ -119,24 +90,13 @@ class RunComparison(widgets.VBox):
 
     # --- the thread
 
-    def _follow(self) -> None:
-        failures = 0
-        while not self._closing.is_set():
-            try:
-                for number in range(len(self._runs)):
-                    self._look(number)
-                self._show_table()
-                if not any(self._runs):
-                    return
-                failures = 0
-            except Exception as error:
-                failures += 1
-                self._show_problem(error)
-                if failures >= _FAILURES_ALLOWED:
-                    return
-            self._closing.wait(_LOOK_EVERY_S)
+    def _look(self) -> bool:
+        for number in range(len(self._runs)):
+            self._take(number)
+        self._show_table()
+        return not any(self._runs)
 
-    def _look(self, number: int) -> None:
+    def _take(self, number: int) -> None:
         """Take what is new from one run."""
         run = self._runs[number]
         if run is None:
@@ -171,14 +131,6 @@ class RunComparison(widgets.VBox):
         self.table.value = _results_table(heads, rows)
         self.chart.summary = f"{len(rows)} runs: " + "; ".join(
             f"{row[0]} {row[1]}, loss {row[3]}" for row in rows
-        )
-
-    def _show_problem(self, error: Exception) -> None:
-        _logger.warning("The comparison had a problem.", exc_info=error)
-        sentence = f"{type(error).__name__}: {error} The training is not affected."
-        details = "".join(traceback.format_exception(error))
-        self.problem.value = fragments.alert(
-            "The comparison had a problem.", sentence, details, "Traceback"
         )
 
 

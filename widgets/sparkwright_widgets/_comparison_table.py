@@ -1,11 +1,10 @@
 """What several runs came to, and how they were set up differently, as tables. Pure."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._contract import Run, Status
-from ._format import duration_text, loss_text, rate_text
+from ._format import duration_text, loss_text, rate_text, short_value
 
 _MOST_METRICS = 6
 _MOST_SETTINGS = 60
@@ -45,14 +44,18 @@ def results(
 
 def differences(names: Sequence[str], runs: Sequence[Run]) -> Table:
     """Headings and a row for each setting in which the runs differ; at most 60."""
-    flat = [_flat(run.configuration) for run in runs]
-    settings = dict.fromkeys(setting for one in flat for setting in one)
-    rows: list[list[str]] = []
-    for setting in settings:
-        values = [one.get(setting, "—") for one in flat]
-        if len(set(values)) > 1 and len(rows) < _MOST_SETTINGS:
-            rows.append([setting, *values])
-    return ["Setting", *names], rows
+    rows = differing([run.configuration for run in runs])
+    return ["Setting", *names], rows[:_MOST_SETTINGS]
+
+
+def differing(settings: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """A row for each setting that is not the same everywhere: its name and its values."""
+    flat = [_flat(each) for each in settings]
+    rows = [
+        [name, *(each.get(name, "—") for each in flat)]
+        for name in dict.fromkeys(name for each in flat for name in each)
+    ]
+    return [row for row in rows if len(set(row[1:])) > 1]
 
 
 def distinct_names(runs: Sequence[Run]) -> list[str]:
@@ -75,7 +78,7 @@ def _flat(value: Any, path: str = "") -> dict[str, str]:
         for name, inner in value.items():  # pyright: ignore[reportUnknownVariableType]
             found |= _flat(inner, f"{path}.{name}" if path else str(name))  # pyright: ignore[reportUnknownArgumentType]
         return found
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    text = short_value(value)
     if len(text) > _LONGEST_VALUE:
         text = text[: _LONGEST_VALUE - 1] + "…"
     return {path: text}

@@ -1,149 +1,53 @@
-"""What the widgets need from a training run: the shapes, not the implementation.
+"""What the widgets read from a training run, under the names that they use. Pure."""
 
-`sparkwright.runs.TrainingRun` satisfies `Run`; naming the few members that the panel reads keeps
-the panel testable without Spark and shows the engine's author what must not change.
-"""
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
-
-import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.runs import (
+    RunStatus,
+    TrainingRun,
+    ValidationPoint,
+    WorkerStatus,
+)
+
 Rows = Mapping[str, NDArray[Any]]
+Run = TrainingRun
+Status = RunStatus
+Validation = ValidationPoint
+Worker = WorkerStatus
 
 ENDED = ("done", "stopped", "failed")
 
+MEAN_NAME = "mean of the workers"
 
-class Worker(Protocol):
-    """One worker as last heard of."""
-
-    @property
-    def worker(self) -> int: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def host(self) -> str: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def loss(self) -> float | None: ...
-    @property
-    def last_heard_s(self) -> float: ...
-    @property
-    def restarts(self) -> int: ...
-    @property
-    def threshold(self) -> float | None: ...
-    @property
-    def sparsity(self) -> float | None: ...
-    @property
-    def staleness(self) -> int | None: ...
-    @property
-    def sent_bytes(self) -> int: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def device(self) -> str: ...
-    @property
-    def pid(self) -> int: ...
+# The mean loss of so many minibatches of each worker is one point of the mean's line.
+MINIBATCHES_IN_A_MEAN = 10
 
 
-class Validation(Protocol):
-    """The validation loss at one moment; `step` is in the unit of the log's `step` column."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sharing:
+    """That a run shares gradients, and what its configuration says of it.
 
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def step(self) -> int: ...
-    @property
-    def loss(self) -> float: ...
-    @property
-    def metrics(self) -> Mapping[str, float]: ...
+    Attributes:
+        batch_size: examples in a minibatch; 0 if the configuration does not say.
+    """
 
+    batch_size: int = 0
 
-class EarlyStopping(Protocol):
-    """What early stopping has found so far."""
-
-    @property
-    def monitor(self) -> str: ...
-    @property
-    def best_epoch(self) -> int | None: ...
-    @property
-    def best_score(self) -> float | None: ...
-    @property
-    def without_improvement(self) -> int: ...
-    @property
-    def patience(self) -> int | None: ...
+    def planned(self, status: Status) -> int:
+        """Minibatches of all workers in the whole run; 0 while unknown."""
+        rows = [worker.rows for worker in status.workers]
+        if not self.batch_size or not all(rows):
+            return 0
+        return status.epochs * sum(-(-count // self.batch_size) for count in rows)
 
 
-class Status(Protocol):
-    """A snapshot of a run; every number is final once `state` is one of `ENDED`."""
-
-    @property
-    def state(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def epochs(self) -> int: ...
-    @property
-    def round(self) -> int: ...
-    @property
-    def rounds(self) -> int: ...
-    @property
-    def examples_per_s(self) -> float: ...
-    @property
-    def elapsed_s(self) -> float: ...
-    @property
-    def remaining_s(self) -> float | None: ...
-    @property
-    def workers(self) -> Sequence[Worker]: ...
-    @property
-    def validation(self) -> Sequence[Validation]: ...
-    @property
-    def error(self) -> str | None: ...
-    @property
-    def early_stopping(self) -> EarlyStopping | None: ...
-    @property
-    def note(self) -> str: ...
-
-
-class Log(Protocol):
-    """The append-only history: one row per worker and minibatch."""
-
-    def __len__(self) -> int: ...
-    def rows(self, start: int = 0, stop: int | None = None) -> Rows: ...
-
-
-class Run(Protocol):
-    """A training run, as far as the notebook looks at it."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def status(self) -> Status: ...
-    @property
-    def log(self) -> Log: ...
-    @property
-    def finished(self) -> bool: ...
-    @property
-    def configuration(self) -> Mapping[str, Any]: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def start_seconds(self) -> float | None: ...
-    def stop(self) -> None: ...
-
-
-class Evaluation(Protocol):
-    """A classification's result: `confusion` (C, C) int64, rows actual, columns predicted."""
-
-    @property
-    def confusion(self) -> NDArray[np.int64]: ...
-    @property
-    def class_names(self) -> Sequence[str] | None: ...
+def sharing_of(run: Run) -> Sharing | None:
+    """What is to be known of gradient sharing; None if `run` averages parameters."""
+    master: Any = run.configuration.get("master")
+    if not isinstance(master, dict) or master.get("name") != "SharedTrainingMaster":
+        return None
+    return Sharing(batch_size=int(master.get("batch_size_per_worker") or 0))

@@ -17,12 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._contract import Rows, Validation
+from ._contract import MINIBATCHES_IN_A_MEAN, Rows, Validation
 from ._lines import POINTS_PER_LINE as POINTS_PER_LINE, FloatPoints as FloatPoints, Lines
+from ._means import QuantityMeans, RoundMeans
 from ._quantities import LINES_APART, VALIDATION_PLACE, Quantity, QuantityNumbers
-from ._quantity_means import QuantityMeans
-from ._round_means import RoundMeans
-from ._sharing import MINIBATCHES_IN_A_MEAN
 
 MEAN, VALIDATION, EPOCH = -1, -2, -3
 

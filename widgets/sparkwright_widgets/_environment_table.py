@@ -7,8 +7,7 @@ import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 
-from ._block import Block
-from ._table import html_table, text_table
+from ._block import Block, table_block
 
 _PACKAGES = ("sparkwright", "keras", "tensorflow", "pyspark", "numpy", "pandas", "pyarrow")
 _JAVA_TIMEOUT_S = 10
@@ -16,10 +15,9 @@ _JAVA_TIMEOUT_S = 10
 
 def environment_table() -> Block:
     """Versions of Python, Java and the packages that matter, and the machine; imports none."""
-    rows = environment_rows()
     heads = ["What", "Version"]
-    html = html_table(heads, rows, label="Environment", text_columns=(1,))
-    return Block(html=html, text=text_table(heads, rows, text_columns=(1,)), kind="environment")
+    rows = environment_rows()
+    return table_block(heads, rows, label="Environment", kind="environment", text_columns=(1,))
 
 
 def environment_rows() -> list[tuple[str, str]]:

@@ -1,44 +1,30 @@
-"""What evaluations look like in panels and reports: `evaluation_figures`, or a kind at a time.
+"""Evaluations as blocks of panels and reports, made of the figures that they declare.
 
-Every block is a figure with alt text, one sentence below it, and a table that says the same.
+Every figure has alt text, one sentence below it, and a table that says the same.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.evaluation import (
     AbstractEvaluation,
     Evaluation,
-    EvaluationBinary,
-    EvaluationCalibration,
     RegressionEvaluation,
-    RocColumns,
-    RocReadings,
     WorstExamples,
 )
+from sparkwright.evaluation.class_figures import confusion_figure as figure_of_confusion
+from sparkwright.evaluation.comparison import comparison_figures
+from sparkwright.evaluation.reports import Figure, Table, number_text
 
 from ._block import Block
-from ._evaluation_figures import (
-    binary_blocks as binary_blocks,
-    calibration_blocks as calibration_blocks,
-    classification_blocks as classification_blocks,
-    comparison_blocks as comparison_blocks,
-    regression_blocks as regression_blocks,
-    roc_blocks as roc_blocks,
-    worst_blocks as worst_blocks,
-)
-from ._evaluation_figures._blocks import headline_block
-
-_KINDS: tuple[tuple[type[Any] | tuple[type[Any], ...], Callable[[Any], list[Block]]], ...] = (
-    (Evaluation, classification_blocks),
-    (EvaluationBinary, binary_blocks),
-    ((RocReadings, RocColumns), roc_blocks),
-    (EvaluationCalibration, calibration_blocks),
-    (RegressionEvaluation, regression_blocks),
-    (WorstExamples, worst_blocks),
-    (AbstractEvaluation, lambda evaluation: [headline_block(evaluation)]),
-)
+from ._figure_svg import figure_block, tabled
+from ._format import count_text, escaped
+from ._fragments import figure_list
+from ._worst_examples import worst_blocks as worst_blocks
 
 
 def evaluation_figures(evaluations: Any) -> list[Block]:
@@ -57,14 +43,133 @@ def evaluation_figures(evaluations: Any) -> list[Block]:
         given = [evaluations]
     else:
         given = evaluations
-    return [block for evaluation in given for block in _blocks_of(evaluation)]
+    return [block for evaluation in given for block in blocks_of(evaluation)]
 
 
-def _blocks_of(evaluation: Any) -> list[Block]:
-    for kind, blocks in _KINDS:
-        if isinstance(evaluation, kind):
-            return blocks(evaluation)
-    raise ConfigurationError(
-        "`evaluations` must be evaluations, such as `Evaluation` or `ROC`. "
-        f"Received: {type(evaluation).__name__}."
-    )
+def blocks_of(evaluation: Any, **options: Any) -> list[Block]:
+    """Headline and figures of one evaluation, or the cards of the worst examples.
+
+    Args:
+        evaluation: of any kind.
+        options: of its `figures`, or of `worst_blocks`.
+
+    Raises:
+        ConfigurationError: if it is none.
+    """
+    if isinstance(evaluation, WorstExamples):
+        return worst_blocks(evaluation, **options)
+    if not isinstance(evaluation, AbstractEvaluation):
+        raise ConfigurationError(
+            "`evaluations` must be evaluations, such as `Evaluation` or `ROC`. "
+            f"Received: {type(evaluation).__name__}."
+        )
+    if isinstance(evaluation, RegressionEvaluation):
+        figures = evaluation.figures(**options)
+        shown = _shown(figures, kind="regression-metrics", label="Errors of each output")
+    else:
+        shown = _shown(evaluation.figures(**options))
+    return [headline_block(evaluation), *shown]
+
+
+def comparison_blocks(results: Mapping[str, Sequence[AbstractEvaluation]]) -> list[Block]:
+    """A table of the headline metrics of each result, and their ROC curves over each other.
+
+    Args:
+        results: name -> its evaluations, of any kinds.
+    """
+    return _shown(comparison_figures(results), kind="comparison", label="Comparison")
+
+
+def confusion_figure(evaluation: Evaluation, *, caption: str | None = None) -> Block:
+    """Draw a confusion matrix with its counts, and offer the same as a table.
+
+    Colors show the share of each actual class (a row), so that rare classes can be seen; cividis
+    is readable with any kind of color vision.
+
+    Of more than 30 classes the table holds the most frequent confusions alone.
+
+    Args:
+        evaluation: `confusion` is (C, C) int64, rows actual, columns predicted.
+        caption: below the picture; default says how many were right and the largest confusion.
+    """
+    counts = np.asarray(evaluation.confusion)
+    names = [str(name) for name in (evaluation.class_names or range(len(counts)))]
+    found = figure_of_confusion(counts, names)
+    block = figure_block(found)
+    if caption is None:
+        return block
+    shown = figure_block(replace(found, caption=caption), alt=f"{found.label}. {found.caption}")
+    return Block(html=shown.html, text=block.text, kind=block.kind)
+
+
+def headline_block(evaluation: AbstractEvaluation) -> Block:
+    """The few numbers that an evaluation is compared by."""
+    figures = [("Examples", count_text(evaluation.examples))]
+    figures += [(name, number_text(value)) for name, value in evaluation.headline().items()]
+    words = "\n".join(f"{name}: {value}" for name, value in figures)
+    return Block(html=figure_list(figures), text=words, kind="headline")
+
+
+def _shown(
+    figures: Sequence[Figure | Table], *, kind: str = "errors", label: str = "Errors"
+) -> list[Block]:
+    return [
+        figure_block(each) if isinstance(each, Figure) else tabled(each, label=label, kind=kind)
+        for each in figures
+    ]
+
+
+def evaluation_section(evaluations: Any) -> list[Block]:
+    """All blocks of evaluations, with a heading for each.
+
+    Args:
+        evaluations: one, a list, or one or a list by name; None: none.
+
+    Raises:
+        ConfigurationError: if something else is among them.
+    """
+    if evaluations is None:
+        return []
+    if not isinstance(evaluations, Mapping):
+        return [block for each in _listed(evaluations) for block in _headed(_kind(each), each)]
+    blocks = compared(evaluations) if len(evaluations) > 1 else []
+    return blocks + [
+        block for name, each in evaluations.items() for block in _headed(str(name), each)
+    ]
+
+
+def compared(evaluations: Mapping[str, Any]) -> list[Block]:
+    """Headline figures and curves side by side.
+
+    Args:
+        evaluations: name -> one evaluation or a list of them.
+    """
+    known = {
+        str(name): [each for each in _listed(given) if isinstance(each, AbstractEvaluation)]
+        for name, given in evaluations.items()
+    }
+    return comparison_blocks({name: given for name, given in known.items() if given})
+
+
+def _headed(name: str, evaluations: Any) -> list[Block]:
+    heading = Block(html=f"<h3>{escaped(name)}</h3>", text=name, kind="heading")
+    return [heading, *evaluation_figures(_listed(evaluations))]
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _kind(evaluation: Any) -> str:
+    """What kind of evaluation it is, in words."""
+    name = type(evaluation).__name__
+    titles = {
+        "Evaluation": "Classes",
+        "EvaluationBinary": "Yes-or-no outputs",
+        "EvaluationCalibration": "Calibration",
+        "RegressionEvaluation": "Numbers",
+        "ROCMultiClass": "ROC of each class",
+        "ROCBinary": "ROC of each output",
+        "WorstExamples": "Examples with the highest loss",
+    }
+    return titles.get(name, name)

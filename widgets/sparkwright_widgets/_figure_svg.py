@@ -1,4 +1,4 @@
-"""A matplotlib figure as inline SVG that fits into any page, dark or light.
+"""Figures as inline SVG that fits into any page, dark or light, and as blocks of reports.
 
 Only `matplotlib.figure.Figure` is used, never pyplot: these functions run on any thread.
 matplotlib is imported when the first figure is drawn, not with the package.
@@ -6,37 +6,198 @@ matplotlib is imported when the first figure is drawn, not with the package.
 
 import io
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from ._format import escaped
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.evaluation.reports import Figure as DrawnFigure, Table
+
+from ._block import Block, fold
+from ._format import count_text, escaped
+from ._lines import per_column
+from ._table import Markup, html_table, text_table
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK = "#010203"  # drawn in this colour, a thing takes the colour of the text around it
+INK = "#010203"  # drawn in this color, a thing takes the color of the text around it
 
-# Okabe and Ito's colours, distinguishable with any kind of colour vision; as in loss_chart.mjs.
+# Okabe and Ito's colors, distinguishable with any kind of color vision; as in loss_chart.mjs.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
+MARKERS = "os^DXP"
+_BEST = "★ "  # begins the cells that are shown bold
 
 
-def new_figure(*, width_inches: float, height_inches: float) -> "Figure":
-    """An empty figure with a transparent background."""
+def picture(figure: "Figure", *, caption: str) -> Block:
+    """Show a figure with a caption, as a picture that stays sharp and needs no other file.
+
+    Make figures with `matplotlib.figure.Figure`, not with pyplot: pyplot's current figure is
+    shared by all threads of a notebook.
+
+    Args:
+        figure: the figure; drawn once, now.
+        caption: below the picture, and read out by screen readers: what is to be seen.
+    """
+    html = _captioned(inline_svg(figure, alt=caption), caption)
+    return Block(html=html, text=caption, kind="picture")
+
+
+def figure_html(figure: DrawnFigure, *, alt: str = "") -> str:
+    """A figure with its caption as `<figure>`; `alt` is by default label and caption."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width_inches, height_inches), layout="constrained")
-    figure.patch.set_visible(False)
-    return figure
+    drawn = Figure(figsize=figure.size, layout="constrained")
+    drawn.patch.set_visible(False)
+    figure.draw(drawn.add_subplot())
+    _fit_any_page(drawn)
+    svg = inline_svg(drawn, alt=alt or f"{figure.label}. {figure.caption}")
+    return _captioned(svg, figure.caption)
+
+
+def figure_block(figure: DrawnFigure, *, alt: str = "") -> Block:
+    """A figure, its caption below it, and the same as a table in a fold."""
+    table = figure.table
+    more = f" ({count_text(table.left_out)} more are left out)" if table.left_out else ""
+    folded = fold(f"The same as a table{more}", _table_html(table, table.title or figure.label))
+    return Block(
+        html=figure_html(figure, alt=alt) + folded.html,
+        text=f"{figure.caption}\n\n{_table_text(table)}",
+        kind=figure.kind,
+    )
+
+
+def tabled(table: Table, *, label: str, kind: str) -> Block:
+    """A table of an evaluation with its title as the sentence above it."""
+    caption = table.title
+    if table.left_out:
+        caption += f" {count_text(table.left_out)} more are left out."
+    html = f"<p>{escaped(caption)}</p>{_table_html(table, label)}"
+    return Block(html=html, text=f"{caption}\n\n{_table_text(table)}", kind=kind)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Line:
+    """A line of a chart.
+
+    Attributes:
+        label: its name; empty: not in the legend.
+        points: (n, 2) of x and y; what is not finite is a gap.
+        color: default: that of the text around.
+        style: default a solid line.
+        marker: default none.
+        hollow: whether markers are outlines.
+        marks: at most so many markers, or 1: one at the line's end.
+        width: of the line.
+        alpha: opacity.
+        layer: lines of a higher one lie above.
+    """
+
+    label: str
+    points: NDArray[np.floating]
+    color: str = INK
+    style: str = "-"
+    marker: str = ""
+    hollow: bool = False
+    marks: int = 40
+    width: float = 1.6
+    alpha: float = 1.0
+    layer: float = 2.0
+
+
+def draw_lines(
+    axes: "Axes",
+    lines: Sequence[Line],
+    *,
+    x: str,
+    y: str,
+    legend: int = 0,
+    pixels: int = 300,
+    from_zero: bool = True,
+) -> None:
+    """Draw lines over each other.
+
+    Args:
+        axes: to draw on.
+        lines: in order.
+        x: name of the axis.
+        y: likewise.
+        legend: columns of the legend above; default 0: none.
+        pixels: columns of pixels that are told apart, so that the file stays small.
+        from_zero: whether zero is shown where it is not far, as the live chart does.
+    """
+    for line in lines:
+        points = per_column(np.asarray(line.points, np.float64).reshape(-1, 2), columns=pixels)
+        across, height = points.T
+        # As text: a dollar sign in a name is no formula, an underscore at its start no secret.
+        label = " " + line.label.replace("$", r"\$") if line.label else ""
+        (drawn,) = axes.plot(across, np.where(np.isfinite(height), height, np.nan), label=label)
+        drawn.set(color=line.color, linestyle=line.style, linewidth=line.width, alpha=line.alpha)
+        drawn.set(zorder=line.layer)
+        if line.marker and len(points):
+            every = [len(points) - 1] if line.marks == 1 else max(1, len(points) // line.marks)
+            drawn.set(marker=line.marker, markersize=4 if line.marks > 1 else 5, markevery=every)
+            drawn.set(**{"markerfacecolor": "none"} if line.hollow else {})
+    axes.set(xlabel=x, ylabel=y)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.grid(axis="y", color=INK, alpha=0.12)
+    if from_zero:
+        values = np.concatenate([np.zeros(0), *(np.asarray(line.points)[:, 1] for line in lines)])
+        values = values[np.isfinite(values)]
+        if len(values) and 0 <= values.min() < 0.4 * values.max():
+            axes.set_ylim(bottom=0)
+    if legend and axes.get_legend_handles_labels()[0]:
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
+        axes.legend(frameon=False, fontsize=9, ncols=legend, borderaxespad=0.2, **place)
 
 
 def inline_svg(figure: "Figure", *, alt: str) -> str:
     """The figure as an `<svg>` element with `alt` as its name for screen readers."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    figure.savefig(buffer, format="svg", dpi=150, metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).replace(INK, "currentColor")
     text = _with_unique_ids(text)
     return text.replace("<svg", f'<svg role="img" aria-label="{escaped(alt)}"', 1)
+
+
+def _captioned(svg: str, caption: str) -> str:
+    below = f"<figcaption>{escaped(caption)}</figcaption>" if caption else ""
+    return f"<figure>{svg}{below}</figure>"
+
+
+def _fit_any_page(figure: "Figure") -> None:
+    """Axes, names and legends in the color of the text around, on no ground of their own."""
+    for axes in figure.axes:
+        axes.set_facecolor("none")
+        axes.tick_params(colors=INK)
+        legend = axes.get_legend()
+        names = [axes.title, axes.xaxis.label, axes.yaxis.label]
+        for text in [*names, *([] if legend is None else legend.get_texts())]:
+            text.set_color(INK)
+        for spine in axes.spines.values():
+            spine.set_edgecolor(INK)
+
+
+def _table_html(table: Table, label: str) -> str:
+    if not table.rows:
+        return ""
+    rows = [
+        [Markup(f"<b>{escaped(cell)}</b>") if cell.startswith(_BEST) else cell for cell in row]
+        for row in table.rows[1:]
+    ]
+    return html_table(table.rows[0], rows, label=label, text_columns=table.text_columns)
+
+
+def _table_text(table: Table) -> str:
+    if not table.rows:
+        return ""
+    return text_table(table.rows[0], table.rows[1:], text_columns=table.text_columns)
 
 
 def _with_unique_ids(svg: str) -> str:

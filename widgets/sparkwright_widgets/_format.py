@@ -7,6 +7,8 @@ goes through `plain` first, because it may carry terminal colours.
 import html
 import math
 import re
+from collections.abc import Mapping
+from typing import Any
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
@@ -136,3 +138,23 @@ def ago_text(seconds: float) -> str:
         ['just now', '8 s ago', '2 min 10 s ago']
     """
     return "just now" if seconds < 5 else f"{duration_text(math.floor(seconds))} ago"
+
+
+def short_value(value: Any) -> str:
+    """A setting in a line.
+
+    Example:
+        >>> [short_value(value) for value in (None, True, 0.00100000005, [3, 3], {"kind": "x"})]
+        ['none', 'yes', '0.001', '3, 3', 'kind=x']
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={short_value(inner)}" for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(short_value, value))
+    return str(value)

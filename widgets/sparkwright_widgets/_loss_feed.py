@@ -12,9 +12,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._contract import Rows, Validation
-from ._curve import Curve, FloatPoints
+from ._curve import MEAN, Curve
+from ._lines import FloatPoints, Lines
+from ._means import QuantityMeans
+from ._quantities import LINES_APART, VALIDATION_APART, Quantity, QuantityNumbers
 
 
 class Message(NamedTuple):
@@ -101,3 +105,94 @@ class LossFeed(PointFeed):
 
 def _wire(points: FloatPoints) -> bytes:
     return points.astype("<f4").tobytes()
+
+
+class ComparisonFeed(PointFeed):
+    """Feeds a chart with the loss of several runs and with what else they log.
+
+    The loss is the mean of each round, as in the panel of one run; other quantities are means over
+    the workers, the throughput is that of all of them.
+
+    Args:
+        sharing: of each run, whether it shares gradients.
+    """
+
+    def __init__(self, sharing: Sequence[bool]) -> None:
+        super().__init__()
+        self._sharing = tuple(sharing)
+        self._numbers = QuantityNumbers()
+        self._forget()
+
+    @property
+    def mean_losses(self) -> list[float | None]:
+        """Of each run, the loss of its last complete round."""
+        return [curve.mean_loss for curve in self._curves]
+
+    def add_rows(self, run: int, rows: Rows, *, workers: int) -> None:
+        """Take new rows of the log of run number `run`, which has so many workers."""
+        if not len(rows["step"]):
+            return
+        self._add_means(run, self._curves[run].add_rows(rows))
+        self._add_quantities(run, self._means[run].add(_as_one_worker(rows, workers)))
+
+    def add_validation(self, run: int, points: Sequence[Validation]) -> None:
+        """Take new validation results of run number `run`."""
+        found = [(0, point.step, point.loss) for point in points]
+        for point in points:
+            for name, value in point.metrics.items():
+                if number := self._numbers.of(name):
+                    found.append((number * LINES_APART, point.step, value))
+        lines, x, y = np.array(found, np.float64).reshape(-1, 3).T
+        self._add(self._lines.add(lines + VALIDATION_APART + run, x, y))
+
+    def finish(self, run: int) -> None:
+        """Run number `run` has ended: nothing of it will be added."""
+        self._add_means(run, self._curves[run].finish())
+        self._add_quantities(run, self._means[run].finish())
+
+    def restart(self) -> None:
+        """Forget all curves: one of the runs has begun anew, and all are to be read again."""
+        self._forget()
+        self._restart()
+
+    def quantities(self) -> list[tuple[int, Quantity]]:
+        """Number and description of what has lines, the loss first, whether it has any or not."""
+        return self._numbers.listed({0} | {line // LINES_APART for line in self._lines.order()})
+
+    def lines(self) -> dict[int, FloatPoints]:
+        """The lines of the loss: of run k number k, of its validation data VALIDATION_APART + k."""
+        return {line: self._lines[line] for line in self._lines.order() if line < LINES_APART}
+
+    def _kept(self) -> FloatPoints:
+        return self._lines.points()
+
+    def _forget(self) -> None:
+        self._lines = Lines()
+        self._curves = [Curve(sharing=sharing) for sharing in self._sharing]
+        self._means = [QuantityMeans(self._numbers) for _ in self._sharing]
+        self._reached: dict[int, float] = {}  # line -> where it ends
+
+    def _add_means(self, run: int, points: FloatPoints) -> None:
+        points = points[points[:, 0] == MEAN]
+        self._add(self._lines.add(np.full(len(points), run), points[:, 1], points[:, 2]))
+
+    def _add_quantities(self, run: int, points: NDArray[np.float64]) -> None:
+        for line in np.unique(points[:, 0]):
+            x, y = points[points[:, 0] == line, 1:].T
+            number = int(line) + run
+            # A worker that tells late must not turn the line back.
+            x = np.maximum.accumulate(np.append(self._reached.get(number, 0.0), x))[1:]
+            self._reached[number] = float(x[-1])
+            self._add(self._lines.add(np.full(len(x), number), x, y))
+
+
+def _as_one_worker(rows: Rows, workers: int) -> Rows:
+    """All workers' rows by time, as if one worker had told of them."""
+    if "time_s" not in rows:
+        return rows
+    order = np.argsort(rows["time_s"], kind="stable")
+    found = {name: column[order] for name, column in rows.items()}
+    found["worker"] = np.zeros(len(order), np.int64)
+    if "examples_per_s" in found:
+        found["examples_per_s"] = found["examples_per_s"] * workers
+    return found

@@ -11,8 +11,7 @@ from nbformat import NotebookNode
 
 from ._format import escaped
 from ._notebook_run import NotebookFailure
-from ._reports._alternatives import with_alternative_texts
-from ._reports._page import page, with_contents
+from ._reports._page import first_line, page, with_alternative_texts, with_contents
 from ._table import html_table
 
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -68,12 +67,7 @@ def offline_html(
     body, _ = exporter.from_notebook_node(_readable(notebook), **where)
     title = notebook_title(notebook, default=name)
     top = (_failure_box(failure) if failure else "") + _parameter_table(parameters or {})
-    ran = f" · ran for {escaped(took)}" if took else ""
-    line = (
-        f"Sparkwright report · {escaped(name)} · "
-        f'<time datetime="{made_at.isoformat(timespec="seconds")}">'
-        f"{made_at:%d %B %Y, %H:%M}</time>{ran}"
-    )
+    line = first_line(name, made_at, took)
     whole = page(title=title, line=line, body=f"{top}{with_contents(body)}", scripts=True)
     return with_alternative_texts(whole)
 
@@ -144,11 +138,7 @@ class _ResourceFinder(HTMLParser):
 
 
 def _readable(notebook: NotebookNode) -> NotebookNode:
-    """A copy without what only a live notebook, or its author, has a use for.
-
-    Left out: live widgets, summary cards next to the panels that they repeat, and what was written
-    to stderr (Spark's log, progress bars); the executed notebook keeps all of it.
-    """
+    """A copy without what only a live notebook, or its author, has a use for."""
     copy = NotebookNode(notebook)
     copy.metadata = NotebookNode({k: v for k, v in notebook.metadata.items() if k != "widgets"})
     copy.cells = [NotebookNode(cell) for cell in notebook.cells if not _tags(cell) & _NO_CELL]

@@ -1,14 +1,9 @@
 """The live panel of a training run: progress, loss curve, workers, and the Stop button.
 
-One daemon thread per panel looks at the run a few times a second and ends with it. Callbacks may
-arrive on any thread (ipykernel decides) and return at once. What goes wrong in either is shown in
-the panel: a notebook would otherwise hide it in a log.
+Callbacks may arrive on any thread (ipykernel decides) and return at once.
 """
 
-import logging
-import threading
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -16,26 +11,22 @@ import ipywidgets as widgets
 
 from . import _fragments as fragments
 from ._any_page import Button
-from ._contract import ENDED, Run, Status
+from ._contract import ENDED, MEAN_NAME, Run, Status, sharing_of
+from ._live import LiveView
 from ._loss_chart import LossChart
 from ._loss_feed import LossFeed
-from ._sharing import MEAN_NAME, sharing_of
 from ._still import Still
-from ._ui import close_all
-
-_logger = logging.getLogger(__name__)
 
 _CURVE_EVERY_S = 0.2
 _TEXT_EVERY_S = 0.5  # at most twice a second: a screen reader has to keep up
 _SUMMARY_EVERY_S = 2.0
 _REFRESH_EVERY_S = 60.0  # of what is saved in the notebook, well within Binder's ten idle minutes
-_FAILURES_ALLOWED = 10
 
 _STOP_ROUND = "End the run after the current round and keep the averaged network"
 _STOP_SHARING = "End the run soon: the workers average their networks, and that is kept"
 
 
-class LivePanel(widgets.VBox):
+class LivePanel(LiveView):
     """Shows a run while it trains and what came of it afterwards.
 
     Displayed at the top level of an output it also leaves a static copy, for saved and exported
@@ -46,8 +37,7 @@ class LivePanel(widgets.VBox):
     """
 
     def __init__(self, run: Run) -> None:
-        self._closing = threading.Event()
-        self._lock = threading.RLock()  # held while texts or callbacks lists change
+        super().__init__(what="panel", every_s=_CURVE_EVERY_S)
         self._run: Run | None = run
         self._title = run.title
         self._sharing = sharing_of(run)
@@ -56,6 +46,7 @@ class LivePanel(widgets.VBox):
         self._next_validation = 0
         self._text_due_s = 0.0
         self._summary_due_s = 0.0
+        self._refresh_due_s = time.monotonic() + _REFRESH_EVERY_S
         self._on_refresh: list[Callable[[], None]] = []
         self._has_ended = False
 
@@ -67,7 +58,6 @@ class LivePanel(widgets.VBox):
         )
         self.stop_button.on_click(self._stop)
         self.alerts = widgets.HTML()
-        self.problem = widgets.HTML()
         self.progress = widgets.HTML()
         self.chart: LossChart[LossFeed] = LossChart(
             LossFeed(sharing=self._sharing is not None),
@@ -77,23 +67,13 @@ class LivePanel(widgets.VBox):
         top = widgets.HBox([self.state, self.stop_button], layout={"flex_flow": "row wrap"})
         top.add_class("sparkwright-top")
         rows = [top, self.alerts, self.problem, self.progress, self.chart, self.workers]
-        super().__init__(rows)
-        self.add_class("sparkwright-panel")
         self._show_texts()
-        self._thread = threading.Thread(
-            target=self._follow, name=f"sparkwright-panel-{run.id}", daemon=True
-        )
-        self._thread.start()
+        self._start(rows, name=f"sparkwright-panel-{run.id}")
 
     @property
     def has_ended(self) -> bool:
         """Whether the run has ended and the panel shows its final state."""
         return self._has_ended
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the panel shows the run's end; False if that took longer than allowed."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
 
     def on_refresh(self, callback: Callable[[], None]) -> None:
         """Call `callback` about once a minute, and once more when the run has ended.
@@ -129,43 +109,12 @@ class LivePanel(widgets.VBox):
             quantity_lines=others,
         )
 
-    def close(self) -> None:
-        """End the panel's thread and free the widgets here and in the browser."""
-        closing = getattr(self, "_closing", None)  # absent if __init__ did not get that far
-        if closing is not None:
-            closing.set()
-        for child in self.children:
-            close_all(child)
-        layout = self.layout
-        super().close()
-        layout.close()
-
     def _repr_mimebundle_(self, **options: Any) -> Any:
         bundle = super()._repr_mimebundle_(**options) or {}
         copy = self.still().copy()
         return {**bundle, **copy.mimebundle()}
 
     # --- the panel's thread
-
-    def _follow(self) -> None:
-        failures = 0
-        refresh_due_s = time.monotonic() + _REFRESH_EVERY_S
-        while not self._closing.is_set():
-            try:
-                if self._look():
-                    break
-                if time.monotonic() >= refresh_due_s:
-                    refresh_due_s = time.monotonic() + _REFRESH_EVERY_S
-                    self._refresh()
-                failures = 0
-            except Exception as error:
-                failures += 1
-                self._show_problem(error, gives_up=failures >= _FAILURES_ALLOWED)
-                if failures >= _FAILURES_ALLOWED:
-                    break
-            # After a failure more slowly: the same will probably fail again.
-            self._closing.wait(_CURVE_EVERY_S if failures == 0 else 10 * _CURVE_EVERY_S)
-        self._end()
 
     def _look(self) -> bool:
         """Take what is new from the run; True when it has ended and all of it was taken."""
@@ -198,6 +147,9 @@ class LivePanel(widgets.VBox):
         if has_ended or now_s >= self._text_due_s:
             self._text_due_s = now_s + _TEXT_EVERY_S
             self._show_texts()
+        if not has_ended and now_s >= self._refresh_due_s:
+            self._refresh_due_s = now_s + _REFRESH_EVERY_S
+            self._refresh()
         return has_ended
 
     def _end(self) -> None:
@@ -253,13 +205,3 @@ class LivePanel(widgets.VBox):
             self.stop_button.disabled = False
             self.stop_button.description = "Stop"
             self._show_problem(error)
-
-    def _show_problem(self, error: Exception, *, gives_up: bool = False) -> None:
-        _logger.warning("The live panel had a problem.", exc_info=error)
-        sentence = f"{type(error).__name__}: {error} The training is not affected."
-        if gives_up:
-            sentence += " The panel has stopped updating; display the run again to retry."
-        details = "".join(traceback.format_exception(error))
-        html = fragments.alert("The panel had a problem.", sentence, details, "Traceback")
-        with self._lock:
-            self.problem.value = html

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from ._block import Block
+from ._block import Block, joined, sentence_block, table_block
 from ._format import count_text
-from ._table import Markup, html_table, text_table
+from ._table import Markup
 
 
 def partition_table(counts: Sequence[int], *, caption: str = "Examples in each partition") -> Block:
@@ -25,14 +25,17 @@ def partition_table(counts: Sequence[int], *, caption: str = "Examples in each p
         )
     total, largest = sum(counts), max(counts)
     rows = [
-        [number, count_text(count), _percent(count, total), _bar(count, largest)]
+        [
+            number,
+            count_text(count),
+            f"{count / total:.1%}" if total else "0.0%",
+            share_bar(count, largest),
+        ]
         for number, count in enumerate(counts)
     ]
-    sentence = _verdict(counts)
     heads = ["Partition", "Examples", "Share", "Compared with the largest"]
-    html = html_table(heads, rows, label=caption, text_columns=(3,), caption=caption)
-    text = text_table(heads[:3], [row[:3] for row in rows])
-    return Block(html=f"{html}<p>{sentence}</p>", text=f"{text}\n{sentence}", kind="partitions")
+    table = table_block(heads, rows, label=caption, caption=caption, drawn_columns=(3,))
+    return joined("partitions", table, sentence_block(_verdict(counts)))
 
 
 def _verdict(counts: Sequence[int]) -> str:
@@ -45,11 +48,8 @@ def _verdict(counts: Sequence[int]) -> str:
     return f"{sentence}; the largest holds {max(counts) / mean:.2f} times the mean{idle}."
 
 
-def _percent(count: int, total: int) -> str:
-    return f"{count / total:.1%}" if total else "0.0%"
-
-
-def _bar(count: int, largest: int) -> Markup:
+def share_bar(count: int, largest: int) -> Markup:
+    """A bar as long as the share of the largest count."""
     width = 100 * count / largest if largest else 0
     return Markup(
         f'<span class="sparkwright-share" aria-hidden="true"><span style="width:{width:.1f}%">'

@@ -93,6 +93,10 @@ _NO_QUANTITIES = frozenset(
 )
 
 
+# All columns but those of compiled metrics.
+LOGGED = _NO_QUANTITIES | {"examples_per_s", *(quantity.column for quantity in QUANTITIES)}
+
+
 class QuantityNumbers:
     """Gives each column its number: the known ones theirs, metrics the next ones as they come.
 

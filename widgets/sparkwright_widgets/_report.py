@@ -16,9 +16,8 @@ from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.storage._files import write_bytes
 
 from ._format import duration_text
-from ._notebook_run import NotebookFailure, run_notebook
+from ._notebook_run import NotebookFailure, failure_in, has_been_executed, run_notebook, time_taken
 from ._offline_html import offline_html, outside_resources
-from ._reports._executed import failure_in, has_been_executed, time_taken
 from ._reports._parameters import parameterised, parameters_of
 from ._reports._pdf import find_chromium, pdf_of
 from ._table import text_table
@@ -115,11 +114,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _notebook(options: argparse.Namespace, parameters: dict[str, Any]) -> NotebookNode:
-    """The notebook that is asked for.
-
-    Raises:
-        ConfigurationError: if there is none, or what is asked for cannot be meant.
-    """
+    """The notebook that is asked for."""
     path: Path = options.notebook
     if not path.is_file():
         raise ConfigurationError(f"There is no notebook at this path. Received: {path}.")

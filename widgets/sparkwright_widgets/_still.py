@@ -4,13 +4,12 @@ from dataclasses import dataclass, field
 
 from . import _fragments as fragments
 from ._block import Block
-from ._contract import ENDED, Status
+from ._contract import ENDED, MEAN_NAME, Sharing, Status
 from ._curve import FloatPoints, NotFinite, QuantityLines
-from ._curve_figure import curve_alt, curve_svg
-from ._format import duration_text, escaped, loss_text, rate_text
+from ._figure_svg import figure_html
+from ._format import escaped
 from ._quantities import Quantity
-from ._quantity_figure import quantity_alt, quantity_svg
-from ._sharing import MEAN_NAME, Sharing
+from ._run_figures import loss_figure, quantity_figure
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,41 +70,19 @@ class Still:
             far = f"{self.text()} (at {self.at})." if begun else f"{self.title}."
             sentence = f"{far} The result will stand here when the run ends."
             return Block(html=f"<p>{escaped(sentence)}</p>", text=sentence, kind="card")
+        figures = fragments.result_figures(self.status, self.mean_loss, self.sharing)
         html = (
             f"<details><summary>{escaped(self.text())}</summary>"
-            f"{fragments.figure_list(self.figures())}{fragments.note(self.status)}{self._figure()}"
+            f"{fragments.figure_list(figures)}{fragments.note(self.status)}{self._figure()}"
             f"{fragments.worker_table(self.status.workers, self.sharing)}</details>"
         )
         return Block(html=html, text=self.text(), kind="card")
 
-    def figures(self) -> list[tuple[str, str]]:
-        """The result as (label, value) pairs."""
-        status = self.status
-        pairs = [
-            ("Epochs", f"{status.epoch} of {status.epochs}"),
-            ("Loss", loss_text(self.mean_loss)),
-            ("Workers", str(len(status.workers))),
-            ("Examples/s", rate_text(status.examples_per_s)),
-            ("Time", duration_text(status.elapsed_s)),
-            *fragments.sharing_figures(status, self.sharing),
-        ]
-        if status.validation:
-            last = status.validation[-1]
-            pairs[2:2] = [
-                ("Validation loss", loss_text(last.loss)),
-                *((f"Validation {name}", f"{value:.4g}") for name, value in last.metrics.items()),
-            ]
-        return pairs
-
     def _figure(self) -> str:
         if not self.lines:
             return "<p>No minibatch has been reported yet.</p>"
-        alt = curve_alt(self.lines)
         names = {} if self.sharing is None else {"mean_name": MEAN_NAME}
-        figures = [(curve_svg(self.lines, alt=alt, **names), alt)]
+        figures = [loss_figure(self.lines, **names)]
         if self.quantities:
-            alt = quantity_alt(self.quantities, self.quantity_lines)
-            figures.append((quantity_svg(self.quantities, self.quantity_lines, alt=alt), alt))
-        return "".join(
-            f"<figure>{svg}<figcaption>{escaped(alt)}</figcaption></figure>" for svg, alt in figures
-        )
+            figures.append(quantity_figure(self.quantities, self.quantity_lines))
+        return "".join(figure_html(figure, alt=figure.caption) for figure in figures)

@@ -1,53 +1,58 @@
 """Examples: in memory, on the wire, and distributed over Spark."""
 
-from ._arrow import from_bytes as from_bytes, row_count as row_count, to_bytes as to_bytes
-from ._chunks import batched as batched
+from ._arrow import (
+    batched as batched,
+    from_bytes as from_bytes,
+    row_count as row_count,
+    to_bytes as to_bytes,
+)
+from ._augmentation import Augmentation as Augmentation
+from ._column_statistics import (
+    ColumnStatistics as ColumnStatistics,
+    Histogram as Histogram,
+)
 from ._dataset import DataSet as DataSet, MultiDataSet as MultiDataSet
-from ._digits import digits as digits
 from ._distributed import DistributedDataSet as DistributedDataSet
-from ._from_arrays import from_arrays as from_arrays
+from ._export import to_minibatch_files as to_minibatch_files
+from ._exported import (
+    ExportedDataSet as ExportedDataSet,
+    delete_export as delete_export,
+)
+from ._file_batches import FileBatch as FileBatch, read_file_batch as read_file_batch
+from ._from_arrays import digits as digits, from_arrays as from_arrays
 from ._from_spark import from_dataframe as from_dataframe, from_rdd as from_rdd
-from ._images._augmentation import Augmentation as Augmentation
-from ._images._file_batch_writing import write_file_batches as write_file_batches
-from ._images._file_batches import FileBatch as FileBatch, read_file_batch as read_file_batch
-from ._images._image_batches import (
+from ._image_batches import (
     ImageBatchLoader as ImageBatchLoader,
     from_image_batches as from_image_batches,
+    write_file_batches as write_file_batches,
 )
-from ._images._image_labels import MaskFile as MaskFile, PatternLabel as PatternLabel
-from ._images._images import from_images as from_images
-from ._joins._join import join as join
-from ._joins._join_sources import (
+from ._image_labels import MaskFile as MaskFile, PatternLabel as PatternLabel
+from ._images import from_images as from_images
+from ._join import join as join
+from ._join_sources import (
     ClassIndex as ClassIndex,
     OneHot as OneHot,
     records as records,
     sequences as sequences,
 )
+from ._loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
+from ._manifest import Manifest as Manifest
 from ._map_file import rebuild_map_index as rebuild_map_index
 from ._map_file_reader import MapFileReader as MapFileReader
-from ._minibatches._exported import (
-    ExportedDataSet as ExportedDataSet,
-    delete_export as delete_export,
-)
-from ._minibatches._loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
-from ._minibatches._manifest import Manifest as Manifest
-from ._minibatches._minibatch_files import from_minibatches as from_minibatches
-from ._minibatches._paths import list_paths as list_paths
-from ._minibatches._to_minibatch_files import to_minibatch_files as to_minibatch_files
-from ._minibatches._validation import validate as validate
-from ._minibatches._validation_result import ValidationResult as ValidationResult
-from ._normalizing._normalizer import Normalizer as Normalizer
-from ._normalizing._normalizers import (
+from ._minibatch_files import from_minibatches as from_minibatches
+from ._normalizer import Normalizer as Normalizer
+from ._normalizers import (
     ImageScale as ImageScale,
     MinMaxScale as MinMaxScale,
     NormalizerChain as NormalizerChain,
     Standardize as Standardize,
+    load_normalizer as load_normalizer,
     normalizer_from_dict as normalizer_from_dict,
 )
-from ._normalizing._saved_normalizer import load_normalizer as load_normalizer
+from ._paths import list_paths as list_paths
 from ._preview._browsing import Entry as Entry, Folder as Folder, browse as browse
-from ._preview._column_look import ColumnLook as ColumnLook
 from ._preview._data_preview import (
+    ColumnLook as ColumnLook,
     DataPreview as DataPreview,
     DataProblem as DataProblem,
     ImageLook as ImageLook,
@@ -58,18 +63,20 @@ from ._record_writing import (
     write_map_file as write_map_file,
     write_sequence_file as write_sequence_file,
 )
-from ._sequences._sequences import from_csv_sequences as from_csv_sequences
-from ._skipped import Skipped as Skipped
+from ._sequences import from_csv_sequences as from_csv_sequences
+from ._skipped import Skipped as Skipped, ValidationResult as ValidationResult
 from ._sources._data_source import DataSource as DataSource
 from ._sources._data_split import DataSplit as DataSplit
-from ._statistics._column_statistics import (
-    ColumnStatistics as ColumnStatistics,
-    Histogram as Histogram,
+from ._statistics import DataStatistics as DataStatistics
+from ._table_files import (
+    from_arrow as from_arrow,
+    from_csv as from_csv,
+    from_parquet as from_parquet,
+    read_arrow as read_arrow,
+    read_csv as read_csv,
+    read_parquet as read_parquet,
 )
-from ._statistics._statistics import DataStatistics as DataStatistics
-from ._tables._arrow_files import from_arrow as from_arrow, read_arrow as read_arrow
-from ._tables._csv import from_csv as from_csv, read_csv as read_csv
-from ._tables._parquet import from_parquet as from_parquet, read_parquet as read_parquet
-from ._tables._table_schema import TableSchema as TableSchema
-from ._tables._table_source import LocalTable as LocalTable
+from ._table_schema import TableSchema as TableSchema
+from ._table_source import LocalTable as LocalTable
 from ._tfrecord_files import from_tfrecord as from_tfrecord, write_tfrecord as write_tfrecord
+from ._validation import validate as validate

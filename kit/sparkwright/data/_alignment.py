@@ -1,13 +1,14 @@
-"""Sequences of different length as arrays of one length: padding, masks, alignment."""
+"""Sequences of different length as arrays of one length: padding, masks, alignment, merging."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import ConfigurationError
+from sparkwright.errors import DataError
+from sparkwright.options import check_choice, check_count
 
 from ._dataset import Array, DataSet
 
@@ -50,21 +51,9 @@ class LengthRange:
 
 
 def check_alignment(align: Any, length: Any = None) -> None:
-    """Refuse an unknown alignment, and a length that is none.
-
-    Raises:
-        ConfigurationError: naming the option.
-    """
-    if align not in ("equal_length", "start", "end"):
-        raise ConfigurationError(
-            f'`align` must be "equal_length", "start" or "end". Received: align={align!r}.'
-        )
-    bad = isinstance(length, bool) or not isinstance(length, int) or length < 1
-    if length is not None and bad:
-        raise ConfigurationError(
-            "`length` must be an integer of at least 1, or None for the longest sequence. "
-            f"Received: length={length!r}."
-        )
+    """Refuse an unknown alignment, and a length that is none."""
+    check_choice("align", align, get_args(Alignment))
+    check_count("length", length, optional=True)
 
 
 def pad(
@@ -120,22 +109,73 @@ def pad_dataset(
         A DataSet whose masks are 0 at the added steps; masks that were there stay.
     """
     columns = dataset.columns()
-    for name in names:
-        for group in ("features", "labels"):
-            flat, mask_name = f"{group}/{name}", f"{group}_masks/{name}"
-            if flat not in columns:
-                continue
-            array, mask = columns[flat], columns.get(mask_name)
-            steps = array.shape[1]
+    for flat in [f"{group}/{name}" for name in names for group in ("features", "labels")]:
+        if flat in columns:
+            array, mask = columns[flat], columns.get(_mask_name(flat))
             columns[flat] = _lengthened(array, length, align)
-            if mask is not None and mask.ndim > 1:
-                columns[mask_name] = _lengthened(mask, length, align)
-            elif masked:
-                # A mask of whole labels, (n,), is spread over the steps.
-                spread = np.ones((len(array), steps), np.bool_)
-                known = spread if mask is None else np.repeat(mask[:, None], steps, axis=1)
-                columns[mask_name] = _lengthened(known, length, align)
+            if masked or (mask is not None and mask.ndim > 1):
+                steps = _step_mask(flat, array, mask, np.dtype(np.bool_))
+                columns[_mask_name(flat)] = _lengthened(steps, length, align)
     return DataSet.from_columns(columns)
+
+
+def merged(parts: Sequence[DataSet]) -> DataSet:
+    """See `DataSet.merge`."""
+    if not parts:
+        raise DataError("`merge` needs at least one DataSet. Received: parts=[].")
+    if all(part.layout == parts[0].layout for part in parts):
+        return DataSet.concatenate(parts)
+    columns = [part.columns() for part in parts]
+    for group in ("features", "labels"):
+        _check_names(group, parts)
+        for name in getattr(parts[0], group):
+            _merge_lengths(f"{group}/{name}", columns)
+    weights = [part["weights"] for part in columns if "weights" in part]
+    if weights:
+        _check_dtypes("`weights`", weights)
+        for part, found in zip(parts, columns, strict=True):
+            found.setdefault("weights", np.ones(len(part), weights[0].dtype))
+    return DataSet.concatenate([DataSet.from_columns(part) for part in columns])
+
+
+def _merge_lengths(flat: str, parts: list[dict[str, Array]]) -> None:
+    """Give an array one shape in all parts, and all of them a mask if one needs it."""
+    arrays = [part[flat] for part in parts]
+    masks = [part.get(_mask_name(flat)) for part in parts]
+    given = [mask for mask in masks if mask is not None]
+    _check_dtypes(flat, arrays)
+    _check_dtypes(f"the mask of {flat}", given)
+    one_shape = len({array.shape[1:] for array in arrays}) == 1
+    if not one_shape:
+        _check_sequences(flat, arrays, given)
+    elif not given:
+        return
+    dtype = given[0].dtype if given else np.dtype(np.bool_)
+    stepwise = not one_shape or any(mask.ndim > 1 for mask in given)
+    for part, array, mask in zip(parts, arrays, masks, strict=True):
+        if stepwise:
+            length = max(array.shape[1] for array in arrays)
+            part[flat] = _lengthened(array, length, "start")
+            mask = _lengthened(_step_mask(flat, array, mask, dtype), length, "start")
+        part[_mask_name(flat)] = np.ones(len(array), dtype) if mask is None else mask
+
+
+def _mask_name(flat: str) -> str:
+    return flat.replace("/", "_masks/", 1)
+
+
+def _step_mask(flat: str, array: Array, mask: Array | None, dtype: np.dtype[Any]) -> Array:
+    """(n, time) mask; one of whole labels, (n,), is spread over the steps."""
+    if mask is None:
+        return np.ones(array.shape[:2], dtype)
+    if mask.ndim == 1:
+        return np.repeat(mask[:, None], array.shape[1], axis=1)
+    if mask.shape != array.shape[:2]:
+        raise DataError(
+            f"a mask of {flat} must have one number a step, shape {array.shape[:2]}. "
+            f"Received: {mask.shape}."
+        )
+    return mask
 
 
 def _lengthened(array: Array, length: int, align: Alignment) -> Array:
@@ -144,3 +184,45 @@ def _lengthened(array: Array, length: int, align: Alignment) -> Array:
         return array
     ends = (missing, 0) if align == "end" else (0, missing)
     return np.pad(array, [(0, 0), ends, *[(0, 0)] * (array.ndim - 2)])
+
+
+def _check_names(group: str, parts: Sequence[DataSet]) -> None:
+    names = [sorted(getattr(part, group)) for part in parts]
+    for number, found in enumerate(names):
+        if found != names[0]:
+            raise DataError(
+                f"DataSets can be merged only when their {group} have the same names. Received: "
+                f"part 0 has {names[0]}, part {number} has {found}."
+            )
+    masks = {name for part in parts for name in getattr(part, f"{group}_masks")}
+    stray = sorted(masks - set(names[0]))
+    if stray:
+        raise DataError(
+            f"every mask must have the name of the array that it masks. Received: {group}_masks "
+            f"{stray} beside {group} {names[0]}."
+        )
+
+
+def _check_dtypes(name: str, arrays: Sequence[Array]) -> None:
+    dtypes = sorted({str(array.dtype) for array in arrays})
+    if len(dtypes) > 1:
+        raise DataError(
+            f"DataSets can be merged only when {name} has one dtype. Received: {dtypes}. Convert "
+            "with `astype`."
+        )
+
+
+def _check_sequences(flat: str, arrays: Sequence[Array], masks: Sequence[Array]) -> None:
+    # Without a mask, (n, columns) numbers of different width are no sequences but a mistake.
+    first = arrays[0]
+    sequences = (
+        first.ndim == 3
+        or (first.ndim == 2 and first.dtype.kind in "iu")
+        or any(mask.ndim == 2 for mask in masks)
+    )
+    if not sequences or len({(array.ndim, array.shape[2:]) for array in arrays}) > 1:
+        raise DataError(
+            "only sequences may differ in shape when DataSets are merged, and only in length: "
+            "(n, time, columns), (n, time) integers, or any array with an (n, time) mask. "
+            f"Received: {flat} with shapes {sorted({a.shape[1:] for a in arrays})} an example."
+        )

@@ -1,22 +1,26 @@
-"""Labels as class numbers, whichever way they are written."""
+"""Labels and values of columns as class numbers, whichever way they are written."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from heapq import nsmallest
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import DataError
+from sparkwright.errors import ConfigurationError, DataError
 
 from ._dataset import Array, DataSet
+from ._wording import clipped
 
-# More different numbers than this are no classes.
-_MAX_CLASSES = 100_000
+Classes = int | Sequence[str] | Literal["infer"]
+# More different values than this are no classes.
+MOST_CLASSES = 100_000
+
+# -- labels of data sets
 
 
 def class_output(dataset: DataSet, output: str | None) -> str:
-    """The name of the labels that are meant.
-
-    Raises:
-        DataError: if there are none of this name, or several and no name.
-    """
+    """The name of the labels to use: `output`, or the only one."""
     names = list(dataset.labels)
     if output is None and len(names) == 1:
         return names[0]
@@ -27,28 +31,50 @@ def class_output(dataset: DataSet, output: str | None) -> str:
     return output
 
 
-def class_numbers(dataset: DataSet, output: str) -> tuple[NDArray[np.int64], int | None]:
+def label_classes(dataset: DataSet, output: str) -> tuple[NDArray[np.int64], int | None]:
     """The class of each label of an output; masked ones are left out.
 
     Integers, and floats that are whole numbers in an axis of length 1 or none, are class numbers.
     Other floats are one-hot along the last axis.
 
-    Args:
-        dataset: the examples.
-        output: its name.
-
     Returns:
         (labels,) int64: one for each example, or for each step of sequences; the number of classes
         if they are one-hot, else None.
-
-    Raises:
-        DataError: if the labels are no classes.
     """
     labels = dataset.labels[output]
     mask = dataset.labels_masks.get(output)
-    one_hot = labels.dtype.kind == "f" and _is_one_hot(labels, mask)
-    numbers = _one_hot_numbers(labels, output, mask) if one_hot else _whole(labels, output, mask)
-    return numbers, labels.shape[-1] if one_hot else None
+    width = labels.shape[-1] if labels.ndim > 1 else 1
+    per_step = mask is not None and mask.ndim == labels.ndim
+    rows = labels if mask is None else labels[mask != 0]
+    if labels.dtype.kind == "f" and width > 1 and not per_step:
+        rows = rows.reshape(-1, width)
+        hot = rows == 1
+        if not (np.count_nonzero(hot, axis=1) == 1).all() or np.count_nonzero(rows) != len(rows):
+            raise _no_classes(output, labels, "rows that are not one-hot")
+        return hot.argmax(axis=1).astype(np.int64), width
+    numbers = rows.reshape(-1)
+    if numbers.dtype.kind == "f":
+        whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 2**53)
+        if not whole.all():
+            raise _no_classes(output, labels, f"the number {numbers[~whole][0]}")
+    return numbers.astype(np.int64), None
+
+
+def class_of_each_example(dataset: DataSet, output: str) -> NDArray[np.int64]:
+    """(n,) int64 class of each example."""
+    numbers, _ = label_classes(DataSet(dataset.features, {output: dataset.labels[output]}), output)
+    if len(numbers) != len(dataset):
+        raise DataError(
+            "a stratified split needs one class an example. Received: output "
+            f"{output!r} with shape {dataset.labels[output].shape[1:]} an example."
+        )
+    return numbers
+
+
+def balance_of(dataset: DataSet, output: str) -> dict[int, int]:
+    """Class -> how many labels; 0 for classes of one-hot labels that do not occur."""
+    numbers, one_hot = label_classes(dataset, output)
+    return dict.fromkeys(range(one_hot or 0), 0) | counted(numbers)
 
 
 def counted(numbers: NDArray[np.int64]) -> dict[int, int]:
@@ -58,63 +84,24 @@ def counted(numbers: NDArray[np.int64]) -> dict[int, int]:
 
 
 def added(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
-    """The counts of both together.
-
-    Raises:
-        DataError: if there are too many different numbers for classes.
-    """
-    total = dict(first)
-    for number, count in second.items():
-        total[number] = total.get(number, 0) + count
-    if len(total) > _MAX_CLASSES:
+    """The counts of both together."""
+    total = {number: first.get(number, 0) + second.get(number, 0) for number in first | second}
+    if len(total) > MOST_CLASSES:
         raise DataError(
-            f"labels with more than {_MAX_CLASSES:,} different values are no classes. Received: "
+            f"labels with more than {MOST_CLASSES:,} different values are no classes. Received: "
             f"at least {len(total):,}."
         )
     return total
 
 
-def class_of_each_example(dataset: DataSet, output: str) -> NDArray[np.int64]:
-    """(n,) int64 class of each example.
-
-    Raises:
-        DataError: if an example has several labels, or the labels are no classes.
-    """
-    bare = DataSet(dataset.features, {output: dataset.labels[output]})
-    numbers, _ = class_numbers(bare, output)
-    if len(numbers) != len(dataset):
-        raise DataError(
-            "a stratified split needs one class an example. Received: output "
-            f"{output!r} with shape {dataset.labels[output].shape[1:]} an example."
-        )
-    return numbers
-
-
-def _is_one_hot(labels: Array, mask: Array | None) -> bool:
-    steps = mask is not None and mask.ndim == labels.ndim
-    return labels.ndim > 1 and labels.shape[-1] > 1 and not steps
-
-
-def _one_hot_numbers(labels: Array, output: str, mask: Array | None) -> NDArray[np.int64]:
-    rows = labels.reshape(-1, labels.shape[-1]) if mask is None else _kept(labels, mask)
-    hot = rows == 1
-    if not (np.count_nonzero(hot, axis=1) == 1).all() or np.count_nonzero(rows) != len(rows):
-        raise _no_classes(output, labels, "rows that are not one-hot")
-    return hot.argmax(axis=1).astype(np.int64)
-
-
-def _whole(labels: Array, output: str, mask: Array | None) -> NDArray[np.int64]:
-    numbers = labels.reshape(-1) if mask is None else _kept(labels, mask).reshape(-1)
-    if numbers.dtype.kind == "f":
-        whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 2**53)
-        if not whole.all():
-            raise _no_classes(output, labels, f"the number {numbers[~whole][0]}")
-    return numbers.astype(np.int64)
-
-
-def _kept(labels: Array, mask: Array) -> Array:
-    kept = labels[mask != 0]
-    return kept.reshape(-1, labels.shape[-1]) if labels.ndim > 1 else kept
+def titled(
+    counts: Mapping[int, int], known: Iterable[int], names: Sequence[str] | None
+) -> dict[Any, int]:
+    """The counts of the `known` classes by name, or by number where names do not fit."""
+    numbers = sorted(known)
+    if names is None or any(not 0 <= number < len(names) for number in numbers):
+        return {number: counts.get(number, 0) for number in numbers}
+    return {name: counts.get(number, 0) for number, name in enumerate(names)}
 
 
 def _no_classes(output: str, labels: Array, found: str) -> DataError:
@@ -122,3 +109,47 @@ def _no_classes(output: str, labels: Array, found: str) -> DataError:
         f"labels must be classes here: whole numbers, or one-hot. Received: {found} in output "
         f"{output!r} of dtype {labels.dtype} and shape {labels.shape[1:]} an example."
     )
+
+
+# -- values of columns
+
+
+def check_classes(option: str, classes: Any) -> None:
+    """Refuse anything but a number of classes, their names, or "infer"."""
+    number = isinstance(classes, int) and not isinstance(classes, bool) and classes >= 2
+    names = (
+        isinstance(classes, Sequence)
+        and not isinstance(classes, str)
+        and len(classes) >= 2
+        and len(set(map(str, classes))) == len(classes)
+    )
+    if not (number or names or (isinstance(classes, str) and classes == "infer")):
+        raise ConfigurationError(
+            f"`{option}` must be a number of classes of at least 2, a list of as many different "
+            f'names, or "infer". Received: {option}={classes!r}.'
+        )
+
+
+def one_hot(numbers: Array, classes: int) -> Array:
+    """(..., classes) float32 with a 1 at each number."""
+    hot = np.zeros((*numbers.shape, classes), np.float32)
+    np.put_along_axis(hot, numbers[..., None].astype(np.int64), 1, axis=-1)
+    return hot
+
+
+def together(found: Iterable[Iterable[str]]) -> frozenset[str]:
+    """All values of `found`; of more than `MOST_CLASSES`, one more than these: enough to tell."""
+    values: set[str] = set()
+    for some in found:
+        for value in some:
+            if len(values) > MOST_CLASSES:
+                return frozenset(values)
+            values.add(value)
+    return frozenset(values)
+
+
+def found_text(values: Collection[str]) -> str:
+    """How many values there are and the first few, for a message; `values` as of `together`."""
+    count = f"{len(values)}" if len(values) <= MOST_CLASSES else f"more than {MOST_CLASSES:,}"
+    names = ", ".join(clipped(value) for value in nsmallest(10, values))
+    return f"{count}, {names}{', …' if len(values) > 10 else ''}"

@@ -105,12 +105,11 @@ class DataSet:
         Raises:
             DataError: if a name belongs to no group.
         """
-        groups: dict[str, dict[str, Array]] = {group: {} for group in _GROUPS}
-        weights = None
+        groups: dict[str, Any] = {group: {} for group in _GROUPS}
         for flat, array in columns.items():
             group, _, name = flat.partition("/")
             if flat == "weights":
-                weights = array
+                groups[flat] = array
             elif group in groups and name:
                 groups[group][name] = array
             else:
@@ -118,13 +117,7 @@ class DataSet:
                     f"a column name must be `weights` or start with one of {list(_GROUPS)} and a "
                     f"slash. Received: {flat!r}."
                 )
-        return cls(
-            groups["features"],
-            groups["labels"],
-            features_masks=groups["features_masks"],
-            labels_masks=groups["labels_masks"],
-            weights=weights,
-        )
+        return cls(**groups)
 
     def take(self, rows: Array | slice) -> "DataSet":
         """The examples that `rows` (indices, a boolean mask or a slice) selects."""
@@ -171,7 +164,7 @@ class DataSet:
             >>> merged.features_masks["features"].tolist()
             [[True, True, False, False], [True, True, True, True]]
         """
-        from ._merging import merged
+        from ._alignment import merged
 
         return merged(parts)
 
@@ -181,8 +174,7 @@ class DataSet:
         Raises:
             ConfigurationError: if `size` is below 1.
         """
-        if size < 1:
-            raise ConfigurationError(f"`size` must be at least 1. Received: size={size}.")
+        check_whole("size", size)
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
 
@@ -196,10 +188,7 @@ class DataSet:
         Raises:
             ConfigurationError: if `seed` is no integer of at least 0.
         """
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise ConfigurationError(
-                f"`seed` must be an integer of at least 0. Received: seed={seed!r}."
-            )
+        check_whole("seed", seed, minimum=0)
         return self.take(np.random.default_rng(seed).permutation(len(self)))
 
     def equals(self, other: "DataSet") -> bool:
@@ -238,6 +227,14 @@ class DataSet:
 
 # One class serves networks with one input and output and those with several.
 MultiDataSet = DataSet
+
+
+def check_whole(name: str, value: Any, *, minimum: int = 1) -> None:
+    """Raise unless an argument is an integer of at least `minimum`, Python's or NumPy's."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+        raise ConfigurationError(
+            f"`{name}` must be an integer of at least {minimum}. Received: {name}={value!r}."
+        )
 
 
 def _named(value: Mapping[str, Any] | Any | None, default: str) -> dict[str, Array]:

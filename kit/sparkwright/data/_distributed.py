@@ -4,29 +4,28 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from ._arrow import errors_as_chunks, from_bytes, to_bytes
+from ._arrow import errors_as_chunks, from_bytes, joined_chunks, to_bytes
 from ._dataset import DataSet
-from ._folding import Merge, Summarise, Summary
-from ._reducing import reduce_all
+from ._padding import padded
+from ._reducing import Merge, Summarise, Summary, reduce_all
 from ._skipped import Skipped
-from ._splits._splitting import (
+from ._splitting import (
     sample,
     shuffle,
-    split_by_chance,
-    split_exactly,
+    split_randomly,
     split_stratified,
     split_to_equal_sizes,
 )
-from ._statistics._statistics import DataStatistics, label_balance_of, statistics_of
+from ._statistics import DataStatistics, label_balance_of, statistics_of
 
 if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
 
     from ._alignment import Alignment
-    from ._minibatches._exported import ExportedDataSet
+    from ._exported import ExportedDataSet
     from ._pieces import SkipTracker
-    from ._tables._table_schema import TableSchema
+    from ._table_schema import TableSchema
 
 
 class DistributedDataSet:
@@ -116,8 +115,7 @@ class DistributedDataSet:
 
         @errors_as_chunks
         def mapped(chunks: Iterable[bytes]) -> Iterator[bytes]:
-            for chunk in chunks:
-                yield to_bytes(function(from_bytes(chunk)))
+            yield from map(to_bytes, joined_chunks(map(function, map(from_bytes, chunks))))
 
         counts = self._counts if keeps_counts else None
         return self.derive(self.rdd.mapPartitions(mapped), step=step, counts=counts)
@@ -169,7 +167,7 @@ class DistributedDataSet:
             DataError: if there are no examples, or not all of one shape.
             OSError: whatever the store says, naming the URL.
         """
-        from ._minibatches._export import export
+        from ._export import export
 
         return export(
             self,
@@ -264,7 +262,7 @@ class DistributedDataSet:
         Raises:
             ConfigurationError: if a weight is negative or all are 0.
         """
-        return (split_exactly if exact else split_by_chance)(self, weights, seed=seed)
+        return split_randomly(self, weights, exact=exact, seed=seed)
 
     def stratified_split(
         self, weights: Sequence[float], *, label: str | None = None, seed: int = 0
@@ -347,8 +345,6 @@ class DistributedDataSet:
             ConfigurationError: if `names` are none of the data's, or are needed.
             DataError: if a sequence is longer than `length`.
         """
-        from ._padding import padded
-
         return padded(self, length, names=names, align=align)
 
     def collect(self) -> DataSet:

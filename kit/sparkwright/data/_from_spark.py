@@ -7,11 +7,10 @@ import numpy as np
 
 from sparkwright.errors import DataError
 
-from ._arrow import error_to_bytes, errors_as_chunks, to_bytes
-from ._chunks import cut, joined_chunks
+from ._arrow import cut, error_to_bytes, errors_as_chunks, joined_chunks, to_bytes
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
-from ._session_first import session_first
+from ._wording import session_first
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -81,11 +80,7 @@ def from_dataframe(
 
 
 def from_features_and_label(frame: "DataFrame") -> DistributedDataSet:
-    """A DataFrame with Spark ML's column names: `features`, and `label` if it has labels.
-
-    Raises:
-        DataError: if there is no column `features`.
-    """
+    """A DataFrame with Spark ML's column names: `features`, and `label` if it has labels."""
     if "features" not in frame.columns:
         raise DataError(
             "a DataFrame must have a column `features` (numbers, arrays or vectors), and a column "
@@ -101,25 +96,24 @@ def _refuse_texts(frame: "DataFrame", names: Sequence[str]) -> None:
     """At the call: executors would find it out much later."""
     from pyspark.sql import types
 
+    texts = types.StringType, types.CharType, types.VarcharType
+    others = types.DecimalType, types.DateType, types.TimestampType
     kinds = {field.name: field.dataType for field in frame.schema.fields}
-    for name in names:
-        kind = kinds.get(name)
+    for name in filter(kinds.__contains__, names):
+        kind = kinds[name]
         inner = kind.elementType if isinstance(kind, types.ArrayType) else kind
-        if isinstance(inner, types.StringType | types.CharType | types.VarcharType):
+        if not isinstance(inner, texts + others):
+            continue
+        remedy = f'Convert it first: `frame.withColumn({name!r}, frame[{name!r}].cast("double"))`.'
+        if isinstance(inner, texts):
             remedy = (
                 "Make numbers of it first: Spark ML's StringIndexer, or `pyspark.sql.functions`; "
                 "from files, `from_csv` and `from_parquet` do so themselves (`classes`, "
                 "`categories`)."
             )
-        elif isinstance(inner, types.DecimalType | types.DateType | types.TimestampType):
-            remedy = (
-                f'Convert it first: `frame.withColumn({name!r}, frame[{name!r}].cast("double"))`.'
-            )
-        else:
-            continue
         raise DataError(
             f"columns for training must hold numbers. Received: {name!r} of type "
-            f"{kinds[name].simpleString()}. {remedy}"
+            f"{kind.simpleString()}. {remedy}"
         )
 
 
@@ -180,26 +174,25 @@ def _column_array(batch: Any, name: str) -> Any:
     import pyarrow as pa
 
     column = batch.column(batch.schema.get_field_index(name))
-    if column.null_count:
-        raise DataError(
-            f"column {name!r} must have no missing values. Received: {column.null_count} of them "
-            f"in {len(column)} rows. Drop or fill them first (`DataFrame.na`)."
-        )
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+    nested = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+    values = column.flatten() if nested else column
+    for what, missing in (
+        (f"column {name!r}", column.null_count),
+        (f"arrays of column {name!r}", values.null_count),
+    ):
+        if missing:
+            raise DataError(
+                f"{what} must have no missing values. Received: {missing} of them in {len(column)} "
+                "rows. Drop or fill them first (`DataFrame.na`; in arrays, "
+                "`pyspark.sql.functions.transform` with `coalesce`)."
+            )
+    array = values.to_numpy(zero_copy_only=False)
+    if nested:
         lengths = np.diff(column.offsets.to_numpy())
         if len(set(lengths.tolist())) > 1:
             raise DataError(
                 f"arrays of column {name!r} must have one length. Received: from {lengths.min()} "
                 f"to {lengths.max()}."
             )
-        values = column.flatten()
-        if values.null_count:
-            raise DataError(
-                f"arrays of column {name!r} must have no missing values. Received: "
-                f"{values.null_count} of them in {len(column)} rows. Fill them first "
-                "(`pyspark.sql.functions.transform` with `coalesce`)."
-            )
-        array = values.to_numpy(zero_copy_only=False).reshape(len(column), -1)
-    else:
-        array = column.to_numpy(zero_copy_only=False)
+        array = array.reshape(len(column), -1)
     return array.astype(np.float32) if array.dtype == np.float64 else array

@@ -8,7 +8,6 @@ References:
 """
 
 import operator
-import sys
 from array import array
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,12 +16,13 @@ from itertools import islice
 from typing import Any
 
 from sparkwright.errors import DataError
+from sparkwright.options import check_count
 from sparkwright.storage._files import join, write_atomically
 from sparkwright.storage._listing import StoredFile, list_files
 
-from ._record_bytes import LONG, Decoders, decoder_of
+from ._record_bytes import DECODERS, LONG, Decoders, decoder_of
 from ._record_conversion import out_of_order
-from ._record_writing import DATA, INDEX, check_interval, write_index
+from ._record_writing import DATA, INDEX, write_index
 from ._sequence_file import SequenceFileReader, opened
 
 REBUILD = "Rebuild it: `rebuild_map_index(url)`."
@@ -44,12 +44,7 @@ class MapFolder:
 
 
 def map_folders(url: str) -> list[MapFolder]:
-    """Return the MapFiles at `url`: a folder of one or of several, or a pattern; sorted by URL.
-
-    Raises:
-        FileNotFoundError: if there is nothing.
-        DataError: if there is no MapFile.
-    """
+    """Return the MapFiles at `url`: a folder of one or of several, or a pattern; sorted by URL."""
     files = {file.url: file for file in list_files(url)}
     found = [
         MapFolder(url=folder, data=file, index=files.get(join(folder, INDEX)))
@@ -81,16 +76,7 @@ class MapIndex:
 
 
 def read_index(folder: MapFolder, decoders: Decoders | None = None) -> MapIndex:
-    """Read the index of `folder`.
-
-    Args:
-        folder: the MapFile.
-        decoders: Java class name -> function of a key's bytes; default none.
-
-    Raises:
-        DataError: if it is missing, damaged, or belongs to other data.
-        OSError: if it cannot be read, naming the URL.
-    """
+    """Read the index of `folder`."""
     if folder.index is None:
         raise DataError(
             f"a MapFile must have a file `{INDEX}` beside `{DATA}`. "
@@ -103,10 +89,15 @@ def read_index(folder: MapFolder, decoders: Decoders | None = None) -> MapIndex:
                 f"the index of a MapFile must have values of {LONG}. "
                 f"Received: {header.value_class} in {reader.source}. It is no index."
             )
-        pairs = [(key, value) for _, key, value in reader.records()]
-        with in_file(reader.source):
-            keys = _decoded([key for key, _ in pairs], header.key_class, decoders, reader.source)
-            positions = _decoded([value for _, value in pairs], LONG, None, reader.source)
+        decode = decoder_of(header.key_class, decoders, role="key", source=reader.source)
+        # Arrays, because there may be millions.
+        own_keys = header.key_class != LONG or LONG in (decoders or {})
+        keys: Any = [] if own_keys else array("q")
+        positions = array("q")
+        with naming(reader.source):
+            for _, key, value in reader.records():
+                keys.append(decode(key))
+                positions.append(DECODERS[LONG](value))
     falls = any(map(operator.lt, islice(keys, 1, None), keys))
     stays = any(map(operator.le, islice(positions, 1, None), positions))
     edges = (positions[0], positions[-1]) if positions else (0, 0)
@@ -127,39 +118,12 @@ def read_index(folder: MapFolder, decoders: Decoders | None = None) -> MapIndex:
     return MapIndex(key_class=header.key_class, keys=keys, positions=positions)
 
 
-@contextmanager
-def in_file(source: str) -> Generator[None]:
-    """Add the name of a file to a DataError about a key or value."""
-    try:
-        yield
-    except DataError as error:
-        if source in str(error):
-            raise
-        raise DataError(f"{error} It is in {source}, which is damaged.") from None
-
-
-def _decoded(
-    contents: list[bytes], class_name: str, decoders: Decoders | None, source: str
-) -> Sequence[Any]:
-    """Decode many: integers of 8 bytes as an array, because there may be millions."""
-    if (
-        class_name == LONG
-        and class_name not in (decoders or {})
-        and all(len(content) == 8 for content in contents)
-    ):
-        numbers = array("q", b"".join(contents))
-        if sys.byteorder == "little":
-            numbers.byteswap()
-        return numbers
-    return [*map(decoder_of(class_name, decoders, role="key", source=source), contents)]
-
-
 def rebuild_map_index(url: str, *, index_interval: int = 1) -> int:
     """Write the index of every MapFile at `url` again, from its data.
 
     Args:
         url: as for `MapFileReader`.
-        index_interval: each so-many-th record is in it; default 1.
+        index_interval: every how many records one is in the index; default 1.
 
     Returns:
         The number of records.
@@ -167,7 +131,7 @@ def rebuild_map_index(url: str, *, index_interval: int = 1) -> int:
     Raises:
         DataError: if the data is damaged, or its keys are out of order.
     """
-    check_interval(index_interval)
+    check_count("index_interval", index_interval)
     count = 0
     for folder in map_folders(url):
         with opened(folder.data) as reader, write_atomically(join(folder.url, INDEX)) as file:
@@ -176,13 +140,24 @@ def rebuild_map_index(url: str, *, index_interval: int = 1) -> int:
 
 
 def _entries(reader: SequenceFileReader) -> Iterator[tuple[bytes, int]]:
-    """Yield key and offset of each record, after a look at the order of the keys."""
+    """Yield key and offset of each record; check the order of the keys."""
     decode = decoder_of(reader.header.key_class, None, role="key", source=reader.source)
     last = None
     for position, content, _ in reader.records():
-        with in_file(reader.source):
+        with naming(reader.source):
             key = decode(content)
         if last is not None and key < last:
             raise DataError(out_of_order(key, last, position, reader.source))
         last = key
         yield content, position
+
+
+@contextmanager
+def naming(source: str) -> Generator[None]:
+    """Add the name of a file to a DataError about a key or value."""
+    try:
+        yield
+    except DataError as error:
+        if source in str(error):
+            raise
+        raise DataError(f"{error} It is in {source}, which is damaged.") from None

@@ -2,20 +2,21 @@
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import cached_property, lru_cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.options import check_count
 
-from ._chunks import batched
+from ._arrow import batched
 from ._dataset import DataSet
-from ._map_file import REBUILD, MapFolder, MapIndex, in_file, map_folders, read_index
+from ._map_file import REBUILD, MapFolder, MapIndex, map_folders, naming, read_index
 from ._pieces import SkipLog
 from ._record_bytes import Decoders
 from ._record_conversion import Convert, RecordConversion, check_functions, in_order, out_of_order
@@ -68,7 +69,7 @@ class MapFileReader:
         check_functions(convert, decoders)
         self.url = url
         self._open: OrderedDict[int, _Part] = OrderedDict()
-        parts = [_Part(f, convert, decoders, self._use) for f in map_folders(url)]
+        parts = [_Part(folder, convert, decoders) for folder in map_folders(url)]
         self._parts = [part for part in parts if part.index.keys]
         try:
             self._parts.sort(key=lambda part: part.first_key)
@@ -119,12 +120,12 @@ class MapFileReader:
         for index in np.unique(wanted).tolist():  # in the order of the files: fewer jumps
             part = self._parts[bisect_right(edges, index) - 1]
             key = index + self._parts[0].first_key
-            if (record := part.find(key)) is None:
+            if (example := self._find(part, key)) is None:
                 raise DataError(
                     "examples have numbers only where keys follow each other without gaps. "
                     f"Received: no key {key} in {part.folder.url}. Use `find(key)`."
                 )
-            found[index] = part.dataset(record)
+            found[index] = example
         return DataSet.concatenate([found[index] for index in wanted.tolist()])
 
     def find(self, key: Any) -> DataSet | None:
@@ -135,8 +136,8 @@ class MapFileReader:
         """
         for part in self._parts:
             try:
-                if part.first_key <= key and (found := part.find(key)) is not None:
-                    return part.dataset(found)
+                if part.first_key <= key and (found := self._find(part, key)) is not None:
+                    return found
             except TypeError:
                 raise DataError(
                     f"a key must be of the same type as {clipped(repr(part.first_key))}. "
@@ -155,10 +156,7 @@ class MapFileReader:
             ConfigurationError: if `batch_size` is below 1.
             DataError: if the file is damaged.
         """
-        if batch_size < 1:
-            raise ConfigurationError(
-                f"`batch_size` must be at least 1. Received: batch_size={batch_size}."
-            )
+        check_count("batch_size", batch_size)
         chunks = (chunk for part in self._parts for chunk in part.datasets())
         if batch_size == 1:  # examples may differ in shape
             return (example for chunk in chunks for example in chunk.batches(1))
@@ -173,24 +171,29 @@ class MapFileReader:
                     "examples have numbers only where keys are integers. Received: keys of "
                     f"{part.index.key_class} in {part.folder.url}. Use `find(key)`."
                 )
-        for before, after in pairwise(self._parts):
-            if after.first_key != before.last_key + 1:
+        lasts = [self._use(part).last_key() for part in self._parts]
+        for last, (before, after) in zip(lasts, pairwise(self._parts), strict=False):
+            if after.first_key != last + 1:
                 raise DataError(
                     "examples have numbers only where the keys of all parts follow each other. "
-                    f"Received: {before.last_key} at the end of {before.folder.url}, "
+                    f"Received: {last} at the end of {before.folder.url}, "
                     f"{after.first_key} at the start of {after.folder.url}. Use `find(key)`, "
                     "or read them in order: `from_map_file`."
                 )
         first = self._parts[0].first_key if self._parts else 0
-        end = self._parts[-1].last_key + 1 if self._parts else 0
+        end = lasts[-1] + 1 if lasts else 0
         return [*(part.first_key - first for part in self._parts), end - first]
 
-    def _use(self, part: "_Part") -> None:
+    def _find(self, part: "_Part", key: Any) -> DataSet | None:
+        return self._use(part).find(key)
+
+    def _use(self, part: "_Part") -> "_Part":
         """Note that `part` is used; close the part that has not been used for longest."""
         self._open[id(part)] = part
         self._open.move_to_end(id(part))
         if len(self._open) > _OPEN_PARTS:
             self._open.popitem(last=False)[1].close()
+        return part
 
 
 class _Strict(SkipLog):
@@ -207,39 +210,43 @@ class _Part:
     """One MapFile."""
 
     def __init__(
-        self,
-        folder: MapFolder,
-        convert: Convert | None,
-        decoders: Decoders | None,
-        use: Callable[["_Part"], None],
+        self, folder: MapFolder, convert: Convert | None, decoders: Decoders | None
     ) -> None:
         self.folder = folder
         self.index: MapIndex = read_index(folder, decoders)
-        self._convert, self._decoders, self._use = convert, decoders, use
+        self._converted_by: dict[str, Any] = {"convert": convert, "decoders": decoders}
         self._files = ExitStack()
         self._opened: tuple[SequenceFileReader, RecordConversion] | None = None
-        # Offset -> keys and records of the block there.
-        self._first = lru_cache(_BLOCKS_KEPT)(self._read_first)
+        self._block = lru_cache(_BLOCKS_KEPT)(self._read_block)
 
     @property
     def first_key(self) -> Any:
         return self.index.keys[0]
 
-    @cached_property
     def last_key(self) -> Any:
-        reader, conversion = self._ready()
-        position, indexed = self.index.positions[-1], self.index.keys[-1]
-        contents = [block[-1][1] for block in reader.records_at(position) if block]
-        with in_file(reader.source):
-            last = conversion.key(contents[-1] if contents else b"")
-        if last < indexed:
-            raise DataError(out_of_order(last, indexed, position, reader.source))
+        position, last = self.index.positions[-1], self.index.keys[-1]
+        while position < self.folder.data.size_bytes:
+            at = position
+            keys, _, position = self._block(at)
+            if keys and keys[-1] < last:
+                raise DataError(out_of_order(keys[-1], last, at, self.folder.data.url))
+            last = keys[-1] if keys else last
         return last
 
-    def close(self) -> None:
-        self._files.close()
-        self._opened = None
-        self._first.cache_clear()
+    def find(self, key: Any) -> DataSet | None:
+        entry = bisect_right(self.index.keys, key) - 1
+        if entry < 0:
+            return None
+        position = start = self.index.positions[entry]
+        while position < self.folder.data.size_bytes:
+            at = position
+            keys, records, position = self._block(at)
+            if at == start:
+                self._check_indexed(self.index.keys[entry], keys, at)
+            place = bisect_left(keys, key)
+            if place < len(keys):
+                return self._dataset(records[place]) if keys[place] == key else None
+        return None
 
     def datasets(self) -> Iterator[DataSet]:
         """Yield all examples, from a file handle of its own, which `find` does not move."""
@@ -247,55 +254,31 @@ class _Part:
             conversion, log = self._conversion_of(reader), _Strict()
             yield from conversion.datasets(in_order(reader.records(), conversion, log), log)
 
-    def dataset(self, record: Record) -> DataSet:
-        _, conversion = self._ready()
-        return DataSet.concatenate(list(conversion.datasets([record], _Strict())))
+    def close(self) -> None:
+        self._files.close()
+        self._opened = None
+        self._block.cache_clear()
 
-    def find(self, key: Any) -> Record | None:
-        entry = bisect_right(self.index.keys, key) - 1
-        if entry < 0:
-            return None
-        position = self.index.positions[entry]
-        for number, (keys, records) in enumerate(self._from(position)):
-            if number == 0:
-                self._check_indexed(self.index.keys[entry], keys, position)
-            at = bisect_right(keys, key) - 1
-            if at >= 0 and keys[at] == key:
-                return records[at]
-            if at + 1 < len(keys):
-                return None  # larger keys follow
-        return None
+    def _dataset(self, record: Record) -> DataSet:
+        return DataSet.concatenate(list(self._ready()[1].datasets([record], _Strict())))
 
     def _check_indexed(self, key: Any, keys: list[Any], position: int) -> None:
-        """Check that the record or block at `position` holds `key`, in a block at any place."""
-        at = bisect_left(keys, key)
-        if at == len(keys) or keys[at] != key:
+        place = bisect_left(keys, key)
+        if place == len(keys) or keys[place] != key:
             raise DataError(
                 "an index must be of the data beside it. "
                 f"Received: no key {clipped(repr(key))} at byte {position} of "
                 f"{self.folder.data.url}, where its index has it. {REBUILD}"
             )
 
-    def _from(self, position: int) -> Iterator[tuple[list[Any], list[Record]]]:
-        """Yield keys and records from `position` on, block by block."""
-        yield self._first(position)
+    def _read_block(self, position: int) -> tuple[list[Any], list[Record], int]:
+        """Return keys and records of the block or record at `position`, and where it ends."""
         reader, conversion = self._ready()
-        for block in islice(reader.records_at(position), 1, None):
-            yield self._with_keys(block, reader, conversion)
-
-    def _read_first(self, position: int) -> tuple[list[Any], list[Record]]:
-        reader, conversion = self._ready()
-        blocks = filter(None, reader.records_at(position))  # without sync marks by themselves
-        return self._with_keys(next(blocks, []), reader, conversion)
-
-    def _with_keys(
-        self, block: list[Record], reader: SequenceFileReader, conversion: RecordConversion
-    ) -> tuple[list[Any], list[Record]]:
-        with in_file(reader.source):
-            return [conversion.key(record[1]) for record in block], block
+        records, end = reader.read_at(position)
+        with naming(reader.source):
+            return [conversion.key(key) for _, key, _ in records], records, end
 
     def _ready(self) -> tuple[SequenceFileReader, RecordConversion]:
-        self._use(self)
         if self._opened is None:
             context = opened(self.folder.data, read_ahead_bytes=_READ_AHEAD_BYTES)
             reader = self._files.enter_context(context)
@@ -309,9 +292,7 @@ class _Part:
                 f"Received: keys of {reader.header.key_class} in {reader.source}, of "
                 f"{self.index.key_class} in its index. {REBUILD}"
             )
-        return RecordConversion(
-            reader.header, source=reader.source, convert=self._convert, decoders=self._decoders
-        )
+        return RecordConversion(reader.header, source=reader.source, **self._converted_by)
 
 
 def _checked(indices: Any, count: int, url: str) -> NDArray[np.int64]:

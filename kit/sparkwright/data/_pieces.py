@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from ._arrow import errors_as_chunks, row_count, to_bytes
-from ._chunks import joined_chunks
+from ._arrow import errors_as_chunks, joined_chunks, row_count, to_bytes
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._skipped import Skipped

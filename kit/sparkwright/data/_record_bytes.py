@@ -46,13 +46,8 @@ class ByteWindow:
         """Number of bytes up to the end of the file."""
         return self.size_bytes - self.position
 
-    def peek(self, count: int, what: str) -> bytes:
-        """Return the next `count` bytes, without moving.
-
-        Raises:
-            DataError: if `count` is negative or larger than the rest of the file; names `what`.
-            OSError: if the file cannot be read.
-        """
+    def buffered(self, count: int, what: str) -> tuple[bytes, int]:
+        """Return the buffer, which holds the next `count` bytes, and where they begin in it."""
         if not 0 <= count <= self.left:
             raise DataError(
                 f"{what} must lie within the file. Received: {count} bytes announced at byte "
@@ -63,25 +58,26 @@ class ByteWindow:
         if offset < 0 or offset + count > len(self._buffer):
             self._fill(count)
             offset = 0
-        return self._buffer[offset : offset + count]
+        return self._buffer, offset
+
+    def peek(self, count: int, what: str) -> bytes:
+        """Return the next `count` bytes, without moving; raises as `buffered`."""
+        buffer, offset = self.buffered(count, what)
+        return buffer[offset : offset + count]
 
     def take(self, count: int, what: str) -> bytes:
-        """Return the next `count` bytes and move behind them; raises as `peek`."""
+        """Return the next `count` bytes and move behind them; raises as `buffered`."""
         content = self.peek(count, what)
         self.position += count
         return content
 
     def vint(self, what: str) -> int:
-        """Return the VInt at the position and move behind it; raises as `peek`."""
+        """Return the VInt at the position and move behind it; raises as `buffered`."""
         size = vint_size(self.peek(1, what)[0])
         return decode_vint(self.take(size, what))[0]
 
     def find(self, pattern: bytes, start: int, end: int) -> int | None:
-        """Return where `pattern` next begins, from `start` on and before `end`, or None.
-
-        Raises:
-            OSError: if the file cannot be read.
-        """
+        """Return where `pattern` next begins, from `start` on and before `end`, or None."""
         self.position = max(start, 0)
         while self.left >= len(pattern) and self.position < end:
             count = min(self.left, max(self._read_ahead_bytes, 2 * len(pattern)))
@@ -138,9 +134,6 @@ def vint_size(first: int) -> int:
 def decode_vint(content: bytes, offset: int = 0) -> tuple[int, int]:
     """Return the VInt at `offset`, and the offset behind it.
 
-    Raises:
-        DataError: if `content` ends before the VInt does, or it takes more than 64 bits.
-
     Example:
         >>> decode_vint(bytes.fromhex("86012b"))
         (-300, 3)
@@ -163,15 +156,14 @@ def decode_vint(content: bytes, offset: int = 0) -> tuple[int, int]:
 def decode_lengths(content: bytes, count: int) -> list[int]:
     """Return `count` lengths, written as VInts, which must fill `content`.
 
-    Raises:
-        DataError: if there are more or fewer, or one is negative.
-
     Example:
         >>> decode_lengths(bytes([8, 8, 0x8F, 200]), 3)
         [8, 8, 200]
     """
-    if len(content) == count and (not count or max(content) < 0x80):
-        return list(content)  # each of one byte: by far the usual case for keys
+    if content:
+        first, end = decode_vint(content)
+        if first >= 0 and content == content[:end] * count:
+            return [first] * count  # equal lengths: the usual case
     lengths, end = list[int](), 0
     while len(lengths) < count and end < len(content):
         length, end = decode_vint(content, end)
@@ -226,15 +218,6 @@ def decoder_of(
     """Return the function that decodes a class: the user's own, or one of Hadoop's types.
 
     Nothing is loaded or made by the name.
-
-    Args:
-        class_name: name of the Java class in the header of a file.
-        decoders: the user's functions.
-        role: "key" or "value", for the error.
-        source: the file, for the error.
-
-    Raises:
-        DataError: if no function is known.
     """
     found = (decoders or {}).get(class_name) or DECODERS.get(class_name)
     if found is None:
@@ -297,11 +280,7 @@ _UNPACKERS: Mapping[str, Callable[[], Any]] = {
 
 
 def check_codec(class_name: str, *, source: str) -> None:
-    """Refuse an unknown compression.
-
-    Raises:
-        DataError: naming the class, the known ones, and the way through Hadoop.
-    """
+    """Raise for an unknown compression."""
     if class_name not in _UNPACKERS:
         known = ", ".join(sorted(name.rpartition(".")[2] for name in _UNPACKERS))
         raise DataError(
@@ -312,11 +291,7 @@ def check_codec(class_name: str, *, source: str) -> None:
 
 
 def unpack(codec: str, content: bytes) -> bytes:
-    """Decompress the bytes of a value or of a part of a block.
-
-    Raises:
-        DataError: if `content` is damaged, incomplete or unfolds to more than 1 GiB.
-    """
+    """Decompress the bytes of a value or of a part of a block."""
     parts: list[bytes] = []
     left = MAX_UNPACKED_BYTES
     while content:  # gzip and bzip2 files may be several, one after another

@@ -1,7 +1,7 @@
 """What records mean: Sparkwright's own examples, lines of a table, or what a function returns."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -9,17 +9,17 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from ._chunks import CHUNK_BYTES
+from ._arrow import CHUNK_BYTES
+from ._csv_format import CsvFormat
+from ._csv_parse import CsvColumns, convert_block
 from ._dataset import Array, DataSet
 from ._pieces import SkipLog
 from ._record_bytes import BYTES, Decoders, decoder_of
 from ._record_examples import NOTE, RecordLayout, decode_examples, layout_from_json
 from ._sequence_file import Record, SequenceHeader
-from ._tables._csv_format import CsvFormat
-from ._tables._csv_parse import CsvColumns, inspect, parse
-from ._tables._table_schema import TableSchema
-from ._tables._tables import Fault, report, to_dataset
+from ._table_schema import TableSchema
 from ._wording import clipped
+from .tables import to_dataset
 
 Convert = Callable[[Any, Any], Any]
 # A DataSet, or the columns of one example without the axis of the examples.
@@ -57,19 +57,7 @@ class RecordConversion:
         lines: TextLines | None = None,
         decoders: Decoders | None = None,
     ) -> None:
-        """Look at the header.
-
-        Args:
-            header: of the file.
-            source: the file, for errors.
-            convert: key, value -> a DataSet, or (features, label) of one example; default None.
-            lines: how texts become examples; default None. Without both the file is an own one.
-            decoders: Java class name -> function of a key's or value's bytes; default none.
-
-        Raises:
-            DataError: if the classes of the file are unknown, or it is no own one and there is no
-                `convert`.
-        """
+        """Check the header; without `convert` and `lines` the file must be Sparkwright's own."""
         self.source = source
         self.key = decoder_of(header.key_class, decoders, role="key", source=source)
         self.value = decoder_of(header.value_class, decoders, role="value", source=source)
@@ -120,40 +108,20 @@ class RecordConversion:
                 yield found
 
     def _parsed(self, group: list[Record], lines: TextLines, log: SkipLog) -> Iterator[DataSet]:
-        """Parse all texts together; if that fails, find out which ones are invalid."""
         found = [(record, line) for record in group if (line := self._line(record, log))]
-        content = b"".join(line + b"\n" for _, line in found)
-        schema, form = lines.schema, lines.form
-        columns = CsvColumns(names=schema.columns, used=schema.used, texts=schema.texts)
-        convert = partial(to_dataset, schema=schema)
-        table = parse(content, form, columns) if found else None
-        if table is not None:
-            made, faults = convert(table)
-            if not faults:
-                yield made
-                return
         if not found:
             return
-        inspected = inspect(content, form, columns)
-        ids = inspected.ids
-        made, faults = convert(inspected.table, inspected.shown)
-
-        def of_records(fault: Fault) -> Fault:
-            message = fault.message
-            return replace(
-                fault,
-                rows=ids[fault.rows],
-                message=lambda record: message(int(np.searchsorted(ids, record))),
-            )
-
-        def place(row: int) -> str:
-            return self._place(found[int(inspected.lines[row])][0])
-
-        faults = inspected.faults + [of_records(fault) for fault in faults]
-        good = report(faults, len(inspected.lines), place, log)
-        kept = made if good is None or not len(ids) else made.take(good[ids])
-        if len(kept):
-            yield kept
+        schema = lines.schema
+        made = convert_block(
+            b"".join(line + b"\n" for _, line in found),
+            lines.form,
+            CsvColumns(names=schema.columns, used=schema.used, texts=schema.texts),
+            partial(to_dataset, schema=schema),
+            lambda line: self._place(found[line][0]),
+            log,
+        )
+        if made is not None:
+            yield made
 
     def _line(self, record: Record, log: SkipLog) -> bytes | None:
         try:
@@ -183,9 +151,6 @@ def example_of(made: Any) -> Example:
     """Check what a user's function returned: a DataSet, or the columns of one example.
 
     Numbers and lists become float32; integers among labels int32. Arrays keep their dtype.
-
-    Raises:
-        DataError: if it is neither a DataSet nor (features, label).
     """
     if isinstance(made, DataSet):
         return made
@@ -260,11 +225,7 @@ def out_of_order(key: Any, last: Any, position: int, source: str) -> str:
 
 
 def check_functions(convert: Any, decoders: Any) -> None:
-    """Refuse what cannot be called.
-
-    Raises:
-        ConfigurationError: naming the option.
-    """
+    """Raise for options that cannot be called."""
     if convert is not None and not callable(convert):
         raise ConfigurationError(
             "`convert` must be a function of a key and a value, or None. "

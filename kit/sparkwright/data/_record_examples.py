@@ -32,11 +32,7 @@ _MAX_AXES = 32
 
 
 def layout_of(dataset: DataSet) -> RecordLayout:
-    """Return what all examples of a file have in common.
-
-    Raises:
-        DataError: if a dtype cannot be written.
-    """
+    """Return what all examples of a file have in common."""
     columns = dataset.columns()
     for name, array in columns.items():
         if array.dtype.name not in DTYPES:
@@ -49,39 +45,60 @@ def layout_of(dataset: DataSet) -> RecordLayout:
 
 def notes_of(layout: RecordLayout) -> dict[str, str]:
     """Return the notes in the header of a file of `layout`."""
-    columns = [[name, *kind] for name, kind in layout.items()]
-    return {NOTE: json.dumps({"format": _FORMAT, "columns": columns}, separators=(",", ":"))}
+    return {NOTE: columns_note(layout)}
 
 
 def layout_from_json(text: str, *, source: str) -> RecordLayout:
-    """Parse the note of a header, and check everything in it.
+    """Parse the note of a header, and check everything in it."""
+    return read_columns_note(text, int, f"the note {NOTE!r} of a record file", source)[0]
+
+
+def columns_note(columns: Mapping[str, tuple[str, Any]], **more: Any) -> str:
+    """Return a description of columns as JSON: name -> dtype, and shape or number of axes."""
+    listed = [[name, *kind] for name, kind in columns.items()]
+    return json.dumps({"format": _FORMAT, "columns": listed, **more}, separators=(",", ":"))
+
+
+def read_columns_note(
+    content: str | bytes, axes_of: Callable[[Any], Any], what: str, source: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parse what `columns_note` made.
+
+    Args:
+        content: the JSON.
+        axes_of: converts the shape or number of axes.
+        what: the note, for errors.
+        source: the file, for errors.
+
+    Returns:
+        The columns; and all fields of the note.
 
     Raises:
-        DataError: if it is invalid, or of a later format, naming `source`.
+        DataError: if it is invalid, or of a later format.
     """
     try:
-        noted: Any = strict_json(text)
-        layout = {str(name): (str(dtype), int(axes)) for name, dtype, axes in noted["columns"]}
-        known = all(t in DTYPES and 0 <= axes <= _MAX_AXES for t, axes in layout.values())
-        if noted["format"] != _FORMAT or not known or len(layout) < len(noted["columns"]):
+        noted: Any = strict_json(content)
+        found = {str(name): (str(dtype), axes_of(axes)) for name, dtype, axes in noted["columns"]}
+        if noted["format"] != _FORMAT or not found or len(found) < len(noted["columns"]):
             raise ValueError
-        # Damage may have changed names.
-        DataSet.from_columns({n: np.zeros((0, *[1] * axes), t) for n, (t, axes) in layout.items()})
+        empty: dict[str, Array] = {}
+        for name, (dtype, axes) in found.items():
+            count = axes if isinstance(axes, int) else len(axes)
+            if dtype not in DTYPES or not 0 <= count <= _MAX_AXES:
+                raise ValueError
+            empty[name] = np.zeros((0, *[1] * count), dtype)
+        DataSet.from_columns(empty)  # damage may have changed names
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError, DataError):
         raise DataError(
-            f"the note {NOTE!r} of a record file must hold a layout of format {_FORMAT}. "
-            f"Received: {text[:200]!r} in {source}. "
+            f"{what} must hold a layout of format {_FORMAT}. "
+            f"Received: {content[:200]!r} in {source}. "
             "It was written by a later version of Sparkwright, or is damaged."
         ) from None
-    return layout
+    return found, noted
 
 
 def encode_examples(dataset: DataSet, layout: RecordLayout) -> Iterator[bytes]:
-    """Yield the value of each example of `dataset`.
-
-    Raises:
-        DataError: if it has another layout than `layout`, that of the file's first example.
-    """
+    """Yield the value of each example of `dataset`."""
     if (found := layout_of(dataset)) != layout:
         raise DataError(
             "all examples of a record file must have the same columns, dtypes and numbers of axes. "

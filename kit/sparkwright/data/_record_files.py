@@ -4,11 +4,12 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._listing import StoredFile, list_files
 
+from ._csv_format import CsvFormat
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._map_file import map_folders
@@ -17,9 +18,8 @@ from ._record_bytes import Decoders
 from ._record_conversion import Convert, RecordConversion, TextLines, check_functions, in_order
 from ._record_writing import DATA, INDEX
 from ._sequence_file import Record, opened
-from ._session_first import session_first
-from ._tables._csv_format import CsvFormat
-from ._tables._table_schema import TableSchema
+from ._table_schema import TableSchema
+from ._wording import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,11 +104,7 @@ def from_map_file(
 def text_lines(
     schema: TableSchema | None, delimiter: str, quote: str | None, convert: Convert | None
 ) -> TextLines | None:
-    """Return how texts become examples; None without a schema.
-
-    Raises:
-        ConfigurationError: if `schema` is none, or there is `convert` too.
-    """
+    """Return how texts become examples; None without a schema."""
     if schema is None:
         return None
     if convert is not None or not isinstance(schema, TableSchema):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -181,34 +177,20 @@ def cut_files(files: Sequence[StoredFile], partitions: int) -> list[RecordPiece]
 
 
 def read_records(
-    piece: RecordPiece,
-    log: SkipLog,
-    *,
-    convert: Convert | None = None,
-    lines: TextLines | None = None,
-    decoders: Decoders | None = None,
-    ordered: bool = False,
+    piece: RecordPiece, log: SkipLog, *, ordered: bool = False, **conversion_options: Any
 ) -> Iterator[DataSet]:
     """Yield the examples of one range; `log` receives what is invalid.
 
     Args:
         piece: the range.
         log: raises or counts.
-        convert: as for `from_sequence_file`.
-        lines: how texts become examples, instead of `convert`.
-        decoders: as for `from_sequence_file`.
-        ordered: whether keys must ascend, as in a MapFile; default False.
+        ordered: whether keys must not fall, as in a MapFile; default False.
+        conversion_options: those of `RecordConversion`.
     """
     begun = False
     try:
         with opened(piece.file) as reader:
-            conversion = RecordConversion(
-                reader.header,
-                source=reader.source,
-                convert=convert,
-                lines=lines,
-                decoders=decoders,
-            )
+            conversion = RecordConversion(reader.header, source=reader.source, **conversion_options)
             begun = True
             records: Iterable[Record] = reader.records(
                 piece.start,

@@ -3,20 +3,28 @@
 A function of the format writes one part; see `PartWriter`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Any
 
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import absolute, exists, join, remove, write_atomically, write_bytes
-from sparkwright.storage._folders import write_folder
+from sparkwright.options import check_count
+from sparkwright.storage._files import (
+    absolute,
+    exists,
+    join,
+    remove,
+    write_atomically,
+    write_bytes,
+    write_folder,
+)
 from sparkwright.storage._listing import list_entries
 
 from ._arrow import error_to_bytes, from_bytes, to_bytes
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
-from ._minibatches._visibility import check_visible
+from ._paths import check_visible
 
 _FAILED = -1  # the key of an error, which sorts before all examples
 _DONE = "_SUCCESS"  # as Hadoop's jobs leave it; readers leave out names with such a beginning
@@ -37,12 +45,13 @@ class WrittenPart:
     layout: Any = None
 
 
+Examples = DistributedDataSet | DataSet | tuple[Any, ...] | Iterable[DataSet]
 # Examples, URL of the part, first key, step between keys. Without examples it writes nothing.
 PartWriter = Callable[[Iterable[DataSet], str, int, int], WrittenPart]
 
 
 def write_parts(
-    datasets: DistributedDataSet | DataSet | tuple[Any, ...] | Iterable[DataSet],
+    datasets: Examples,
     url: str,
     write: PartWriter,
     *,
@@ -74,11 +83,7 @@ def write_parts(
         DataError: if there is no example; whatever `write` raises.
     """
     for name, value in (("examples_per_part", examples_per_part), ("max_files", max_files)):
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if value is not None and not (whole and value >= 1):
-            raise ConfigurationError(
-                f"`{name}` must be an integer of at least 1, or None. Received: {name}={value!r}."
-            )
+        check_count(name, value, optional=True)
     here = not isinstance(datasets, DistributedDataSet)
     if max_files is not None and (here or examples_per_part is not None):
         raise ConfigurationError(
@@ -94,7 +99,7 @@ def write_parts(
         )
     with write_folder(url) as new:
         if isinstance(datasets, DistributedDataSet):
-            _check_reached(datasets, new)
+            check_reached(datasets.spark, new)
             parts = _distributed(datasets, new, write, examples_per_part, max_files, numbered)
         else:
             pieces = _cut(_datasets(datasets), 0, examples_per_part)
@@ -114,11 +119,7 @@ def write_parts(
 
 
 def _datasets(data: Any) -> Iterator[DataSet]:
-    """Yield the DataSets of a DataSet, of arrays, or of an iterable of DataSets.
-
-    Raises:
-        ConfigurationError: for anything else.
-    """
+    """Yield the DataSets of a DataSet, of arrays, or of an iterable of DataSets."""
     received = type(data).__name__
     if isinstance(data, tuple) and not any(isinstance(part, DataSet) for part in data):  # pyright: ignore[reportUnknownVariableType]
         parts: list[Any] = list(data)  # pyright: ignore[reportUnknownArgumentType]
@@ -139,14 +140,14 @@ def _datasets(data: Any) -> Iterator[DataSet]:
         yield dataset
 
 
-def _check_reached(data: DistributedDataSet, folder: str) -> None:
+def check_reached(spark: Any, folder: str) -> None:
     """Check, before hours of work, that executors see the folder of the driver."""
     from sparkwright.spark._slots import is_local
 
-    if not is_local(data.spark):
+    if not is_local(spark):
         probe = join(folder, "_probe")
         write_bytes(probe, folder.encode())
-        check_visible(data.spark, probe)
+        check_visible(spark, probe)
         remove(probe)
 
 
@@ -210,29 +211,29 @@ def _distributed(
         return collect(data.spark, rdd.mapPartitionsWithIndex(task), description="write records")
 
     rdd: Any = data.rdd
+    counts: Sequence[int] = ()  # unless they are known
     if size is None and not numbered:
         rdd = rdd if max_files is None else rdd.coalesce(max_files)
+        # Different keys without counting: partition p of n gives p, p + n, p + 2n and so on.
         step = rdd.getNumPartitions()
-
-        def any_keys(index: int, chunks: Iterable[bytes]) -> Iterator[WrittenPart]:
-            # Different without counting: partition p of n gives p, p + n, p + 2n and so on.
-            yield write(map(from_bytes, chunks), part_url(url, index), index, step)
-
-        return run(rdd, any_keys)
-    counts = data.partition_counts()
-    offsets, total = [0, *accumulate(counts)], sum(counts)
-    if max_files is not None and max_files < sum(count > 0 for count in counts):
-        size = -(-total // max_files)
-    if size is None:
+        numbers = offsets = list(range(step))
+    else:
+        counts, step = data.partition_counts(), 1
+        offsets = [0, *accumulate(counts)]
         numbers = [0, *accumulate(count > 0 for count in counts)]
+        if max_files is not None and max_files < numbers[-1]:
+            size = -(-offsets[-1] // max_files)
+    if size is None:
 
         def whole_partitions(index: int, chunks: Iterable[bytes]) -> Iterator[WrittenPart]:
             place = part_url(url, numbers[index])
-            part = write(map(from_bytes, chunks), place, offsets[index], 1)
-            _check_count(part, counts[index])
+            part = write(map(from_bytes, chunks), place, offsets[index], step)
+            if counts:
+                _check_count(part, counts[index])
             yield part
 
         return run(rdd, whole_partitions)
+    total = offsets[-1]
     if not total:
         return []
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import DataError
+from sparkwright.options import check_choice, check_count
 from sparkwright.storage._files import join, write_atomically
 
 from ._dataset import DataSet
-from ._distributed import DistributedDataSet
 from ._record_bytes import BYTES, DEFAULT_CODEC, LONG, MAX_UNPACKED_BYTES, encode_vint
 from ._record_examples import encode_examples, layout_of, notes_of
-from ._record_parts import WrittenPart, write_parts
+from ._record_parts import Examples, WrittenPart, write_parts
 from ._sequence_file import (
     ESCAPE,
     LENGTHS,
@@ -26,6 +26,7 @@ from ._sequence_file import (
 )
 
 DATA, INDEX = "data", "index"
+COMPRESSIONS = (None, "record", "block")
 # As Hadoop: a mark costs 20 bytes, and a reader that looks for one reads twice this at most.
 _SYNC_INTERVAL_BYTES = 100 * 1024
 _BLOCK_BYTES = 1_000_000
@@ -34,7 +35,7 @@ _WRITE_BYTES = 1 << 20
 
 
 def write_sequence_file(
-    datasets: DistributedDataSet | DataSet | tuple[Any, ...] | Iterable[DataSet],
+    datasets: Examples,
     url: str,
     *,
     examples_per_part: int | None = None,
@@ -67,10 +68,11 @@ def write_sequence_file(
         DataError: if examples differ in columns, dtypes or numbers of axes.
         OSError: if a file cannot be written, naming it.
     """
+    check_choice("compression", compression, COMPRESSIONS)
     return write_parts(
         datasets,
         url,
-        partial(write_part, index_interval=None, compression=check_compression(compression)),
+        partial(write_part, index_interval=None, compression=compression),
         examples_per_part=examples_per_part,
         max_files=max_files,
         overwrite=overwrite,
@@ -79,7 +81,7 @@ def write_sequence_file(
 
 
 def write_map_file(
-    datasets: DistributedDataSet | DataSet | tuple[Any, ...] | Iterable[DataSet],
+    datasets: Examples,
     url: str,
     *,
     examples_per_part: int | None = None,
@@ -111,11 +113,12 @@ def write_map_file(
         DataError: if examples differ in columns, dtypes or numbers of axes.
         OSError: if a file cannot be written, naming it.
     """
-    interval, kind = check_interval(index_interval), check_compression(compression)
+    check_count("index_interval", index_interval)
+    check_choice("compression", compression, COMPRESSIONS)
     return write_parts(
         datasets,
         url,
-        partial(write_part, index_interval=interval, compression=kind),
+        partial(write_part, index_interval=index_interval, compression=compression),
         examples_per_part=examples_per_part,
         max_files=max_files,
         overwrite=overwrite,
@@ -132,20 +135,7 @@ def write_part(
     index_interval: int | None,
     compression: Compression | None,
 ) -> WrittenPart:
-    """Write one part; see `PartWriter`.
-
-    Args:
-        datasets: its examples.
-        url: the file of a SequenceFile, the folder of a MapFile.
-        first_key: of the first example.
-        key_step: from one key to the next.
-        index_interval: of a MapFile; None: a SequenceFile.
-        compression: None, "record" or "block".
-
-    Raises:
-        DataError: if the examples differ in columns, dtypes or numbers of axes.
-        OSError: if a file cannot be written, naming it.
-    """
+    """Write a SequenceFile, or with `index_interval` a MapFile; see `PartWriter`."""
     stream = (dataset for dataset in datasets if len(dataset))
     if (first := next(stream, None)) is None:
         return WrittenPart(count=0)
@@ -178,20 +168,6 @@ def write_part(
     return WrittenPart(count=count, entry=url.rpartition("/")[2])
 
 
-def check_compression(compression: Compression | None) -> Compression | None:
-    """Return the compression, if it is a known one.
-
-    Raises:
-        ConfigurationError: naming the option.
-    """
-    if compression not in (None, "record", "block"):
-        raise ConfigurationError(
-            '`compression` must be None, "record" or "block". '
-            f"Received: compression={compression!r}."
-        )
-    return compression
-
-
 class SequenceFileWriter:
     """Writes records into an open file, which it neither flushes nor closes."""
 
@@ -204,22 +180,12 @@ class SequenceFileWriter:
         compression: Compression | None = None,
         notes: Mapping[str, str] | None = None,
     ) -> None:
-        """Write the header.
-
-        Args:
-            file: open for writing.
-            key_class: Java class of the keys.
-            value_class: Java class of the values.
-            compression: None (default), "record" (each value) or "block" (many records together).
-            notes: texts for the header, by name; default none.
-        """
+        """Write the header."""
         sync = os.urandom(SYNC_BYTES)
         self._file, self._sync, self._compression = file, ESCAPE + sync, compression
-        self._held: list[bytes] = []
-        self._held_bytes = 0
+        self._held = bytearray()
         self._block: list[tuple[bytes, bytes]] = []
-        self._block_bytes = 0
-        self._position = 0
+        self._block_bytes = self._position = 0
         header = SequenceHeader(
             key_class=key_class,
             value_class=value_class,
@@ -228,16 +194,11 @@ class SequenceFileWriter:
             codec=None if compression is None else DEFAULT_CODEC,
             notes=notes or {},
         )
-        self._hold(header.to_bytes())
+        self._write(header.to_bytes())
         self._last_sync = self._position
 
     def append(self, key: bytes, value: bytes) -> int:
-        """Add one record, and return the offset of the record or of its block.
-
-        Raises:
-            DataError: if it is larger than readers accept: 2 GiB, or 1 GiB if compressed.
-            OSError: if the file cannot be written.
-        """
+        """Add one record, and return the offset of the record or of its block."""
         size = len(key) + len(value)
         limit = _LARGEST_RECORD if self._compression is None else MAX_UNPACKED_BYTES
         if size > limit:
@@ -257,53 +218,39 @@ class SequenceFileWriter:
         at = self._position
         if self._compression == "record":
             value = zlib.compress(value)
-        if self._position >= self._last_sync + _SYNC_INTERVAL_BYTES:
-            self._last_sync = self._position
-            self._hold(self._sync)
-        self._hold(LENGTHS.pack(len(key) + len(value), len(key)) + key)
-        self._hold(value)
+        if at >= self._last_sync + _SYNC_INTERVAL_BYTES:
+            self._last_sync = at
+            self._write(self._sync)
+        self._write(LENGTHS.pack(len(key) + len(value), len(key)) + key + value)
         return at
 
     def finish(self) -> None:
-        """Write what is still held back."""
+        """Write what is held back."""
         if self._block:
             self._write_block()
-        self._write_held()
+        self._file.write(self._held)
+        self._held = bytearray()
 
     def _write_block(self) -> None:
-        self._hold(self._sync + encode_vint(len(self._block)))
+        self._write(self._sync + encode_vint(len(self._block)))
         for column in zip(*self._block, strict=True):  # the keys, then the values
             for buffer in ([encode_vint(len(one)) for one in column], column):
                 packed = zlib.compress(b"".join(buffer))
-                self._hold(encode_vint(len(packed)) + packed)
+                self._write(encode_vint(len(packed)) + packed)
         self._block, self._block_bytes = [], 0
 
-    def _hold(self, content: bytes) -> None:
-        self._held.append(content)
+    def _write(self, content: bytes) -> None:
+        self._held += content
         self._position += len(content)
-        self._held_bytes += len(content)
-        if self._held_bytes >= _WRITE_BYTES:
-            self._write_held()
-
-    def _write_held(self) -> None:
-        self._file.write(b"".join(self._held))
-        self._held, self._held_bytes = [], 0
+        if len(self._held) >= _WRITE_BYTES:  # stores take as long for a few bytes as for many
+            self._file.write(self._held)
+            self._held = bytearray()
 
 
 def write_index(
     file: BinaryIO, key_class: str, entries: Iterable[tuple[bytes, int]], interval: int
 ) -> int:
-    """Write the index of a MapFile.
-
-    Args:
-        file: open for writing.
-        key_class: Java class of the keys.
-        entries: key and offset of each record; records of a block share its offset.
-        interval: each so-many-th record is in the index.
-
-    Returns:
-        The number of `entries`.
-    """
+    """Write the index of a MapFile from keys and offsets; return the number of `entries`."""
     # In blocks, as Hadoop writes it: neighboring keys and positions are much alike.
     index = SequenceFileWriter(file, key_class=key_class, value_class=LONG, compression="block")
     indexed, due, count = -1, 0, 0
@@ -313,18 +260,3 @@ def write_index(
             indexed, due = position, count - 1 + interval
     index.finish()
     return count
-
-
-def check_interval(index_interval: Any) -> int:
-    """Return the interval, if it is an integer of at least 1.
-
-    Raises:
-        ConfigurationError: naming the option.
-    """
-    whole = isinstance(index_interval, int) and not isinstance(index_interval, bool)
-    if not whole or index_interval < 1:
-        raise ConfigurationError(
-            "`index_interval` must be an integer of at least 1. "
-            f"Received: index_interval={index_interval!r}."
-        )
-    return index_interval

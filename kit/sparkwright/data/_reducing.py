@@ -1,21 +1,63 @@
-"""One pass over a distributed data set that ends in something small."""
+"""One pass over examples that ends in something small: summaries of chunks, merged in order."""
 
-from collections.abc import Iterable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparkwright.errors import DataError
 
-from ._arrow import from_bytes
-from ._folding import Merge, Summarise, Summary, fold, merge_all
+from ._arrow import cut, from_bytes
+from ._dataset import DataSet
 
 if TYPE_CHECKING:
     from pyspark import RDD
 
     from ._distributed import DistributedDataSet
 
+Summary = TypeVar("Summary")
+# Chunk, number of its partition, number of its first example in it -> what is to be known of it.
+Summarise = Callable[[DataSet, int, int], Summary]
+Merge = Callable[[Summary, Summary], Summary]
+
 # As many summaries are merged by one task, and at most as many reach the driver.
 _FAN_IN = 32
+
+
+def fold(
+    chunks: Iterable[DataSet],
+    summarise: Summarise[Summary],
+    merge: Merge[Summary],
+    *,
+    partition: int | None = None,
+) -> Summary | None:
+    """Summarize the chunks of a partition one after the other.
+
+    Args:
+        chunks: of any size; large ones are cut.
+        summarise: chunk, partition, number of the chunk's first example -> summary.
+        merge: two summaries -> that of both, the earlier one first.
+        partition: its number; errors name it. Default None: the data is on one machine.
+
+    Returns:
+        The summary of all; None where there is no example.
+    """
+    total: Summary | None = None
+    start = 0
+    try:
+        for chunk in (piece for whole in chunks for piece in cut(whole)):
+            found = summarise(chunk, partition or 0, start)
+            total = found if total is None else merge(total, found)
+            start += len(chunk)
+    except DataError as error:
+        where = "" if partition is None else f" This is in partition {partition}."
+        raise DataError(f"{error}{where}") from None
+    return total
+
+
+def merge_all(summaries: Iterable[Summary | None], merge: Merge[Summary]) -> Summary | None:
+    """Several summaries as one, in order; None stands for no examples."""
+    found = [summary for summary in summaries if summary is not None]
+    return reduce(merge, found) if found else None
 
 
 def reduce_partitions(
@@ -88,11 +130,11 @@ def _with_group(pair: tuple[int, Any], *, size: int) -> tuple[int, tuple[int, An
 def _merge_group(
     group: tuple[int, Iterable[tuple[int, Any]]], *, merge: Merge[Any]
 ) -> tuple[int, Any]:
-    members = sorted(group[1], key=_index)
-    error = next((summary for _, summary in members if isinstance(summary, DataError)), None)
+    summaries = [summary for _, summary in sorted(group[1], key=_index)]
+    error = next((summary for summary in summaries if isinstance(summary, DataError)), None)
     if error is None:
         try:
-            return group[0], merge_all((summary for _, summary in members), merge)
+            return group[0], merge_all(summaries, merge)
         except DataError as met:
             error = met
     return group[0], error

@@ -1,4 +1,4 @@
-"""SequenceFile, version 6: its header, and reading records from any byte on, also past damage.
+"""SequenceFile, version 6: its header, and a reader that skips damage.
 
     header = "SEQ" 6 | class of keys | class of values | compressed? | in blocks? | codec, if so
              | number of notes, int32 | name and text of each note | sync mark, 16 bytes
@@ -14,23 +14,17 @@ References:
 """
 
 import struct
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, pairwise
 from typing import BinaryIO, Literal
 
 from sparkwright.errors import DataError
 from sparkwright.storage._files import open_to_read
 from sparkwright.storage._listing import StoredFile
 
-from ._record_bytes import (
-    ByteWindow,
-    check_codec,
-    decode_lengths,
-    encode_text,
-    unpack,
-)
+from ._record_bytes import ByteWindow, check_codec, decode_lengths, encode_text, unpack
 
 Compression = Literal["record", "block"]
 # Offset of the record or its block, key, value: both as Hadoop's bytes.
@@ -81,11 +75,7 @@ class SequenceHeader:
 
     @classmethod
     def read(cls, window: ByteWindow) -> "SequenceHeader":
-        """Read the header at the start of a file.
-
-        Raises:
-            DataError: if the file is no SequenceFile of version 6, or the header is damaged.
-        """
+        """Read the header at the start of a file."""
         source = window.source
         start = window.take(min(4, window.left), "the header")
         if start != _MAGIC:
@@ -140,18 +130,7 @@ class SequenceFileReader:
     def __init__(
         self, file: BinaryIO, *, size_bytes: int, source: str, read_ahead_bytes: int = 1 << 20
     ) -> None:
-        """Read the header.
-
-        Args:
-            file: open for reading, with `seek`.
-            size_bytes: its length.
-            source: its name, for errors.
-            read_ahead_bytes: how many to fetch at least; default 1 MiB, for reading everything.
-
-        Raises:
-            DataError: if it is no SequenceFile of version 6, or the header is damaged.
-            OSError: if the file cannot be read.
-        """
+        """Read the header."""
         self.source = source
         self._window = ByteWindow(
             file, size_bytes=size_bytes, source=source, read_ahead_bytes=read_ahead_bytes
@@ -188,8 +167,7 @@ class SequenceFileReader:
         at = self.first if start <= self.first else window.find(self._sync, start, end)
         while at is not None and at < end:
             try:
-                for found in self._until(at, end):
-                    yield from found
+                yield from self._until(at, end)
             except DataError as error:
                 if on_damage is None:
                     raise
@@ -198,40 +176,77 @@ class SequenceFileReader:
             else:
                 return
 
-    def records_at(self, position: int) -> Iterator[list[Record]]:
-        """Yield blocks of records from `position` on; without blocks one record at a time.
-
-        Raises:
-            DataError: if no record can begin there, or the file is damaged.
-        """
+    def read_at(self, position: int) -> tuple[list[Record], int]:
+        """Return the block, or the one record, at `position`, and where the next one begins."""
         if not self.first <= position <= self._window.size_bytes:
             raise DataError(
                 f"a record must begin behind the header and within the file: bytes {self.first} "
                 f"to {self._window.size_bytes} of {self.source}. Received: {position}. "
                 "The index belongs to another file, or is damaged."
             )
-        return map(list, self._until(position, self._window.size_bytes))
+        self._window.position = position
+        if self._is_at_mark() and self.header.compression != "block":
+            position = self._window.position
+        return self._one(position), self._window.position
 
-    def _until(self, position: int, end: int) -> Iterator[Iterable[Record]]:
+    def _until(self, position: int, end: int) -> Iterator[Record]:
         """Yield records from `position` to the first sync mark at `end` or behind it."""
-        window, blocks = self._window, self.header.compression == "block"
+        window, plain = self._window, self.header.compression is None
         while position < window.size_bytes:
-            window.position = position  # another iterator may have moved it
-            self._begun = at = position
-            found: Iterable[Record] = ()
-            if window.peek(4, "a record's length") == ESCAPE:
-                if (mark := window.take(len(self._sync), "a sync mark")) != self._sync:
-                    raise self._damage("a sync mark must be the header's", mark[4:].hex(), at)
-                if at >= end:
+            window.position = self._begun = position  # another iterator may have moved it
+            if plain and (found := self._buffered_records()):
+                position = window.position
+                yield from found
+                continue
+            if self._is_at_mark():
+                if position >= end:
                     return
-                if blocks:
-                    found = self._block(at)
-            elif blocks:
-                raise self._damage("a block must begin with a sync mark", "none", at)
-            else:
-                found = [self._record(at)]
+                if self.header.compression != "block":
+                    position = window.position
+                    continue
+            found = self._one(position)
             position = window.position
-            yield found
+            yield from found
+
+    def _buffered_records(self) -> list[Record]:
+        """Return the records that the buffer holds, up to a sync mark, its end or damage."""
+        window, unpack_lengths = self._window, LENGTHS.unpack_from
+        buffer, start = window.buffered(min(LENGTHS.size, window.left), "a record's lengths")
+        found: list[Record] = []
+        at, last = window.position, len(buffer) - LENGTHS.size
+        while start <= last:
+            size, key_size = unpack_lengths(buffer, start)
+            value = start + 8 + key_size
+            end = start + 8 + size
+            if not 0 <= key_size <= size or end > len(buffer):
+                break
+            found.append((at, buffer[start + 8 : value], buffer[value:end]))
+            at += 8 + size
+            start = end
+        window.position = at
+        return found
+
+    def _is_at_mark(self) -> bool:
+        """Move behind a sync mark, if there is one; check that it is the header's."""
+        window = self._window
+        at = window.position
+        if window.left and window.peek(4, "a record's length") != ESCAPE:
+            return False
+        if (mark := window.take(len(self._sync), "a sync mark")) != self._sync:
+            raise self._damage("a sync mark must be the header's", mark[4:].hex(), at)
+        return True
+
+    def _one(self, at: int) -> list[Record]:
+        """Return the block at `at`, whose sync mark has been read, or the record there."""
+        blocks, window = self.header.compression == "block", self._window
+        if blocks and window.position == at:
+            raise self._damage("a block must begin with a sync mark", "none", at)
+        try:
+            return self._block(at) if blocks else [self._record(at)]
+        except DataError as error:
+            if self.source in str(error):
+                raise
+            raise DataError(f"{error} It is at byte {at} of {self.source}.") from None
 
     def _record(self, at: int) -> Record:
         window = self._window
@@ -242,61 +257,45 @@ class SequenceFileReader:
             )
         key = window.take(key_size, "a key")
         value = window.take(size - key_size, "a value")
-        if self.header.codec is None:
-            return at, key, value
-        with self._located(at):
-            return at, key, unpack(self.header.codec, value)
+        codec = self.header.codec
+        return at, key, value if codec is None else unpack(codec, value)
 
-    def _block(self, at: int) -> Iterator[Record]:
+    def _block(self, at: int) -> list[Record]:
         window = self._window
         count = window.vint("a block's count")
         if not 0 <= count <= MAX_BLOCK_RECORDS:
             raise self._damage(
                 f"a block must hold 0 to {MAX_BLOCK_RECORDS} records", str(count), at
             )
-        buffers = [
+        packed = [
             window.take(window.vint(f"the length of {what}"), what)
             for what in ("lengths of keys", "keys", "lengths of values", "values")
         ]
-        keys = self._split(buffers[0], buffers[1], count, at)
-        values = self._split(buffers[2], buffers[3], count, at)
-        return zip(repeat(at, count), keys, values, strict=True)
+        keys = self._split(packed[0], packed[1], count, at)
+        values = self._split(packed[2], packed[3], count, at)
+        return [(at, key, value) for key, value in zip(keys, values, strict=True)]
 
-    def _split(self, packed_lengths: bytes, packed: bytes, count: int, at: int) -> Iterator[bytes]:
+    def _split(self, packed_lengths: bytes, packed: bytes, count: int, at: int) -> list[bytes]:
         """Return the parts of a buffer, after their lengths have been checked."""
         codec = self.header.codec
         assert codec is not None
-        with self._located(at):
-            lengths = decode_lengths(unpack(codec, packed_lengths), count)
-            content = unpack(codec, packed)
+        lengths = decode_lengths(unpack(codec, packed_lengths), count)
+        content = unpack(codec, packed)
         if sum(lengths) != len(content):
             received = f"{sum(lengths)} and {len(content)} bytes"
             raise self._damage("a block's lengths must add up to its bytes", received, at)
         edges = pairwise(accumulate(lengths, initial=0))
-        return (content[start:end] for start, end in edges)
+        return [content[start:end] for start, end in edges]
 
     def _damage(self, rule: str, received: str, at: int) -> DataError:
         return DataError(
             f"{rule}. Received: {received} at byte {at} of {self.source}. It is damaged."
         )
 
-    @contextmanager
-    def _located(self, at: int) -> Generator[None]:
-        """Add offset and file to a DataError."""
-        try:
-            yield
-        except DataError as error:
-            raise DataError(f"{error} It is at byte {at} of {self.source}.") from None
-
 
 @contextmanager
 def opened(file: StoredFile, *, read_ahead_bytes: int = 1 << 20) -> Generator[SequenceFileReader]:
-    """Open a file for reading its records.
-
-    Raises:
-        DataError: if it is no SequenceFile.
-        OSError: if it cannot be opened, naming the URL.
-    """
+    """Open a file for reading its records."""
     with open_to_read(file.url) as content:
         yield SequenceFileReader(
             content, size_bytes=file.size_bytes, source=file.url, read_ahead_bytes=read_ahead_bytes

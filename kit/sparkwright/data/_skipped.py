@@ -1,11 +1,19 @@
-"""What a source left out on request, counted by reason: mergeable, with the first few named."""
+"""Problems counted by reason, with the first few named: what was skipped, what is invalid."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 _NAMED = 20
+_ROWS = (
+    ("valid", "valid"),
+    ("missing_file", "file is missing"),
+    ("unreadable", "cannot be read"),
+    ("missing_features", "no features"),
+    ("missing_labels", "no labels"),
+    ("invalid_features", "features of another shape"),
+    ("invalid_labels", "labels of another shape"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +31,7 @@ class Skipped:
         (3, {'unreadable': 3})
     """
 
-    counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
     first: tuple[str, ...] = ()
 
     @classmethod
@@ -51,10 +59,72 @@ class Skipped:
         """As JSON takes it."""
         return {"counts": dict(self.counts), "first": list(self.first)}
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Read-only mappings do not pickle."""
-        return _restored, (dict(self.counts), self.first)
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValidationResult:
+    """Counts of a validation; results of parts add up with `+`.
+
+    Each item that is not valid is counted under the first of the reasons that applies, so
+    `total` is the sum of `valid` and the six reasons.
+
+    Attributes:
+        total: items looked at: files, or examples of a data set.
+        valid: items without a problem.
+        missing_file: files that do not exist.
+        unreadable: files that the loader refuses.
+        missing_features: no features, not those that were asked for, or no examples.
+        missing_labels: no labels, or not those that were asked for.
+        invalid_features: features of another shape than asked for.
+        invalid_labels: labels of another shape than asked for.
+        deleted: invalid files removed on request.
+        moved: invalid files moved away on request.
+        first: messages of the first 20 problems, each naming its file.
+
+    Example:
+        >>> one = ValidationResult(total=2, valid=1, unreadable=1, first=("a.arrow: cut off",))
+        >>> (one + ValidationResult(total=3, valid=3)).invalid
+        1
+    """
+
+    total: int = 0
+    valid: int = 0
+    missing_file: int = 0
+    unreadable: int = 0
+    missing_features: int = 0
+    missing_labels: int = 0
+    invalid_features: int = 0
+    invalid_labels: int = 0
+    deleted: int = 0
+    moved: int = 0
+    first: tuple[str, ...] = ()
+
+    @property
+    def invalid(self) -> int:
+        """Items with a problem."""
+        return self.total - self.valid
+
+    def __add__(self, other: "ValidationResult") -> "ValidationResult":
+        counts = {name: getattr(self, name) + getattr(other, name) for name in _counts()}
+        return ValidationResult(**counts, first=(self.first + other.first)[:_NAMED])
+
+    def __str__(self) -> str:
+        rows = [(text, getattr(self, name)) for name, text in _ROWS]
+        rows += [(name, getattr(self, name)) for name in ("deleted", "moved")]
+        shown = [("total", self.total), *((text, n) for text, n in rows if n or text == "valid")]
+        width = max(len(text) for text, _ in shown)
+        table = [f"{text:<{width}}  {count:>12,}" for text, count in shown]
+        return "\n".join([*table, *(f"  {message}" for message in self.first)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON takes it; `from_dict` is the inverse."""
+        return {**{name: getattr(self, name) for name in _counts()}, "first": list(self.first)}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> "ValidationResult":
+        """The inverse of `to_dict`."""
+        counts = {name: int(found[name]) for name in _counts()}
+        return cls(**counts, first=tuple(map(str, found["first"])))
 
 
-def _restored(counts: dict[str, int], first: tuple[str, ...]) -> Skipped:
-    return Skipped(counts=counts, first=first)
+def _counts() -> list[str]:
+    return [f.name for f in fields(ValidationResult) if f.name != "first"]

@@ -50,13 +50,9 @@ message_type {{ name: 'Example' field {{ name: 'features' number: 1 {_ONE}Featur
 
 @functools.cache
 def _example_class(*, floats_as_bytes: bool) -> Any:
-    """Return the class of tf.train.Example, in a pool of its own: TensorFlow owns the usual one.
-
-    Args:
-        floats_as_bytes: whether the values of a FloatList are one byte string. Packed floats are
-            float32 numbers one after another, so it is the same on the wire, and ten times as
-            fast to write. Not for reading: floats need not be packed.
-    """
+    """Return the class of tf.train.Example, in a pool of its own: TensorFlow owns the usual one."""
+    # Packed floats are float32 numbers one after another, as a byte string is, which is ten times
+    # as fast to write. Not for reading: floats need not be packed.
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
     text = _EXAMPLE.replace("TYPE_FLOAT", "TYPE_BYTES") if floats_as_bytes else _EXAMPLE
@@ -107,12 +103,12 @@ class FeatureSpec:
 
 def _fits(default: Any, dtype: str) -> bool:
     """Whether `dtype` holds `default`: integers exactly, others within its range."""
-    kind = np.dtype(dtype)
     try:
-        value = float(default)
-        if kind.kind == "f":
-            return not math.isfinite(value) or abs(value) <= float(np.finfo(kind).max)
-        return int(default) == default and int(np.array(int(default)).astype(kind)) == default
+        with np.errstate(over="ignore"):
+            held = np.array(default, dtype)
+        if held.dtype.kind == "f":
+            return bool(np.isfinite(held)) or not math.isfinite(default)
+        return bool(held == default)
     except (TypeError, ValueError, OverflowError):
         return False
 
@@ -120,50 +116,40 @@ def _fits(default: Any, dtype: str) -> bool:
 def feature_specs(group: str, asked: Any) -> tuple[FeatureSpec, ...]:
     """Return a spec for each feature that a user asks for.
 
-    Args:
-        group: "features" or "labels".
-        asked: a key, several, or key -> (shape, dtype) or (shape, dtype, default); None for none.
-
-    Raises:
-        ConfigurationError: if it is something else.
-
     Example:
         >>> feature_specs("features", {"image": ((28, 28), "uint8")})[0].column
         'features/image'
     """
     named: Any = [asked] if isinstance(asked, str) else () if asked is None else asked
-    if not isinstance(named, Mapping):
-        named = dict.fromkeys(named) if isinstance(named, Sequence) else {None: None}
-    specs: list[FeatureSpec] = []
-    for key, kind in named.items():
-        more: dict[str, Any] = {}
-        match kind:
-            case None:
-                pass
-            case [int() | tuple() | list() as shape, dtype, *rest] if len(rest) <= 1:
-                try:
-                    more["dtype"] = np.dtype(dtype).name
-                except TypeError:
-                    more["dtype"] = str(dtype)
-                more["shape"] = (shape,) if isinstance(shape, int) else tuple(shape)
-                more["default"] = rest[0] if rest else None
-            case _:
-                key = None
-        if not isinstance(key, str):
-            raise ConfigurationError(
-                f"`{group}` must be names, or a dict: name -> (shape, dtype) or (shape, dtype, "
-                f"default). Received: {group}={asked!r}."
-            )
-        specs.append(FeatureSpec(key=key, column=f"{group}/{key}", **more))
-    return tuple(specs)
+    if isinstance(named, Sequence):
+        named = dict.fromkeys(named)
+    try:
+        return tuple(_spec(group, key, kind) for key, kind in named.items())
+    except ConfigurationError:
+        raise
+    except (TypeError, ValueError, AttributeError):
+        raise ConfigurationError(
+            f"`{group}` must be names, or a dict: name -> (shape, dtype) or (shape, dtype, "
+            f"default). Received: {group}={asked!r}."
+        ) from None
+
+
+def _spec(group: str, key: Any, kind: Any) -> FeatureSpec:
+    if not isinstance(key, str):
+        raise TypeError
+    if kind is None:
+        return FeatureSpec(key=key, column=f"{group}/{key}")
+    shape, dtype, default = kind if len(kind) == 3 else (*kind, None)
+    try:
+        dtype = np.dtype(dtype).name
+    except TypeError:
+        dtype = str(dtype)
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    return FeatureSpec(key=key, column=f"{group}/{key}", shape=shape, dtype=dtype, default=default)
 
 
 def parse_example(content: bytes) -> Any:
-    """Parse a serialized Example: key -> tf.train.Feature.
-
-    Raises:
-        DataError: if `content` is none.
-    """
+    """Parse a serialized Example: key -> tf.train.Feature."""
     from google.protobuf.message import DecodeError
 
     try:
@@ -176,11 +162,7 @@ def parse_example(content: bytes) -> Any:
 
 
 def values_of(features: Any) -> dict[str, Any]:
-    """Return all features as a user's function receives them.
-
-    Returns:
-        Key -> (count,) float32 or int64 array, or a list of bytes; none for an empty feature.
-    """
+    """Return all features for a user's function: arrays of float32 or int64, or lists of bytes."""
     dtypes = {"float_list": np.float32, "int64_list": np.int64}
     found: dict[str, Any] = {}
     for key, feature in features.items():
@@ -191,11 +173,7 @@ def values_of(features: Any) -> dict[str, Any]:
 
 
 def columns_of(features: Any, specs: Sequence[FeatureSpec]) -> dict[str, Array]:
-    """Return the columns of one example, without the axis of the examples.
-
-    Raises:
-        DataError: if a feature is missing, or does not fit its spec, naming it.
-    """
+    """Return the columns of one example, without the axis of the examples."""
     return {spec.column: _column(features, spec) for spec in specs}
 
 
@@ -230,7 +208,9 @@ def _column(features: Any, spec: FeatureSpec) -> Array:
     else:
         numbers = np.array(values, np.int64)
         array = numbers.astype(target, copy=False)
-        if target.kind in "biu" and any(int(n) != int(m) for n, m in _extremes(numbers, array)):
+        # If the smallest and the largest fit, all do.
+        extremes = (numbers.argmin(), numbers.argmax())
+        if target.kind in "biu" and any(int(numbers[i]) != int(array[i]) for i in extremes):
             received = f"integers from {numbers.min()} to {numbers.max()}"
             raise _unfit(spec, f"numbers that fit into {target}", received)
     shape = spec.shape
@@ -242,11 +222,6 @@ def _column(features: Any, spec: FeatureSpec) -> Array:
         return array.reshape(shape)
     except ValueError:
         raise _unfit(spec, f"as many values as its shape {shape}", str(array.size)) from None
-
-
-def _extremes(numbers: Array, array: Array) -> list[tuple[Any, Any]]:
-    """Return smallest and largest of `numbers` with what they became: if they fit, all do."""
-    return [(numbers[i], array[i]) for i in (numbers.argmin(), numbers.argmax())]
 
 
 def _unfit(spec: FeatureSpec, rule: str, received: str) -> DataError:

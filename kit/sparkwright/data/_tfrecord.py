@@ -1,4 +1,4 @@
-"""TFRecord: records with checksums, and reading them past damage.
+"""TFRecord: records with checksums, read also past damage, and files of them.
 
     record = length, uint64 | checksum of the length | content | checksum of the content
 
@@ -10,22 +10,24 @@ References:
 """
 
 import struct
-import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, Literal
 
 import numpy as np
 
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import DataError
+from sparkwright.options import check_choice
 
 from ._record_bytes import MAX_UNPACKED_BYTES, ByteWindow
 
 FileCompression = Literal["gzip", "zlib"]
-WINDOW_BITS = {"gzip": 31, "zlib": 15}
-_ENDINGS = {".gz": "gzip", ".gzip": "gzip", ".zlib": "zlib", ".zz": "zlib"}
+_ENDINGS: dict[str, FileCompression] = {
+    **{".gz": "gzip", ".gzip": "gzip"},
+    **{".zlib": "zlib", ".zz": "zlib"},
+}
 _HEAD = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
-_READ_BYTES = 1 << 20
+_SEARCHED_BYTES = 1 << 20
 
 
 def masked_crc(content: bytes) -> int:
@@ -51,57 +53,14 @@ def framed(content: bytes) -> bytes:
 def compression_of(url: str, compression: str | None) -> FileCompression | None:
     """Return the compression of a file: as given, or for "auto" by its ending.
 
-    Raises:
-        ConfigurationError: if it is not "gzip", "zlib", None or "auto".
-
     Example:
         >>> compression_of("faces.tfrecord.gz", "auto"), compression_of("faces.tfrecord", "auto")
         ('gzip', None)
     """
-    if compression == "auto":
-        compression = next((c for end, c in _ENDINGS.items() if url.lower().endswith(end)), None)
-    if compression is None or compression == "gzip" or compression == "zlib":
+    check_choice("compression", compression, ("auto", "gzip", "zlib", None))
+    if compression == "gzip" or compression == "zlib" or compression is None:
         return compression
-    raise ConfigurationError(
-        '`compression` must be "auto", "gzip", "zlib" or None. '
-        f"Received: compression={compression!r}."
-    )
-
-
-class _Unpacked:
-    """The bytes of a compressed file."""
-
-    def __init__(self, file: BinaryIO, compression: FileCompression) -> None:
-        self._file, self._bits = file, WINDOW_BITS[compression]
-        self._unpacker = zlib.decompressobj(wbits=self._bits)
-        self._packed, self._held = b"", bytearray()
-        self._begun = True  # a file without any byte is not compressed
-
-    def take(self, count: int) -> bytes:
-        """Return the next `count` bytes, fewer at the end."""
-        while len(self._held) < count and self._more():
-            pass
-        content = bytes(self._held[:count])
-        del self._held[:count]
-        return content
-
-    def _more(self) -> bool:
-        if self._unpacker.eof:  # gzip files may be several, one after another
-            self._packed = self._unpacker.unused_data + self._packed
-            self._unpacker = zlib.decompressobj(wbits=self._bits)
-            self._begun = False
-        self._packed = self._packed or self._file.read(_READ_BYTES)
-        if not self._packed:
-            if self._begun:
-                raise DataError("compressed bytes must be complete. Received: an incomplete file.")
-            return False
-        self._begun = True
-        try:
-            self._held += self._unpacker.decompress(self._packed, _READ_BYTES)
-        except zlib.error as error:
-            raise DataError(f"compressed bytes must be intact. Received: {error}.") from None
-        self._packed = self._unpacker.unconsumed_tail
-        return True
+    return next((c for end, c in _ENDINGS.items() if url.lower().endswith(end)), None)
 
 
 def read_frames(
@@ -127,84 +86,102 @@ def read_frames(
         OSError: if the file cannot be read.
     """
     window = ByteWindow(file, size_bytes=size_bytes, source=source)
-    unpacked = None if compression is None else _Unpacked(file, compression)
+    take = _taker(window) if compression is None else _unpacker(file, source)
     at = 0
-
-    def take(count: int) -> bytes:
-        if unpacked is not None:
-            return unpacked.take(count)
-        return window.take(min(count, window.left), "a record")
-
-    def frame() -> tuple[bytes, bool] | None:
-        """Return the content, and whether its checksum is right; None at the end."""
-        head = take(_HEAD.size)
-        if not head:
-            return None
-        length, checksum = _HEAD.unpack(head.ljust(_HEAD.size, b"\0"))
-        if len(head) == _HEAD.size and masked_crc(head[:8]) != checksum:
-            raise DataError(
-                "the length of a TFRecord must have its checksum. "
-                f"Received: another at byte {at} of {source}. The file is damaged, compressed in "
-                "another way (`compression`), or of another kind."
-            )
-        largest = window.left if unpacked is None else MAX_UNPACKED_BYTES
-        body = b"" if length > largest else take(length + _CHECKSUM.size)
-        if len(head) < _HEAD.size or len(body) < length + _CHECKSUM.size:
-            raise DataError(
-                "a TFRecord must lie within its file. "
-                f"Received: one at byte {at} of {source} that is cut off, or too long. "
-                "The file is damaged, or not complete."
-            )
-        return body[:length], masked_crc(body[:length]) == _CHECKSUM.unpack(body[length:])[0]
-
-    def report(error: DataError) -> None:
-        if on_damage is None:
-            raise error
-        on_damage(error)
-
     while True:
         try:
-            found = frame()
+            found = _frame(take, at, source, MAX_UNPACKED_BYTES if compression else window.left)
         except DataError as error:
-            text = str(error)
-            report(
-                error
-                if source in text
-                else DataError(f"{text} It is behind byte {at} of {source}.")
-            )
-            if unpacked is not None or not _seek_frame(window, at + 1):
+            _report(error, on_damage)
+            if compression is not None or not _seek_frame(window, at + 1):
                 return
             at = window.position
             continue
         if found is None:
             return
-        if found[1]:
-            yield at, found[0]
+        content, is_intact = found
+        if is_intact:
+            yield at, content
         else:  # the length was right: the next record begins behind it
-            report(
-                DataError(
-                    "the content of a TFRecord must have its checksum. "
-                    f"Received: another at byte {at} of {source}. The record is damaged."
-                )
+            error = DataError(
+                "the content of a TFRecord must have its checksum. "
+                f"Received: another at byte {at} of {source}. The record is damaged."
             )
-        at += _HEAD.size + len(found[0]) + _CHECKSUM.size
+            _report(error, on_damage)
+        at += _HEAD.size + len(content) + _CHECKSUM.size
+
+
+def _report(error: DataError, on_damage: Callable[[DataError], None] | None) -> None:
+    if on_damage is None:
+        raise error
+    on_damage(error)
+
+
+def _frame(
+    take: Callable[[int], bytes], at: int, source: str, largest: int
+) -> tuple[bytes, bool] | None:
+    """Return the content of the next record, and whether it is intact; None at the end."""
+    head = take(_HEAD.size)
+    if not head:
+        return None
+    length, checksum = _HEAD.unpack(head.ljust(_HEAD.size, b"\0"))
+    if len(head) == _HEAD.size and masked_crc(head[:8]) != checksum:
+        raise DataError(
+            "the length of a TFRecord must have its checksum. "
+            f"Received: another at byte {at} of {source}. The file is damaged, compressed in "
+            "another way (`compression`), or of another kind."
+        )
+    body = b"" if length > largest else take(length + _CHECKSUM.size)
+    if len(head) < _HEAD.size or len(body) < length + _CHECKSUM.size:
+        raise DataError(
+            "a TFRecord must lie within its file. "
+            f"Received: one at byte {at} of {source} that is cut off, or too long. "
+            "The file is damaged, or not complete."
+        )
+    content = body[:length]
+    return content, masked_crc(content) == _CHECKSUM.unpack(body[length:])[0]
+
+
+def _taker(window: ByteWindow) -> Callable[[int], bytes]:
+    return lambda count: window.take(min(count, window.left), "a record")
+
+
+def _unpacker(file: BinaryIO, source: str) -> Callable[[int], bytes]:
+    """Return a function that decompresses the next bytes of a gzip or zlib file."""
+    import pyarrow as pa
+
+    # Arrow recognizes zlib too, and files of several members.
+    stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "gzip")
+
+    def take(count: int) -> bytes:
+        try:
+            return stream.read(count)
+        except OSError as error:
+            # Errors of the store are other than those of the decompression.
+            if not str(error).startswith(("zlib", "Truncated")):
+                raise
+            raise DataError(
+                f"compressed bytes must be intact and complete. Received: {source} ({error})."
+            ) from None
+
+    return take
 
 
 def _seek_frame(window: ByteWindow, start: int) -> bool:
     """Move to the next record, at `start` or behind it, whose checksums are right."""
     while window.size_bytes - start >= _HEAD.size:
         window.position = start
-        block = window.peek(min(window.left, _READ_BYTES), "a record")
+        block = window.peek(min(window.left, _SEARCHED_BYTES), "a record")
         numbers = np.frombuffer(block, np.uint8)
         # No file has 2**40 bytes: only where the length's three high bytes are 0 may one begin.
         high = (numbers[5:-6] | numbers[6:-5] | numbers[7:-4]) == 0
         for offset in np.flatnonzero(high).tolist():
             window.position = at = start + offset
-            length, checksum = _HEAD.unpack(head := window.take(_HEAD.size, "a record"))
-            if masked_crc(head[:8]) != checksum or length + _CHECKSUM.size > window.left:
+            try:
+                found = _frame(_taker(window), at, window.source, window.left)
+            except DataError:
                 continue
-            body = window.take(length + _CHECKSUM.size, "a record")
-            if masked_crc(body[:length]) == _CHECKSUM.unpack(body[length:])[0]:
+            if found and found[1]:
                 window.position = at
                 return True
         start += len(block) - _HEAD.size + 1

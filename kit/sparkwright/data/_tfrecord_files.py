@@ -1,15 +1,14 @@
 """TFRecord files as distributed data, and writing such files with their layout beside them."""
 
 import hashlib
-import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from sparkwright._yaml import strict_json
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.options import check_choice
 from sparkwright.storage._files import (
     exists,
     is_folder,
@@ -17,16 +16,17 @@ from sparkwright.storage._files import (
     open_to_read,
     read_bytes,
     write_atomically,
+    write_bytes,
 )
 from sparkwright.storage._listing import StoredFile, list_files
 
-from ._chunks import cut
+from ._arrow import cut
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._pieces import OnError, SkipLog, check_on_error, from_pieces
 from ._record_conversion import Example, example_of, reason_of, stacked
-from ._record_parts import WrittenPart, write_parts
-from ._session_first import session_first
+from ._record_examples import columns_note, read_columns_note
+from ._record_parts import Examples, WrittenPart, write_parts
 from ._tf_example import (
     FeatureSpec,
     columns_of,
@@ -35,14 +35,14 @@ from ._tf_example import (
     serialized_examples,
     values_of,
 )
-from ._tfrecord import WINDOW_BITS, FileCompression, compression_of, framed, read_frames
+from ._tfrecord import FileCompression, compression_of, framed, read_frames
+from ._wording import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LAYOUT = "_layout.json"
-_FORMAT = 1
-_ENDING = {None: "", "gzip": ".gz", "zlib": ".zlib"}
+_PACKED = {"gzip": (".gz", 31), "zlib": (".zlib", 15)}  # ending, zlib's wbits
 # Flat column name -> dtype, and the shape that all examples have, -1 for an axis that varies.
 Layout = dict[str, tuple[str, tuple[int, ...]]]
 
@@ -125,18 +125,14 @@ def reading(
     convert: Callable[[dict[str, Any]], Any] | None = None,
     compression: str | None = "auto",
 ) -> "partial[Iterator[DataSet]]":
-    """Return `read_tfrecord` with the layouts beside `files`, which were found at `url`.
-
-    Raises:
-        DataError: if the content of the files is not described, or a file is missing.
-    """
+    """Return `read_tfrecord` with the layouts beside `files`, which were found at `url`."""
     described = bool(specs) or convert is not None
     layouts: list[Layout] = []
     examples: dict[str, int] = {}
     for folder in sorted({file.url.rpartition("/")[0] for file in files}):
         note = join(folder, LAYOUT)
         if exists(note):
-            layout, counts = layout_from_json(read_bytes(note), source=note)
+            layout, counts = read_layout(read_bytes(note), source=note)
             layouts.append(layout)
             examples |= {join(folder, name): count for name, count in counts.items()}
         elif not described:
@@ -177,16 +173,7 @@ def read_tfrecord(
     compression: str | None = "auto",
     examples: Mapping[str, int] | None = None,
 ) -> Iterator[DataSet]:
-    """Yield the examples of one file; `log` receives what is invalid.
-
-    Args:
-        file: the file.
-        log: raises or counts.
-        specs: what to take from each record.
-        convert: as for `from_tfrecord`.
-        compression: as for `from_tfrecord`.
-        examples: URL of a file -> how many it must hold, where that is known.
-    """
+    """Yield the examples of one file; `examples` are the expected counts by URL."""
     damaged = False
 
     def damage(error: DataError) -> None:
@@ -230,7 +217,7 @@ def read_tfrecord(
 
 
 def write_tfrecord(
-    datasets: DistributedDataSet | DataSet | tuple[Any, ...] | Iterable[DataSet],
+    datasets: Examples,
     url: str,
     *,
     examples_per_part: int | None = None,
@@ -246,15 +233,12 @@ def write_tfrecord(
     them. Shapes and dtypes are in a file beside, for `from_tfrecord`.
 
     Args:
-        datasets: distributed, written by the executors; or written here, without Spark: DataSets,
-            or a (features, labels) or (features, labels, weights) tuple of arrays.
+        datasets: as for `write_sequence_file`, as are the other options.
         url: the folder, which the executors must reach too.
-        examples_per_part: part i holds the examples from `i * examples_per_part` on; default None:
-            one file, or one for each partition.
-        max_files: at most so many, of distributed data; default None: no limit.
+        examples_per_part: the number of examples in a part.
+        max_files: at most so many, of distributed data.
         compression: of each file: None (default), "gzip" or "zlib".
-        overwrite: whether the content of the folder is replaced, once all is written; default
-            False: an error.
+        overwrite: whether the content of the folder is replaced.
 
     Returns:
         The number of examples.
@@ -264,10 +248,7 @@ def write_tfrecord(
         DataError: if examples differ in columns, dtypes, or more than one axis of a column.
         OSError: if a file cannot be written, naming it.
     """
-    if compression not in (None, "gzip", "zlib"):
-        raise ConfigurationError(
-            f'`compression` must be "gzip", "zlib" or None. Received: compression={compression!r}.'
-        )
+    check_choice("compression", compression, (None, "gzip", "zlib"))
     return write_parts(
         datasets,
         url,
@@ -289,25 +270,23 @@ def _write_part(
     compression: FileCompression | None,
 ) -> WrittenPart:
     del first_key, key_step  # records of a TFRecord file have no keys
-    layout: Layout | None = None
-    count = 0
-    file_url = f"{url}.tfrecord{_ENDING[compression]}"
+    ending, window_bits = _PACKED.get(compression or "", ("", 0))
     stream = (dataset for dataset in datasets if len(dataset))
     if (first := next(stream, None)) is None:
         return WrittenPart(count=0)
-    packer = zlib.compressobj(wbits=WINDOW_BITS[compression]) if compression else None
-    with write_atomically(file_url) as file:
-        for whole in chain([first], stream):
-            for dataset in cut(whole):
-                found = _layout_of(dataset)
-                layout = found if layout is None else merged_layout(layout, found)
-                columns = {key_of(name): array for name, array in dataset.columns().items()}
-                content = b"".join(map(framed, serialized_examples(columns)))
-                file.write(packer.compress(content) if packer else content)
-                count += len(dataset)
+    packer = zlib.compressobj(wbits=window_bits) if compression else None
+    layout, count = _layout_of(first), 0
+    with write_atomically(f"{url}.tfrecord{ending}") as file:
+        for dataset in (part for whole in chain([first], stream) for part in cut(whole)):
+            layout = merged_layout(layout, _layout_of(dataset))
+            columns = {key_of(name): array for name, array in dataset.columns().items()}
+            content = b"".join(map(framed, serialized_examples(columns)))
+            file.write(packer.compress(content) if packer else content)
+            count += len(dataset)
         if packer:
             file.write(packer.flush())
-    return WrittenPart(count=count, entry=file_url.rpartition("/")[2], layout=layout)
+    entry = f"{url.rpartition('/')[2]}.tfrecord{ending}"
+    return WrittenPart(count=count, entry=entry, layout=layout)
 
 
 def key_of(column: str) -> str:
@@ -334,9 +313,6 @@ def _layout_of(dataset: DataSet) -> Layout:
 def merged_layout(one: Layout, other: Layout) -> Layout:
     """Return what both have in common; -1 for the axis in which they differ.
 
-    Raises:
-        DataError: if they differ in more.
-
     Example:
         >>> merged_layout({"features/x": ("int8", (3, 2))}, {"features/x": ("int8", (5, 2))})
         {'features/x': ('int8', (-1, 2))}
@@ -355,38 +331,14 @@ def merged_layout(one: Layout, other: Layout) -> Layout:
     return found
 
 
-def layout_from_json(content: bytes, *, source: str) -> tuple[Layout, dict[str, int]]:
-    """Parse what `write_tfrecord` noted beside the files.
-
-    Returns:
-        The layout; and name of a file -> examples, empty where an earlier version wrote it.
-
-    Raises:
-        DataError: if it is invalid, or of a later format, naming `source`.
-    """
-    try:
-        noted: Any = strict_json(content)
-        if noted["format"] != _FORMAT or not noted["columns"]:
-            raise ValueError
-        layout = {
-            str(name): (str(dtype), tuple(int(size) for size in shape))
-            for name, dtype, shape in noted["columns"]
-        }
-        return layout, {str(name): int(n) for name, n in noted.get("examples", {}).items()}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-        raise DataError(
-            f"the notes beside TFRecord files must hold a layout of format {_FORMAT}. "
-            f"Received: {content[:200]!r} in {source}. "
-            "It was written by a later version of Sparkwright, or is damaged."
-        ) from None
+def read_layout(content: bytes, *, source: str) -> tuple[Layout, dict[str, int]]:
+    """Parse the note of `write_tfrecord`: the layout, and file -> examples (if it has them)."""
+    layout, noted = read_columns_note(content, tuple, "the notes beside TFRecord files", source)
+    examples = noted.get("examples", {})
+    return layout, {str(name): int(count) for name, count in examples.items()}
 
 
 def _write_layout(url: str, parts: list[WrittenPart]) -> None:
     layout = reduce(merged_layout, (part.layout for part in parts))
-    noted = {
-        "format": _FORMAT,
-        "columns": [[name, dtype, list(shape)] for name, (dtype, shape) in layout.items()],
-        "examples": {part.entry: part.count for part in parts},
-    }
-    with write_atomically(join(url, LAYOUT)) as file:
-        file.write(json.dumps(noted).encode())
+    examples = {part.entry: part.count for part in parts}
+    write_bytes(join(url, LAYOUT), columns_note(layout, examples=examples).encode())

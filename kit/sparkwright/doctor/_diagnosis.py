@@ -3,7 +3,7 @@
 import json
 import textwrap
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, Literal
 
@@ -38,13 +38,7 @@ class Check:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able."""
-        return {
-            "name": self.name,
-            "where": self.where,
-            "status": self.status,
-            "found": self.found,
-            "remedy": self.remedy,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +94,8 @@ class Diagnosis:
         for check in rows:
             start = f"{_MARKS.get(check.status, check.status):11}  {check.name:{name}}  "
             indent = " " * len(start)
-            lines += textwrap.wrap(
-                f"{check.where}: {check.found}",
-                _WIDTH,
-                initial_indent=start,
-                subsequent_indent=indent,
-                break_long_words=False,
-            )
-            if check.remedy:
-                lines += textwrap.wrap(
-                    check.remedy,
-                    _WIDTH,
-                    initial_indent=f"{indent}-> ",
-                    subsequent_indent=f"{indent}   ",
-                    break_long_words=False,
-                )
+            lines += _wrapped(f"{check.where}: {check.found}", start, indent)
+            lines += _wrapped(check.remedy, f"{indent}-> ", f"{indent}   ")
         return "\n".join(lines)
 
     __str__ = __repr__
@@ -146,6 +127,13 @@ class Diagnosis:
 
     def _with(self, status: Status) -> tuple[Check, ...]:
         return tuple(check for check in self.checks if check.status == status)
+
+
+def _wrapped(text: str, start: str, indent: str) -> list[str]:
+    """Lines of a text; none for an empty one."""
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=start, subsequent_indent=indent, break_long_words=False
+    )
 
 
 def _html_row(check: Check) -> str:

@@ -6,36 +6,26 @@ from typing import TYPE_CHECKING
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig
 
+from . import _executor_rules as executors, _machine_rules as machines, _settings_rules as settings
 from ._diagnosis import Check, Diagnosis
-from ._executor_checks import (
-    cache_checks,
-    clock_checks,
-    file_checks,
-    job_checks,
-    network_checks,
-)
 from ._findings import Findings
-from ._machine_checks import gpu_checks, logind_checks, memory_checks, thread_checks
-from ._settings_checks import settings_checks
-from ._version_checks import version_checks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 # In the order in which they are shown.
-_KINDS: tuple[Callable[[Findings], Iterator[Check]], ...] = (
-    job_checks,
-    version_checks,
-    gpu_checks,
-    network_checks,
-    clock_checks,
-    file_checks,
-    memory_checks,
-    thread_checks,
-    logind_checks,
-    settings_checks,
-    cache_checks,
+_RULES: tuple[Callable[[Findings], Iterator[Check]], ...] = (
+    executors.job_checks,
+    *executors.VERSION_RULES,
+    machines.gpu_checks,
+    *executors.NETWORK_RULES,
+    executors.clock_checks,
+    executors.file_checks,
+    *machines.RULES,
+    *settings.RULES,
+    settings.encryption_checks,
+    executors.cache_checks,
 )
 
 
@@ -96,4 +86,4 @@ def _active() -> "SparkSession | None":
 
 def diagnose(findings: Findings) -> Diagnosis:
     """Judge what was gathered."""
-    return Diagnosis(tuple(check for kind in _KINDS for check in kind(findings)))
+    return Diagnosis(tuple(check for rule in _RULES for check in rule(findings)))

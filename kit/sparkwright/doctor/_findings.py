@@ -1,24 +1,14 @@
-"""What was gathered on driver and executors, before it is judged, and how notes on it are grouped.
+"""What was gathered on driver and executors, before it is judged.
 
 All of it is plain values, so that each problem can be made up in a test. `Place.from_dict` takes
 what comes over the network: what is missing there is None or empty here.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ._diagnosis import Check, Status
-
-_MOST_NAMED = 4
 MIB, GIB = 1 << 20, 1 << 30
-_TIME = re.compile(r"\s*(\d+)\s*(us|ms|s|m|min|h|d)?\s*", re.IGNORECASE)
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def _texts() -> dict[str, str]:
-    return {}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +88,7 @@ class Place:
     versions: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     cores: int | None = None
     open_files: int | None = None
-    environment: Mapping[str, str] = field(default_factory=_texts)
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
     preloads_missing: tuple[str, ...] = ()
     gpus: tuple[str, ...] = ()
     gpu_problem: str = ""
@@ -108,8 +98,8 @@ class Place:
     clock: Clock | None = None
     driver_problem: str | None = None
     port_problem: str | None = None
-    peers: Mapping[str, str] = field(default_factory=_texts)
-    files: Mapping[str, str] = field(default_factory=_texts)
+    peers: Mapping[str, str] = field(default_factory=dict[str, str])
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
@@ -160,7 +150,7 @@ class SparkFacts:
     """
 
     master: str
-    settings: Mapping[str, str] = field(default_factory=_texts)
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
     tasks: int = 1
     came: int | None = None
     executors: int | None = None
@@ -193,75 +183,3 @@ class Findings:
     def places(self) -> tuple[Place, ...]:
         """The driver and all executors."""
         return (self.driver, *self.executors)
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A remark on one place."""
-
-    status: Status
-    found: str
-    remedy: str = ""
-
-    def check(self, name: str, where: str) -> Check:
-        """Return the remark as a row of a diagnosis."""
-        return Check(
-            name=name, where=where, status=self.status, found=self.found, remedy=self.remedy
-        )
-
-
-def grouped(name: str, notes: Iterable[tuple[Place, Note]], findings: Findings) -> list[Check]:
-    """Return a check for each different note, in their order.
-
-    Example:
-        >>> driver, other = Place(label="driver"), Place(label="executor 0 (a)")
-        >>> notes = [(driver, Note("ok", "3.11")), (other, Note("ok", "3.11"))]
-        >>> grouped("Python", notes, Findings(driver=driver, executors=(other,)))[0].where
-        'driver, executor 0 (a)'
-    """
-    places: dict[Note, list[Place]] = {}
-    for place, note in notes:
-        places.setdefault(note, []).append(place)
-    return [note.check(name, where_of(found, findings)) for note, found in places.items()]
-
-
-def where_of(places: Sequence[Place], findings: Findings) -> str:
-    """Return the places in words, all of them named if there are few."""
-    executors = [place.label for place in places if place is not findings.driver]
-    parts = [findings.driver.label] if len(executors) < len(places) else []
-    if len(executors) > 1 and len(executors) == len(findings.executors):
-        parts.append(f"all {len(executors)} executors")
-    else:
-        parts += executors[:_MOST_NAMED]
-        if len(executors) > _MOST_NAMED:
-            parts.append(f"and {len(executors) - _MOST_NAMED} more")
-    return ", ".join(parts)
-
-
-def size_text(size_bytes: float) -> str:
-    """Format a size, such as "1.5 GiB".
-
-    Example:
-        >>> size_text(64 << 20)
-        '64 MiB'
-    """
-    if size_bytes >= GIB:
-        return f"{size_bytes / GIB:.1f} GiB"
-    return f"{size_bytes / MIB:.0f} MiB"
-
-
-def seconds_of(text: str, *, unit: str = "s") -> float | None:
-    """Parse a duration such as "30min" to seconds; None if it is invalid.
-
-    Args:
-        text: the setting.
-        unit: what a number without a unit counts; default "s".
-
-    Example:
-        >>> seconds_of("300ms"), seconds_of("30min"), seconds_of("3", unit="ms")
-        (0.3, 1800.0, 0.003)
-    """
-    match = _TIME.fullmatch(text)
-    if match is None:
-        return None
-    return int(match[1]) * _SECONDS[(match[2] or unit).lower()]

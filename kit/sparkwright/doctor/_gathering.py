@@ -1,28 +1,31 @@
-"""Looks at the driver and at Spark, and has the executors looked at."""
+"""Looks at the driver and at Spark, and has the executors looked at by one Spark job."""
 
 import contextlib
 import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sparkwright.errors import ConfigurationError, NetworkError
+from sparkwright.engine_archive import engine_finder, own_engine
+from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
 from sparkwright.masters import MeshConfig
-from sparkwright.spark._addresses import advertised_address, bind_address
-from sparkwright.spark._engine_archive import engine_finder, own_engine
-from sparkwright.spark._gpus import TASK_AMOUNT
+from sparkwright.spark._errors import translated
+from sparkwright.spark._gpus import TASK_AMOUNT, on_gpus
+from sparkwright.spark._jobs import run_job
+from sparkwright.spark._launcher import advertised_address, bind_address
+from sparkwright.spark._shipping import ship_engine
 from sparkwright.spark._slots import gpus_of_executor, is_dynamic, tasks_to_ask
 from sparkwright.timeline.clocks import OffsetEstimator
 
 from . import _machine, _probe
 from ._findings import CachedData, Clock, Findings, Place, SparkFacts
+from ._folders import folders_at, read_back, told_url
 from ._meeting import Meeting
-from ._probe import Orders, all_within
-from ._visit import visit
+from ._probe import Orders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,9 +33,15 @@ if TYPE_CHECKING:
 _QUIET_S = 8.0
 _CONNECT_S = 5.0
 _FILES_S = 30.0
-# Of Azure's addresses that part is no user but a container.
-_IN_ADDRESS = re.compile(r"(?<!abfs://)(?<!abfss://)(?<=://)[^/\s@]+(?=@)")
-_QUERY = re.compile(r"\?\S*")
+_LINES_OF_PROBLEM = 3
+# What examines a machine is sent whole: executors may have no kit, or another one.
+_SENT_WHOLE = (_machine, _probe)
+# What says it in a page of Java.
+_TELLING = re.compile(
+    r"\[PYTHON_VERSION_MISMATCH\][^\n]*|Cannot run program [^\n]*?(?= Caused by|$)|"
+    r"No module named \S+",
+    re.MULTILINE,
+)
 
 
 def gather(
@@ -52,10 +61,9 @@ def gather(
         timeout_s: the longest that the job may take.
         executor_clock: what time it is on executors; tests set it wrong.
     """
-    told = {told_url(url): url for url in urls}
     unusable = "" if spark is None else _unusable(spark)
     files_s = min(_FILES_S, timeout_s / 2)
-    with _folders(told, files_s) as (folders, problems):
+    with folders_at(urls, files_s) as (folders, problems):
         if spark is None or unusable:
             return Findings(driver=_driver(None, problems), spark_problem=unusable)
         secret, tasks = secrets.token_bytes(32), tasks_to_ask(spark)
@@ -78,19 +86,14 @@ def gather(
         # Executors that come and go have GPUs only while something trains.
         gives_gpus = TASK_AMOUNT in settings or not is_dynamic(settings)
         try:
-            visited = visit(
-                spark,
-                orders,
-                tasks=tasks,
-                timeout_s=timeout_s,
-                meeting=meeting,
-                gives_gpus=gives_gpus,
+            answers, job_problem = _visit(
+                spark, orders, tasks=tasks, meeting=meeting, gives_gpus=gives_gpus
             )
         finally:
             if meeting is not None:
                 meeting.close()
-        _read_back(folders, visited.answers, problems, files_s)
-        executors = tuple(map(_executor, visited.answers))
+        read_back(folders, answers, problems, files_s)
+        executors = tuple(map(_executor, answers))
         return Findings(
             driver=_driver(spark, problems),
             executors=executors,
@@ -104,7 +107,7 @@ def gather(
                 executors=len(executors) or None,
                 cached=_cached(spark),
             ),
-            job_problem=visited.problem,
+            job_problem=job_problem,
             port_problem=opened if isinstance(opened, str) else "",
         )
 
@@ -143,14 +146,111 @@ def _came(meeting: Meeting | None, executors: Sequence[Place]) -> int | None:
     return len(meeting.came)
 
 
-def told_url(url: str) -> str:
-    """A URL, or a text with some, without what may be secret in them.
+def _visit(
+    spark: "SparkSession",
+    orders: Orders,
+    *,
+    tasks: int,
+    meeting: Meeting | None,
+    gives_gpus: bool,
+) -> tuple[list[dict[str, Any]], str]:
+    """Send the kit as a run would, then run a job that visits every executor.
 
-    Example:
-        >>> told_url("s3://ann:abc@bucket/a?sig=x")
-        's3://(hidden)@bucket/a'
+    After `orders.wait_s` it is cancelled, and those count that have come. Its tasks ask for a GPU
+    each if those that train do, unless not `gives_gpus`.
+
+    Returns:
+        The answers of one task an executor, those with a `place`, by label; and why the job
+        failed, "" if it did not.
+
+    Raises:
+        RunInterrupted: on a KeyboardInterrupt, after the job has been cancelled.
     """
-    return _QUERY.sub("", _IN_ADDRESS.sub("(hidden)", url))
+    try:
+        ship_engine(spark)
+    except ConfigurationError as error:
+        return [], str(error)
+    context = spark.sparkContext
+    timeout_s = orders.wait_s
+    task, deadline_s = _sent_whole(orders), time.monotonic() + timeout_s
+
+    def action() -> list[dict[str, Any]]:
+        if meeting is not None:
+            group: Any = context.getLocalProperty("spark.jobGroup.id")
+            meeting.running = partial(_running, context, group)
+        found = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(task)
+        return (on_gpus(found) if gives_gpus else found).collect()
+
+    def late() -> BaseException | None:
+        over = time.monotonic() > deadline_s
+        return RunTimeoutError(_too_long(meeting, tasks, timeout_s)) if over else None
+
+    returned: list[dict[str, Any]] = []
+    problem = ""
+    try:
+        # Whether executors have the driver's engine is one of the questions.
+        returned = run_job(
+            spark, action, description="sparkwright doctor", error=late, needs_engine=False
+        )
+    except RunTimeoutError as error:
+        problem = str(error)
+    except Exception as error:
+        # Whatever keeps the job from working is what was to be found out.
+        problem = in_short(error)
+    found = {} if meeting is None else dict(meeting.answers)
+    # Those from tasks are later and include files too.
+    found.update({answer["executor"]: answer for answer in returned if "place" in answer})
+    answers = sorted(found.values(), key=lambda answer: _by_number(answer["label"]))
+    return answers, problem
+
+
+def _running(context: Any, group: str) -> int:
+    """Return the number of tasks that Spark has begun and that have not ended."""
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    return sum(stage.numActiveTasks for stage in stages if stage)
+
+
+def _too_long(meeting: Meeting | None, tasks: int, timeout_s: float) -> str:
+    came = len(meeting.came) if meeting is not None else 0
+    if not came:
+        return f"no task of {tasks} began within {timeout_s:g} s"
+    return f"{came} of {tasks} tasks came, and not all ended within {timeout_s:g} s"
+
+
+def in_short(error: BaseException) -> str:
+    """Shorten an error, which may be a page of Java, to a few lines."""
+    text = str(translated(error)).strip()
+    if match := _TELLING.search(text):
+        return match[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " ".join(lines[:_LINES_OF_PROBLEM])[:600] or type(error).__name__
+
+
+def _by_number(label: str) -> list[tuple[int, str]]:
+    return [(int(number or 0), text) for number, text in re.findall(r"(\d+)|(\D+)", label)]
+
+
+def _sent_whole(orders: Orders) -> Callable[[int, Iterable[Any]], list[dict[str, Any]]]:
+    """Return a function for `mapPartitionsWithIndex` that does not need the kit to run."""
+    from pyspark import cloudpickle
+
+    package: Any = cloudpickle
+    with contextlib.ExitStack() as stack:
+        for module in _SENT_WHOLE:
+            package.register_pickle_by_value(module)
+            stack.callback(package.unregister_pickle_by_value, module)
+        pickled: bytes = package.dumps((_probe.look, orders))
+
+    def task(index: int, _: Iterable[Any]) -> list[dict[str, Any]]:
+        import pickle
+
+        look, ordered = pickle.loads(pickled)
+        return [look(ordered, index)]
+
+    # Made inside a function, so it is sent whole as well.
+    return task
 
 
 def _unusable(spark: "SparkSession") -> str:
@@ -227,79 +327,3 @@ def _cached(spark: "SparkSession") -> tuple[CachedData, ...]:
             )
         )
     return tuple(found)
-
-
-@contextlib.contextmanager
-def _folders(
-    told: dict[str, str], seconds: float
-) -> Generator[tuple[dict[str, str], dict[str, str]]]:
-    """Folders of our own at the URLs, each with the driver's file; removed at the end.
-
-    Yields:
-        (folder -> URL as told, of those that could be written; URL -> what is wrong, "" if nothing)
-    """
-    from sparkwright.storage._files import (
-        is_folder,
-        join,
-        remove_empty_folder,
-        remove_tree,
-        write_bytes,
-    )
-
-    made: set[str] = set()
-    content = secrets.token_bytes(64)
-
-    def write(folder: str, url: str) -> str:
-        if not is_folder(url):
-            made.add(folder)
-        write_bytes(join(folder, "driver"), content)
-        return ""
-
-    def clear(folder: str, url: str) -> str:
-        remove_tree(folder)
-        if folder in made:
-            remove_empty_folder(url)
-        return ""
-
-    mine = {
-        shown: join(url, f".sparkwright-doctor-{secrets.token_hex(6)}")
-        for shown, url in told.items()
-    }
-    writing = {shown: partial(write, folder, told[shown]) for shown, folder in mine.items()}
-    problems = {shown: told_url(text) for shown, text in _all_within(writing, seconds).items()}
-    folders = {folder: shown for shown, folder in mine.items() if not problems[shown]}
-    try:
-        yield folders, problems
-    finally:
-        clearing = {shown: partial(clear, folder, told[shown]) for folder, shown in folders.items()}
-        _all_within(clearing, seconds)
-
-
-def _read_back(
-    folders: dict[str, str],
-    answers: list[dict[str, Any]],
-    problems: dict[str, str],
-    seconds: float,
-) -> None:
-    """Whether the driver sees what executors have written."""
-    from sparkwright.storage._files import join, read_bytes
-
-    def read(file: str) -> str:
-        read_bytes(file)
-        return ""
-
-    written = {
-        join(folder, _probe.file_of(answer["executor"])): (shown, answer["label"])
-        for folder, shown in folders.items()
-        for answer in answers
-        if answer["place"].get("files", {}).get(shown) == ""
-    }
-    reading = {file: partial(read, file) for file in written}
-    for file, problem in _all_within(reading, seconds).items():
-        shown, label = written[file]
-        if problem and not problems[shown]:
-            problems[shown] = f"the file that {label} wrote is not here: {told_url(problem)}"
-
-
-def _all_within(actions: dict[str, Callable[[], str]], seconds: float) -> dict[str, str]:
-    return all_within(actions, seconds, f"no answer within {seconds:g} s")

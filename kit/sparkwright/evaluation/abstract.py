@@ -4,22 +4,30 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from sparkwright._yaml import strict_json
-from sparkwright.errors import DataError
+from sparkwright.errors import ConfigurationError, DataError
 
-from .checks import reading
-from .reports import Report
+from .checks import Values, checked_names, plain, reading
+from .reports import Figure, Report, Table
 
 # Name in the JSON -> class.
 _KINDS: dict[str, "type[AbstractEvaluation]"] = {}
 
 
-class AbstractEvaluation(ABC):
+class Batch(NamedTuple):
+    """The arguments of `AbstractEvaluation.updated`."""
+
+    labels: ArrayLike
+    predictions: ArrayLike
+    mask: ArrayLike | None
+    records: Sequence[Any] | None
+
+
+class AbstractEvaluation(Values, ABC):
     """A value that counts predictions; evaluations of parts add up to that of the whole.
 
     An instance without data is the prototype that executors start from: it carries the options.
@@ -95,15 +103,9 @@ class AbstractEvaluation(ABC):
             DataError: if shapes do not fit or a value that counts is invalid, such as NaN; the
                 message names the row.
         """
-        return self + self._counted(labels, predictions, mask, records)
+        return self + self._counted(Batch(labels, predictions, mask, records))
 
-    def _counted(
-        self,
-        labels: ArrayLike,
-        predictions: ArrayLike,
-        mask: ArrayLike | None,
-        records: Sequence[Any] | None,
-    ) -> Self:
+    def _counted(self, batch: Batch) -> Self:
         """A batch alone, with the options of this evaluation but without names of columns."""
         raise NotImplementedError(f"{type(self).__name__} must define `updated` or `_counted`.")
 
@@ -122,6 +124,10 @@ class AbstractEvaluation(ABC):
         return Report(
             title=f"{type(self).__name__} of {self.examples:,} examples", headline=headline
         )
+
+    def figures(self) -> "Sequence[Figure | Table]":
+        """What was counted as figures and tables, each with a caption; none before any data."""
+        return []
 
     @abstractmethod
     def plot(self, *, axes: Any | None = None) -> Any:
@@ -158,6 +164,21 @@ class AbstractEvaluation(ABC):
         """Number of columns; 0 if it holds no data and its options do not fix it."""
         return 1
 
+    @property
+    def _all_names(self) -> tuple[str, ...]:
+        """A name for each column: the given one or its number."""
+        return getattr(self, self._names_key) or tuple(map(str, range(self._width)))
+
+    def _check_names(self) -> None:
+        """Keep the names as a tuple; raise ConfigurationError unless there is one a column."""
+        names = checked_names(self._names_key, getattr(self, self._names_key))
+        if names is not None and self._width and len(names) != self._width:
+            raise ConfigurationError(
+                f"`{self._names_key}` must name all {self._columns}. "
+                f"Received: {len(names)} names for {self._width} {self._columns}."
+            )
+        object.__setattr__(self, self._names_key, names)
+
     def __add__(self, other: Any) -> Self:
         """The evaluation of both sets of data together.
 
@@ -170,7 +191,7 @@ class AbstractEvaluation(ABC):
         if ours != theirs:
             raise DataError(
                 "only evaluations with the same options can be added. "
-                f"Received: {_plain(ours)} and {_plain(theirs)}."
+                f"Received: {plain(ours)} and {plain(theirs)}."
             )
         names, others = (getattr(e, self._names_key, None) for e in (self, other))
         if names and others and names != others:
@@ -187,20 +208,11 @@ class AbstractEvaluation(ABC):
         found: Any = both or (self if self._width else other)
         return replace(found, **{self._names_key: names or others}) if self._names_key else found
 
-    def __eq__(self, other: object) -> bool:
-        """The same kind, options and state."""
-        return type(other) is type(self) and all(
-            _same(getattr(self, field.name), getattr(other, field.name))
-            for field in fields(self)  # pyright: ignore[reportArgumentType]
-            if field.compare
-        )
-
     # JSON
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that was counted, as plain JSON values; `from_dict` is the inverse."""
-        state = {field.name: getattr(self, field.name) for field in fields(self)}  # pyright: ignore[reportArgumentType]
-        return {"name": self.name, **_plain(state)}
+        return {"name": self.name, **plain(self._state())}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -257,11 +269,7 @@ class AbstractEvaluation(ABC):
         return self._report(self._shown).html()
 
     def _headlines(self, left_out: Mapping[str, int] | None = None) -> list[tuple[str, str, str]]:
-        """The headline for a report.
-
-        Args:
-            left_out: metric -> number of columns that its macro average leaves out.
-        """
+        """The headline for a report."""
         found: list[tuple[str, str, str]] = []
         for name, value in self.headline().items():
             out = (left_out or {}).get(name, 0)
@@ -304,20 +312,3 @@ def _parsed(text: str) -> Any:
         return strict_json(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"an evaluation must be JSON. Received: {text[:40]!r}: {error}.") from None
-
-
-def _plain(value: Any) -> Any:
-    """JSON values of a field."""
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return value.to_dict() if hasattr(value, "to_dict") else value
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray):
-        return np.array_equal(one, other)
-    return one == other

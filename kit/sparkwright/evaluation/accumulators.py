@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
 
-from .checks import Counts, checked_counts, frozen
+from .checks import Counts, Values, checked_counts, frozen
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -31,7 +31,7 @@ _BLOCK = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sums:
+class Sums(Values):
     """Compensated sums, an array of any shape.
 
     Attributes:
@@ -72,22 +72,10 @@ class Sums:
         rest = (self.high - (total - shift)) + (other.high - shift)
         return Sums(frozen(total), frozen(self.low + other.low + rest))
 
-    def __eq__(self, other: object) -> bool:
-        """The same sums with the same compensation."""
-        return (
-            isinstance(other, Sums)
-            and np.array_equal(self.high, other.high)
-            and np.array_equal(self.low, other.low)
-        )
-
     @property
     def values(self) -> Floats:
         """The sums."""
         return self.high + self.low
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; `from_dict` is the inverse."""
-        return {"high": self.high.tolist(), "low": self.low.tolist()}
 
     @classmethod
     def from_dict(cls, values: Any, shape: tuple[int, ...], *, least: float = -np.inf) -> "Sums":
@@ -121,7 +109,7 @@ _FIRST, _SECOND = [LABEL, PREDICTION, ERROR, LABEL], [LABEL, PREDICTION, ERROR, 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Moments:
+class Moments(Values):
     """Means and products of deviations of label, prediction and error, for each of C outputs.
 
     Attributes:
@@ -193,23 +181,9 @@ class Moments:
             largest=frozen(np.maximum(self.largest, other.largest)),
         )
 
-    def __eq__(self, other: object) -> bool:
-        """The same moments, to the last bit."""
-        return isinstance(other, Moments) and self.to_dict() == other.to_dict()
-
     def squared_errors(self) -> Floats:
         """(C,) sums of (prediction - label)²."""
         return self.products.values[ERROR] + self.counts * self.means.values[ERROR] ** 2
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; `from_dict` is the inverse."""
-        return {
-            "counts": self.counts.tolist(),
-            "means": self.means.to_dict(),
-            "products": self.products.to_dict(),
-            "absolute": self.absolute.to_dict(),
-            "largest": self.largest.tolist(),
-        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Moments":

@@ -5,15 +5,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from .abstract import AbstractEvaluation
-from .checks import Counts, check_number, check_threshold, checked_counts, checked_names
-from .plots import plot_rates
+from .abstract import Batch
+from .checks import (
+    LARGEST_COUNT,
+    Counts,
+    check_count,
+    check_threshold,
+    checked_counts,
+)
+from .class_figures import rate_text, rates_figure
 from .rates import Average, BinaryCounts, BinaryRates, Metric, Rates
-from .reports import Report, Table
+from .reports import Figure, Report, Table
 from .roc_columns import ROCBinary
 from .rows import exceeds, output_rows, require_answers, require_probabilities
 
@@ -23,7 +28,7 @@ def _no_counts() -> Counts:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class EvaluationBinary(BinaryRates, AbstractEvaluation):
+class EvaluationBinary(BinaryRates):
     """How often each of several outputs said yes or no, and was right.
 
     Labels are 0 or 1 and predictions probabilities of the same shape, (n, C) or (n, T, C), or (n,)
@@ -69,29 +74,27 @@ class EvaluationBinary(BinaryRates, AbstractEvaluation):
             DataError: if counts contradict each other.
             ConfigurationError: if an option is invalid, or not one for each output.
         """
-        names = checked_names("names", self.names)
         thresholds = _checked_thresholds(self.thresholds)
         if self.roc_thresholds is not None:
-            check_number("roc_thresholds", self.roc_thresholds, least=0)
+            check_count("roc_thresholds", self.roc_thresholds, minimum=0)
         given = checked_counts("confusion", self.confusion)
         if given.shape in ((0,), (0, 2, 2)):
             each = thresholds if isinstance(thresholds, tuple) else ()
-            given = np.zeros((len(names or each), 2, 2), np.int64)
+            given = np.zeros((len(self.names or each), 2, 2), np.int64)
         confusion = checked_counts("confusion", given, (None, 2, 2))
-        for option, values in (("names", names), ("thresholds", thresholds)):
-            if isinstance(values, tuple) and len(values) != len(confusion):
-                raise ConfigurationError(
-                    f"`{option}` must have one for each output. "
-                    f"Received: {len(values)} for {len(confusion)} outputs."
-                )
-        object.__setattr__(self, "names", names)
+        if isinstance(thresholds, tuple) and len(thresholds) != len(confusion):
+            raise ConfigurationError(
+                "`thresholds` must have one for each output. "
+                f"Received: {len(thresholds)} for {len(confusion)} outputs."
+            )
         object.__setattr__(self, "thresholds", thresholds)
         object.__setattr__(self, "confusion", confusion)
+        self._check_names()
         object.__setattr__(self, "roc", self._checked_roc())
         self._check_rows()
 
     def _check_rows(self) -> None:
-        check_number("rows", self.rows, least=0)
+        check_count("rows", self.rows, minimum=0, maximum=LARGEST_COUNT)
         each = self.confusion.sum(axis=(1, 2))
         if not each.max(initial=0) <= self.rows <= int(each.sum()):
             raise DataError(
@@ -118,14 +121,8 @@ class EvaluationBinary(BinaryRates, AbstractEvaluation):
             )
         return replace(roc, names=self.names)
 
-    def _counted(
-        self,
-        labels: ArrayLike,
-        predictions: ArrayLike,
-        mask: ArrayLike | None,
-        records: Sequence[Any] | None,
-    ) -> Self:
-        rows = output_rows(labels, predictions, mask=mask)
+    def _counted(self, batch: Batch) -> Self:
+        rows = output_rows(batch.labels, batch.predictions, mask=batch.mask)
         width = rows.predictions.shape[1]
         if isinstance(self.thresholds, tuple) and len(self.thresholds) != width:
             raise DataError(
@@ -146,7 +143,7 @@ class EvaluationBinary(BinaryRates, AbstractEvaluation):
             prototype,
             confusion=confusion,
             rows=len(rows.predictions),
-            roc=None if roc is None else roc.updated(labels, predictions, mask=mask),
+            roc=roc and roc.updated(batch.labels, batch.predictions, mask=batch.mask),
         )
 
     def _merged(self, other: Self) -> Self:
@@ -169,15 +166,11 @@ class EvaluationBinary(BinaryRates, AbstractEvaluation):
     @property
     def output_names(self) -> tuple[str, ...]:
         """A name for each output: the given one or its number."""
-        return self.names or tuple(map(str, range(self.outputs)))
+        return self._all_names
 
     @property
     def _width(self) -> int:
         return self.outputs
-
-    @property
-    def _all_names(self) -> tuple[str, ...]:
-        return self.output_names
 
     @property
     def examples(self) -> int:
@@ -255,7 +248,7 @@ class EvaluationBinary(BinaryRates, AbstractEvaluation):
             "Matthews correlation (macro)": len(self.left_out("matthews_correlation")),
             "AUC (macro)": 0 if self.roc is None else len(self.roc.left_out()),
         }
-        table = self._table()
+        table = self._table(range(self.outputs))
         if self.outputs > most:
             table = Table(
                 title=f"{self.outputs} outputs: summary(max_outputs={self.outputs}) shows them "
@@ -267,38 +260,40 @@ class EvaluationBinary(BinaryRates, AbstractEvaluation):
             tables=[table] if self.outputs else [],
         )
 
-    def _table(self) -> Table:
-        counts, each, width = self.counts, self.thresholds, range(self.outputs)
-        columns: dict[str, Sequence[str]] = {"output": self.output_names}
+    def _table(self, chosen: Sequence[int]) -> Table:
+        counts, each = self.counts, self.thresholds
+        columns: dict[str, Any] = {"output": np.array(self.output_names)}
         if isinstance(each, tuple):
-            columns["yes above"] = [f"{threshold:g}" for threshold in each]
+            columns["yes above"] = np.array([f"{threshold:g}" for threshold in each])
         columns |= {
-            "examples": list(map(str, counts.positives + counts.negatives)),
-            "yes": list(map(str, counts.positives)),
-            "predicted yes": list(map(str, counts.true_positives + counts.false_positives)),
+            "examples": counts.positives + counts.negatives,
+            "yes": counts.positives,
+            "predicted yes": counts.true_positives + counts.false_positives,
         }
-        rates: dict[str, Any] = {
-            "accuracy": "accuracy",
-            "precision": "precision",
-            "recall": "recall",
-            "F1": "f1",
-        }
-        for name, metric in rates.items():
-            columns[name] = [f"{value:.4f}" for value in self.per_output(metric)]
+        rates = {"accuracy": counts.accuracy(), "precision": counts.precision()}
+        rates |= {"recall": counts.recall(), "F1": counts.f_beta(1.0)}
+        columns |= {name: [rate_text(value) for value in each] for name, each in rates.items()}
         if self.roc is not None:
-            columns["AUC"] = (
-                [f"{self.roc.roc(k).auc:.4f}" for k in width]
-                if self.roc.rocs
-                else [f"{self.roc.auc():.4f}"] * len(width)
-            )
-        return Table([list(columns), *(list(row) for row in zip(*columns.values(), strict=True))])
+            areas = [roc.auc for roc in self.roc.rocs] or [self.roc.auc()] * self.outputs
+            columns["AUC"] = [f"{area:.4f}" for area in areas]
+        rows = [[str(column[k]) for column in columns.values()] for k in chosen]
+        return Table([list(columns), *rows])
+
+    def figures(self) -> list[Figure | Table]:
+        """Metrics of each output, and the curves if they are kept."""
+        if not self.examples:
+            return []
+        return [self._rates(), *([] if self.roc is None else self.roc.figures())]
+
+    def _rates(self) -> Figure:
+        return rates_figure(self.counts, self.output_names, what="output", table=self._table)
 
     def plot(self, *, axes: Any | None = None) -> Any:
         """Draw precision, recall and F1 of each output, of many the 20 with the lowest F1.
 
         See `AbstractEvaluation.plot`.
         """
-        return plot_rates(self.counts, self.output_names, title="Metrics by output", axes=axes)
+        return self._rates().plot(axes)
 
     @classmethod
     def _read(cls, key: str, value: Any) -> Any:

@@ -1,20 +1,22 @@
 """Calibration: whether 80 % of the predictions with a probability of 0.8 are right."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from sparkwright.errors import ConfigurationError
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.options import check_choice
 
-from .abstract import AbstractEvaluation
+from .abstract import AbstractEvaluation, Batch
 from .calibration_counts import CalibrationCounts, Histogram, ReliabilityDiagram
-from .checks import check_choice, check_number, checked_names, number_of, reading
-from .plots import COLORS, plot_histograms, plot_reliability
-from .reports import Report, Table
+from .calibration_figures import Reliability, histogram_figure, reliability_figure
+from .checks import check_count, number_of
+from .plots import COLORS
+from .reports import Figure, Report, Table
 from .rows import class_rows
 
 CalibrationAverage = Literal["confidence", "macro"]
@@ -80,28 +82,22 @@ class EvaluationCalibration(AbstractEvaluation):
             ConfigurationError: naming the invalid option.
         """
         for option in ("reliability_bins", "histogram_bins"):
-            check_number(option, getattr(self, option), least=1, most=_MOST_BINS)
+            check_count(option, getattr(self, option), minimum=1, maximum=_MOST_BINS)
         if type(self.exclude_empty_bins) is not bool:
             raise ConfigurationError(
                 "`exclude_empty_bins` must be True or False. "
                 f"Received: exclude_empty_bins={self.exclude_empty_bins!r}."
             )
-        names = checked_names("class_names", self.class_names)
-        if names is not None and self.counts is not None and len(names) != self.counts.classes:
-            raise ConfigurationError(
-                "`class_names` must name every class. "
-                f"Received: {len(names)} names for {self.counts.classes} classes."
+        self._check_names()
+        bins = (self.reliability_bins, self.histogram_bins)
+        if self.counts is not None and self.counts.bins != bins:
+            raise DataError(
+                "`counts` must be of as many bins as the options say. "
+                f"Received: counts of {self.counts.bins} bins with options {bins}."
             )
-        object.__setattr__(self, "class_names", names)
 
-    def _counted(
-        self,
-        labels: ArrayLike,
-        predictions: ArrayLike,
-        mask: ArrayLike | None,
-        records: Sequence[Any] | None,
-    ) -> Self:
-        rows = class_rows(labels, predictions, mask=mask)
+    def _counted(self, batch: Batch) -> Self:
+        rows = class_rows(batch.labels, batch.predictions, mask=batch.mask)
         counts = CalibrationCounts.of_rows(
             rows, reliability_bins=self.reliability_bins, histogram_bins=self.histogram_bins
         )
@@ -126,7 +122,7 @@ class EvaluationCalibration(AbstractEvaluation):
     @property
     def names(self) -> tuple[str, ...]:
         """A name for each class: the given one or its number."""
-        return self.class_names or tuple(map(str, range(self.classes)))
+        return self._all_names
 
     @property
     def examples(self) -> int:
@@ -332,54 +328,61 @@ class EvaluationCalibration(AbstractEvaluation):
             chosen = [1]
         elif self.classes > len(COLORS):
             chosen = [None]
-        curves = [
-            (
-                "predicted class" if k is None else self.names[k],
-                self.reliability(of=k).without_empty_bins(),
-                self.expected_calibration_error(of=k),
-            )
-            for k in chosen
-        ]
-        return plot_reliability(curves, bins=self.reliability_bins, axes=axes)
+        return self._reliability(chosen).plot(axes, title="Reliability")
+
+    def figures(self, *, of: int | str | None = None) -> list[Figure]:
+        """Reliability diagram with the rows of each bin, and histogram of probabilities.
+
+        Args:
+            of: a class, by number or name; default None: class 1 of two, else the predicted class.
+        """
+        if not self.examples:
+            return []
+        of = 1 if of is None and self.classes == 2 else of
+        asked = None if of is None else self._question(of)
+        return [self._reliability([asked]), self._probabilities(of)]
 
     def plot_residuals(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw `residual_histogram`, of all classes or one; see `plot`."""
         title = "Residuals" if of is None else f"Residuals of class {self._name(of)}"
-        return plot_histograms(
-            {"": self.residual_histogram(of=of)}, title=title, x="|label - probability|", axes=axes
-        )
+        histograms = {"": self.residual_histogram(of=of)}
+        x = "|label - probability|"
+        return histogram_figure(histograms, kind="residuals", label=title, x=x).plot(axes)
 
     def plot_probabilities(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw `probability_histogram`, of all classes, or of one in its rows and others."""
-        if of is None:
-            histograms, title = {"": self.probability_histogram()}, "Predicted probabilities"
-        else:
+        return self._probabilities(of).plot(axes)
+
+    def _reliability(self, chosen: Sequence[int | None]) -> Figure:
+        curves = [
+            Reliability(
+                "predicted class" if k is None else self.names[k],
+                self.reliability(of=k).without_empty_bins(),
+                self.expected_calibration_error(of=k),
+                self.maximum_calibration_error(of=k),
+            )
+            for k in chosen
+        ]
+        name = curves[0].name if curves and chosen[0] is not None else None
+        return reliability_figure(curves, bins=self.reliability_bins, of=name)
+
+    def _probabilities(self, of: int | str | None) -> Figure:
+        histograms = {"": self.probability_histogram()}
+        label = "Histogram of predicted probabilities"
+        if of is not None:
             name = self._name(of)
-            title = f"Predicted probability of class {name}"
+            label = f"{label} of class {name}"
+            others = self.probability_histogram(of=of, others=True)
             histograms = {
                 f"rows of {name}": self.probability_histogram(of=of),
-                "other rows": self.probability_histogram(of=of, others=True),
+                "other rows": others,
             }
-        return plot_histograms(histograms, title=title, x="probability", axes=axes)
+        return histogram_figure(histograms, kind="probabilities", label=label, x="probability")
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; the result can be added to others as before.
-
-        Raises:
-            DataError: if `values` are not those of such an evaluation.
-        """
-        cls._check_keys(values, *cls._options, "class_names", "counts")
-        with reading(cls.__name__):
-            empty = cls(**{key: values[key] for key in (*cls._options, "class_names")})
-            if values["counts"] is None:
-                return empty
-            counts = CalibrationCounts.from_dict(
-                values["counts"],
-                reliability_bins=empty.reliability_bins,
-                histogram_bins=empty.histogram_bins,
-            )
-            return replace(empty, counts=counts)
+    def _read(cls, key: str, value: Any) -> Any:
+        is_counts = key == "counts" and value is not None
+        return CalibrationCounts.from_dict(value) if is_counts else value
 
     def _question(self, of: int | str | None) -> int:
         """The number of a class; for None that of the question after all classes."""

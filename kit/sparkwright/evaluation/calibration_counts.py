@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sparkwright.errors import DataError
 
 from .accumulators import Floats, Sums, exact_sum
-from .checks import Counts, checked_counts, frozen, reading
+from .checks import Counts, Values, checked_counts, frozen, reading
 from .rows import ClassRows, require_probabilities, with_both_classes
 
 Array = NDArray[Any]
@@ -83,7 +83,7 @@ class ReliabilityDiagram:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class CalibrationCounts:
+class CalibrationCounts(Values):
     """Counts and sums of rows with probabilities of C classes; B and H are numbers of bins.
 
     Reliability has C + 1 questions: is it class k, and, last, is the predicted class right?
@@ -127,21 +127,21 @@ class CalibrationCounts:
 
     def __add__(self, other: "CalibrationCounts") -> "CalibrationCounts":
         """Counts of both sets of rows together; the shapes must be equal."""
-        both: dict[str, Any] = {
-            name: getattr(self, name) + getattr(other, name) for name in (*_ARRAYS, *_SUMS)
-        }
+        theirs = other._state()
+        both = {name: value + theirs[name] for name, value in self._state().items()}
         for name in _ARRAYS:
             frozen(both[name])
         return CalibrationCounts(**both)
-
-    def __eq__(self, other: object) -> bool:
-        """The same counts and sums, to the last bit."""
-        return isinstance(other, CalibrationCounts) and self.to_dict() == other.to_dict()
 
     @property
     def classes(self) -> int:
         """C, at least 2."""
         return len(self.predicted)
+
+    @property
+    def bins(self) -> tuple[int, int]:
+        """B and H."""
+        return self.in_bin.shape[1], self.histograms.shape[2]
 
     @property
     def rows(self) -> int:
@@ -165,28 +165,21 @@ class CalibrationCounts:
         """(B,) |sum of probabilities - yes answers|."""
         return np.abs(self.in_bin_sums.values[question] - self.positive[question])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; `from_dict` is the inverse."""
-        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
-        return {**arrays, **{name: getattr(self, name).to_dict() for name in _SUMS}}
-
     @classmethod
-    def from_dict(
-        cls, values: Any, *, reliability_bins: int, histogram_bins: int
-    ) -> "CalibrationCounts":
-        """The inverse of `to_dict`, with as many bins as then.
+    def from_dict(cls, values: Any) -> "CalibrationCounts":
+        """The inverse of `to_dict`.
 
         Raises:
             DataError: if these cannot be the counts of any data.
         """
         with reading("a calibration"):
             classes = len(values["predicted"])
-            questions = (classes + 1, reliability_bins)
+            questions = (classes + 1, len(values["in_bin"][0]))
             arrays = {
                 "in_bin": questions,
                 "positive": questions,
                 "predicted": (classes,),
-                "histograms": (3, classes, histogram_bins),
+                "histograms": (3, classes, None),
             }
             read = {name: checked_counts(name, values[name], s) for name, s in arrays.items()}
             found = dict(values)

@@ -1,17 +1,59 @@
 """Checks of options and of values read from files, shared by all evaluations."""
 
 import math
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.options import MAX_COUNT, check_count as check_argument
 
 Counts = NDArray[np.int64]
-_LARGEST = 2**61  # the sum of two such totals fits int64
+LARGEST_COUNT = 2**61 - 1  # the sum of two such totals fits int64
+
+
+class Values:
+    """A dataclass of JSON values, arrays and other such values.
+
+    Fields of which `compare` is False are neither compared nor written.
+    """
+
+    __slots__ = ()
+
+    def _state(self) -> dict[str, Any]:
+        declared: Any = self
+        return {f.name: getattr(self, f.name) for f in fields(declared) if f.compare}
+
+    def __eq__(self, other: object) -> bool:
+        """The same kind with the same values."""
+        if type(other) is not type(self):
+            return NotImplemented
+        same_kind: Any = other
+        theirs = same_kind._state()
+        return all(_same(value, theirs[name]) for name, value in self._state().items())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; `from_dict` is the inverse."""
+        return plain(self._state())
+
+
+def plain(value: Any) -> Any:
+    """JSON values of a field."""
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(each) for each in value]
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+def _same(one: Any, other: Any) -> bool:
+    return np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
 
 
 @contextmanager
@@ -36,17 +78,10 @@ def reading(what: str) -> Generator[None]:
         raise DataError(f"{what} holds a number that is too large. Received: {error}.") from None
 
 
-def check_number(option: str, value: Any, *, least: int, most: int | None = None) -> None:
-    """Require an integer from `least` to `most`.
-
-    Raises:
-        ConfigurationError: naming the option and the value received.
-    """
-    if type(value) is not int or value < least or (most is not None and value > most):
-        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise ConfigurationError(
-            f"`{option}` must be an integer {bounds}. Received: {option}={value!r}."
-        )
+def check_count(name: str, value: Any, *, minimum: int = 1, maximum: int | None = None) -> None:
+    """As `sparkwright.options.check_count`, in no time for valid values: batches are many."""
+    if type(value) is not int or not minimum <= value <= (maximum or MAX_COUNT):
+        check_argument(name, value, minimum=minimum, maximum=maximum)
 
 
 def check_threshold(option: str, value: Any) -> None:
@@ -59,19 +94,6 @@ def check_threshold(option: str, value: Any) -> None:
     if not number or isinstance(value, bool) or not 0 <= value <= 1:
         raise ConfigurationError(
             f"`{option}` must be a number from 0 to 1. Received: {option}={value!r}."
-        )
-
-
-def check_choice(option: str, value: Any, allowed: Sequence[str]) -> None:
-    """Require one of some texts.
-
-    Raises:
-        ConfigurationError: naming the option and the value received.
-    """
-    if value not in allowed:
-        raise ConfigurationError(
-            f"`{option}` must be one of {', '.join(map(repr, allowed))}. "
-            f"Received: {option}={value!r}."
         )
 
 
@@ -167,7 +189,7 @@ def checked_counts(
             f"Received: dtype {counts.dtype}{least}."
         )
     # As float64: a sum in int64 could wrap around.
-    if counts.sum(dtype=np.float64) >= _LARGEST:
+    if counts.sum(dtype=np.float64) >= LARGEST_COUNT:
         raise DataError(
             f"`{name}` must hold less than 2**61 in all. Received: {counts.sum(dtype=float):.3g}."
         )

@@ -2,29 +2,27 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from .abstract import AbstractEvaluation
+from .abstract import Batch
 from .checks import (
     Counts,
-    check_number,
+    check_count,
     check_threshold,
     checked_costs,
     checked_counts,
-    checked_names,
     number_of,
 )
-from .plots import plot_confusion, plot_rates
+from .class_figures import confusion_figure, rates_figure, rates_table
 from .prediction_errors import PredictionError, checked_errors, errors_of, most_certain
 from .rates import Average, BinaryCounts, BinaryRates, Metric, Rates, multiclass_correlation
-from .reports import Report, Table
+from .reports import MOST_ROWS, Figure, Report, Table
 from .rows import class_rows
 
 _SHOWN_ERRORS = 10
@@ -35,7 +33,7 @@ def _no_counts() -> Counts:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Evaluation(BinaryRates, AbstractEvaluation):
+class Evaluation(BinaryRates):
     """How often each class was predicted as each class, and the metrics that follow.
 
     Without data it counts nothing and fixes no number of classes: adding it changes nothing.
@@ -106,8 +104,8 @@ class Evaluation(BinaryRates, AbstractEvaluation):
                 errors contradict it.
             ConfigurationError: if an option is invalid, or names are not one for each class.
         """
-        check_number("top_n", self.top_n, least=1)
-        check_number("keep_errors", self.keep_errors, least=0)
+        check_count("top_n", self.top_n, minimum=1)
+        check_count("keep_errors", self.keep_errors, minimum=0)
         threshold = self.threshold
         if threshold is not None:
             check_threshold("threshold", threshold)
@@ -121,15 +119,15 @@ class Evaluation(BinaryRates, AbstractEvaluation):
         names = self.class_names
         if names is not None and not isinstance(names, str):
             names = tuple(map(str, names))
-        names = checked_names("class_names", names)
+        object.__setattr__(self, "class_names", names)
         confusion = self._checked_confusion(names, costs)
         plain = costs is None and threshold is None
         right = self._checked_top_n(confusion, least_is_diagonal=plain)
         errors = checked_errors(self.kept_errors, confusion, self.keep_errors)
-        object.__setattr__(self, "class_names", names)
         object.__setattr__(self, "threshold", threshold)
         object.__setattr__(self, "costs", costs)
         object.__setattr__(self, "confusion", confusion)
+        self._check_names()
         object.__setattr__(self, "top_n_correct", right)
         object.__setattr__(self, "kept_errors", errors)
 
@@ -143,11 +141,6 @@ class Evaluation(BinaryRates, AbstractEvaluation):
         if confusion.ndim != 2 or confusion.shape[0] != confusion.shape[1]:
             raise DataError(f"`confusion` must be square. Received: shape {confusion.shape}.")
         classes = len(confusion)
-        if names is not None and len(names) != classes:
-            raise ConfigurationError(
-                "`class_names` must name every class. "
-                f"Received: {len(names)} names for {classes} classes."
-            )
         if costs is not None and classes not in (0, len(costs)):
             raise ConfigurationError(
                 "`costs` must have a number for each class. "
@@ -170,23 +163,22 @@ class Evaluation(BinaryRates, AbstractEvaluation):
             )
         return count
 
-    def _counted(
-        self,
-        labels: ArrayLike,
-        predictions: ArrayLike,
-        mask: ArrayLike | None,
-        records: Sequence[Any] | None,
-    ) -> Self:
+    def _counted(self, batch: Batch) -> Self:
         rows = class_rows(
-            labels, predictions, mask=mask, threshold=self.threshold, costs=self.costs
+            batch.labels,
+            batch.predictions,
+            mask=batch.mask,
+            threshold=self.threshold,
+            costs=self.costs,
         )
+        kept = errors_of(rows, batch.records, self.keep_errors) if self.keep_errors else ()
         cells = np.bincount(rows.actual * rows.classes + rows.predicted, minlength=rows.classes**2)
         return replace(
             self,
             class_names=None,
             confusion=cells.reshape(rows.classes, rows.classes).astype(np.int64),
             top_n_correct=rows.right_within(self.top_n) if self.top_n > 1 else None,
-            kept_errors=errors_of(rows, records, self.keep_errors) if self.keep_errors else (),
+            kept_errors=kept,
         )
 
     def _merged(self, other: Self) -> Self:
@@ -208,15 +200,11 @@ class Evaluation(BinaryRates, AbstractEvaluation):
     @property
     def names(self) -> tuple[str, ...]:
         """A name for each class: the given one or its number."""
-        return self.class_names or tuple(map(str, range(self.classes)))
+        return self._all_names
 
     @property
     def _width(self) -> int:
         return self.classes
-
-    @property
-    def _all_names(self) -> tuple[str, ...]:
-        return self.names
 
     @property
     def examples(self) -> int:
@@ -339,40 +327,52 @@ class Evaluation(BinaryRates, AbstractEvaluation):
             f"accuracy={self.accuracy:.4f})"
         )
 
+    def figures(self) -> list[Figure | Table]:
+        """Confusion matrix, metrics by class, and the errors that are remembered."""
+        if not self.examples:
+            return []
+        found: list[Figure | Table] = [
+            confusion_figure(self.confusion, self.names),
+            rates_figure(self.counts, self.names, what="class"),
+        ]
+        if self.kept_errors:
+            errors = self._errors(MOST_ROWS)
+            title = f"{errors.title}. On Spark a record is partition and row."
+            found.append(replace(errors, title=title))
+        return found
+
     def _report(self, most: int) -> Report:
         metrics: dict[str, Metric] = {"precision": "precision", "recall": "recall", "F1": "f1"}
         left_out = {f"{key} (macro)": len(self.left_out(name)) for key, name in metrics.items()}
         tables: list[Table] = []
         if self.classes > most:
-            tables.append(
-                Table(
-                    title=f"{self.classes} classes: summary(max_classes={self.classes}) shows "
-                    "them one by one, with the confusion matrix."
-                )
+            title = (
+                f"{self.classes} classes: summary(max_classes={self.classes}) shows them one by "
+                "one, with the confusion matrix."
             )
+            tables.append(Table(title=title))
         elif self.classes:
-            rates = [self.per_class(metric) for metric in metrics.values()]
-            actual, predicted = self.confusion.sum(axis=1), self.confusion.sum(axis=0)
-            rows = [
-                [name, f"{actual[k]}", f"{predicted[k]}", *(f"{rate[k]:.4f}" for rate in rates)]
-                for k, name in enumerate(self.names)
-            ]
-            tables += [Table([["class", "examples", "predicted", *metrics], *rows]), self._matrix()]
+            every = range(self.classes)
+            tables.append(rates_table(self.counts, self.names, every, what="class"))
+            tables.append(self._matrix())
         if self.kept_errors:
-            shown = self.kept_errors[:_SHOWN_ERRORS]
-            names, kept = self.names, len(self.kept_errors)
-            rows = [
-                [e.place, names[e.actual], names[e.predicted], f"{e.probability:.4f}"]
-                for e in shown
-            ]
-            title = f"The most certain errors ({len(shown)} of {kept} that were kept)"
-            tables.append(Table([["record", "actual", "predicted", "probability"], *rows], title))
+            tables.append(self._errors(_SHOWN_ERRORS))
         return Report(
             title=f"Evaluation of {self.examples:,} examples, {self.classes} classes",
             headline=self._headlines(left_out),
             notes=self._decision(),
             tables=tables,
         )
+
+    def _errors(self, most: int) -> Table:
+        names, kept = self.names, self.kept_errors
+        rows = [
+            [error.place, names[error.actual], names[error.predicted], f"{error.probability:.4f}"]
+            for error in kept[:most]
+        ]
+        title = f"The most certain errors ({len(rows)} of {len(kept)} that were kept)"
+        heads = ["record", "actual", "predicted", "probability"]
+        return Table([heads, *rows], title, text_columns=(1, 2))
 
     def _decision(self) -> list[str]:
         """How classes were predicted, if not by the highest probability."""
@@ -415,14 +415,14 @@ class Evaluation(BinaryRates, AbstractEvaluation):
 
         Up to 20 classes have their counts written in. See `AbstractEvaluation.plot`.
         """
-        return plot_confusion(self.confusion, self.names, axes=axes)
+        return confusion_figure(self.confusion, self.names).plot(axes)
 
     def plot_metrics(self, *, axes: Any | None = None) -> Any:
         """Draw precision, recall and F1 of each class, of many the 20 with the lowest F1.
 
         See `AbstractEvaluation.plot`.
         """
-        return plot_rates(self.counts, self.names, axes=axes)
+        return rates_figure(self.counts, self.names, what="class").plot(axes)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:

@@ -1,15 +1,24 @@
 """Several evaluations side by side."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation
-from .checks import check_choice
-from .reports import Report, Table, aligned
+from .reports import Figure, Report, Table, aligned, number_text
+from .roc import RocReadings
+from .roc_columns import RocColumns
+from .roc_figures import Which, curves_figure
+
+_CURVES: tuple[tuple[Which, str, str], ...] = (
+    ("roc", "AUC", "ROC curves of all results"),
+    ("precision_recall", "average precision", "Precision-recall curves of all results"),
+)
+_MORE_IS_BETTER = ("acc", "auc", "precision", "recall", "f1", "iou", "r2", "cosine")
+_LESS_IS_BETTER = ("loss", "error", "mae", "mse", "entropy", "hinge", "poisson", "brier")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +79,7 @@ class Comparison:
     def _table(self) -> list[list[str]]:
         rows = [["", "examples", *self.metrics]]
         for name, examples, values in zip(self.names, self.examples, self.values, strict=True):
-            cells = ["" if value is None else _shown(value) for value in values]
+            cells = ["" if value is None else number_text(value) for value in values]
             rows.append([name, f"{examples:,}", *cells])
         return rows
 
@@ -109,7 +118,95 @@ def compare(evaluations: Mapping[str, AbstractEvaluation]) -> Comparison:
     )
 
 
-def _shown(value: float) -> str:
-    """Four decimals for rates; four digits for what is far from 1."""
-    small = value == 0 or 1e-3 <= abs(value) < 1e3
-    return f"{value:.4f}" if small or not math.isfinite(value) else f"{value:.4g}"
+def comparison_figures(
+    results: Mapping[str, Sequence[AbstractEvaluation]],
+) -> list[Figure | Table]:
+    """The headline metrics of several results with the best marked, and their ROC curves.
+
+    Args:
+        results: name -> its evaluations, of any kinds. Metrics that only one of several results
+            has are left out.
+    """
+    if not results:
+        return []
+    table = _marked(results)
+    if len(results) < 2:
+        return [table]
+    named, of = _curves(results)
+    if len(named) < 2:
+        return [table]
+    what = f" of {of}, the class that differs most," if of else ""
+    found: list[Figure | Table] = [table]
+    for which, area, label in _CURVES:
+        areas = [(r.auc if which == "roc" else r.average_precision, name) for name, r in named]
+        best, name = max(areas, key=lambda pair: pair[0])
+        caption = f"The largest {area}{what} is {best:.4f} ({name})."
+        found.append(curves_figure(named, which, caption=caption, what="results", label=label))
+    return found
+
+
+def direction_of(metric: str) -> int:
+    """1 if more of a metric is better, -1 if less is, 0 if its name does not say.
+
+    Example:
+        >>> [direction_of(name) for name in ("accuracy", "Brier score", "cost")]
+        [1, -1, 0]
+    """
+    name = metric.lower()
+    if any(part in name for part in _LESS_IS_BETTER):
+        return -1
+    return 1 if any(part in name for part in _MORE_IS_BETTER) else 0
+
+
+def _marked(results: Mapping[str, Sequence[AbstractEvaluation]]) -> Table:
+    found = {
+        name: {metric: v for each in evaluations for metric, v in each.headline().items()}
+        for name, evaluations in results.items()
+    }
+    metrics = dict.fromkeys(metric for values in found.values() for metric in values)
+    columns: dict[str, list[str]] = {}
+    for metric in metrics:
+        known = [values[metric] for values in found.values() if metric in values]
+        if len(known) == 1 < len(results):
+            continue
+        best = min(known) if direction_of(metric) < 0 else max(known)
+        differ = min(known) < max(known)  # else none is better than the others
+        texts = {v: f"{'★ ' * (differ and v == best)}{number_text(v)}" for v in known}
+        columns[metric] = [texts[v[metric]] if metric in v else "—" for v in found.values()]
+    counted = [max((e.examples for e in each), default=0) for each in results.values()]
+    rows = zip(found, (f"{count:,}" for count in counted), *columns.values(), strict=True)
+    table = [["result", "examples", *columns], *map(list, rows)]
+    title = f"{len(results)} result{'s' if len(results) != 1 else ''}"
+    stars = any("★" in cell for row in table[1:] for cell in row[2:])
+    return Table(table, title + ("; ★ marks the best of each column." if stars else "."))
+
+
+def _curves(
+    results: Mapping[str, Sequence[AbstractEvaluation]],
+) -> tuple[list[tuple[str, RocReadings]], str]:
+    """The scores of the results, or those of the class in which they differ most, and its name."""
+    named = [
+        (name, each)
+        for name, evaluations in results.items()
+        for each in evaluations
+        if isinstance(each, RocReadings) and each.positives and each.negatives
+    ]
+    if len(named) > 1:
+        return named, ""
+    several = {
+        name: each
+        for name, evaluations in results.items()
+        for each in evaluations
+        if isinstance(each, RocColumns) and each.rocs
+    }
+    names = [set(each.output_names) for each in several.values()]
+    spread: dict[str, float] = {}
+    for column in sorted(set.intersection(*names)) if len(names) > 1 else []:
+        rocs = [each.roc(column) for each in several.values()]
+        if all(roc.positives and roc.negatives for roc in rocs):
+            areas = [roc.auc for roc in rocs]
+            spread[column] = max(areas) - min(areas)
+    if not spread:
+        return [], ""
+    widest = max(spread, key=lambda column: spread[column])
+    return [(name, each.roc(widest)) for name, each in several.items()], widest

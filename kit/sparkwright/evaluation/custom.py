@@ -1,19 +1,19 @@
 """An evaluation that is defined by two functions of the user."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from .abstract import AbstractEvaluation
-from .checks import check_number, reading
-from .plots import plot_numbers
-from .reports import Report, Table
+from .abstract import AbstractEvaluation, Batch
+from .checks import LARGEST_COUNT, check_count, reading
+from .plots import draw_bars
+from .reports import Figure, Report, Table
 
 Array = NDArray[Any]
 Evaluate = Callable[[Array, Array, Array | None], Any]
@@ -75,7 +75,7 @@ class CustomEvaluation(AbstractEvaluation):
                 )
         if not isinstance(self.title, str) or not self.title:
             raise ConfigurationError(f"`title` must be text. Received: title={self.title!r:.80}.")
-        check_number("rows", self.rows, least=0)
+        check_count("rows", self.rows, minimum=0, maximum=LARGEST_COUNT)
         if (self.result_text is None) != (self.rows == 0):
             raise DataError(
                 "there is a result if there are examples. "
@@ -92,15 +92,9 @@ class CustomEvaluation(AbstractEvaluation):
         """What was found, a copy; None before any example."""
         return None if self.result_text is None else json.loads(self.result_text)
 
-    def _counted(
-        self,
-        labels: ArrayLike,
-        predictions: ArrayLike,
-        mask: ArrayLike | None,
-        records: Sequence[Any] | None,
-    ) -> Self:
-        was, said = np.asarray(labels), np.asarray(predictions)
-        given = None if mask is None else np.asarray(mask)
+    def _counted(self, batch: Batch) -> Self:
+        was, said = np.asarray(batch.labels), np.asarray(batch.predictions)
+        given = None if batch.mask is None else np.asarray(batch.mask)
         sizes = {np.shape(array)[:1] for array in (was, said, given) if array is not None}
         if len(sizes) != 1 or sizes == {()}:
             raise DataError(
@@ -176,7 +170,15 @@ class CustomEvaluation(AbstractEvaluation):
                 "only a result that is a number, or a dict with some, can be drawn. "
                 f"Received: {self.result!r:.80}. Draw `result` yourself."
             )
-        return plot_numbers(numbers, title=self.title, axes=axes)
+        bars = Figure(
+            kind="numbers",
+            label=self.title,
+            caption=f"The numbers of {self.title}.",
+            draw=lambda drawn: draw_bars(drawn, numbers.items()),
+            table=Table([["", "value"], *([name, f"{v:g}"] for name, v in numbers.items())]),
+            size=(5.0, 1.4 + 0.3 * min(len(numbers), 30)),
+        )
+        return bars.plot(axes)
 
     def to_dict(self) -> dict[str, Any]:
         """Title, result and number of examples, as plain JSON values; without the functions."""

@@ -1,7 +1,7 @@
 """A sample of pairs of numbers to draw, the same for any grouping of the data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
 
-from .checks import frozen
+from .checks import Values, frozen
 
 Floats = NDArray[np.float64]
 LARGEST = 1e150  # squares of larger numbers would overflow
@@ -17,7 +17,7 @@ _ROWS = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class PairSample:
+class PairSample(Values):
     """The different pairs (label, prediction) of smallest hash, and how often each occurred.
 
     The hash depends on the pair's bits alone, so each different pair is equally likely to be kept.
@@ -31,7 +31,7 @@ class PairSample:
         counts: (k,) int64, how often each pair occurred; likewise.
     """
 
-    size: int
+    size: int = field(compare=False)
     labels: Floats
     predictions: Floats
     counts: NDArray[np.int64]
@@ -59,18 +59,6 @@ class PairSample:
             np.concatenate([self.counts, other.counts]),
             self.size,
         )
-
-    def __eq__(self, other: object) -> bool:
-        """The same pairs, equally often."""
-        return isinstance(other, PairSample) and self.to_dict() == other.to_dict()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; `from_dict` is the inverse."""
-        return {
-            "labels": self.labels.tolist(),
-            "predictions": self.predictions.tolist(),
-            "counts": self.counts.tolist(),
-        }
 
     @classmethod
     def from_dict(cls, values: Any, *, size: int, examples: int) -> "PairSample":

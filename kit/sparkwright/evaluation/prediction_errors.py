@@ -11,14 +11,14 @@ import numpy as np
 
 from sparkwright.errors import DataError
 
-from .checks import Counts
+from .checks import Counts, Values
 from .rows import ClassRows
 
 Record: TypeAlias = str | int | tuple[str | int, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PredictionError:
+class PredictionError(Values):
     """One row that was predicted wrong.
 
     Attributes:
@@ -53,16 +53,6 @@ class PredictionError:
         object.__setattr__(self, "probability", float(self.probability) + 0.0)  # -0.0 is 0.0
         object.__setattr__(self, "record", checked_record(self.record))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "actual": self.actual,
-            "predicted": self.predicted,
-            "probability": self.probability,
-            "record": list(self.record) if isinstance(self.record, tuple) else self.record,
-            "step": list(self.step),
-        }
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "PredictionError":
         """The inverse of `to_dict`.
@@ -70,13 +60,9 @@ class PredictionError:
         Raises:
             DataError: if the values are not those of an error.
         """
-        return cls(
-            actual=values["actual"],
-            predicted=values["predicted"],
-            probability=values["probability"],
-            record=values["record"],
-            step=tuple(values["step"]),
-        )
+        keys = ("actual", "predicted", "probability", "record")
+        found: dict[str, Any] = {key: values[key] for key in keys}
+        return cls(**found, step=tuple(values["step"]))
 
     @property
     def place(self) -> str:
@@ -114,23 +100,15 @@ def _text_or_number(part: Any, record: Any) -> str | int:
 
 def most_certain(errors: Iterable[PredictionError], keep: int) -> tuple[PredictionError, ...]:
     """The `keep` errors of the highest probability, in the order that all evaluations use."""
-    return tuple(
-        nsmallest(
-            keep,
-            errors,
-            key=lambda e: _rank(e.probability, e.record, e.step, e.actual, e.predicted),
-        )
-    )
+    return tuple(nsmallest(keep, errors, key=_rank))
 
 
-def _rank(
-    probability: float, record: Record, step: tuple[int, ...], actual: int, predicted: int
-) -> tuple[Any, ...]:
-    several = isinstance(record, tuple)
-    parts = record if isinstance(record, tuple) else (record,)
+def _rank(error: PredictionError) -> tuple[Any, ...]:
+    several = isinstance(error.record, tuple)
+    parts = error.record if isinstance(error.record, tuple) else (error.record,)
     # None before numbers before texts; one name before several.
     keys = tuple((0, 0) if p is None else (1, p) if isinstance(p, int) else (2, p) for p in parts)
-    return -probability, several, keys, step, actual, predicted
+    return -error.probability, several, keys, error.step, error.actual, error.predicted
 
 
 def checked_errors(
@@ -189,22 +167,14 @@ def errors_of(
     steps = np.unravel_index(rows.where.numbers[wrong], rows.where.shape)[1:]
     examples = rows.where.examples[wrong].tolist()
 
-    def described(place: int) -> tuple[float, Record, tuple[int, ...], int, int]:
+    def error(place: int) -> PredictionError:
         row = wrong[place]
-        record = None if records is None else checked_record(records[examples[place]])
-        step = tuple(int(axis[place]) for axis in steps)
-        return certainty[place], record, step, int(rows.actual[row]), int(rows.predicted[row])
-
-    chosen = nsmallest(keep, range(wrong.size), key=lambda place: _rank(*described(place)))
-    found: list[PredictionError] = []
-    for probability, record, step, actual, predicted in map(described, chosen):
-        found.append(
-            PredictionError(
-                actual=actual,
-                predicted=predicted,
-                probability=float(probability),
-                record=record,
-                step=step,
-            )
+        return PredictionError(
+            actual=int(rows.actual[row]),
+            predicted=int(rows.predicted[row]),
+            probability=float(certainty[place]),
+            record=None if records is None else records[examples[place]],
+            step=tuple(int(axis[place]) for axis in steps),
         )
-    return most_certain(found, keep)
+
+    return most_certain(map(error, range(wrong.size)), keep)

@@ -4,7 +4,7 @@ A question is "is it class k?" (one per class) or one binary output.
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_choice
 
-from .checks import Counts, check_choice, number_of
+from .abstract import AbstractEvaluation
+from .checks import Counts, number_of
 
 Rates = NDArray[np.float64]
 Average = Literal["macro", "micro"]
@@ -137,7 +139,7 @@ def multiclass_correlation(confusion: Counts) -> float:
     return min(max(correlation, -1.0), 1.0)  # rounding can give 1 + 2e-16
 
 
-class BinaryRates(ABC):
+class BinaryRates(AbstractEvaluation):
     """What evaluations share that count yes-or-no questions: "is it this class?", or an output.
 
     A rate that would be 0/0 has the value 0. Macro averages leave out questions whose rate is 0/0;
@@ -150,11 +152,6 @@ class BinaryRates(ABC):
     @abstractmethod
     def counts(self) -> BinaryCounts:
         """True and false positives and negatives of each class or output, (C,) each."""
-
-    @property
-    @abstractmethod
-    def _all_names(self) -> tuple[str, ...]:
-        """A name for each class or output: the given one or its number."""
 
     @property
     def true_positives(self) -> Counts:

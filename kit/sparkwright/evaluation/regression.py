@@ -1,21 +1,23 @@
 """Regression: how far predictions are from the numbers they predict."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import DataError
+from sparkwright.options import check_choice
 
-from .abstract import AbstractEvaluation
+from .abstract import AbstractEvaluation, Batch
 from .accumulators import ERROR, LABEL, PREDICTION, SHARED, Floats, Moments
-from .checks import check_choice, checked_names, number_of, reading
+from .checks import number_of, reading
 from .pair_sample import LARGEST, PairSample, points_per_output
-from .plots import plot_predictions, plot_residuals
-from .reports import Report, Table
+from .plots import COLORS
+from .regression_figures import Pairs, regression_figures
+from .reports import MOST_ROWS, Figure, Report, Table, number_text
 from .rows import Where, output_rows
 
 RegressionMetric = Literal[
@@ -101,22 +103,10 @@ class RegressionEvaluation(AbstractEvaluation):
         Raises:
             ConfigurationError: if the names are not unique, or not one for each output.
         """
-        names = checked_names("names", self.names)
-        if names is not None and self._width and len(names) != self._width:
-            raise ConfigurationError(
-                "`names` must name every output. "
-                f"Received: {len(names)} names for {self._width} outputs."
-            )
-        object.__setattr__(self, "names", names)
+        self._check_names()
 
-    def _counted(
-        self,
-        labels: ArrayLike,
-        predictions: ArrayLike,
-        mask: ArrayLike | None,
-        records: Sequence[Any] | None,
-    ) -> Self:
-        found = output_rows(labels, predictions, mask=mask)
+    def _counted(self, batch: Batch) -> Self:
+        found = output_rows(batch.labels, batch.predictions, mask=batch.mask)
         actual = _read(found.labels, found.where, "labels")
         predicted = _read(found.predictions, found.where, "predictions")
         size = points_per_output(actual.shape[1])
@@ -149,7 +139,7 @@ class RegressionEvaluation(AbstractEvaluation):
     @property
     def output_names(self) -> tuple[str, ...]:
         """A name for each output: the given one or its number."""
-        return self.names or tuple(map(str, range(self._width)))
+        return self._all_names
 
     @property
     def outputs(self) -> tuple[RegressionOutput, ...]:
@@ -301,19 +291,71 @@ class RegressionEvaluation(AbstractEvaluation):
         Raises:
             ConfigurationError: if matplotlib is not installed, or there is no such output.
         """
-        return plot_predictions(self._drawn(of), axes=axes)
+        return self._plotted(0, of, axes)
 
     def plot_residuals(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw label - prediction against the prediction, and beside it how often it occurs.
 
         Of the sample of the rows; arguments as in `plot`.
         """
-        return plot_residuals(self._drawn(of), axes=axes)
+        return self._plotted(1, of, axes)
 
-    def _drawn(self, of: int | str | None) -> list[tuple[str, PairSample]]:
+    def _plotted(self, number: int, of: int | str | None, axes: Any) -> Any:
         names = self.output_names
         chosen = range(len(names)) if of is None else [number_of(of, names)]
-        return [(names[k], self.samples[k]) for k in chosen if self.samples]
+        pairs = [self._pairs(k) for k in chosen if self.samples]
+        nothing = np.zeros(0)
+        empty = Pairs("", PairSample.of(nothing, nothing, size=1), 0, 0.0, 0.0)
+        figure = regression_figures(pairs or [empty])[number]
+        points = sum(each.sample.counts.size for each in pairs[: len(COLORS)])
+        full = any(each.sample.counts.size == each.sample.size for each in pairs[: len(COLORS)])
+        title = f"{figure.label} (a sample of {points:,} points)" if full else figure.label
+        return figure.plot(axes, title=title)
+
+    def _pairs(self, k: int) -> Pairs:
+        name = self.output_names[k] if self._width > 1 or self.names else ""
+        count = 0 if self.moments is None else int(self.moments.counts[k])
+        bias, correlation = self.mean_error(of=k), self.pearson_correlation(of=k)
+        return Pairs(name, self.samples[k], count, bias, correlation)
+
+    def figures(self, *, of: int | str | None = None) -> list[Figure | Table]:
+        """Errors beside those of always predicting the mean, and three plots of one output.
+
+        Plots show the sample that is kept, errors are of all rows.
+
+        Args:
+            of: the output to draw, by number or name; default None: the first one.
+        """
+        if not self.examples:
+            return []
+        number = number_of(0 if of is None else of, self.output_names)
+        drawn = regression_figures([self._pairs(number)]) if self.outputs[number].count else []
+        return [self._errors(), *drawn]
+
+    def _errors(self) -> Table:
+        """The errors of each output, of many the largest."""
+        roots, r2 = self.per_output("root_mean_squared_error"), self.r2()
+        order = np.argsort(-roots, kind="stable")
+        chosen = order[:MOST_ROWS] if len(roots) > MOST_ROWS else np.arange(len(roots))
+        columns = [self.per_output("mean_absolute_error"), roots]
+        columns.append(np.array([output.label_deviation for output in self.outputs]))
+        columns += [self.per_output(each) for each in ("r2", "mean_error", "max_error")]
+        rows = [
+            [
+                self.output_names[k],
+                f"{self.outputs[k].count:,}",
+                *(number_text(float(column[k])) for column in columns),
+            ]
+            for k in chosen.tolist()
+            if self.outputs[k].count
+        ]
+        heads = ["output", "rows", "MAE", "RMSE", "RMSE of the mean", "R²", "bias", "largest error"]
+        return Table(
+            [heads, *rows],
+            f"{'Better' if r2 > 0 else 'No better'} than always predicting the mean: R² {r2:.4f} "
+            "compares the squared errors of both.",
+            left_out=len(roots) - len(chosen),
+        )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:

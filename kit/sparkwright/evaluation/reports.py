@@ -1,9 +1,13 @@
-"""Reports of evaluations, as text for a terminal and as HTML for a notebook."""
+"""What reports are made of: tables and figures, as text for a terminal and as HTML."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from html import escape
+from typing import Any
 
+from .plots import new_axes, titled
+
+MOST_ROWS = 30  # of a table that nobody asked for
 _LEFT = "text-align:left;padding:2px 8px"
 _RIGHT = "text-align:right;padding:2px 8px"
 _NAME_WIDTH = 20
@@ -19,16 +23,20 @@ class Table:
         rows: the first one is the head; the first column is the names.
         title: the line above; "" for none.
         tints: CSS background colors of the cells after the names, a list a row without the head.
+        text_columns: numbers of the columns to align left, beside the first.
+        left_out: rows that it does not show.
     """
 
     rows: Sequence[Row] = ()
     title: str = ""
     tints: Sequence[Row] | None = None
+    text_columns: Collection[int] = ()
+    left_out: int = 0
 
     def text_lines(self) -> list[str]:
         """Lines for a terminal, with an empty one before."""
         title = ["", self.title] if self.title else []
-        return [*title, *(["", *aligned(self.rows)] if self.rows else [])]
+        return [*title, *(["", *aligned(self.rows, self.text_columns)] if self.rows else [])]
 
     def html(self) -> str:
         """The line and the table."""
@@ -36,11 +44,51 @@ class Table:
         if not self.rows:
             return title
         head, *body = self.rows
-        tints = self.tints or [()] * len(body)
-        rows = [
-            html_row(row[0], row[1:], tints=colors) for row, colors in zip(body, tints, strict=True)
-        ]
-        return title + html_table(head, rows)
+        lines = [self._html_row("th", "th", head, ())]
+        for row, tints in zip(body, self.tints or [()] * len(body), strict=True):
+            lines.append(self._html_row("th", "td", row, tints))
+        return f"{title}{_html_table(lines)}"
+
+    def _html_row(self, first: str, tag: str, row: Row, tints: Row) -> str:
+        cells: list[str] = []
+        for column, cell in enumerate(row):
+            kind = tag if column else first
+            style = _LEFT if column == 0 or column in self.text_columns else _RIGHT
+            if column and tints:
+                style += f";background:{tints[column - 1]}"
+            cells.append(f"<{kind} style='{style}'>{escape(cell)}</{kind}>")
+        return f"<tr>{''.join(cells)}</tr>"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """A drawing, one sentence below it, and the same as a table.
+
+    Attributes:
+        kind: a short name, such as "roc".
+        label: what figure and table show, in a few words.
+        caption: what is to be seen.
+        draw: draws on matplotlib's Axes.
+        table: the same in numbers.
+        size: width and height in inches.
+    """
+
+    kind: str
+    label: str
+    caption: str
+    draw: Callable[[Any], None]
+    table: Table
+    size: tuple[float, float] = (4.6, 3.9)
+
+    def plot(self, axes: Any | None = None, *, title: str | None = None) -> Any:
+        """Draw with a title on `axes`, default None: those of a new figure; return them.
+
+        Raises:
+            ConfigurationError: if matplotlib is not installed.
+        """
+        drawn = new_axes(*self.size) if axes is None else axes
+        self.draw(drawn)
+        return titled(drawn, self.label if title is None else title)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,52 +119,48 @@ class Report:
 
     def html(self) -> str:
         """The report for a notebook: no scripts, no style sheet."""
-        rows = [html_row(name, [value], note=note) for name, value, note in self.headline]
-        parts = [html_table([], rows)] if rows else []
+        rows = [
+            f"<tr><th style='{_LEFT}'>{escape(name)}</th><td style='{_RIGHT}'>{escape(value)}</td>"
+            + (f"<td style='{_LEFT}'>{escape(note)}</td></tr>" if note else "</tr>")
+            for name, value, note in self.headline
+        ]
+        parts = [f"<p><b>{escape(self.title)}</b></p>", _html_table(rows) if rows else ""]
         parts += [f"<p>{escape(note)}</p>" for note in self.notes]
-        return html_report(self.title, *parts, *(table.html() for table in self.tables))
+        parts += [table.html() for table in self.tables]
+        return f'<div class="sparkwright-evaluation">{"".join(parts)}</div>'
 
 
-def aligned(rows: Sequence[Row]) -> list[str]:
-    """Columns as wide as their widest cell: the first to the left, the others to the right."""
+def shortened(table: Table, most: int = MOST_ROWS) -> Table:
+    """The first rows of a table, which says how many are left out."""
+    body = max(len(table.rows) - 1, 0)
+    if body <= most:
+        return table
+    return replace(table, rows=table.rows[: most + 1], left_out=table.left_out + body - most)
+
+
+def number_text(value: float) -> str:
+    """Four decimals for rates, four digits for what is far from 1.
+
+    Example:
+        >>> [number_text(value) for value in (0.98765, 0.0, 12345.6, 0.00012)]
+        ['0.9877', '0', '1.235e+04', '0.00012']
+    """
+    if value == 0:
+        return "0"
+    return f"{value:.4f}" if 1e-3 <= abs(value) < 1e3 else f"{value:.4g}"
+
+
+def aligned(rows: Sequence[Row], text_columns: Collection[int] = ()) -> list[str]:
+    """Columns as wide as their widest cell: first and text ones left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
+            cell.ljust(width) if column == 0 or column in text_columns else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]
 
 
-def html_table(head: Row, rows: Sequence[str]) -> str:
-    """A table of `html_row`s; without a head if that is empty."""
-    cells = "".join(
-        f"<th style='{_RIGHT if column else _LEFT}'>{escape(name)}</th>"
-        for column, name in enumerate(head)
-    )
-    top = f"<thead><tr>{cells}</tr></thead>" if head else ""
-    return f"<table>{top}<tbody>{''.join(rows)}</tbody></table>"
-
-
-def html_row(name: str, cells: Row, *, note: str = "", tints: Row | None = None) -> str:
-    """A row: a name, cells to the right, and a note; all of it escaped.
-
-    Args:
-        name: of the row.
-        cells: the rest.
-        note: a last cell, to the left; default none.
-        tints: CSS colors of the cells' backgrounds; default none.
-    """
-    found = "".join(
-        f"<td style='{_RIGHT}{f';background:{tint}' if tint else ''}'>{escape(cell)}</td>"
-        for cell, tint in zip(cells, tints or [""] * len(cells), strict=True)
-    )
-    found += f"<td style='{_LEFT}'>{escape(note)}</td>" if note else ""
-    return f"<tr><th style='{_LEFT}'>{escape(name)}</th>{found}</tr>"
-
-
-def html_report(title: str, *parts: str) -> str:
-    """A title in bold and the parts, as one block."""
-    head = f"<p><b>{escape(title)}</b></p>"
-    return f'<div class="sparkwright-evaluation">{head}{"".join(parts)}</div>'
+def _html_table(lines: Sequence[str]) -> str:
+    return f"<table><tbody>{''.join(lines)}</tbody></table>"

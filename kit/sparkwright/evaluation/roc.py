@@ -2,20 +2,20 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.options import check_choice
 
-from .abstract import AbstractEvaluation
-from .checks import Counts, check_choice, check_number, checked_counts, reading
+from .abstract import AbstractEvaluation, Batch
+from .checks import Counts, check_count, checked_counts, reading
 from .classification import Evaluation
-from .plots import PLOT_POINTS, draw_precision_recall, draw_roc
-from .reports import Report
+from .reports import Figure, Report
 from .roc_counts import (
     Criterion,
     Scores,
@@ -24,6 +24,7 @@ from .roc_counts import (
     auc_numerator,
 )
 from .roc_curves import PrecisionRecallCurve, RocCurve
+from .roc_figures import score_figure, score_figures
 from .rows import Where, as_numbers, labeled_rows
 
 _MOST_THRESHOLDS = 1_000_000
@@ -176,17 +177,19 @@ class RocReadings(AbstractEvaluation):
 
     def plot_roc(self, *, axes: Any | None = None) -> Any:
         """Draw the ROC curve with its area; see `AbstractEvaluation.plot`."""
-        curves = [(f"AUC {self.auc:.4f}", self.curve(PLOT_POINTS))]
-        return draw_roc(curves, title="ROC", axes=axes)
+        return score_figure(self, "roc").plot(axes)
 
     def plot_precision_recall(self, *, axes: Any | None = None) -> Any:
         """Draw the precision-recall curve with its area; see `AbstractEvaluation.plot`."""
-        return draw_precision_recall(
-            [(f"AUPRC {self.auprc:.4f}", self.precision_recall_curve(PLOT_POINTS))],
-            guessing=self.positives / max(self.examples, 1),
-            title="Precision and recall",
-            axes=axes,
-        )
+        return score_figure(self, "precision_recall").plot(axes)
+
+    def figures(self, *, band: bool = True) -> list[Figure]:
+        """ROC and precision-recall curve; none without positives or without negatives.
+
+        Args:
+            band: whether to draw what 95 % of resampled curves lie within.
+        """
+        return score_figures(self, band=band)
 
     def headline(self) -> dict[str, float]:
         """The areas."""
@@ -269,21 +272,15 @@ class ROC(RocReadings):
             ConfigurationError: if `thresholds` is not a whole number from 0 to a million.
             DataError: if `counts` are not of that many thresholds.
         """
-        check_number("thresholds", self.thresholds, least=0, most=_MOST_THRESHOLDS)
+        check_count("thresholds", self.thresholds, minimum=0, maximum=_MOST_THRESHOLDS)
         width = self.thresholds + 1 if self.thresholds else 0
         counts = self.counts
         if width and np.shape(counts) == (2, 0):
             counts = np.zeros((2, width), np.int64)
         object.__setattr__(self, "counts", checked_counts("counts", counts, (2, width)))
 
-    def _counted(
-        self,
-        labels: ArrayLike,
-        predictions: ArrayLike,
-        mask: ArrayLike | None,
-        records: Sequence[Any] | None,
-    ) -> Self:
-        given = as_numbers(predictions, "predictions")
+    def _counted(self, batch: Batch) -> Self:
+        given = as_numbers(batch.predictions, "predictions")
         columns = given[:, None] if given.ndim == 1 else given
         if columns.ndim < 2 or columns.shape[-1] not in (1, 2):
             raise DataError(
@@ -291,7 +288,7 @@ class ROC(RocReadings):
                 "counts: (n,), (n, 1), (n, 2), (n, T, 1). Received: predictions of shape "
                 f"{given.shape}. ROCMultiClass takes more classes, ROCBinary more outputs."
             )
-        rows = labeled_rows(labels, columns, mask=mask)
+        rows = labeled_rows(batch.labels, columns, mask=batch.mask)
         given = rows.scores[:, -1:]
         scores = float_scores(given, rows.where, probabilities=self.thresholds > 0)[:, 0]
         return type(self)(self.thresholds).including(scores[rows.actual], scores[~rows.actual])
@@ -445,5 +442,5 @@ def float_scores(scores: NDArray[Any], where: Where, *, probabilities: bool) -> 
 
 def _thinned(counts: ThresholdCounts, max_points: int | None) -> ThresholdCounts:
     if max_points is not None:
-        check_number("max_points", max_points, least=3)
+        check_count("max_points", max_points, minimum=3)
     return counts.thinned(None if max_points is None else max_points - 1).started()

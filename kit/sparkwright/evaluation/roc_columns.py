@@ -1,20 +1,19 @@
 """ROC of several outputs, and of several classes each against the rest."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, get_args
 
-from numpy.typing import ArrayLike
+from sparkwright.errors import DataError
+from sparkwright.options import check_choice
 
-from sparkwright.errors import ConfigurationError, DataError
-
-from .abstract import AbstractEvaluation
-from .checks import check_choice, check_number, checked_names, number_of
-from .plots import MOST_CURVES, PLOT_POINTS, draw_precision_recall, draw_roc
+from .abstract import AbstractEvaluation, Batch
+from .checks import LARGEST_COUNT, check_count, number_of
 from .rates import Average
-from .reports import Report, Table
+from .reports import Figure, Report, Table
 from .roc import ROC, float_scores
 from .roc_digest import ROCDigest
+from .roc_figures import Which, curves_figure
 from .rows import (
     labeled_rows,
     output_rows,
@@ -51,13 +50,8 @@ class RocColumns(AbstractEvaluation):
             DataError: if a column has other thresholds, or `rows` does not fit the columns.
         """
         ROC(self.thresholds)
-        names = checked_names(self._names_key, getattr(self, self._names_key))
-        if names is not None and self.rocs and len(names) != len(self.rocs):
-            raise ConfigurationError(
-                f"`{self._names_key}` must name all {self._columns}. "
-                f"Received: {len(names)} names for {len(self.rocs)} {self._columns}."
-            )
-        check_number("rows", self.rows, least=0)
+        self._check_names()
+        check_count("rows", self.rows, minimum=0, maximum=LARGEST_COUNT)
         counted = [roc.examples for roc in self.rocs]
         if not max(counted, default=0) <= self.rows <= sum(counted) or any(
             getattr(roc, "thresholds", 0) != self.thresholds for roc in self.rocs
@@ -66,12 +60,11 @@ class RocColumns(AbstractEvaluation):
                 "ROCs of one evaluation must be of the same thresholds and rows. Received: "
                 f"{self.rows} rows and ROCs of {counted[:20]}."
             )
-        object.__setattr__(self, self._names_key, names)
 
     @property
     def output_names(self) -> tuple[str, ...]:
         """A name for each column: the given one or its number."""
-        return getattr(self, self._names_key) or tuple(map(str, range(len(self.rocs))))
+        return self._all_names
 
     @property
     def examples(self) -> int:
@@ -152,21 +145,34 @@ class RocColumns(AbstractEvaluation):
         Columns without positives or without negatives have no curve.
         """
         title = f"ROC, mean AUC {self.auc():.4f}"
-        curves = [(self._label(n, r.auc), r.curve(PLOT_POINTS)) for n, r in self._defined()]
-        return draw_roc(curves, title=title, axes=axes, what=self._columns)
+        return self._figure("roc").plot(axes, title=title)
 
     def plot_precision_recall(self, *, axes: Any | None = None) -> Any:
         """Draw a precision-recall curve for each column; as `plot_roc`."""
         title = f"Precision and recall, mean AUPRC {self.auprc():.4f}"
-        curves = [
-            (self._label(name, roc.auprc), roc.precision_recall_curve(PLOT_POINTS))
-            for name, roc in self._defined()
-        ]
-        what = self._columns
-        return draw_precision_recall(curves, guessing=None, title=title, axes=axes, what=what)
+        return self._figure("precision_recall").plot(axes, title=title)
 
-    def _label(self, name: str, area: float) -> str:
-        return f"{name}  {area:.4f}" if len(self.rocs) <= MOST_CURVES else name
+    def figures(self) -> list[Figure]:
+        """Both curves of each column; none if all lack positives or negatives."""
+        if not self._defined():
+            return []
+        return [self._figure("roc"), self._figure("precision_recall")]
+
+    def _figure(self, which: Which) -> Figure:
+        named = self._defined()
+        what, mean = "AUC", self.auc()
+        areas = [(roc.auc, name) for name, roc in named]
+        if which == "precision_recall":
+            what, mean = "average precision", self.average_precision()
+            areas = [(roc.average_precision, name) for name, roc in named]
+        lowest, name = min(areas, key=lambda pair: pair[0], default=(0.0, "none"))
+        return curves_figure(
+            named,
+            which,
+            caption=f"The mean {what} is {mean:.4f}; the lowest is {lowest:.4f} ({name}).",
+            what=self._columns,
+            label="ROC curves" if which == "roc" else "Precision-recall curves",
+        )
 
     def headline(self) -> dict[str, float]:
         """Areas, averaged over the columns."""
@@ -264,14 +270,8 @@ class ROCBinary(RocColumns):
 
     names: tuple[str, ...] | None = None
 
-    def _counted(
-        self,
-        labels: ArrayLike,
-        predictions: ArrayLike,
-        mask: ArrayLike | None,
-        records: Sequence[Any] | None,
-    ) -> Self:
-        rows = output_rows(labels, predictions, mask=mask)
+    def _counted(self, batch: Batch) -> Self:
+        rows = output_rows(batch.labels, batch.predictions, mask=batch.mask)
         scores = float_scores(rows.predictions, rows.where, probabilities=self.thresholds > 0)
         positive = require_answers(rows.labels, rows.where)
         return self._of_sides(
@@ -311,14 +311,8 @@ class ROCMultiClass(RocColumns):
 
     class_names: tuple[str, ...] | None = None
 
-    def _counted(
-        self,
-        labels: ArrayLike,
-        predictions: ArrayLike,
-        mask: ArrayLike | None,
-        records: Sequence[Any] | None,
-    ) -> Self:
-        rows = labeled_rows(labels, predictions, mask=mask)
+    def _counted(self, batch: Batch) -> Self:
+        rows = labeled_rows(batch.labels, batch.predictions, mask=batch.mask)
         given = float_scores(rows.scores, rows.where, probabilities=self.thresholds > 0)
         if given.shape[1] == 1:
             require_probabilities(given, rows.where, "a single output")

@@ -2,7 +2,7 @@
 
 import base64
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
 
-from .checks import Counts, checked_counts, frozen, reading
+from .checks import Counts, Values, checked_counts, frozen, plain, reading
 from .rates import Rates
 
 Floats = NDArray[np.float64]
@@ -113,7 +113,7 @@ class Areas(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class ThresholdCounts:
+class ThresholdCounts(Values):
     """Counts at thresholds: scores of at least the threshold are predicted positive.
 
     Attributes:
@@ -169,10 +169,6 @@ class ThresholdCounts:
     def __len__(self) -> int:
         return self.thresholds.size
 
-    def __eq__(self, other: object) -> bool:
-        """The same counts at the same thresholds."""
-        return isinstance(other, ThresholdCounts) and self.to_dict() == other.to_dict()
-
     def precision(self) -> Rates:
         """(k,) TP / (TP + FP); 1 where nothing is predicted positive."""
         return _precision(self.true_positives, self.false_positives)
@@ -221,12 +217,11 @@ class ThresholdCounts:
 
     def rows(self, chosen: NDArray[np.integer[Any]]) -> "ThresholdCounts":
         """Some of the thresholds, by ascending index."""
-        return ThresholdCounts(
+        return replace(
+            self,
             thresholds=self.thresholds[chosen],
             true_positives=self.true_positives[chosen],
             false_positives=self.false_positives[chosen],
-            positives=self.positives,
-            negatives=self.negatives,
         )
 
     def corners(self) -> "ThresholdCounts":
@@ -264,24 +259,16 @@ class ThresholdCounts:
     def started(self) -> "ThresholdCounts":
         """With the threshold infinity in front, where nothing is predicted positive."""
         nothing = np.zeros(1, np.int64)
-        return ThresholdCounts(
+        return replace(
+            self,
             thresholds=np.concatenate([[math.inf], self.thresholds]),
             true_positives=np.concatenate([nothing, self.true_positives]),
             false_positives=np.concatenate([nothing, self.false_positives]),
-            positives=self.positives,
-            negatives=self.negatives,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; the threshold infinity is left out."""
-        finite = self.thresholds < math.inf
-        return {
-            "positives": self.positives,
-            "negatives": self.negatives,
-            "thresholds": self.thresholds[finite].tolist(),
-            "true_positives": self.true_positives[finite].tolist(),
-            "false_positives": self.false_positives[finite].tolist(),
-        }
+        return plain(self.rows(np.flatnonzero(self.thresholds < math.inf))._state())
 
     @classmethod
     def from_dict(cls, values: Any) -> "ThresholdCounts":

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from .checks import check_number
+from .checks import check_count
 from .rates import Rates
 from .roc_counts import Floats, ThresholdCounts
 
@@ -225,8 +225,8 @@ def bootstrap_band(
         raise ConfigurationError(
             f"`confidence` must be above 0 and below 1. Received: confidence={confidence!r}."
         )
-    check_number("replicates", replicates, least=2)
-    check_number("grid_points", grid_points, least=2)
+    check_count("replicates", replicates, minimum=2)
+    check_count("grid_points", grid_points, minimum=2)
     counts = roc.threshold_counts().thinned(_POINTS)
     if not (counts.positives and counts.negatives):
         raise DataError(
@@ -259,14 +259,7 @@ def bootstrap_band(
 def _resampled(
     random: np.random.Generator, reached: NDArray[np.int64], total: int, replicates: int
 ) -> NDArray[np.int64]:
-    """(replicates, k + 1) rows of `total` that reach each threshold; 0 at the first.
-
-    Args:
-        random: the generator.
-        reached: (k,) how many do in the data, growing to `total`.
-        total: rows.
-        replicates: how often to resample.
-    """
+    """(replicates, k + 1) rows of `total` that reach each threshold; 0 at the first."""
     gained = np.diff(reached, prepend=0, append=total)
     drawn = random.multinomial(total, gained / total, size=replicates)
     started = np.zeros((replicates, 1), np.int64)

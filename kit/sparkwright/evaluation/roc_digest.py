@@ -15,7 +15,7 @@ import numpy as np
 from sparkwright.errors import DataError
 
 from .accumulators import exact_sum
-from .checks import check_number
+from .checks import check_count
 from .roc import ROC, RocReadings, auc_of
 from .roc_counts import Areas, Counts, Floats, SortedScores, ThresholdCounts
 
@@ -46,7 +46,7 @@ def sampling_step(rows_per_range: int, parts: int) -> int:
     What lies between two sampled scores is less than a step for each side of each part, all
     together at most a quarter of a range.
     """
-    check_number("rows_per_range", rows_per_range, least=1)
+    check_count("rows_per_range", rows_per_range, minimum=1)
     return max(rows_per_range // (8 * max(parts, 1)), 1)
 
 
@@ -98,7 +98,7 @@ def summarize(roc: ROC, counts: Counts, number: int, *, points: int) -> RangeSum
         DataError: if these are not as many scores as were counted.
         ConfigurationError: if `points` is less than 4.
     """
-    check_number("points", points, least=4)
+    check_count("points", points, minimum=4)
     planned: Any = tuple(counts[:, number].tolist())
     if (roc.positives, roc.negatives) != planned:
         raise DataError(
@@ -211,7 +211,7 @@ class ROCDigest(RocReadings):
     def _merged(self, other: Any) -> "ROCDigest":
         self._refuse()
 
-    def _counted(self, labels: Any, predictions: Any, mask: Any, records: Any) -> "ROCDigest":
+    def _counted(self, batch: Any) -> "ROCDigest":
         self._refuse()
 
     def _refuse(self) -> NoReturn:

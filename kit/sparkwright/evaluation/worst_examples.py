@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparkwright.errors import DataError
 
-from .checks import check_number
+from .checks import LARGEST_COUNT, check_count
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -87,8 +87,8 @@ class WorstExamples:
             ConfigurationError: if `count` is no integer of at least 1.
             DataError: if there are more examples than may be, or than were looked at.
         """
-        check_number("count", self.count, least=1)
-        check_number("scored", self.scored, least=0)
+        check_count("count", self.count, minimum=1)
+        check_count("scored", self.scored, minimum=0, maximum=LARGEST_COUNT)
         if len(self.examples) > min(self.count, self.scored):
             raise DataError(
                 "`examples` must be at most `count`, of those that were `scored`. Received: "
@@ -135,7 +135,7 @@ class WorstExamples:
                 "scores, features, labels and predictions must be of equally many examples. "
                 f"Received: scores of shape {losses.shape} and arrays of {sorted(sizes)}."
             )
-        check_number("count", count, least=1)
+        check_count("count", count, minimum=1)
         chosen = _worst_rows(losses, count)
 
         def example(row: int) -> WorstExample:

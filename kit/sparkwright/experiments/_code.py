@@ -1,18 +1,29 @@
-"""An experiment as plain Python, in the steps that a notebook's cells are."""
+"""An experiment as plain Python: a script, or a notebook whose cells are its steps."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sparkwright.configuration import to_code
-from sparkwright.data import DataSource
+from sparkwright.configuration import Expression, call_to_code, to_code
 
 from ._experiment import NORMALIZERS
-from ._parameters import NAMES, TAG, WITHOUT, Parameters, parameters_of
 
 if TYPE_CHECKING:
     from ._experiment import Experiment
+
+# Notebooks' tools look for the cell with this tag.
+_TAG = "parameters"
+_NAMES = (
+    *("data_url", "split_seed", "executors", "workers", "network_seed"),
+    *("batch_size", "training_seed", "epochs"),
+)
+# Option of the master -> the name that stands for its value.
+_OF_MASTER = {"workers": "workers", "batch_size_per_worker": "batch_size", "seed": "training_seed"}
+_EVALUATIONS = {
+    "regression": "network.evaluate_regression({})",
+    "binary": "network.do_evaluation({}, sw.EvaluationBinary())",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,50 +48,54 @@ def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
 
     Args:
         experiment: what to do.
-        in_notebook: whether runs are waited for with `await`, as notebooks can, and what one would
+        in_notebook: whether runs are waited for with `await`, as notebooks can, and what users
             vary has names, set in a step of its own.
     """
-    parameters = parameters_of(experiment) if in_notebook else WITHOUT
+    names = _parameters(experiment) if in_notebook else {}
     if in_notebook:
         yield Step(
             title="Parameters",
             text="What one would vary; the cells below use these names. "
             "`python -m sparkwright_widgets.report NOTEBOOK -p epochs 9`, or papermill, runs the "
             "notebook with other values.",
-            code=parameters.to_code(),
-            tags=(TAG,),
+            code="\n".join(f"{name} = {to_code(value)}" for name, value in names.items()),
+            tags=(_TAG,),
         )
+    executors = "executors" if "executors" in names else "workers"
+    has_executors = executors in names and experiment.spark.master in (None, "local-cluster")
     yield Step(
         title="Start Spark",
         text="One executor for each worker.",
         code="import sparkwright as sw\n\n"
-        + experiment.spark.to_code("spark", workers=parameters.executors),
+        + experiment.spark.to_code("spark", workers=executors if has_executors else None),
     )
     yield Step(
         title="The data",
         text="Where the examples come from, and how they are split.",
-        code=_loading(experiment.data, parameters),
+        code=_loading(experiment, names),
     )
     yield Step(
         title="The network",
         text="Layers, loss and optimizer.",
-        code=_network(experiment, parameters),
+        code=experiment.network.to_code(
+            "model", reserved=_names_around(experiment), seed=_known("network_seed", names)
+        ).rstrip(),
     )
     yield Step(
         title="Train",
         text="The training master says how the workers train together.",
-        code=_training(experiment, parameters, in_notebook=in_notebook),
+        code=_training(experiment, names, in_notebook=in_notebook),
     )
-    name = _evaluated(experiment)
+    part = _evaluated(experiment)
     text = "How good the network is, on examples that it was not trained on."
-    if name == "train":
+    if part == "train":
         text = "How good the network is, on the examples that it was trained on."
-    elif name == experiment.validation:
+    elif part == experiment.validation:
         text += " They are also the validation data: the scores are not independent."
     yield Step(
         title="Evaluate",
         text=text,
-        code=_evaluation(experiment, name, in_notebook=in_notebook),
+        code=_evaluation(experiment, part, in_notebook=in_notebook),
     )
 
 
@@ -90,73 +105,122 @@ def script(experiment: "Experiment") -> str:
     return f'"""{_one_line(experiment.title)}"""\n\n' + "\n\n".join(blocks) + "\n"
 
 
+def notebook(experiment: "Experiment") -> dict[str, Any]:
+    """The JSON of an `.ipynb` file (nbformat 4.5): each step a heading and a code cell."""
+    cells = [_cell("markdown", f"# {experiment.title}")]
+    for step in steps(experiment, in_notebook=True):
+        cells.append(_cell("markdown", f"## {step.title}\n\n{step.text}"))
+        cells.append(_cell("code", step.code, tags=step.tags))
+    cells.append(
+        _cell(
+            "markdown",
+            "## The same as one file\n\n`sw.Experiment.from_yaml(text).start(spark)` trains it "
+            f"again.\n\n```yaml\n{experiment.to_yaml()}```",
+        )
+    )
+    kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    return {
+        "cells": [{**cell, "id": f"cell-{number}"} for number, cell in enumerate(cells)],
+        "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+def _cell(kind: str, source: str, *, tags: Sequence[str] = ()) -> dict[str, Any]:
+    cell: dict[str, Any] = {
+        "cell_type": kind,
+        "metadata": {"tags": list(tags)} if tags else {},
+        "source": source.splitlines(keepends=True),
+    }
+    return cell if kind == "markdown" else {**cell, "execution_count": None, "outputs": []}
+
+
+def _parameters(experiment: "Experiment") -> dict[str, Any]:
+    """Name -> value of what users vary, in the order of use.
+
+    Spark has as many executors as there are workers, and both one name, unless their numbers
+    differ. A cluster sets its own number of executors.
+    """
+    source, spark = experiment.data, experiment.spark
+    master = experiment.seeded_master
+    executors = "workers" if master.workers in (None, spark.workers) else "executors"
+    found: dict[str, Any] = {
+        "data_url": source.url if source.info.needs_url else None,
+        "split_seed": source.split.seed if len(source.split.shares) > 1 else None,
+        executors: spark.workers if spark.master in (None, "local-cluster") else None,
+    }
+    if master.workers is not None:
+        found["workers"] = master.workers
+    found |= {
+        "network_seed": experiment.network.seed,
+        "batch_size": master.batch_size_per_worker,
+        "training_seed": master.seed,
+        "epochs": experiment.epochs,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _known(name: str, names: Mapping[str, Any]) -> str | None:
+    return name if name in names else None
+
+
 def _names_around(experiment: "Experiment") -> set[str]:
     """Names in the code before and after the network, which no layer may take."""
-    part = _evaluated(experiment)
     code = (
         experiment.spark.to_code("spark"),
-        _loading(experiment.data, WITHOUT),
-        _training(experiment, WITHOUT, in_notebook=False),
-        _evaluation(experiment, part, in_notebook=False),
+        _loading(experiment, {}),
+        _training(experiment, {}, in_notebook=False),
+        _evaluation(experiment, _evaluated(experiment), in_notebook=False),
     )
-    trees = map(ast.parse, code)
-    return {"sw", *NAMES} | {
-        node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)
-    }
+    nodes = (node for each in code for node in ast.walk(ast.parse(each)))
+    return {"sw", *_NAMES} | {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
 def _evaluated(experiment: "Experiment") -> str:
     parts = experiment.data.split.shares
-    return "test" if "test" in parts else ("validation" if "validation" in parts else "train")
+    return next(name for name in ("test", "validation", "train") if name in parts)
 
 
-def _loading(source: DataSource, parameters: Parameters) -> str:
-    split = source.split.to_code("data", seed=parameters.named("split_seed")) or "train = data\n"
-    return (source.to_code("data", url=parameters.named("data_url")) + split).rstrip()
+def _loading(experiment: "Experiment", names: Mapping[str, Any]) -> str:
+    source = experiment.data
+    split = source.split.to_code("data", seed=_known("split_seed", names)) or "train = data\n"
+    return (source.to_code("data", url=_known("data_url", names)) + split).rstrip()
 
 
-def _network(experiment: "Experiment", parameters: Parameters) -> str:
-    return experiment.network.to_code(
-        "model", reserved=_names_around(experiment), seed=parameters.named("network_seed")
-    ).rstrip()
-
-
-def _training(experiment: "Experiment", parameters: Parameters, *, in_notebook: bool) -> str:
-    options = {"workers": "workers", "batch_size_per_worker": "batch_size", "seed": "training_seed"}
-    named = {option: name for option, name in options.items() if parameters.named(name)}
+def _training(experiment: "Experiment", names: Mapping[str, Any], *, in_notebook: bool) -> str:
+    named = {option: name for option, name in _OF_MASTER.items() if name in names}
     if experiment.master.workers is None:
         named.pop("workers", None)  # as many as Spark has task slots
     lines = [f"master = {to_code(experiment.seeded_master, named=named)}"]
-    normalizer = ""
+    wrapped: dict[str, Any] = {}
     if experiment.normalize is not None:
         kind = NORMALIZERS[experiment.normalize].__name__
         labels = ", labels=True" if experiment.data.task == "regression" else ""
         lines.append(f"normalizer = sw.data.{kind}.fit(train{labels})")
-        normalizer = ", normalizer=normalizer"
-    lines.append(f"network = sw.SparkNetwork(spark, model, master{normalizer})")
-    collect = ".collect()" if experiment.parallel else ""
-    epochs = parameters.named("epochs") or experiment.epochs
-    arguments = [f"train{collect}", f"epochs={epochs}"]
-    if experiment.validation is not None:
-        arguments.append(f"validation={experiment.validation}{collect}")
-    if experiment.early_stopping is not None:
-        arguments.append(f"early_stopping={to_code(experiment.early_stopping)}")
-    trained_by = "network"
+        wrapped["normalizer"] = Expression("normalizer")
+    spark, model, master = map(Expression, ("spark", "model", "master"))
+    lines.append(call_to_code("network = sw.SparkNetwork", spark, model, master, **wrapped))
+    trained_by, collect = "network", ""
     if experiment.parallel:
-        lines.append(f"wrapper = sw.ParallelWrapper(model, master{normalizer})")
-        trained_by = "wrapper"
+        lines.append(call_to_code("wrapper = sw.ParallelWrapper", model, master, **wrapped))
+        trained_by, collect = "wrapper", ".collect()"
+    epochs = _known("epochs", names)
+    options: dict[str, Any] = {"epochs": Expression(epochs) if epochs else experiment.epochs}
+    if experiment.validation is not None:
+        options["validation"] = Expression(f"{experiment.validation}{collect}")
+    if experiment.early_stopping is not None:
+        options["early_stopping"] = experiment.early_stopping
     if experiment.note:
         lines.append(f"# {experiment.note}")
-    lines.append(f"run = {trained_by}.start({', '.join(arguments)})")
+    train = Expression(f"train{collect}")
+    lines.append(call_to_code(f"run = {trained_by}.start", train, **options))
     lines.append("await run" if in_notebook else "run.wait()")
     return "\n".join(lines)
 
 
-def _evaluation(experiment: "Experiment", name: str, *, in_notebook: bool) -> str:
-    call = {
-        "regression": f"network.evaluate_regression({name})",
-        "binary": f"network.do_evaluation({name}, sw.EvaluationBinary())",
-    }.get(experiment.network.task, f"network.evaluate({name})")
+def _evaluation(experiment: "Experiment", part: str, *, in_notebook: bool) -> str:
+    call = _EVALUATIONS.get(experiment.network.task, "network.evaluate({})").format(part)
     return f"evaluation = {call}\n{'evaluation' if in_notebook else 'print(evaluation.summary())'}"
 
 

@@ -49,6 +49,7 @@ class Experiment(Configuration):
     normalize: NormalizeKind | None = option(
         default=None,
         none_text="as they are",
+        label="Scale features",
         help='"standardize" or "min_max": scale features, and labels that are numbers to predict, '
         "by what the training data holds. The scaling is kept with the model, which predicts in "
         "the labels' own units.",
@@ -70,7 +71,9 @@ class Experiment(Configuration):
     spark: SparkSettings = option(default_factory=SparkSettings, help="How Spark is started.")
     epochs: int = option(default=5, minimum=1, help="Passes over the data.")
     validate: bool = option(
-        default=True, help="Measure the loss on validation data after each epoch."
+        default=True,
+        label="Validate after each epoch",
+        help="Measure the loss on validation data after each epoch, to see overfitting.",
     )
     validate_on: ValidationPart = option(
         default="validation",
@@ -78,7 +81,12 @@ class Experiment(Configuration):
         "independent any more: it chose when training ended, or which network was kept. Run, "
         "report and code say so.",
     )
-    early_stopping: EarlyStopping | None = option(default=None, help="When to end earlier.")
+    early_stopping: EarlyStopping | None = option(
+        default=None,
+        label="Stop early",
+        group="Early stopping",
+        help="End the run before its last epoch.",
+    )
     seed: int = option(
         default=1,
         minimum=0,
@@ -156,7 +164,7 @@ class Experiment(Configuration):
 
     def to_notebook(self) -> dict[str, Any]:
         """A notebook of plain code cells that do the same, as the JSON of an `.ipynb` file."""
-        from ._notebook import notebook
+        from ._code import notebook
 
         return notebook(self)
 

@@ -6,20 +6,25 @@ from ._mesh_config import MeshConfig as MeshConfig
 from ._parameter_averaging import (
     ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
 )
-from ._plan import TrainingPlan as TrainingPlan
+from ._plan import (
+    Exchange as Exchange,
+    TrainingPlan as TrainingPlan,
+    updater_bytes as updater_bytes,
+    vector_bytes as vector_bytes,
+)
 from ._reading import (
     training_master_from_dict as training_master_from_dict,
     training_master_from_json as training_master_from_json,
     training_master_from_yaml as training_master_from_yaml,
 )
 from ._shared_training import SharedTrainingMaster as SharedTrainingMaster
-from ._time_source import (
+from ._training_master import (
     NtpClock as NtpClock,
     SystemClock as SystemClock,
     TimeSource as TimeSource,
+    TrainingHook as TrainingHook,
+    TrainingMaster as TrainingMaster,
 )
-from ._training_master import TrainingHook as TrainingHook, TrainingMaster as TrainingMaster
-from ._vector_bytes import updater_bytes as updater_bytes, vector_bytes as vector_bytes
 from .cost import (
     ExchangeCosts as ExchangeCosts,
     ScalingCosts as ScalingCosts,

@@ -1,9 +1,14 @@
-"""Where, and how often, a run writes checkpoints."""
+"""Where, and how often, a run writes checkpoints, and sends the driver copies of its state."""
+
+import math
 
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
 _DEFAULT_EVERY_S = 60.0
+# Seconds of training for each second that a copy takes: so copies cost less than 1 %.
+_SECONDS_FOR_A_COPY = 150.0
+_SHORTEST_PAUSE_S = 10.0
 
 
 @configuration
@@ -71,3 +76,32 @@ class Checkpointing(Configuration):
             return False
         enough_rounds = self.every_rounds is not None and rounds_since >= self.every_rounds
         return enough_rounds or (self.every_s is not None and seconds_since >= self.every_s)
+
+
+class CopySchedule:
+    """Due at intervals of at least ten seconds and 150 times what a copy takes.
+
+    The copy is what a run ends with, or continues from, if it loses all workers at once.
+    """
+
+    def __init__(self) -> None:
+        """No copy has been made."""
+        self._made_s, self._pause_s = -math.inf, 0.0
+
+    def begin(self, now_s: float) -> None:
+        """Training begins: a copy is due in ten seconds, or with the next averaging."""
+        self._made_s = now_s
+
+    def is_due(self, now_s: float, *, averaged: bool = False) -> bool:
+        """Whether it is time for a copy; with `averaged`, whether one is cheap enough now.
+
+        Args:
+            now_s: the clock's present reading.
+            averaged: the workers have averaged anyway, so only sending the copy takes time.
+        """
+        pause_s = self._pause_s if averaged else max(_SHORTEST_PAUSE_S, self._pause_s)
+        return now_s - self._made_s >= pause_s
+
+    def took(self, seconds: float, *, now_s: float) -> None:
+        """A copy has been made, which stopped training for `seconds`."""
+        self._made_s, self._pause_s = now_s, _SECONDS_FOR_A_COPY * seconds

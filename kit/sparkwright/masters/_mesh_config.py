@@ -9,10 +9,9 @@ from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import MAX_BYTES
 
-from ._port_span import port_span, ports_in_variable
-
 MeshMode = Literal["plain", "mesh"]
 
+_SPAN = re.compile(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?")
 _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -217,3 +216,39 @@ class MeshConfig(Configuration):
     def _ports_variable(self) -> str | None:
         match = _VARIABLE.fullmatch(self.ports) if isinstance(self.ports, str) else None
         return None if match is None else match[1]
+
+
+def port_span(text: str) -> range | None:
+    """The ports that `text` names; None if it names none.
+
+    Example:
+        >>> port_span("50000-50100"), port_span("7077"), port_span("70000")
+        (range(50000, 50101), range(7077, 7078), None)
+    """
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        return None
+    span = range(int(match[1]), int(match[2] or match[1]) + 1)
+    return span if span and span[0] >= 1 and span[-1] <= 65535 else None
+
+
+def ports_in_variable(variable: str, environ: Mapping[str, str]) -> range:
+    """The ports that an environment variable of this machine names.
+
+    Raises:
+        ConfigurationError: if it is missing, or names none.
+    """
+    text = environ.get(variable)
+    if text is None:
+        raise ConfigurationError(
+            f"`ports` names an environment variable that is not set on this machine. "
+            f"Received: ports='env:{variable}'. Set {variable} where driver and workers start, "
+            f"on Spark also with `spark.executorEnv.{variable}`."
+        )
+    found = port_span(text)
+    if found is None:
+        raise ConfigurationError(
+            f"the environment variable {variable} must hold a number from 1 to 65535 or a span "
+            f"such as \"50000-50100\". Received: {variable}={text!r}, from ports='env:{variable}'."
+        )
+    return found

@@ -1,11 +1,10 @@
 """Synchronous training by averaging the workers' parameters every few minibatches."""
 
-from collections.abc import Sequence
 from typing import Literal
 
 from sparkwright.configuration import configuration, option
 
-from ._plan import TrainingPlan
+from ._plan import Exchange
 from ._training_master import MESSAGES, SPEED, TrainingMaster
 
 Communication = Literal["ring", "spark"]
@@ -74,18 +73,12 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         "even with a seed.",
     )
 
-    def plan(self, rows: Sequence[int], *, epochs: int = 1, vector_bytes: int = 0) -> TrainingPlan:
-        """What a run over workers holding `rows` examples each will do.
-
-        Args:
-            rows: examples of each worker.
-            epochs: passes over the data; default 1.
-            vector_bytes: bytes that a worker contributes to an averaging; default 0 (unknown).
-        """
-        return TrainingPlan(
-            rows=tuple(rows),
-            batch_size=self.batch_size_per_worker,
-            averaging_frequency=self.averaging_frequency,
-            epochs=epochs,
-            vector_bytes=vector_bytes,
+    @property
+    def exchange(self) -> Exchange:
+        """Parameters, and with `save_updater` the optimizer's state, every few minibatches."""
+        return Exchange(
+            what=("parameters", "moments") if self.save_updater else ("parameters",),
+            every=self.averaging_frequency,
+            precision="float32",
+            among=self.communication,
         )

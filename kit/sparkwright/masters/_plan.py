@@ -1,13 +1,45 @@
 """What a run is going to do, computed before anything moves; pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.networks.training import optimizer_slots
+
 PlanKind = Literal["averaging", "sharing"]
+Part = Literal["parameters", "moments", "residuals"]
+Precision = Literal["float32", "threshold"]
+Route = Literal["ring", "mesh", "spark"]
+_BYTES = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exchange:
+    """What the workers of a run send one another; each training master is a value of it.
+
+    Attributes:
+        what: "parameters": their mean replaces each worker's; "moments": the optimizer's state
+            likewise, with gradient sharing when an epoch ends; "residuals": what a worker has
+            learnt and not yet sent.
+        every: minibatches of a worker between two exchanges; None: as many as are over in 40 ms.
+        precision: "float32", or "threshold": only the signs of the elements above a threshold.
+        density: size of a message over that of the vector, at most.
+        among: "ring": each worker with its neighbors; "mesh": along a tree; "spark": by a job.
+    """
+
+    what: tuple[Part, ...]
+    every: int | None
+    precision: Precision
+    density: float = 1.0
+    among: Route
+
+    @property
+    def kind(self) -> PlanKind:
+        """Whether workers average parameters or share updates."""
+        return "averaging" if "parameters" in self.what else "sharing"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,3 +185,28 @@ def calls(
         yield order[start : start + full * batch_size].reshape(full, batch_size)
     if start + full * batch_size < stop:
         yield order[start + full * batch_size : stop].reshape(1, -1)
+
+
+def vector_bytes(parameters: int) -> int:
+    """Bytes of a network's parameters as float32.
+
+    Example:
+        >>> vector_bytes(430_000)
+        1720000
+    """
+    return _BYTES * parameters
+
+
+def updater_bytes(trainable: int, optimizer: str, options: Mapping[str, Any] | None = None) -> int:
+    """Bytes of an optimizer's state, as float32.
+
+    Args:
+        trainable: parameters that training changes.
+        optimizer: the name of its class in Keras; one that is not known counts as Adam.
+        options: its settings; those that matter are `momentum`, `amsgrad`, `centered`, `use_ema`.
+
+    Example:
+        >>> updater_bytes(1000, "Adam"), updater_bytes(1000, "SGD", {"momentum": 0.9})
+        (8000, 4000)
+    """
+    return _BYTES * trainable * optimizer_slots(optimizer, options or {})

@@ -19,7 +19,7 @@ from sparkwright.updates import (
     ThresholdAlgorithm,
 )
 
-from ._plan import TrainingPlan, minibatch_count
+from ._plan import Exchange
 from ._training_master import DATA, DIAGNOSTICS, MESSAGES, SPEED, TrainingMaster
 
 Combine = Literal["sum", "mean"]
@@ -218,23 +218,15 @@ class SharedTrainingMaster(TrainingMaster):
             return self.piece_minibatches
         return piece_size(rows, self.batch_size_per_worker, self.repartitioner)
 
-    def plan(self, rows: Sequence[int], *, epochs: int = 1, vector_bytes: int = 0) -> TrainingPlan:
-        """What a run over workers holding `rows` examples each will do.
-
-        Args:
-            rows: examples of each worker.
-            epochs: passes over the data; default 1.
-            vector_bytes: bytes of the parameters, as float32; default 0 (unknown).
-        """
-        most = max((minibatch_count(n, self.batch_size_per_worker) for n in rows), default=0)
-        return TrainingPlan(
-            rows=tuple(rows),
-            batch_size=self.batch_size_per_worker,
-            averaging_frequency=max(1, most),
-            epochs=epochs,
-            vector_bytes=vector_bytes,
-            kind="sharing",
-            bytes_per_minibatch=round(expected_sparsity(self.threshold) * vector_bytes),
+    @property
+    def exchange(self) -> Exchange:
+        """The largest residuals after every message's minibatches; all of them at epochs' ends."""
+        return Exchange(
+            what=("residuals", "moments"),
+            every=self.minibatches_per_message,
+            precision="threshold",
+            density=expected_sparsity(self.threshold),
+            among="mesh",
         )
 
 

@@ -9,16 +9,13 @@ and no less than the driver needs for the events of all n workers, which runs be
 applies this to the rows of one run, `predict_scaling` to any number of workers.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from math import log, sqrt
 
-from sparkwright.errors import ConfigurationError
-from sparkwright.options import check_count, check_seconds
+from sparkwright.configuration import Configuration, configuration, option
 
 from ._mesh_config import MeshConfig
-from ._parameter_averaging import ParameterAveragingTrainingMaster
 from ._plan import TrainingPlan
-from ._shared_training import SharedTrainingMaster
 from ._training_master import TrainingMaster
 
 # Measured on two shared cores over loopback, which moves 2.5 GB/s: an averaging between two workers
@@ -39,84 +36,83 @@ PIECE_S = 0.1
 _MESSAGE_S, _MOST_GATHERED = 0.04, 5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExchangeCosts:
-    """Constants of an exchange between two workers, each of them greater than 0.
+@configuration
+class ExchangeCosts(Configuration):
+    """Constants of an exchange between two workers."""
 
-    Attributes:
-        bandwidth_bytes_per_s: what a machine can send; default 1.25e9, that is 10 Gbit/s.
-        latency_s: until a neighbor's answer in a ring arrives; default 0.1 ms, half a usual round
-            trip between machines of one room.
-        averaging_s_per_byte: reading, adding and writing back a vector; default 0.75 ns.
-        message_s: a message of gradient sharing of any size; default 2.5 ms. Encoding, sending and
-            applying updates of LeNet (1.7 MB) takes 3 to 4 ms.
-        message_s_per_byte: searching a vector for what is to be sent; default 0.5 ns, as encoding
-            100 MB takes 50 ms.
-    """
+    bandwidth_bytes_per_s: float = option(
+        default=TEN_GIGABIT_BYTES_PER_S,
+        above=0,
+        help="What a machine can send; the default is 10 Gbit/s.",
+    )
+    latency_s: float = option(
+        default=1e-4,
+        above=0,
+        help="Until a neighbor's answer in a ring arrives: half a usual round trip between "
+        "machines of one room.",
+    )
+    averaging_s_per_byte: float = option(
+        default=0.75e-9, above=0, help="Reading, adding and writing back a vector."
+    )
+    message_s: float = option(
+        default=2.5e-3,
+        above=0,
+        help="A message of gradient sharing of any size. Encoding, sending and applying updates of "
+        "LeNet (1.7 MB) takes 3 to 4 ms.",
+    )
+    message_s_per_byte: float = option(
+        default=0.5e-9,
+        above=0,
+        help="Searching a vector for what is to be sent; encoding 100 MB takes 50 ms.",
+    )
 
-    bandwidth_bytes_per_s: float = TEN_GIGABIT_BYTES_PER_S
-    latency_s: float = 1e-4
-    averaging_s_per_byte: float = 0.75e-9
-    message_s: float = 2.5e-3
-    message_s_per_byte: float = 0.5e-9
 
-    def __post_init__(self) -> None:
-        """Check the constants.
+@configuration
+class ScalingCosts(Configuration):
+    """Constants beyond those of an exchange between two workers."""
 
-        Raises:
-            ConfigurationError: naming the constant that is not greater than 0.
-        """
-        for one in fields(self):
-            check_seconds(one.name, getattr(self, one.name))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ScalingCosts:
-    """Constants beyond those of an exchange between two.
-
-    Attributes:
-        exchange: of averagings and messages.
-        update_s: applying an update of another worker and passing it on; default 0.2 ms. With the
-            next one, that is 0.4 to 0.6 ms for 21 KB, measured with 1 to 8 workers.
-        update_s_per_byte: likewise, for each byte of it; default 20 ns.
-        event_s: what a message of a worker costs the driver; default 0.16 ms, measured with 1,000
-            simulated workers.
-        piece_s_per_worker: what a piece of work costs the driver in addition, times the number of
-            workers; default 0.75 us.
-        jitter: how much minibatches differ in time, as a share of it (standard deviation);
-            default 0. Averaging waits for the slowest.
-        cores: processor cores that all workers share; default None: each has its own. If there
-            are more workers, they wait for one another, training and exchanging.
-        processor_share: with `cores`, how much of a minibatch needs a core; default 1.
-    """
-
-    exchange: ExchangeCosts = field(default_factory=ExchangeCosts)
-    update_s: float = 2e-4
-    update_s_per_byte: float = 2e-8
-    event_s: float = 1.6e-4
-    piece_s_per_worker: float = 7.5e-7
-    jitter: float = 0.0
-    cores: int | None = None
-    processor_share: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Check the constants.
-
-        Raises:
-            ConfigurationError: naming the constant.
-        """
-        for name in ("update_s", "update_s_per_byte", "event_s", "piece_s_per_worker"):
-            check_seconds(name, getattr(self, name))
-        check_count("cores", self.cores, optional=True)
-        if not 0 <= self.jitter < 1:
-            raise ConfigurationError(
-                f"`jitter` must be at least 0 and below 1. Received: jitter={self.jitter!r}."
-            )
-        if not 0 <= self.processor_share <= 1:
-            raise ConfigurationError(
-                "`processor_share` must be between 0 and 1. Received: "
-                f"processor_share={self.processor_share!r}."
-            )
+    exchange: ExchangeCosts = option(
+        default_factory=ExchangeCosts, help="Of averagings and messages."
+    )
+    update_s: float = option(
+        default=2e-4,
+        above=0,
+        help="Applying an update of another worker and passing it on. With the next one, that is "
+        "0.4 to 0.6 ms for 21 KB, measured with 1 to 8 workers.",
+    )
+    update_s_per_byte: float = option(
+        default=2e-8, above=0, help="Likewise, for each byte of the update."
+    )
+    event_s: float = option(
+        default=1.6e-4,
+        above=0,
+        help="What a message of a worker costs the driver; measured with 1,000 simulated workers.",
+    )
+    piece_s_per_worker: float = option(
+        default=7.5e-7,
+        above=0,
+        help="What a piece of work costs the driver in addition, times the number of workers.",
+    )
+    jitter: float = option(
+        default=0.0,
+        minimum=0,
+        below=1,
+        help="How much minibatches differ in time, as a share of it (standard deviation). "
+        "Averaging waits for the slowest.",
+    )
+    cores: int | None = option(
+        default=None,
+        minimum=1,
+        none_text="each worker has its own",
+        help="Processor cores that all workers share. If there are more workers, they wait for one "
+        "another, training and exchanging.",
+    )
+    processor_share: float = option(
+        default=1.0,
+        minimum=0,
+        maximum=1,
+        help="With `cores`, how much of a minibatch needs a core.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,16 +177,12 @@ def minibatches_per_exchange(master: TrainingMaster, step_s: float | None) -> in
         master: how to train.
         step_s: seconds of one minibatch; None: unknown.
     """
-    if isinstance(master, ParameterAveragingTrainingMaster):
-        return master.averaging_frequency
-    if not isinstance(master, SharedTrainingMaster):
-        return 1
-    if master.minibatches_per_message is not None:
-        found = master.minibatches_per_message
-    else:
-        found = 1 if step_s is None else gathered(step_s, master.max_staleness)
+    found = master.exchange.every
+    if found is None:
+        staleness = getattr(master, "max_staleness", None)
+        found = 1 if step_s is None else gathered(step_s, staleness)
     # A message never holds minibatches of two pieces.
-    return found if master.piece_minibatches is None else min(found, master.piece_minibatches)
+    return min(found, getattr(master, "piece_minibatches", None) or found)
 
 
 def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) -> tuple[int, float]:
@@ -211,7 +203,7 @@ def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) ->
         handling_s = one.message_s + one.message_s_per_byte * plan.vector_bytes
         handling_s += (others - 1) * update_s
         return others * size, handling_s + _relayed(master.mesh, others, size) / bandwidth
-    if getattr(master, "communication", "ring") == "spark":
+    if master.exchange.among == "spark":
         return plan.vector_bytes, _SPARK_AVERAGING_S + 2 * plan.vector_bytes / bandwidth
     sent = plan.bytes_per_round
     handling_s = one.averaging_s_per_byte * plan.vector_bytes + 2 * others * one.latency_s
@@ -265,8 +257,8 @@ def _driver_s(
 ) -> float:
     """Return the seconds that an interval of all workers takes of the driver, on one core."""
     event_s = costs.event_s * busy_s / max(busy_s, _ROWS_S)
-    if isinstance(master, SharedTrainingMaster):
-        fixed = master.piece_minibatches
+    if master.exchange.kind == "sharing":
+        fixed: int | None = getattr(master, "piece_minibatches", None)
         piece_s = max(PIECE_S, busy_s) if fixed is None else fixed * step_s
         event_s += (costs.event_s + costs.piece_s_per_worker * workers) * busy_s / piece_s
     # Heartbeats arrive whether the workers make progress or not.

@@ -8,7 +8,6 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.options import MAX_BYTES, check_count, check_seconds
 
 from ._plan import TrainingPlan
-from ._shared_training import SharedTrainingMaster
 from ._training_master import TrainingMaster
 from .cost import (
     TEN_GIGABIT_BYTES_PER_S,
@@ -347,7 +346,7 @@ def prospect(
     if step_s is not None:
         check_seconds("step_s", step_s)
     check_seconds("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
-    if vector_bytes is not None and getattr(master, "save_updater", False):
+    if vector_bytes is not None and _averages_updater(master):
         vector_bytes += updater_bytes
     count = len(rows) if rows is not None else workers or 1
     per_exchange = minibatches_per_exchange(master, step_s)
@@ -418,18 +417,22 @@ def predict_scaling(
     if bandwidth_bytes_per_s is not None:
         between = replace(costs.exchange, bandwidth_bytes_per_s=bandwidth_bytes_per_s)
         costs = replace(costs, exchange=between)
-    size = vector_bytes + (updater_bytes if getattr(master, "save_updater", False) else 0)
+    size = vector_bytes + (updater_bytes if _averages_updater(master) else 0)
     for count in workers:
         check_count("workers", count)
     rows = minibatches_per_exchange(master, step_s) * master.batch_size_per_worker
     plans = [master.plan([rows] * count, vector_bytes=size) for count in workers]
     return Scaling(
-        kind="sharing" if isinstance(master, SharedTrainingMaster) else "averaging",
+        kind=master.exchange.kind,
         step_s=step_s,
         vector_bytes=size,
         batch_size=master.batch_size_per_worker,
         points=tuple(interval(master, plan, step_s, costs) for plan in plans),
     )
+
+
+def _averages_updater(master: TrainingMaster) -> bool:
+    return master.exchange.kind == "averaging" and "moments" in master.exchange.what
 
 
 def _worthwhile_step_s(master: TrainingMaster, exchange_s: float) -> float:

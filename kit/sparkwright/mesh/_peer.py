@@ -15,8 +15,17 @@ travel twice, and are still delivered once.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ._messages import Origin, Payload, PeerMessage, TooFarBehind, Update, Versions
-from ._update_log import MAX_BYTES, MAX_MESSAGES, UpdateLog
+from ._messages import (
+    MAX_BYTES,
+    MAX_MESSAGES,
+    Origin,
+    Payload,
+    PeerMessage,
+    TooFarBehind,
+    Update,
+    UpdateLog,
+    Versions,
+)
 
 
 class Send(NamedTuple):

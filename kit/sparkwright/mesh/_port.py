@@ -1,9 +1,11 @@
-"""One listening port a worker, whatever its peers want of it."""
+"""One listening port a worker, whatever its peers want of it, and the address it listens on."""
 
+import ipaddress
+import socket
 import threading
 from collections.abc import Callable, Sequence
 
-from sparkwright.errors import NetworkError
+from sparkwright.errors import ConfigurationError, NetworkError
 
 from ._auth import worker_identity
 from ._connection import Connection, Listener
@@ -110,3 +112,27 @@ def _first_message(connection: Connection) -> Message | None:
     except (NetworkError, OSError):
         return None
     return message
+
+
+def address_in(network_mask: str) -> str:
+    """This machine's IPv4 address within a network.
+
+    Raises:
+        ConfigurationError: if there is none; lists those that there are.
+    """
+    import psutil
+
+    network = ipaddress.ip_network(network_mask, strict=False)
+    found = [
+        address.address
+        for addresses in psutil.net_if_addrs().values()
+        for address in addresses
+        if address.family == socket.AF_INET
+    ]
+    inside = [a for a in found if ipaddress.ip_address(a) in network]
+    if not inside:
+        raise ConfigurationError(
+            "`network_mask` must contain an address of this machine. Received: "
+            f"network_mask={network_mask!r}; this machine has {sorted(found)}."
+        )
+    return inside[0]

@@ -20,8 +20,7 @@ from ._connection import Connection, connect
 from ._framing import Message
 from ._handshake import Address
 from ._port import PeerPort
-from ._ring_blocks import Incoming, Outgoing
-from ._schedule import all_gather_steps, reduce_scatter_steps, segment_bounds
+from ._ring_blocks import Incoming, Outgoing, all_gather_steps, reduce_scatter_steps, segment_bounds
 from ._seal import Unsealed
 
 # A vector that is broadcast is passed on in blocks of this size.

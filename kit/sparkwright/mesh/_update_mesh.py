@@ -13,11 +13,10 @@ from ._auth import worker_identity
 from ._connection import Connection, connect
 from ._framing import Message, encode_head
 from ._mesh_link import CHUNK_BYTES, MeshLink
-from ._messages import Origin, Payload, Update, fields_of, from_frame
+from ._messages import MAX_BYTES, MAX_MESSAGES, Origin, Payload, Update, fields_of, from_frame
 from ._peer import Action, CatchUp, Deliver, Drop, Peer, Send
 from ._port import PeerPort
 from ._topology import MAX_DOWNSTREAMS, MeshSeat as MeshSeat, Topology
-from ._update_log import MAX_BYTES, MAX_MESSAGES
 
 _INTRODUCTION, _WELCOME = "mesh", "welcome"
 _MAX_EARLY = 64

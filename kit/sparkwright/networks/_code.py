@@ -14,8 +14,7 @@ from ._wiring import free_name, is_chain, names_before
 if TYPE_CHECKING:
     from .spec import LayerSpec, NetworkSpec
 
-OFF = "# off: "
-TASK = "# Task: "
+_OFF = "# off: "
 _WIDTH = 88
 _STEP = "    "
 _IMPORTED = {"constraints", "initializers", "layers", "regularizers"}
@@ -29,17 +28,7 @@ def to_code(
     reserved: Collection[str] = (),
     seed: str | None = None,
 ) -> str:
-    """Python code that makes the compiled model.
-
-    Args:
-        spec: the network, without problems.
-        variable: the name that the code gives to the model.
-        reserved: names that the code around it uses; no layer's variable takes one of these.
-        seed: the name that holds the seed in the code before; None: the seed itself is written.
-
-    Raises:
-        ConfigurationError: if the network has a problem, or `variable` is no name.
-    """
+    """See `NetworkSpec.to_code`."""
     if not variable.isidentifier() or keyword.iskeyword(variable) or variable in _RESERVED:
         raise ConfigurationError(
             "`variable` must be a name in Python, and none that the code uses itself. "
@@ -51,8 +40,13 @@ def to_code(
     body = (
         _chain(spec, calls, variable) if is_chain(spec) else _graph(spec, calls, variable, reserved)
     )
-    compiled = _broken_up(f"{variable}.compile", list(compile_arguments(spec).items()), "")
-    lines = [*_head(spec, calls, seed), *body, *compiled]
+    lines = [
+        *_head(spec, calls, seed),
+        *body,
+        f"{variable}.compile(",
+        *_arguments(list(compile_arguments(spec).items()), ""),
+        ")",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -63,7 +57,7 @@ def _head(spec: "NetworkSpec", calls: Sequence[Call], seed: str | None) -> Itera
     if parts:
         yield f"from keras import {', '.join(parts)}"
     yield ""
-    yield TASK + spec.task
+    yield f"# Task: {spec.task}"
     if spec.seed is not None:
         yield f"seed = {spec.seed if seed is None else seed}"
     yield ""
@@ -80,7 +74,7 @@ def _chain(spec: "NetworkSpec", calls: Sequence[Call], variable: str) -> Iterato
     yield f"{variable} = keras.Sequential("
     yield f"{_STEP}["
     for layer, call in zip(spec.layers, calls, strict=True):
-        lines = _wrapped("", call, ",", _STEP * 2)
+        lines = _printed("", call, ",", _STEP * 2)
         yield from lines if layer.enabled else _commented(lines, _STEP * 2)
     yield f"{_STEP}],"
     yield f"{_STEP}name={_text(spec.name)},"
@@ -97,7 +91,7 @@ def _graph(
         taken = [variables[name] for name in (layer.inputs or before[row])]
         if layer.kind == "Input":
             taken = []
-        lines = _wrapped(f"{mine} = ", call, _taking(layer, taken), "")
+        lines = _printed(f"{mine} = ", call, _taking(layer, taken), "")
         if layer.enabled:
             yield from lines
             continue
@@ -106,8 +100,8 @@ def _graph(
             yield f"{mine} = {taken[0]}"
     inputs = [variables[x.name] for x in spec.layers if x.enabled and x.kind == "Input"]
     outputs = [variables[output.layer] for output in spec.outputs]
-    arguments = [("", _Raw(_listed(inputs))), ("", _Raw(_listed(outputs))), ("name", spec.name)]
-    yield from _wrapped(f"{variable} = ", Call("Model", tuple(arguments)), "", "")
+    arguments = (("", _Raw(_listed(inputs))), ("", _Raw(_listed(outputs))), ("name", spec.name))
+    yield from _printed(f"{variable} = ", Call("Model", arguments), "", "")
 
 
 def _taking(layer: "LayerSpec", taken: Sequence[str]) -> str:
@@ -130,7 +124,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _commented(lines: Sequence[str], indent: str) -> Iterator[str]:
     for line in lines:
-        yield f"{indent}{OFF}{line.removeprefix(indent)}"
+        yield f"{indent}{_OFF}{line.removeprefix(indent)}"
 
 
 def _variables(spec: "NetworkSpec", reserved: Collection[str]) -> dict[str, str]:
@@ -145,29 +139,18 @@ def _variables(spec: "NetworkSpec", reserved: Collection[str]) -> dict[str, str]
     return found
 
 
-def _wrapped(before: str, call: Call, after: str, indent: str) -> list[str]:
-    """The call in one line if it fits, else with its arguments in lines of their own."""
-    line = f"{indent}{before}{rendered(call)}{after}"
-    if len(line) <= _WIDTH:
+def _printed(before: str, value: Any, after: str, indent: str) -> list[str]:
+    """The lines of a value: a call that does not fit into one has a line for each argument."""
+    line = f"{indent}{before}{rendered(value)}{after}"
+    if len(line) <= _WIDTH or not isinstance(value, Call):
         return [line]
-    opened = before + _place(call.function)
-    inside = ", ".join(_argument(name, value) for name, value in call.arguments)
-    if len(indent + _STEP + inside) <= _WIDTH:
-        return [f"{indent}{opened}(", f"{indent}{_STEP}{inside}", f"{indent}){after}"]
-    return _broken_up(opened, call.arguments, indent, after)
+    opened = f"{indent}{before}{_place(value.function)}("
+    return [opened, *_arguments(value.arguments, indent), f"{indent}){after}"]
 
 
-def _broken_up(
-    opened: str, arguments: Sequence[tuple[str, Any]], indent: str, after: str = ""
-) -> list[str]:
-    lines = [f"{indent}{opened}("]
+def _arguments(arguments: Sequence[tuple[str, Any]], indent: str) -> Iterator[str]:
     for name, value in arguments:
-        label = f"{name}=" if name else ""
-        if isinstance(value, Call):
-            lines += _wrapped(label, value, ",", indent + _STEP)
-        else:
-            lines.append(f"{indent}{_STEP}{label}{rendered(value)},")
-    return [*lines, f"{indent}){after}"]
+        yield from _printed(f"{name}=" if name else "", value, ",", indent + _STEP)
 
 
 class _Raw(str):
@@ -182,7 +165,10 @@ def rendered(value: Any) -> str:
         case _Raw():
             return str(value)
         case Call():
-            inside = ", ".join(_argument(name, inner) for name, inner in value.arguments)
+            inside = ", ".join(
+                f"{name}={rendered(inner)}" if name else rendered(inner)
+                for name, inner in value.arguments
+            )
             place = _place(value.function)
             return place if is_function(value) else f"{place}({inside})"
         case Seed():
@@ -198,10 +184,6 @@ def rendered(value: Any) -> str:
             return "{" + ", ".join(f"{_text(k)}: {rendered(v)}" for k, v in value.items()) + "}"
         case _:
             return repr(value)
-
-
-def _argument(name: str, value: Any) -> str:
-    return f"{name}={rendered(value)}" if name else rendered(value)
 
 
 def _place(function: str) -> str:

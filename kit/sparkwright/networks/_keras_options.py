@@ -25,6 +25,9 @@ NOT_OPTIONS = {
         "attention_axes",
     ),
 }
+# Fractions and decays, whose bounds no signature tells and Keras does not always check.
+_FRACTIONS = ("dropout", "recurrent_dropout")
+_DECAYS = ("beta_1", "beta_2", "adam_beta_1", "adam_beta_2", "rho", "ema_momentum")
 _FURTHER = "Further options"
 _WEIGHTS = "Weights"
 _GROUPS = {
@@ -117,6 +120,10 @@ def _option(kind: str, name: str, default: Any, is_required: bool) -> Option:
         return ValueOption(kind="text", default=default, optional=True, **common)
     made: Any = given
     short = _one_of(default) if made == "ints" else default
+    if name in _FRACTIONS:
+        common |= {"minimum": 0, "maximum": 1}
+    elif name in _DECAYS:
+        common |= {"minimum": 0, "below": 1}
     return Option(kind=made, default=short, optional=optional, none_text=text.none_text, **common)
 
 

@@ -1,15 +1,17 @@
 """Shapes, parameter counts and problems of a network, row by row, as Keras sees them."""
 
-import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.errors import ConfigurationError
+
 from ._calls import apply, keras_text, layer_call, make
 from ._training_checks import training_problems
 from ._wiring import NAME_RULE, Wire, is_name, wire
-from .keras_catalog import LayerKind, is_loaded, layer_kind, load
+from .keras_catalog import LayerKind, is_loaded, layer_kind, load, load_problem
 
 if TYPE_CHECKING:
     from .spec import NetworkSpec
@@ -101,23 +103,10 @@ def analyze(spec: "NetworkSpec") -> NetworkAnalysis:
     first time.
     """
     load()
-    found: list[NetworkAnalysis] = []
-    failed: list[BaseException] = []
-
-    def look() -> None:
-        try:
-            found.append(_analyze(spec))
-        except BaseException as error:
-            failed.append(error)
-
     # Keras lists variables without values for each thread, and gives them values at the end of the
     # next scope; a thread of its own takes the list with it.
-    thread = threading.Thread(target=look, name="sparkwright-analysis", daemon=True)
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return found[0]
+    with ThreadPoolExecutor(1, "sparkwright-analysis") as pool:
+        return pool.submit(_analyze, spec).result()
 
 
 def analysis_now(spec: "NetworkSpec") -> NetworkAnalysis:
@@ -129,7 +118,7 @@ def analysis_now(spec: "NetworkSpec") -> NetworkAnalysis:
         rows.append(_row(spec, index, [rows[source] for source in wired.sources]))
     return NetworkAnalysis(
         rows=tuple(rows),
-        problems=("Keras is loading; shapes are known in a few seconds.",),
+        problems=(load_problem() or "Keras is loading; shapes are known in a few seconds.",),
         is_pending=True,
     )
 
@@ -196,7 +185,7 @@ def _look(
     return found
 
 
-def _known(name: str, given: Any) -> LayerKind:
+def _known(name: str, given: Mapping[str, Any]) -> LayerKind:
     kind = layer_kind(name)
     if kind is None:
         raise Misfit(f"is of the kind {name!r}, which is not known here.")
@@ -204,8 +193,14 @@ def _known(name: str, given: Any) -> LayerKind:
         if required not in given:
             raise Misfit(f"needs `{required}`.")
     for option in given:
-        if kind.option(option) is None:
+        declared = kind.option(option)
+        if declared is None:
             raise Misfit(f"has no option `{option}`.")
+        if declared.maximum is not None:  # which Keras does not check
+            try:
+                declared.check(given[option])
+            except ConfigurationError as error:
+                raise Misfit(str(error)) from error
     return kind
 
 

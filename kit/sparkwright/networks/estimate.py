@@ -98,35 +98,22 @@ def estimate(
     kept = sum(_kept(row, steps) for row in rows) * batch_size
     state = trainable * slots
     travelling = held + (state if save_updater or master == "sharing" else 0)
+    exchanged = exchange_numbers(travelling, trainable, master=master)
     memory = (
-        EstimatedFigure(
-            name="Parameters",
-            size_bytes=held * NUMBER_BYTES,
-            sentence=f"{held:,} numbers of {NUMBER_BYTES} bytes.",
+        _part("Parameters", held, f"{held:,} numbers of {NUMBER_BYTES} bytes."),
+        _part("Gradients", trainable, f"One for each of {trainable:,} trainable numbers."),
+        _part(
+            "Optimizer",
+            state,
+            f"{spec.optimizer.kind} keeps {slots} numbers for each trainable one.",
         ),
-        EstimatedFigure(
-            name="Gradients",
-            size_bytes=trainable * NUMBER_BYTES,
-            sentence=f"One for each of {trainable:,} trainable numbers.",
+        _part(
+            "One minibatch",
+            2 * kept,
+            f"Outputs of all layers for {batch_size:,} examples, {kept:,} numbers, and their "
+            f"gradients{_assumed(rows, steps)}.",
         ),
-        EstimatedFigure(
-            name="Optimizer",
-            size_bytes=state * NUMBER_BYTES,
-            sentence=f"{spec.optimizer.kind} keeps {slots} numbers for each trainable one.",
-        ),
-        EstimatedFigure(
-            name="One minibatch",
-            size_bytes=2 * kept * NUMBER_BYTES,
-            sentence=(
-                f"Outputs of all layers for {batch_size:,} examples, {kept:,} numbers, and their "
-                f"gradients{_assumed(rows, steps)}."
-            ),
-        ),
-        EstimatedFigure(
-            name="Exchange",
-            size_bytes=exchange_numbers(travelling, trainable, master=master) * NUMBER_BYTES,
-            sentence=_exchange_sentence(travelling, trainable, master),
-        ),
+        _part("Exchange", exchanged, _exchange_sentence(travelling, trainable, master)),
         EstimatedFigure(
             name="Process",
             size_bytes=PROCESS_BYTES,
@@ -135,6 +122,10 @@ def estimate(
     )
     traffic = _averaging(travelling, workers) if master == "averaging" else _sharing(trainable)
     return NetworkEstimate(memory=memory, traffic=traffic, parameters=held)
+
+
+def _part(name: str, numbers: int, sentence: str) -> EstimatedFigure:
+    return EstimatedFigure(name=name, size_bytes=numbers * NUMBER_BYTES, sentence=sentence)
 
 
 def exchange_numbers(travelling: int, trainable: int, *, master: Master) -> int:

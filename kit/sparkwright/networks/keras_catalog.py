@@ -38,7 +38,7 @@ Takes = Literal["one", "several", "none"]
 # Layers whose arguments no plain value can hold (functions, other layers, files), abstract classes,
 # and layers whose state is learned before training.
 _NOT_OFFERED = {
-    *("Layer", "Wrapper", "Lambda", "InputLayer", "TFSMLayer", "FlaxLayer", "JaxLayer"),
+    *("Wrapper", "Lambda", "InputLayer", "TFSMLayer", "FlaxLayer", "JaxLayer"),
     *("TorchModuleWrapper", "RNN", "StackedRNNCells", "LSTMCell", "GRUCell", "SimpleRNNCell"),
     *("SpectralNormalization", "Pipeline", "StringLookup", "IntegerLookup", "TextVectorization"),
     *("RandomApply",),
@@ -46,49 +46,27 @@ _NOT_OFFERED = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LayerKind:
-    """One class of layers.
+class Kind:
+    """One class of Keras, or of the user.
 
     Attributes:
-        name: the class in Keras, or the name under which a layer of the user is registered.
-        group: where a list of layers shows it.
-        sentence: what it does; empty if the palette has no entry.
+        name: the class in Keras, or the name under which a class of the user is registered.
+        sentence: what it does, or when to choose it; empty if the palette has no entry.
         options: in the order of the class' arguments.
-        takes: how many inputs.
-        least: how many it needs, if it takes several.
-        most: how many it may have, if it takes several; None: any number.
-        required: names of the options without a default.
-        separately: whether several inputs are arguments of their own, not a list.
-        inner: the class that it wraps, or the name of the option that says which.
-        outer: with `inner`: names of the options that are the wrapper's own.
         made_by: the class itself.
-        seeded_by: options that bring chance into training unless they are 0; None: the class has
-            no seed.
+        required: names of the options without a default.
     """
 
     name: str
-    group: Group
     sentence: str = ""
     options: tuple[Option, ...] = ()
-    takes: Takes = "one"
-    least: int = 2
-    most: int | None = None
-    required: tuple[str, ...] = ()
-    separately: bool = False
-    inner: str | None = None
-    outer: tuple[str, ...] = ()
     made_by: Any = None
-    seeded_by: tuple[str, ...] | None = None
+    required: tuple[str, ...] = ()
 
     @property
     def defaults(self) -> dict[str, Any]:
         """The value of each option that is not given; what a form begins with."""
         return {option.name: option.default for option in self.options}
-
-    @property
-    def starts(self) -> dict[str, Any]:
-        """Values for the options without a default, as a new layer has them."""
-        return {name: STARTS[name] for name in self.required if name in STARTS}
 
     def option(self, name: str) -> Option | None:
         """The option of that name; None: there is none."""
@@ -96,8 +74,8 @@ class LayerKind:
 
     def tidy(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options without those that equal Keras' defaults; equal sizes as one integer."""
-        short = {name: self._short(name, value) for name, value in options.items()}
         defaults = self.defaults
+        short = {name: self._short(name, value) for name, value in options.items()}
         return {
             name: value
             for name, value in short.items()
@@ -110,47 +88,46 @@ class LayerKind:
     def _short(self, name: str, value: Any) -> Any:
         if name not in SIZES or not isinstance(value, list | tuple):
             return value
-        option = self.option(name)
         rank = next((int(letter) for letter in self.name if letter.isdigit()), 2)
         numbers = list(flat(value))
-        if option is None or len(numbers) not in (rank, 2 * rank) or len(set(numbers)) > 1:
-            return value
-        return numbers[0]
+        is_one = len(numbers) in (rank, 2 * rank) and len(set(numbers)) == 1
+        return numbers[0] if is_one and self.option(name) is not None else value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OptimizerKind:
-    """One class of optimizers.
+class OptimizerKind(Kind):
+    """One class of optimizers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayerKind(Kind):
+    """One class of layers.
 
     Attributes:
-        name: the class in Keras, or the name under which one of the user is registered.
-        sentence: when to choose it; empty if the palette has no entry.
-        options: in the order of the class' arguments.
-        made_by: the class itself.
+        group: where a list of layers shows it.
+        takes: how many inputs.
+        least: how many it needs, if it takes several.
+        most: how many it may have, if it takes several; None: any number.
+        separately: whether several inputs are arguments of their own, not a list.
+        inner: the class that it wraps, or the name of the option that says which.
+        outer: with `inner`: names of the options that are the wrapper's own.
+        seeded_by: options that bring chance into training unless they are 0; None: the class has
+            no seed.
     """
 
-    name: str
-    sentence: str
-    options: tuple[Option, ...]
-    made_by: Any
+    group: Group
+    takes: Takes = "one"
+    least: int = 2
+    most: int | None = None
+    separately: bool = False
+    inner: str | None = None
+    outer: tuple[str, ...] = ()
+    seeded_by: tuple[str, ...] | None = None
 
     @property
-    def defaults(self) -> dict[str, Any]:
-        """The value of each option that is not given."""
-        return {option.name: option.default for option in self.options}
-
-    def option(self, name: str) -> Option | None:
-        """The option of that name; None: there is none."""
-        return next((option for option in self.options if option.name == name), None)
-
-    def tidy(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options without those that equal Keras' defaults."""
-        defaults = self.defaults
-        return {
-            name: value
-            for name, value in options.items()
-            if name not in defaults or value != defaults[name]
-        }
+    def starts(self) -> dict[str, Any]:
+        """Values for the options without a default, as a new layer has them."""
+        return {name: STARTS[name] for name in self.required if name in STARTS}
 
 
 def is_loaded() -> bool:
@@ -160,8 +137,25 @@ def is_loaded() -> bool:
 
 
 def load() -> None:
-    """Import Keras."""
-    import keras  # pyright: ignore[reportUnusedImport]  # noqa: F401
+    """Import Keras.
+
+    Raises:
+        Whatever importing it raises; `load_problem` tells it from then on.
+    """
+    try:
+        import keras  # pyright: ignore[reportUnusedImport]  # noqa: F401
+    except Exception as error:
+        _problems[:] = [f"Keras cannot be loaded: {error}."]
+        raise
+    _problems.clear()
+
+
+_problems: list[str] = []  # of the last attempt to load Keras
+
+
+def load_problem() -> str | None:
+    """Why Keras could not be loaded, in one sentence; None: it could, or nobody has tried."""
+    return next(iter(_problems), None)
 
 
 def layer_kind(name: str) -> LayerKind | None:
@@ -202,15 +196,7 @@ def optimizer_kinds() -> tuple[OptimizerKind, ...]:
 
 def names_of(what: Literal["losses", "metrics"]) -> tuple[str, ...]:
     """Keras' names of the losses or metrics that need no argument; registered ones last."""
-    import keras
-
-    base = keras.losses.Loss if what == "losses" else keras.metrics.Metric
-    own = keras.saving.get_custom_objects().items()
-    registered = [
-        name
-        for name, made in own
-        if inspect.isfunction(made) or (inspect.isclass(made) and issubclass(made, base))
-    ]
+    registered = _registered("Loss" if what == "losses" else "Metric", functions=True)
     return (*_keras_names(what), *registered)
 
 
@@ -220,14 +206,12 @@ def _keras_names(what: Literal["losses", "metrics"]) -> tuple[str, ...]:
 
     module = getattr(keras, what)
     base = keras.losses.Loss if what == "losses" else keras.metrics.Metric
-    found: list[str] = []
-    for name, made_by in vars(module).items():
-        if not (inspect.isclass(made_by) and issubclass(made_by, base)) or made_by is base:
-            continue
-        known = _accepted(module, snake_case(name)) or _accepted(module, name)
-        if known and not any(is_required for _, _, is_required in arguments_of(made_by)):
-            found.append(known)
-    return tuple(sorted(set(found)))
+    found = {
+        _accepted(module, snake_case(name)) or _accepted(module, name)
+        for name, made_by in _classes(module, base).items()
+        if not any(is_required for _, _, is_required in arguments_of(made_by))
+    }
+    return tuple(sorted(found - {""}))
 
 
 def _accepted(module: Any, name: str) -> str:
@@ -236,6 +220,15 @@ def _accepted(module: Any, name: str) -> str:
     except (ValueError, TypeError):
         return ""
     return name
+
+
+def _classes(module: Any, base: type[Any]) -> dict[str, Any]:
+    """The classes of a module that are derived from `base`, by name."""
+    return {
+        name: made_by
+        for name, made_by in vars(module).items()
+        if inspect.isclass(made_by) and issubclass(made_by, base) and made_by is not base
+    }
 
 
 # --- reading Keras
@@ -247,11 +240,9 @@ def _keras_layers() -> Mapping[str, LayerKind]:
 
     found = {
         name: _layer_kind(name, made_by)
-        for name, made_by in vars(keras.layers).items()
-        if inspect.isclass(made_by)
-        and issubclass(made_by, keras.layers.Layer)
+        for name, made_by in _classes(keras.layers, keras.layers.Layer).items()
         # Not another name of the same class.
-        and (made_by.__name__ == name or not hasattr(keras.layers, made_by.__name__))
+        if (made_by.__name__ == name or not hasattr(keras.layers, made_by.__name__))
         and name not in _NOT_OFFERED
     }
     found["Input"] = _input_kind()
@@ -263,28 +254,33 @@ def _keras_layers() -> Mapping[str, LayerKind]:
 def _keras_optimizers() -> tuple[OptimizerKind, ...]:
     import keras
 
-    base = keras.optimizers.Optimizer
-    found = {
-        name: made_by
-        for name, made_by in vars(keras.optimizers).items()
-        if inspect.isclass(made_by) and issubclass(made_by, base) and made_by is not base
-    }
+    found = _classes(keras.optimizers, keras.optimizers.Optimizer)
     order = dict.fromkeys([*OPTIMIZER_SENTENCES, *sorted(found)])
     wraps = {"LossScaleOptimizer", "MultiOptimizer"}
     return tuple(_optimizer_kind(n, found[n]) for n in order if n in found and n not in wraps)
 
 
-def _registered(base: str) -> dict[str, Any]:
-    """Classes of the user that `keras.saving.register_keras_serializable` knows."""
+def _registered(
+    base: Literal["Layer", "Optimizer", "Loss", "Metric"], *, functions: bool = False
+) -> dict[str, Any]:
+    """What the user registered by `keras.saving.register_keras_serializable`."""
     import keras
 
-    kind = keras.layers.Layer if base == "Layer" else keras.optimizers.Optimizer
+    kinds = {
+        "Layer": keras.layers.Layer,
+        "Optimizer": keras.optimizers.Optimizer,
+        "Loss": keras.losses.Loss,
+        "Metric": keras.metrics.Metric,
+    }
     return {
-        name: made_by
-        for name, made_by in keras.saving.get_custom_objects().items()
-        if inspect.isclass(made_by)
-        and issubclass(made_by, kind)
-        and not issubclass(made_by, keras.Model)
+        name: made
+        for name, made in keras.saving.get_custom_objects().items()
+        if (functions and inspect.isfunction(made))
+        or (
+            inspect.isclass(made)
+            and issubclass(made, kinds[base])
+            and not issubclass(made, keras.Model)
+        )
     }
 
 
@@ -370,20 +366,16 @@ def _input_kind() -> LayerKind:
 
 def _optimizer_kind(name: str, made_by: Any) -> OptimizerKind:
     options = [
-        option
+        replace(option, minimum=0)
+        if option.kind == "float" and (option.default is None or option.default >= 0)
+        else option
         for argument in arguments_of(made_by)
         if argument[0] not in NOT_OPTIONS
         for option in options_of(name, *argument)
     ]
-    bounded = [
-        replace(option, minimum=0)
-        if option.kind == "float" and (option.default is None or option.default >= 0)
-        else option
-        for option in options
-    ]
     return OptimizerKind(
         name=name,
         sentence=OPTIMIZER_SENTENCES.get(name, ""),
-        options=tuple(bounded),
+        options=tuple(options),
         made_by=made_by,
     )

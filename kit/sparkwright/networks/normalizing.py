@@ -8,9 +8,11 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError
 
+from .signature import output_names
+
 if TYPE_CHECKING:
-    from sparkwright.data._normalizing._normalizer import Normalizer
-    from sparkwright.data._normalizing._scales import ColumnScale, Scales
+    from sparkwright.data._normalizer import Normalizer
+    from sparkwright.data._scales import ColumnScale, Scales
 
 NormalizerPlace = Literal["inside", "beside"]
 # By these names a model is recognized that normalizes already.
@@ -111,7 +113,7 @@ class _Around:
         """The inputs and the outputs, nested as those of the model."""
         raw = self._map(self._raw, self._inputs)
         found = self._model(self._map(self._normalized, self._inputs, raw))
-        names = iter(_output_names(self._model))
+        names = iter(output_names(self._model))
         return raw, self._map(lambda output: self._reverted(output, next(names)), found)
 
     # --- inputs
@@ -185,11 +187,11 @@ class _Around:
         return self._layers.Identity(dtype=dtype, name=name)(output)
 
     def _dtype_of_output(self, name: str) -> Any:
-        names = _output_names(self._model)
+        names = output_names(self._model)
         return self._model.outputs[names.index(name)].dtype
 
     def _scales_of_outputs(self, steps: "Sequence[Scales]") -> "dict[str, list[ColumnScale]]":
-        names = _output_names(self._model)
+        names = output_names(self._model)
         fitted = list(dict.fromkeys(name for step in steps for name in step.labels))
         known = self._pairs("outputs", names, fitted, in_order=len(names) == 1)
         return {
@@ -242,12 +244,6 @@ class _Around:
             f"its {what} are {list(names)}, and the normalizer was fitted to {list(fitted)}: name "
             "them alike",
         )
-
-
-def _output_names(model: Any) -> list[str]:
-    from sparkwright.workers._batch_layout import output_names
-
-    return output_names(model)
 
 
 def _computed_in(scales: "Sequence[ColumnScale]", dtype: str) -> str:

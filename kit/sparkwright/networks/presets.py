@@ -22,187 +22,173 @@ class Preset(NamedTuple):
     make: Callable[..., NetworkSpec]
 
 
+_CROSS_ENTROPY: dict[str, Any] = {
+    "loss": "sparse_categorical_crossentropy",
+    "metrics": ("accuracy",),
+}
+_SQUARED_ERROR: dict[str, Any] = {"loss": "mean_squared_error", "metrics": ("mean_absolute_error",)}
+Shape = tuple[int | None, ...]
+
+
 def _layer(kind: str, name: str, *inputs: str, **options: Any) -> LayerSpec:
     return LayerSpec(kind=kind, name=name, inputs=inputs, options=options)
 
 
-def _classes(layer: str) -> OutputSpec:
-    return OutputSpec(layer=layer, loss="sparse_categorical_crossentropy", metrics=("accuracy",))
+def _input(name: str, shape: Shape, **options: Any) -> LayerSpec:
+    return _layer("Input", name, shape=list(shape), **options)
+
+
+def _relu(name: str, units: int, *inputs: str) -> LayerSpec:
+    return _layer("Dense", name, *inputs, units=units, activation="relu")
+
+
+def _classifier(name: str, classes: int, *layers: LayerSpec, **fields: Any) -> NetworkSpec:
+    """The layers, and a softmax behind them."""
+    last = _layer("Dense", "classes", units=classes, activation="softmax")
+    output = OutputSpec(layer="classes", **_CROSS_ENTROPY)
+    return NetworkSpec(name=name, layers=(*layers, last), outputs=(output,), **fields)
 
 
 def lenet_spec(
     *,
-    input_shape: tuple[int, ...] = (28, 28, 1),
+    input_shape: Shape = (28, 28, 1),
     classes: int = 10,
     learning_rate: float = 1e-3,
     seed: int = 42,
 ) -> NetworkSpec:
-    """LeNet for small images, the network of `sparkwright.networks.lenet`."""
-    return NetworkSpec(
-        name="lenet",
-        layers=(
-            _layer("Input", "image", shape=list(input_shape)),
-            _layer("Conv2D", "conv_1", filters=20, kernel_size=5, activation="relu"),
-            _layer("MaxPooling2D", "pool_1"),
-            _layer("Conv2D", "conv_2", filters=50, kernel_size=5, activation="relu"),
-            _layer("MaxPooling2D", "pool_2"),
-            _layer("Flatten", "flatten"),
-            _layer("Dense", "dense", units=500, activation="relu"),
-            _layer("Dense", "classes", units=classes, activation="softmax"),
-        ),
-        outputs=(_classes("classes"),),
-        optimizer=OptimizerSpec(
-            options={} if learning_rate == 1e-3 else {"learning_rate": learning_rate}
-        ),
+    """LeNet for small images; see `lenet`."""
+    options = {} if learning_rate == 1e-3 else {"learning_rate": learning_rate}
+    return _classifier(
+        "lenet",
+        classes,
+        _input("image", input_shape),
+        _layer("Conv2D", "conv_1", filters=20, kernel_size=5, activation="relu"),
+        _layer("MaxPooling2D", "pool_1"),
+        _layer("Conv2D", "conv_2", filters=50, kernel_size=5, activation="relu"),
+        _layer("MaxPooling2D", "pool_2"),
+        _layer("Flatten", "flatten"),
+        _relu("dense", 500),
+        optimizer=OptimizerSpec(options=options),
         seed=seed,
     )
 
 
-def mlp_spec(*, input_shape: tuple[int, ...] = (20,), classes: int = 3) -> NetworkSpec:
+def mlp_spec(*, input_shape: Shape = (20,), classes: int = 3) -> NetworkSpec:
     """Two dense layers for the columns of a table, one class each row."""
-    return NetworkSpec(
-        name="mlp",
-        layers=(
-            _layer("Input", "columns", shape=list(input_shape)),
-            _layer("Dense", "dense_1", units=64, activation="relu"),
-            _layer("Dropout", "dropout", rate=0.2),
-            _layer("Dense", "dense_2", units=32, activation="relu"),
-            _layer("Dense", "classes", units=classes, activation="softmax"),
-        ),
-        outputs=(_classes("classes"),),
+    return _classifier(
+        "mlp",
+        classes,
+        _input("columns", input_shape),
+        _relu("dense_1", 64),
+        _layer("Dropout", "dropout", rate=0.2),
+        _relu("dense_2", 32),
     )
 
 
-def regression_spec(*, input_shape: tuple[int, ...] = (20,), values: int = 1) -> NetworkSpec:
+def regression_spec(*, input_shape: Shape = (20,), values: int = 1) -> NetworkSpec:
     """Two dense layers for the columns of a table, numbers to predict."""
     return NetworkSpec(
         name="regression",
         task="regression",
         layers=(
-            _layer("Input", "columns", shape=list(input_shape)),
-            _layer("Dense", "dense_1", units=64, activation="relu"),
-            _layer("Dense", "dense_2", units=32, activation="relu"),
+            _input("columns", input_shape),
+            _relu("dense_1", 64),
+            _relu("dense_2", 32),
             _layer("Dense", "values", units=values),
         ),
-        outputs=(
-            OutputSpec(layer="values", loss="mean_squared_error", metrics=("mean_absolute_error",)),
-        ),
+        outputs=(OutputSpec(layer="values", **_SQUARED_ERROR),),
     )
 
 
-def residual_cnn_spec(
-    *, input_shape: tuple[int, ...] = (32, 32, 3), classes: int = 10
-) -> NetworkSpec:
+def residual_cnn_spec(*, input_shape: Shape = (32, 32, 3), classes: int = 10) -> NetworkSpec:
     """A small residual network for images: two blocks whose input is added to their output.
 
     References:
         K. He et al., "Deep Residual Learning for Image Recognition", CVPR 2016.
     """
-    layers = [
-        _layer("Input", "image", shape=list(input_shape)),
+    return _classifier(
+        "residual_cnn",
+        classes,
+        _input("image", input_shape),
         _convolution("stem", filters=16),
         _layer("BatchNormalization", "stem_norm"),
         _layer("Activation", "stem_relu", activation="relu"),
-        *_block("block_1", "stem_relu", filters=16, strides=1),
+        *_block("block_1", "stem_relu", filters=16),
         *_block("block_2", "block_1_relu", filters=32, strides=2),
         _layer("GlobalAveragePooling2D", "pool"),
-        _layer("Dense", "classes", units=classes, activation="softmax"),
-    ]
-    return NetworkSpec(name="residual_cnn", layers=tuple(layers), outputs=(_classes("classes"),))
+    )
 
 
 def _convolution(name: str, *inputs: str, size: int = 3, **options: Any) -> LayerSpec:
-    # Without a bias: the normalisation that follows has its own.
-    more = {"padding": "same", "use_bias": False, "kernel_initializer": "he_normal"}
-    options = {key: value for key, value in options.items() if (key, value) != ("strides", 1)}
-    return _layer("Conv2D", name, *inputs, kernel_size=size, **more, **options)
+    # Without a bias: the normalization that follows has its own.
+    usual = {"padding": "same", "use_bias": False, "kernel_initializer": "he_normal"}
+    return _layer("Conv2D", name, *inputs, kernel_size=size, **usual, **options)
 
 
-def _block(name: str, source: str, *, filters: int, strides: int) -> list[LayerSpec]:
+def _block(name: str, source: str, *, filters: int, **strides: int) -> list[LayerSpec]:
     return [
-        _convolution(f"{name}_conv_1", filters=filters, strides=strides),
+        _convolution(f"{name}_conv_1", filters=filters, **strides),
         _layer("BatchNormalization", f"{name}_norm_1"),
         _layer("Activation", f"{name}_relu_1", activation="relu"),
         _convolution(f"{name}_conv_2", filters=filters),
         _layer("BatchNormalization", f"{name}_norm_2"),
-        _convolution(f"{name}_shortcut", source, filters=filters, strides=strides, size=1),
+        _convolution(f"{name}_shortcut", source, filters=filters, size=1, **strides),
         _layer("Add", f"{name}_add", f"{name}_norm_2", f"{name}_shortcut"),
         _layer("Activation", f"{name}_relu", activation="relu"),
     ]
 
 
-def lstm_spec(*, input_shape: tuple[int | None, ...] = (60, 3), classes: int = 6) -> NetworkSpec:
+def lstm_spec(*, input_shape: Shape = (60, 3), classes: int = 6) -> NetworkSpec:
     """An LSTM for sequences, one class each."""
     return _recurrent("LSTM", input_shape, classes)
 
 
-def gru_spec(*, input_shape: tuple[int | None, ...] = (60, 3), classes: int = 6) -> NetworkSpec:
+def gru_spec(*, input_shape: Shape = (60, 3), classes: int = 6) -> NetworkSpec:
     """A GRU for sequences, one class each."""
     return _recurrent("GRU", input_shape, classes)
 
 
-def _recurrent(kind: str, input_shape: tuple[int | None, ...], classes: int) -> NetworkSpec:
+def _recurrent(kind: str, input_shape: Shape, classes: int) -> NetworkSpec:
     name = kind.lower()
-    return NetworkSpec(
-        name=name,
-        layers=(
-            _layer("Input", "sequence", shape=list(input_shape)),
-            _layer("Masking", "masking"),
-            _layer(kind, name, units=64),
-            _layer("Dense", "classes", units=classes, activation="softmax"),
-        ),
-        outputs=(_classes("classes"),),
-    )
+    layers = (_layer("Masking", "masking"), _layer(kind, name, units=64))
+    return _classifier(name, classes, _input("sequence", input_shape), *layers)
 
 
-def text_spec(
-    *, input_shape: tuple[int | None, ...] = (100,), classes: int = 2, words: int = 10_000
-) -> NetworkSpec:
-    """The mean of learnt vectors of words, for short texts, one class each."""
-    return NetworkSpec(
-        name="text",
-        layers=(
-            _layer("Input", "words", shape=list(input_shape), dtype="int32"),
-            _layer("Embedding", "vectors", input_dim=words, output_dim=32, mask_zero=True),
-            _layer("GlobalAveragePooling1D", "mean"),
-            _layer("Dense", "dense", units=32, activation="relu"),
-            _layer("Dense", "classes", units=classes, activation="softmax"),
-        ),
-        outputs=(_classes("classes"),),
+def text_spec(*, input_shape: Shape = (100,), classes: int = 2, words: int = 10_000) -> NetworkSpec:
+    """The mean of learned vectors of words, for short texts, one class each."""
+    return _classifier(
+        "text",
+        classes,
+        _input("words", input_shape, dtype="int32"),
+        _layer("Embedding", "vectors", input_dim=words, output_dim=32, mask_zero=True),
+        _layer("GlobalAveragePooling1D", "mean"),
+        _relu("dense", 32),
     )
 
 
 def two_inputs_two_outputs_spec(
-    *,
-    input_shape: tuple[int, ...] = (28, 28, 1),
-    table_shape: tuple[int, ...] = (8,),
-    classes: int = 10,
+    *, input_shape: Shape = (28, 28, 1), table_shape: Shape = (8,), classes: int = 10
 ) -> NetworkSpec:
     """An image and a row of a table together; a class and a number."""
     return NetworkSpec(
         name="two_inputs_two_outputs",
         task="other",
         layers=(
-            _layer("Input", "image", shape=list(input_shape)),
+            _input("image", input_shape),
             _layer("Conv2D", "conv", filters=16, kernel_size=3, activation="relu"),
             _layer("MaxPooling2D", "pool"),
             _layer("Flatten", "flatten"),
-            _layer("Dense", "of_image", units=32, activation="relu"),
-            _layer("Input", "columns", shape=list(table_shape)),
-            _layer("Dense", "of_columns", units=32, activation="relu"),
+            _relu("of_image", 32),
+            _input("columns", table_shape),
+            _relu("of_columns", 32),
             _layer("Concatenate", "together", "of_image", "of_columns"),
-            _layer("Dense", "dense", units=32, activation="relu"),
+            _relu("dense", 32),
             _layer("Dense", "class", units=classes, activation="softmax"),
             _layer("Dense", "number", "dense", units=1),
         ),
         outputs=(
-            _classes("class"),
-            OutputSpec(
-                layer="number",
-                loss="mean_squared_error",
-                metrics=("mean_absolute_error",),
-                weight=0.5,
-            ),
+            OutputSpec(layer="class", **_CROSS_ENTROPY),
+            OutputSpec(layer="number", **_SQUARED_ERROR, weight=0.5),
         ),
     )
 
@@ -246,29 +232,6 @@ def lenet(
     References:
         Y. LeCun et al., "Gradient-Based Learning Applied to Document Recognition", Proc. IEEE 1998.
     """
-    import keras
-
-    seeds = iter(range(seed, seed + 4))
-
-    def init() -> Any:
-        return keras.initializers.GlorotUniform(seed=next(seeds))
-
-    model = keras.Sequential(
-        [
-            keras.Input(shape=input_shape),
-            keras.layers.Conv2D(20, 5, activation="relu", kernel_initializer=init()),
-            keras.layers.MaxPooling2D(),
-            keras.layers.Conv2D(50, 5, activation="relu", kernel_initializer=init()),
-            keras.layers.MaxPooling2D(),
-            keras.layers.Flatten(),
-            keras.layers.Dense(500, activation="relu", kernel_initializer=init()),
-            keras.layers.Dense(classes, activation="softmax", kernel_initializer=init()),
-        ],
-        name="lenet",
-    )
-    model.compile(
-        optimizer=keras.optimizers.Adam(learning_rate),
-        loss="sparse_categorical_crossentropy",
-        metrics=["accuracy"],
-    )
-    return model
+    return lenet_spec(
+        input_shape=input_shape, classes=classes, learning_rate=learning_rate, seed=seed
+    ).build()

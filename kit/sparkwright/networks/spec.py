@@ -1,69 +1,59 @@
 """A network as a plain value: which layers, how they are connected, how it is trained."""
 
 import json
+import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import field
+from typing import Any
 
-from sparkwright._yaml import read_json, read_yaml, write_yaml
+from sparkwright._yaml import write_yaml
+from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
 from . import _calls, _code
-from ._plain_values import (
-    LARGEST,
-    given_fields,
-    list_of,
-    options_of,
-    plain,
-    shown,
-    text_of,
-    texts_of,
-)
 from .analysis import NetworkAnalysis, analyze
 from .training import Task
 
-TASKS: tuple[Task, ...] = ("classification", "binary", "regression", "other")
+_INTEGERS_BELOW = 2**63
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayerSpec:
-    """One layer.
-
-    Attributes:
-        kind: its class in Keras, such as "Conv2D", or "Input".
-        name: unique in the network.
-        options: arguments of the layer that differ from its defaults, as JSON values; shapes and
-            sizes are lists or integers. `kernel_l1`, `kernel_l2` and `kernel_max_norm` stand for
-            Keras' regularizers and constraints.
-        inputs: names of the layers whose outputs it takes; empty: the layer before it that is not
-            switched off. An Input has none.
-        enabled: False: the layer is left out; those that take it get what it takes first.
+@configuration
+class LayerSpec(Configuration):
+    """One layer. The analysis of the network checks the values of `options`.
 
     Raises:
-        ConfigurationError: if a field is not of its kind. What an option may be is looked at by
-            the analysis of the network.
+        ConfigurationError: if a field is not of its kind.
     """
 
-    kind: str
-    name: str
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    inputs: tuple[str, ...] = ()
-    enabled: bool = True
+    kind: str = option(help='The class in Keras, such as "Conv2D", or "Input".')
+    name: str = option(help="Unique in the network.")
+    options: Mapping[str, Any] = option(
+        default_factory=dict[str, Any],
+        form=False,
+        help="Arguments of the layer that differ from its defaults, as JSON values; shapes and "
+        "sizes are lists or integers. `kernel_l1`, `kernel_l2` and `kernel_max_norm` stand for "
+        "Keras' regularizers and constraints.",
+    )
+    inputs: tuple[str, ...] = option(
+        default=(),
+        form=False,
+        help="Names of the layers whose outputs it takes; empty: the layer before it that is not "
+        "switched off. An Input has none.",
+    )
+    enabled: bool = option(
+        default=True,
+        help="False: the layer is left out; layers that take it get its first input instead.",
+    )
 
-    def __post_init__(self) -> None:
-        """Make options and inputs plain."""
-        text_of(self.kind, "`kind` of a layer")
-        text_of(self.name, "`name` of a layer")
-        if not isinstance(self.enabled, bool):
-            raise ConfigurationError(
-                f"`enabled` must be true or false. Received: enabled={self.enabled!r:.200}."
-            )
-        options = options_of(self.options, f"`options` of the layer {self.name!r}")
+    def _check(self) -> None:
+        _check_text(self.kind, "`kind` of a layer")
+        _check_text(self.name, "`name` of a layer")
+        options = _options(self.options, f"`options` of the layer {self.name!r}")
         object.__setattr__(self, "options", options)
-        object.__setattr__(self, "inputs", texts_of(self.inputs, f"`inputs` of {self.name!r}"))
+        object.__setattr__(self, "inputs", _texts(self.inputs, f"`inputs` of {self.name!r}"))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields; what is as usual is left out."""
+        """JSON-able fields without those that have their default."""
         return {
             "kind": self.kind,
             "name": self.name,
@@ -72,110 +62,52 @@ class LayerSpec:
             **({} if self.enabled else {"enabled": False}),
         }
 
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`.
 
-        Raises:
-            ConfigurationError: if a field is missing, unknown or of the wrong kind.
-        """
-        known = ("kind", "name", "options", "inputs", "enabled")
-        return cls(**given_fields(settings, known, ("kind", "name"), "a layer"))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OutputSpec:
+@configuration
+class OutputSpec(Configuration):
     """What one output is trained for.
-
-    Attributes:
-        layer: the name of the layer whose output it is.
-        loss: Keras' name of the loss.
-        metrics: Keras' names of metrics.
-        weight: of the loss among those of several outputs; default 1.
 
     Raises:
         ConfigurationError: if a field is not of its kind.
     """
 
-    layer: str
-    loss: str
-    metrics: tuple[str, ...] = ()
-    weight: float = 1.0
+    layer: str = option(help="The name of the layer whose output it is.")
+    loss: str = option(help="Keras' name of the loss.")
+    metrics: tuple[str, ...] = option(default=(), form=False, help="Keras' names of metrics.")
+    weight: float = option(
+        default=1.0, minimum=0, help="Of the loss among those of several outputs."
+    )
 
-    def __post_init__(self) -> None:
-        """Check the kinds of the fields."""
-        text_of(self.layer, "`layer` of an output")
-        text_of(self.loss, f"`loss` of the output {self.layer!r}")
-        metrics = texts_of(self.metrics, f"`metrics` of the output {self.layer!r}")
+    def _check(self) -> None:
+        _check_text(self.layer, "`layer` of an output")
+        _check_text(self.loss, f"`loss` of the output {self.layer!r}")
+        metrics = _texts(self.metrics, f"`metrics` of the output {self.layer!r}")
         object.__setattr__(self, "metrics", metrics)
-        weight = plain(self.weight, f"`weight` of the output {self.layer!r}")
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or weight < 0:
-            raise ConfigurationError(
-                "`weight` of an output must be a number of at least 0. "
-                f"Received: weight={self.weight!r:.200}."
-            )
-        object.__setattr__(self, "weight", weight)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
-        return {
-            "layer": self.layer,
-            "loss": self.loss,
-            "metrics": list(self.metrics),
-            "weight": self.weight,
-        }
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`.
-
-        Raises:
-            ConfigurationError: if a field is missing, unknown or of the wrong kind.
-        """
-        known = ("layer", "loss", "metrics", "weight")
-        return cls(**given_fields(settings, known, ("layer", "loss"), "an output"))
+        object.__setattr__(self, "weight", _plain(self.weight, "`weight`"))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OptimizerSpec:
-    """An optimizer: its class in Keras, and the settings that differ from its defaults."""
+@configuration
+class OptimizerSpec(Configuration):
+    """An optimizer."""
 
-    kind: str = "Adam"
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    kind: str = option(default="Adam", help="The class in Keras.")
+    options: Mapping[str, Any] = option(
+        default_factory=dict[str, Any],
+        form=False,
+        help="Settings that differ from the defaults of the class.",
+    )
 
-    def __post_init__(self) -> None:
-        """Make the options plain."""
-        text_of(self.kind, "`kind` of an optimizer")
-        options = options_of(self.options, "`options` of the optimizer")
+    def _check(self) -> None:
+        _check_text(self.kind, "`kind` of an optimizer")
+        options = _options(self.options, "`options` of the optimizer")
         object.__setattr__(self, "options", options)
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
-        return {"kind": self.kind, "options": dict(self.options)}
 
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`.
-
-        Raises:
-            ConfigurationError: if a field is unknown or of the wrong kind.
-        """
-        return cls(**given_fields(settings, ("kind", "options"), (), "an optimizer"))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NetworkSpec:
+@configuration
+class NetworkSpec(Configuration):
     """A network, complete enough to build and compile it: `spec.build()`.
 
-    It may be wrong, while somebody works on it: `spec.analysis` says what is.
-
-    Attributes:
-        layers: in order; a layer comes after those that it takes.
-        outputs: what is trained; one for each output of the network.
-        optimizer: default Adam.
-        name: the model's name.
-        task: what the outputs mean; decides defaults and which evaluations fit.
-        seed: seeds the initial weights and what is random in training; None: drawn anew each time.
+    It may be invalid while it is edited: `spec.analysis` lists its problems.
 
     Raises:
         ConfigurationError: if a field is not of its kind.
@@ -195,19 +127,37 @@ class NetworkSpec:
         (True, 15)
     """
 
-    layers: tuple[LayerSpec, ...] = ()
-    outputs: tuple[OutputSpec, ...] = ()
-    optimizer: OptimizerSpec = field(default_factory=OptimizerSpec)
-    name: str = "network"
-    task: Task = "classification"
-    seed: int | None = 42
-    _analysis: NetworkAnalysis | None = field(default=None, init=False, repr=False, compare=False)
+    name: str = option(default="network", help="The model's name.")
+    task: Task = option(
+        default="classification",
+        help="What the outputs mean; decides defaults and which evaluations fit.",
+    )
+    seed: int | None = option(
+        default=42,
+        minimum=0,
+        maximum=_INTEGERS_BELOW - 1,
+        none_text="drawn anew each time",
+        help="Seeds the initial weights and the randomness of training.",
+    )
+    layers: tuple[LayerSpec, ...] = option(
+        default=(), form=False, help="In order; a layer comes after those that it takes."
+    )
+    outputs: tuple[OutputSpec, ...] = option(
+        default=(), form=False, help="What is trained; one for each output of the network."
+    )
+    optimizer: OptimizerSpec = option(default_factory=OptimizerSpec, help="How it is trained.")
+    _analysis: NetworkAnalysis | None = field(
+        default=None,
+        init=False,
+        repr=False,
+        compare=False,
+        metadata={"form": False, "saved": False},
+    )
 
-    def __post_init__(self) -> None:
-        """Check the kinds of the fields."""
-        text_of(self.name, "`name` of a network")
+    def _check(self) -> None:
+        _check_text(self.name, "`name` of a network")
         for name, kind in (("layers", LayerSpec), ("outputs", OutputSpec)):
-            values = tuple(list_of(getattr(self, name), f"`{name}`"))
+            values = _list(getattr(self, name), f"`{name}`")
             for value in values:
                 if not isinstance(value, kind):
                     raise ConfigurationError(
@@ -215,22 +165,6 @@ class NetworkSpec:
                         f"Received: {value!r:.200}."
                     )
             object.__setattr__(self, name, values)
-        if not isinstance(self.optimizer, OptimizerSpec):
-            raise ConfigurationError(
-                "`optimizer` must be of the kind OptimizerSpec. "
-                f"Received: optimizer={self.optimizer!r:.200}."
-            )
-        if self.task not in TASKS:
-            raise ConfigurationError(
-                f"`task` must be one of {', '.join(TASKS)}. Received: task={self.task!r:.200}."
-            )
-        seed = self.seed
-        number = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < LARGEST
-        if not (seed is None or number):
-            raise ConfigurationError(
-                "`seed` must be an integer of at least 0 and less than 2**63, or None. "
-                f"Received: {shown('seed', seed)}."
-            )
 
     @property
     def analysis(self) -> NetworkAnalysis:
@@ -252,58 +186,21 @@ class NetworkSpec:
         """The first layer of that name; None: there is none."""
         return next((layer for layer in self.layers if layer.name == name), None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
-        return {
-            "name": self.name,
-            "task": self.task,
-            "seed": self.seed,
-            "layers": [layer.to_dict() for layer in self.layers],
-            "outputs": [output.to_dict() for output in self.outputs],
-            "optimizer": self.optimizer.to_dict(),
-        }
-
     @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; what is left out takes its default.
-
-        Raises:
-            ConfigurationError: if a field is unknown or of the wrong kind.
-        """
-        known = ("name", "task", "seed", "layers", "outputs", "optimizer")
-        given = given_fields(settings, known, (), "a network")
+    def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:
         for name, kind in (("layers", LayerSpec), ("outputs", OutputSpec)):
-            if name in given:
-                given[name] = tuple(kind.from_dict(each) for each in list_of(given[name], name))
-        if "optimizer" in given:
-            given["optimizer"] = OptimizerSpec.from_dict(given["optimizer"])
-        return cls(**given)
+            if name in settings:
+                given = enumerate(_list(settings[name], f"`{name}`"))
+                settings[name] = tuple(_read(kind, each, f"{name}[{n}]") for n, each in given)
+        return settings
 
     def to_json(self, *, indent: int | None = 2) -> str:
-        """The network as JSON."""
+        """The network as JSON; `from_json` reads it back."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The inverse of `to_json`.
-
-        Raises:
-            ConfigurationError: if the text is not JSON, or not of a network.
-        """
-        return cls.from_dict(read_json(text))
-
     def to_yaml(self) -> str:
-        """The network as YAML; lists without others in them stand in one line."""
+        """The network as YAML, which `from_yaml` reads back; flat lists stand in one line."""
         return write_yaml(self.to_dict(), short=True)
-
-    @classmethod
-    def from_yaml(cls, text: str) -> Self:
-        """The inverse of `to_yaml`; nothing in the text is executed.
-
-        Raises:
-            ConfigurationError: if the text is not YAML, or not of a network.
-        """
-        return cls.from_dict(read_yaml(text))
 
     def to_code(
         self, variable: str = "model", *, reserved: Collection[str] = (), seed: str | None = None
@@ -320,3 +217,56 @@ class NetworkSpec:
             ConfigurationError: if the network has a problem, or `variable` is no name.
         """
         return _code.to_code(self, variable, reserved=reserved, seed=seed)
+
+
+def _read(kind: type[LayerSpec | OutputSpec], settings: Any, where: str) -> Any:
+    """One of a list of settings; an error says which."""
+    try:
+        return kind.from_dict(settings)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"`{where}`: {error}") from error
+
+
+def _plain(value: Any, where: str) -> Any:
+    """`value` as JSON would give it back: tuples become lists, NumPy's floats Python's."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    is_large = isinstance(value, int) and abs(value) >= _INTEGERS_BELOW
+    if isinstance(value, int) and not is_large:
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, list | tuple):
+        return [_plain(inner, where) for inner in value]
+    received = "an integer of more than 64 bits" if is_large else f"{value!r:.200}"
+    raise ConfigurationError(
+        f"{where} must be a number (integers less than 2**63), text, true, false, null or a list "
+        f"of these. Received: {received}."
+    )
+
+
+def _check_text(value: Any, where: str) -> None:
+    if not isinstance(value, str) or not value:
+        raise ConfigurationError(f"{where} must be text. Received: {value!r:.200}.")
+
+
+def _list(value: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise ConfigurationError(f"{where} must be a list. Received: {value!r:.200}.")
+    return tuple(value)
+
+
+def _texts(value: Any, where: str) -> tuple[str, ...]:
+    for inner in _list(value, where):
+        _check_text(inner, f"each of {where}")
+    return tuple(value)
+
+
+def _options(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{where} must be a mapping of names. Received: {value!r:.200}.")
+    for name in value:
+        _check_text(name, f"each name in {where}")
+    return {name: _plain(inner, f"{where}[{name!r}]") for name, inner in value.items()}

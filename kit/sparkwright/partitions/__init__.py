@@ -5,16 +5,13 @@ from ._advice import (
     compare_repartitions as compare_repartitions,
     recommended as recommended,
 )
-from ._default_repartitioner import (
-    DefaultRepartitioner as DefaultRepartitioner,
-    NoRepartitioner as NoRepartitioner,
-    Repartitioner as Repartitioner,
-    piece_size as piece_size,
-)
 from ._execute import count_examples as count_examples, repartition as repartition
-from ._forecast import PartitionForecast as PartitionForecast, forecast as forecast
-from ._grouping import group_partitions as group_partitions
-from ._layout import PartitionLayout as PartitionLayout
+from ._forecast import (
+    PartitionForecast as PartitionForecast,
+    PartitionLayout as PartitionLayout,
+    forecast as forecast,
+)
+from ._placements import group_partitions as group_partitions
 from ._plan import (
     RepartitionAction as RepartitionAction,
     RepartitionMode as RepartitionMode,
@@ -22,5 +19,11 @@ from ._plan import (
     RepartitionStrategy as RepartitionStrategy,
     destinations as destinations,
     plan_repartition as plan_repartition,
+)
+from ._repartitioner import (
+    DefaultRepartitioner as DefaultRepartitioner,
+    NoRepartitioner as NoRepartitioner,
+    Repartitioner as Repartitioner,
+    piece_size as piece_size,
 )
 from ._survey import PartitionSurvey as PartitionSurvey

@@ -14,7 +14,7 @@ from sparkwright.data import DataSet, from_bytes, row_count, to_bytes
 from sparkwright.data._arrow import error_to_bytes, errors_as_chunks
 from sparkwright.errors import DataError
 
-from ._placement import Destinations
+from ._placements import Destinations
 from ._plan import RepartitionPlan
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ Key = tuple[int, int, int]
 
 
 class Destined(Protocol):
-    """What says where examples go; see `AbstractPlacement`."""
+    """What says where examples go; see `Placement`."""
 
     def destinations(self, source: int, start: int, stop: int) -> Destinations:
         """(stop - start,) int32 target of examples `start` to `stop` of `source`."""

@@ -1,14 +1,14 @@
 """What a repartition would cost and bring, worked out before anything moves; pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_count, check_seconds
 
-from ._layout import PartitionLayout
 from ._plan import RepartitionMode, RepartitionPlan, RepartitionStrategy, plan_repartition
 from ._survey import PartitionSurvey
 
@@ -20,6 +20,94 @@ BANDWIDTH_BYTES_PER_S = 50e6
 _DRAWN = 1 << 16
 # Labels whose mix differs by less do not matter to training.
 _NOTABLE = 0.1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class PartitionLayout:
+    """How rows and labels lie in partitions, at one moment.
+
+    Attributes:
+        rows: of each partition.
+        labels: (partitions, classes) float64 labels of each class; no columns: not known.
+    """
+
+    rows: tuple[int, ...]
+    labels: NDArray[np.float64]
+
+    @property
+    def skew(self) -> float:
+        """The fullest partition over the mean; 1 is even."""
+        total = sum(self.rows)
+        return max(self.rows) * len(self.rows) / total if total else 1.0
+
+    @property
+    def empty(self) -> int:
+        """Partitions without rows."""
+        return sum(n == 0 for n in self.rows)
+
+    @property
+    def label_distances(self) -> NDArray[np.float64]:
+        """(partitions,) how far each one's mix of labels is from that of all, 0 to 1.
+
+        The total variation distance: the share of its labels that would have to be others. 0
+        where there are none.
+
+        Example:
+            >>> layout = PartitionLayout(rows=(4, 4), labels=np.array([[4.0, 0.0], [2.0, 2.0]]))
+            >>> layout.label_distances.round(2).tolist(), layout.label_skew
+            ([0.25, 0.25], 0.25)
+        """
+        sums = self.labels.sum(axis=1)
+        whole = self.labels.sum(axis=0)
+        if not whole.sum():
+            return np.zeros(len(self.rows))
+        shares = self.labels / np.maximum(sums, 1e-300)[:, None]
+        distances = np.abs(shares - whole / whole.sum()).sum(axis=1) / 2
+        return np.where(sums > 0, distances, 0.0)
+
+    @property
+    def label_skew(self) -> float:
+        """The largest of `label_distances`."""
+        return float(self.label_distances.max(initial=0.0))
+
+    def chance_distances(self, seen: Sequence[float]) -> NDArray[np.float64]:
+        """(partitions,) the distance to be expected if rows were drawn from all by chance.
+
+        Args:
+            seen: labels that were looked at in each partition; few of them differ by chance.
+        """
+        whole = self.labels.sum(axis=0)
+        if not whole.sum():
+            return np.zeros(len(self.rows))
+        shares = whole / whole.sum()
+        # Mean absolute deviation of a binomial share, p (1 - p) / n its variance; half their sum.
+        spread = np.sqrt(shares * (1 - shares)).sum() / np.sqrt(2 * np.pi)
+        return np.minimum(1.0, spread / np.sqrt(np.maximum(np.asarray(seen, np.float64), 1.0)))
+
+    def minibatches(self, batch_size: int) -> tuple[int, ...]:
+        """Of each partition in an epoch, a smaller last one included."""
+        return tuple(-(-n // batch_size) for n in self.rows)
+
+    def ragged(self, batch_size: int) -> tuple[int, ...]:
+        """Rows of each partition's last minibatch where it is a smaller one, else 0."""
+        return tuple(n % batch_size for n in self.rows)
+
+    def slowest(self, batch_size: int, *, helps: bool = False) -> int:
+        """Minibatches that the worker with most of them trains in an epoch.
+
+        Args:
+            batch_size: rows of a minibatch.
+            helps: whether workers that are done take over minibatches of others.
+        """
+        minibatches = self.minibatches(batch_size)
+        if helps:
+            return -(-sum(minibatches) // max(1, len(minibatches)))
+        return max(minibatches, default=0)
+
+    def idle_share(self, batch_size: int, *, helps: bool = False) -> float:
+        """Share of the workers' time spent waiting for the last one, 0 to 1; as `slowest`."""
+        most = self.slowest(batch_size, helps=helps) * len(self.rows)
+        return 1 - sum(self.minibatches(batch_size)) / most if most else 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -117,25 +205,20 @@ class PartitionForecast:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able: the plan, the figures and the survey."""
+        figures = (
+            *("kind", "batch_size", "label_forecast", "idle_without", "idle_after"),
+            *("minibatches_without", "minibatches_after", "seconds_saved"),
+            *("rows_moved", "bytes_moved", "move_s"),
+        )
         return {
             "name": "partition_forecast",
+            **{name: getattr(self, name) for name in figures},
             "plan": self.plan.to_dict(),
-            "kind": self.kind,
-            "batch_size": self.batch_size,
             "skew_now": self.now.skew,
             "skew_without": self.without.skew,
             "skew_after": self.after.skew,
-            "label_forecast": self.label_forecast,
             "label_skew_now": self.now.label_skew,
             "label_skew_after": self.after.label_skew,
-            "idle_without": self.idle_without,
-            "idle_after": self.idle_after,
-            "minibatches_without": self.minibatches_without,
-            "minibatches_after": self.minibatches_after,
-            "seconds_saved": self.seconds_saved,
-            "rows_moved": self.rows_moved,
-            "bytes_moved": self.bytes_moved,
-            "move_s": self.move_s,
             "survey": self.survey.to_dict(),
         }
 
@@ -173,12 +256,8 @@ def forecast(
         >>> found.minibatches_without, found.minibatches_after, found.rows_moved
         (30, 16, 448)
     """
-    for name, value in (
-        ("batch_size", batch_size),
-        ("bandwidth_bytes_per_s", bandwidth_bytes_per_s),
-    ):
-        if isinstance(value, bool) or not value >= 1:
-            raise ConfigurationError(f"`{name}` must be at least 1. Received: {name}={value!r}.")
+    check_count("batch_size", batch_size)
+    check_seconds("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
     plan = plan_repartition(survey.rows, workers=workers, mode=mode, strategy=strategy, seed=seed)
     never = plan_repartition(survey.rows, workers=workers, mode="never")
     after, label_forecast, seen = _after(survey, plan)

@@ -1,16 +1,21 @@
 """What a repartition would do, worked out from counts alone, before anything is moved."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import DataError
+from sparkwright.options import check_choice, check_count
 
-from ._approximate_balanced import ApproximateBalanced
-from ._balanced import Balanced
-from ._grouping import Grouped, group_partitions
-from ._placement import AbstractPlacement, Destinations
-from ._spark_default import SparkDefault
+from ._placements import (
+    ApproximateBalanced,
+    Balanced,
+    Destinations,
+    Grouped,
+    Placement,
+    SparkDefault,
+    group_partitions,
+)
 
 RepartitionMode = Literal["always", "never", "num_partitions_workers_differs"]
 RepartitionStrategy = Literal["balanced", "approximate_balanced", "spark_default"]
@@ -79,7 +84,7 @@ class RepartitionPlan:
         """
         return 1.0 - 1.0 / self.skew_after
 
-    def placement(self) -> AbstractPlacement:
+    def placement(self) -> Placement:
         """The rule behind `destinations`, to be asked for one chunk after another."""
         if self.action == "grouped":
             return Grouped(self.source_counts, self.workers, self.groups)
@@ -89,20 +94,14 @@ class RepartitionPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan and what follows from it, as plain JSON values."""
+        figures = ("workers", "skew_before", "skew_after", "idle_fraction")
         return {
             "name": "repartition_plan",
-            "mode": self.mode,
-            "strategy": self.strategy,
-            "seed": self.seed,
-            "action": self.action,
-            "workers": self.workers,
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+            **{name: getattr(self, name) for name in figures},
             "source_counts": list(self.source_counts),
             "target_counts": list(self.target_counts),
             "groups": list(self.groups),
-            "rows_moved": self.rows_moved,
-            "skew_before": self.skew_before,
-            "skew_after": self.skew_after,
-            "idle_fraction": self.idle_fraction,
         }
 
     def table(self, *, max_rows: int = 40) -> str:
@@ -187,7 +186,7 @@ def plan_repartition(
     same_number = len(source) == workers
 
     def plan(
-        action: RepartitionAction, placement: AbstractPlacement, groups: tuple[int, ...] = ()
+        action: RepartitionAction, placement: Placement, groups: tuple[int, ...] = ()
     ) -> RepartitionPlan:
         target_counts, rows_moved = placement.tally()
         return RepartitionPlan(
@@ -252,7 +251,7 @@ def destinations(
 
 def _placement(
     strategy: RepartitionStrategy, counts: tuple[int, ...], workers: int, seed: int
-) -> AbstractPlacement:
+) -> Placement:
     match strategy:
         case "balanced":
             return Balanced(counts, workers)
@@ -272,17 +271,9 @@ def _max_over_mean(counts: tuple[int, ...]) -> float:
 
 
 def _check(counts: Sequence[int], workers: int, mode: str, strategy: str) -> None:
-    if workers < 1:
-        raise ConfigurationError(f"`workers` must be at least 1. Received: workers={workers}.")
-    for name, value, allowed in (
-        ("mode", mode, get_args(RepartitionMode)),
-        ("strategy", strategy, get_args(RepartitionStrategy)),
-    ):
-        if value not in allowed:
-            raise ConfigurationError(
-                f"`{name}` must be one of {', '.join(map(repr, allowed))}. "
-                f"Received: {name}={value!r}."
-            )
+    check_count("workers", workers)
+    check_choice("mode", mode, get_args(RepartitionMode))
+    check_choice("strategy", strategy, get_args(RepartitionStrategy))
     for partition, count in enumerate(counts):
         if count < 0:
             raise DataError(

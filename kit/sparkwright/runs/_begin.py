@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import EarlyStopping, SharedTrainingMaster
+from sparkwright.masters import EarlyStopping
 from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.networks.optimizer_checks import check_optimizer
@@ -13,8 +13,8 @@ from sparkwright.options import check_count
 from sparkwright.storage import save_model
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
-from ._display import in_notebook, show
 from ._engine import Engine, StartState, seeded
+from ._extensions import in_notebook, show
 from ._judged_run import JudgedRun
 from ._peer_engine import PeerEngine, saves_updater
 from ._record import RunRecord
@@ -77,7 +77,7 @@ class RunBeginning:
         check_optimizer(model)
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), StartState(model)
-        if isinstance(master, SharedTrainingMaster):
+        if master.exchange.precision == "threshold":
             _refuse_half_precision(self.start.state)
         seed = None if self.resume is None else self.resume.master.get("seed")
         self.master = seeded(master, otherwise=seed)

@@ -11,16 +11,18 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError, SparkwrightError
+from sparkwright.options import check_count
 from sparkwright.storage._files import is_folder, join, open_to_read, remove, write_atomically
 from sparkwright.storage._listing import list_folder
 
 from ._checkpoint_format import Checkpoint as Checkpoint, decode, encode
 
+Item = TypeVar("Item")
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"checkpoint-([0-9]{8,})\.swc")
 _TEMPORARY = re.compile(r"\.checkpoint-([0-9]{8,})\.swc\.[0-9a-f]{8}\.tmp(?:\.old)?")
@@ -52,10 +54,7 @@ def write_checkpoint(folder_url: str, checkpoint: Checkpoint, *, keep: int) -> s
         ConfigurationError: if `keep` is not a count.
         OSError: whatever the store says, naming the URL.
     """
-    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-        raise ConfigurationError(
-            f"`keep` must be an integer of at least 1. Received: keep={keep!r}."
-        )
+    check_count("keep", keep)
     name = f"checkpoint-{checkpoint.progress.averagings:08d}.swc"
     url = join(folder_url, name)
     with write_atomically(url, durable=True) as file:
@@ -162,10 +161,64 @@ def check_resumable(
         )
 
 
+class LatestWriter(Generic[Item]):
+    """Writes what it is given on a thread of its own, which begins with the first item.
+
+    At most one item waits: a newer one takes the place of an older one that has not been begun.
+    """
+
+    def __init__(self, write: Callable[[Item], None], *, name: str) -> None:
+        """Write nothing yet.
+
+        Args:
+            write: writes an item, and handles its own errors.
+            name: what the thread is called after that which submits the first item.
+        """
+        self._write, self._name = write, name
+        self._changed = threading.Condition()
+        self._waiting: Item | None = None
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def submit(self, item: Item) -> None:
+        """Have `item` written soon; returns at once. Its arrays must not change any more.
+
+        Raises:
+            RuntimeError: after `close`.
+        """
+        with self._changed:
+            if self._closed:
+                raise RuntimeError(f"the writer of {self._name} is closed.")
+            self._waiting = item
+            if self._thread is None:
+                name = f"{threading.current_thread().name}-{self._name}"
+                self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def close(self, timeout_s: float) -> bool:
+        """Write what waits, then end the thread. Returns whether it ended within `timeout_s`."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is None:
+            return True
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _main(self) -> None:
+        while (item := self._next()) is not None:
+            self._write(item)
+
+    def _next(self) -> Item | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting is not None or self._closed)
+            item, self._waiting = self._waiting, None
+            return item
+
+
 class CheckpointWriter:
     """Writes checkpoints on a thread of its own; a failed one is logged, and the run goes on.
-
-    At most one waits: a newer one takes the place of an older one that has not been begun.
 
     Attributes:
         last_url: of the last file written; None before the first.
@@ -179,7 +232,7 @@ class CheckpointWriter:
         keep: int = 3,
         wrote: Callable[[float, float], None] | None = None,
     ) -> None:
-        """Start the thread; nothing is written yet.
+        """Write nothing yet.
 
         Args:
             folder_url: where to.
@@ -190,55 +243,28 @@ class CheckpointWriter:
         self.last_url: str | None = None
         self.problem: Exception | None = None
         self._folder_url, self._keep, self._wrote = folder_url, keep, wrote
-        self._changed = threading.Condition()
-        self._waiting: Checkpoint | None = None
-        self._closed = False
-        self._thread = threading.Thread(
-            target=self._main, name=f"{threading.current_thread().name}-checkpoints", daemon=True
-        )
-        self._thread.start()
-
-    def submit(self, checkpoint: Checkpoint) -> None:
-        """Have `checkpoint` written soon; returns at once. Its arrays must not change any more.
-
-        Raises:
-            RuntimeError: after `close`.
-        """
-        with self._changed:
-            if self._closed:
-                raise RuntimeError("this CheckpointWriter is closed.")
-            self._waiting = checkpoint
-            self._changed.notify()
+        self._writer = LatestWriter(self._write, name="checkpoints")
+        self.submit = self._writer.submit
 
     def close(self, timeout_s: float) -> bool:
-        """Write what waits, then end the thread. Returns whether it ended within `timeout_s`."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
+        """As `LatestWriter.close`; warns of a checkpoint that is not written in time."""
+        ended = self._writer.close(timeout_s)
+        if not ended:
             _log.warning(
                 "the last checkpoint in %s is not written after %g s", self._folder_url, timeout_s
             )
-        return not self._thread.is_alive()
+        return ended
 
-    def _main(self) -> None:
-        while (checkpoint := self._next()) is not None:
-            began_s = time.monotonic()
-            try:
-                self.last_url = write_checkpoint(self._folder_url, checkpoint, keep=self._keep)
-                self.problem = None
-            except Exception as error:  # a run must not die of its checkpoints
-                self.problem = error
-                _log.warning("no checkpoint written to %s: %s", self._folder_url, error)
-            if self._wrote is not None:
-                self._wrote(began_s, time.monotonic())
-
-    def _next(self) -> Checkpoint | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting is not None or self._closed)
-            checkpoint, self._waiting = self._waiting, None
-            return checkpoint
+    def _write(self, checkpoint: Checkpoint) -> None:
+        began_s = time.monotonic()
+        try:
+            self.last_url = write_checkpoint(self._folder_url, checkpoint, keep=self._keep)
+            self.problem = None
+        except Exception as error:  # a run must not die of its checkpoints
+            self.problem = error
+            _log.warning("no checkpoint written to %s: %s", self._folder_url, error)
+        if self._wrote is not None:
+            self._wrote(began_s, time.monotonic())
 
 
 def _prune(folder_url: str, written: int, keep: int) -> None:

@@ -9,27 +9,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
+from sparkwright.mesh._framing import Message
 from sparkwright.storage._archive import ArchiveError, is_numbers, read_archive, write_archive
 
-from ._kept_models import KeptState
 from ._protocol import Progress
 
 _FORMAT = 1
 _VECTOR_TYPES = (np.dtype(np.float32).str, np.dtype(np.float64).str)
-_META: dict[str, type] = {
-    "progress": dict,
-    "has_updater": bool,
-    "master": dict,
-    "fingerprint": str,
-    "rows": list,
-    "epochs": int,
-    "run": str,
-    "validation": list,
-    "written": str,
-    "versions": dict,
-    "columns": list,
-    "extras": int,
+# What `meta.json` holds as it is in the checkpoint, and what it holds in another form.
+_PLAIN: dict[str, type] = {
+    **{"has_updater": bool, "master": dict, "fingerprint": str, "rows": list, "epochs": int},
+    **{"run": str, "written": str, "versions": dict},
 }
+_META: dict[str, type] = {
+    **_PLAIN,
+    **{"progress": dict, "validation": list, "columns": list, "extras": int},
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class KeptState:
+    """The state of a network at the end of an epoch.
+
+    Attributes:
+        epoch: from 1.
+        vector: the floating-point state, 1-D, see `ModelState.read`.
+        counters: worker 0's integer state, packed.
+        iterations: the optimizer's.
+    """
+
+    epoch: int
+    vector: NDArray[Any]
+    counters: bytes
+    iterations: int
+
+    @classmethod
+    def of(cls, message: Message, epoch: int) -> "KeptState":
+        """What a worker sent."""
+        fields = message.fields
+        vector = np.frombuffer(message.payload, np.dtype(fields["dtype"]), int(fields["size"]))
+        return cls(
+            epoch=epoch,
+            vector=vector,
+            counters=bytes(memoryview(message.payload)[vector.nbytes :]),
+            iterations=int(fields["progress"]["iterations"]),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -142,19 +166,13 @@ def _from_archive(meta: Any, members: dict[str, Any]) -> Checkpoint:
     if not isinstance(judged, dict):
         raise ArchiveError(f"its early_stopping is {judged!r}")
     checkpoint = Checkpoint(
+        **{name: meta[name] for name in _PLAIN if name != "rows"},
         progress=Progress.from_dict(meta["progress"]),
         vector=members["vector.npy"],
-        has_updater=meta["has_updater"],
-        master=meta["master"],
-        fingerprint=meta["fingerprint"],
         rows=tuple(int(count) for count in meta["rows"]),
-        epochs=meta["epochs"],
-        run=meta["run"],
         extras=tuple(members[_extra(worker)] for worker in range(len(extras))),
         history={name: members[_column(name)] for name in meta["columns"]},
         validation=tuple(meta["validation"]),
-        written=meta["written"],
-        versions=meta["versions"],
         early_stopping=_checked_scores(judged),
         best=None
         if best is None
@@ -190,15 +208,9 @@ def _extra(worker: int) -> str:
 def _meta(checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         "format": _FORMAT,
+        **{name: getattr(checkpoint, name) for name in _PLAIN},
         "progress": checkpoint.progress.to_dict(),
-        "has_updater": checkpoint.has_updater,
-        "master": checkpoint.master,
-        "fingerprint": checkpoint.fingerprint,
-        "rows": checkpoint.rows,
-        "epochs": checkpoint.epochs,
-        "run": checkpoint.run,
         "validation": list(checkpoint.validation),
-        "written": checkpoint.written,
         "versions": dict(checkpoint.versions),
         "columns": list(checkpoint.history),
         "extras": len(checkpoint.extras),
@@ -209,13 +221,10 @@ def _meta(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _members(checkpoint: Checkpoint) -> dict[str, NDArray[Any] | bytes]:
+    best = checkpoint.best
     return {
         "vector.npy": checkpoint.vector,
         **{_column(name): column for name, column in checkpoint.history.items()},
         **{_extra(worker): extra for worker, extra in enumerate(checkpoint.extras)},
-        **_best_members(checkpoint.best),
+        **({} if best is None else {"best.npy": best.vector, "best.bin": best.counters}),
     }
-
-
-def _best_members(best: KeptState | None) -> dict[str, NDArray[Any] | bytes]:
-    return {} if best is None else {"best.npy": best.vector, "best.bin": best.counters}

@@ -1,6 +1,4 @@
-"""The rules by which the driver leads a run: events in, actions out.
-
-No sockets, threads or clocks; `_server.py` turns messages into events and actions into messages.
+"""The rules by which the driver leads a run of parameter averaging: events in, actions out; pure.
 
     gathering --all came--> training <--> regrouping      (a worker was lost, or came back)
     training | regrouping --a worker failed, or a time-out--> halting    (collect the last average)
@@ -19,17 +17,16 @@ and waits for the verdict, the others wait for that member. If the verdict is to
 that they have stopped. If somebody is lost before, the next group asks again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ._coordination import MAX_FRUITLESS_GROUPS, RunRules
 from ._decisions import (
     Action,
     BestReceived,
     CheckpointReceived,
     ConnectionLost,
-    Dismiss,
-    EndRun,
     EpochScored,
     Event,
     ForgetHistory,
@@ -47,29 +44,23 @@ from ._decisions import (
     WorkerReported,
     WorkReported,
 )
-from ._delivery import Delivery
-from ._early_stopping import Judge
-from ._judging import judged
-from ._protocol import Failure, Group, Progress
-from ._roll import Roll
+from ._protocol import Failure, Progress
 
 # How long a failing run waits for the others' reports before it takes what has come.
 _REPORTS_S = 4.0
-# Groups that break one after another without a single averaging between them.
-MAX_FRUITLESS_GROUPS = 5
 
 Phase = Literal["gathering", "training", "regrouping", "halting", "delivering", "over"]
 
 
 @dataclass(slots=True)
 class _Member:
-    registered: WorkerRegistered
+    worker: int
     report: WorkerReported | None = None
     in_group: bool = False
     called_back: bool = False
 
 
-class Coordinator:
+class Coordinator(RunRules[_Member]):
     """Leads `workers` workers through one run.
 
     Attributes:
@@ -81,108 +72,77 @@ class Coordinator:
     """
 
     exact = True
+    phase: Phase
 
-    def __init__(
-        self,
-        *,
-        workers: int,
-        slots: int | None = None,
-        start: Progress | None = None,
-        judge: Judge | None = None,
-        replacement_grace_s: float = 2.0,
-        now_s: float = 0.0,
-        **membership: Any,
-    ) -> None:
+    def __init__(self, *, workers: int, start: Progress | None = None, **common: Any) -> None:
         """Begin to gather.
 
         Args:
             workers: how many are to come.
-            slots: task slots that Spark is known to have, for messages.
             start: where to begin; default None: at the beginning.
-            judge: of early stopping; default None: the run goes on to its last epoch.
-            replacement_grace_s: see `MeshConfig`.
-            now_s: the clock's present reading.
-            **membership: time-outs and limits, see `Roll`.
+            **common: see `RunRules`.
         """
-        self.phase: Phase = "gathering"
-        self.generation = 0
-        self.workers = workers
-        self.progress = start or Progress.first(workers=workers)
-        self._roll = Roll(workers=workers, slots=slots, now_s=now_s, **membership)
-        self._judge = judge
-        self._grace_s = replacement_grace_s
-        self._members: dict[int, _Member] = {}  # by connection
-        self._start = self.progress
-        self._regrouping_since_s = now_s
+        super().__init__(workers=workers, **common)
+        self._progress = self._start = start or Progress.first(workers=workers)
+        self._regrouping_since_s = self._now_s
         self._fruitless = 0
-        self._stopping = False
         self._complete = False  # what is delivered is the end of the last epoch
-        self._failure: Failure | None = None
-        self._timed_out = ""
-        self._delivery = Delivery()
 
     @property
-    def present(self) -> dict[int, WorkerRegistered]:
-        """Worker -> its latest registration, of those connected."""
-        return self._roll.present
+    def progress(self) -> Progress:
+        """What counts: the latest that a member reported, and where the current group began."""
+        return self._progress
 
     @property
-    def attempts(self) -> dict[int, int]:
-        """Worker -> attempts seen; more than one means that Spark started it again."""
-        return self._roll.attempts
+    def _replaces_lost(self) -> bool:
+        return not self._stopping
 
-    def handle(self, event: Event, *, now_s: float) -> list[Action]:
-        """Take one event and return what the server must now do, in order."""
+    def _handle(self, event: Event) -> list[Action]:
         match event:
             case WorkerRegistered():
-                return self._register(event, now_s)
+                return self._register(event)
             case WorkerReported():
-                return self._take_report(event, now_s)
+                return self._take_report(event)
             case WorkerFailed(failure=failure):
-                return self._halt(failure, now_s)
+                return self._halt(failure)
             case TaskEnded(worker=worker, failure=failure):
-                return self._end_task(worker, failure, now_s)
+                return self._end_task(worker, failure)
             case WorkerAlive():
-                return self._take_heartbeat(event, now_s)
+                return self._take_heartbeat(event)
             case ConnectionLost(connection=connection, silent=silent):
-                return self._lose(connection, now_s, silent=silent)
+                return self._lose(connection, silent=silent)
             case ResultReceived(connection=connection):
                 awaited = self.phase == "delivering" and self._delivery.awaits(connection)
                 return self._end() if awaited else []
             case StopRequested():
-                return self._stop(now_s)
+                return self._stop()
             case CheckpointReceived(progress=progress, write=write):
                 if progress.order > self._start.order:
                     self._start = progress
                 return [KeepCheckpoint(progress=progress, write=write)]
             case EpochScored() | BestReceived():
-                known = event.connection in self._members
-                return judged(self._judge, event) if known else []
+                return self._answer(event)
             case TimerFired():
-                return self._tick(now_s)
+                return self._tick()
             case WorkReported():
                 return []  # of gradient sharing
 
     # -- events -----------------------------------------------------------------------------
 
-    def _register(self, event: WorkerRegistered, now_s: float) -> list[Action]:
-        actions: list[Action] = []
-        if self.phase in ("delivering", "halting", "over"):
-            return [Dismiss(connection=event.connection, reason="the run has ended")]
-        if refusal := self._roll.refusal(event):
-            return [Dismiss(connection=event.connection, reason=refusal)]
-        replaced = self._roll.admit(event, now_s)
+    def _register(self, event: WorkerRegistered) -> list[Action]:
+        is_ending = self.phase in ("delivering", "halting", "over")
+        if refused := self._refusal(event, is_ending=is_ending):
+            return refused
+        replaced, actions = self._admit(event)
         if replaced is not None:
             del self._members[replaced]
-            reason = f"attempt {event.attempt} of worker {event.worker} has taken its place"
-            actions.append(Dismiss(connection=replaced, reason=reason))
-        self._members[event.connection] = _Member(event)
+        self._members[event.connection] = _Member(event.worker)
         if self.phase == "gathering":
-            return actions + (self._form(now_s) if self._roll.all_present else [])
+            return actions + (self._form() if self._membership.all_present else [])
         self._fruitless = 0
-        return actions + self._regroup(now_s)
+        return actions + self._regroup()
 
-    def _take_report(self, event: WorkerReported, now_s: float) -> list[Action]:
+    def _take_report(self, event: WorkerReported) -> list[Action]:
         member = self._members.get(event.connection)
         if member is None or event.generation != self.generation or not member.in_group:
             return []
@@ -190,20 +150,20 @@ class Coordinator:
         if self.phase in ("delivering", "over"):
             return []
         if event.progress is not None and event.progress.order > self.progress.order:
-            self.progress = event.progress
+            self._progress = event.progress
             self._fruitless = 0
         if event.ending == "failed":
-            return self._halt(event.failure, now_s)
+            return self._halt(event.failure)
         if self.phase == "halting":
             return self._deliver_if_reported()
         if event.ending == "broken":
-            return self._regroup(now_s)
+            return self._regroup()
         if self.phase == "regrouping":
-            return self._form_if_ready(now_s)
+            return self._form_if_ready()
         return self._deliver_if_ended()
 
-    def _lose(self, connection: int, now_s: float, *, silent: bool) -> list[Action]:
-        self._roll.lose(connection, now_s, silent=silent)
+    def _lose(self, connection: int, *, silent: bool) -> list[Action]:
+        self._membership.lose(connection, self._now_s, silent=silent)
         member = self._members.pop(connection, None)
         if member is None or self.phase == "over":
             return []
@@ -211,72 +171,59 @@ class Coordinator:
             return self._deliver() if self._delivery.lose(connection) else []
         if self.phase == "halting":
             return self._deliver_if_reported()
-        launch: list[Action] = []
-        if not self._stopping:
-            launch = [*self._roll.launch(member.registered.worker)]
+        launch = self._relaunch(member.worker)
         if self.phase == "gathering":
             return launch
         self._fruitless = 0
-        return launch + self._regroup(now_s)
+        return launch + self._regroup()
 
-    def _end_task(self, worker: int, failure: Failure | None, now_s: float) -> list[Action]:
+    def _end_task(self, worker: int, failure: Failure | None) -> list[Action]:
         known = max(self.progress, self._start, key=lambda progress: progress.order)
-        final = self._roll.task_ended(worker, failure, steps=known.steps)
+        final = self._membership.task_ended(worker, failure, steps=known.steps)
         if final is not None:
-            return self._halt(final, now_s)
-        if self._stopping or self.phase in ("delivering", "halting", "over"):
+            return self._halt(final)
+        if self.phase in ("delivering", "halting", "over"):
             return []
-        return [*self._roll.launch(worker)]
+        return self._relaunch(worker)
 
-    def _take_heartbeat(self, event: WorkerAlive, now_s: float) -> list[Action]:
-        actions: list[Action] = [*self._roll.heartbeat(event, now_s)]
-        if self.phase != "delivering" or event.connection not in self._members:
-            return actions
-        match self._delivery.heartbeat(event.connection):
-            case "sending":
-                return actions
-            case "hung":
-                return [*actions, *self._delivery.request_snapshots(self._members)]
-            case "failed":
-                return actions + self._end_without_result()
-
-    def _stop(self, now_s: float) -> list[Action]:
+    def _stop(self) -> list[Action]:
         if self._stopping or self.phase in ("delivering", "over"):
             return []
         self._stopping = True
-        self._roll.stop_requested(now_s)
+        self._membership.stop_requested(self._now_s)
         if self.phase == "gathering":
             return self._end()
         told: list[Action] = [SendStop(connection=connection) for connection in self._members]
         if self.phase == "training":
             return told + self._deliver_if_ended()
         if self.phase == "regrouping":
-            return told + self._form_if_ready(now_s)
+            return told + self._form_if_ready()
         return told
 
-    def _tick(self, now_s: float) -> list[Action]:
+    def _tick(self) -> list[Action]:
         if self.phase == "gathering":
-            problem = self._roll.gathering_problem(now_s)
-            return self._time_out(problem) if problem else [*self._roll.replace_silent(now_s)]
-        if self.phase == "halting" and now_s - self._regrouping_since_s > _REPORTS_S:
+            problem = self._membership.gathering_problem(self._now_s)
+            if not problem:
+                return [*self._membership.replace_silent(self._now_s)]
+            self._timed_out = problem
+            return self._ended(stopped=False, reason=problem)
+        if self.phase == "halting" and self._now_s - self._regrouping_since_s > _REPORTS_S:
             return self._deliver()
         if self.phase not in ("training", "regrouping"):
             return []
-        stalled: list[Action] = [*self._roll.stalled(now_s)]
-        if not self._stopping:
-            stalled += self._roll.replace_silent(now_s)
-        if problem := self._roll.replacement_problem(now_s):
+        stalled = self._watch()
+        if problem := self._membership.replacement_problem(self._now_s):
             self._timed_out = problem
-            return stalled + self._halt(None, now_s)
-        return stalled + (self._form_if_ready(now_s) if self.phase == "regrouping" else [])
+            return stalled + self._halt(None)
+        return stalled + (self._form_if_ready() if self.phase == "regrouping" else [])
 
     # -- transitions ------------------------------------------------------------------------
 
-    def _regroup(self, now_s: float) -> list[Action]:
+    def _regroup(self) -> list[Action]:
         """Ask everybody who has not left the ring to leave it; form anew when all have."""
         if self.phase != "regrouping":
-            self.phase, self._regrouping_since_s = "regrouping", now_s
-        return self._call_back() + self._form_if_ready(now_s)
+            self.phase, self._regrouping_since_s = "regrouping", self._now_s
+        return self._call_back() + self._form_if_ready()
 
     def _call_back(self) -> list[Action]:
         actions: list[Action] = []
@@ -286,20 +233,20 @@ class Coordinator:
                 actions.append(SendRegroup(connection=connection, generation=self.generation))
         return actions
 
-    def _form_if_ready(self, now_s: float) -> list[Action]:
+    def _form_if_ready(self) -> list[Action]:
         if self._awaits_reports:
             return []
         if self._stopping:  # nobody is in the middle of a round that would be lost
             if self._best() is not None:
                 return self._deliver()
-            self.progress = self._start
+            self._progress = self._start
             return [ForgetHistory(), *self._end()]
-        grace_over = now_s - self._regrouping_since_s >= self._grace_s
-        if not self._members or not (self._roll.all_present or grace_over):
+        grace_over = self._now_s - self._regrouping_since_s >= self._grace_s
+        if not self._members or not (self._membership.all_present or grace_over):
             return []
-        return self._form(now_s)
+        return self._form()
 
-    def _form(self, now_s: float) -> list[Action]:
+    def _form(self) -> list[Action]:
         actions: list[Action] = []
         self._fruitless += 1
         if self._fruitless > MAX_FRUITLESS_GROUPS:
@@ -308,32 +255,25 @@ class Coordinator:
                 "The workers reach the driver but not one another: open the ports between them "
                 '(`MeshConfig(ports=…)`) or use `communication="spark"`.'
             )
-            return self._halt(None, now_s)
+            return self._halt(None)
         members = self._by_worker
         best = self._best()
         if best is None:
-            source, self.progress = -1, self._start
+            source, self._progress = -1, self._start
             if self.generation > 0:
                 actions.append(ForgetHistory())
         else:
-            report, self.progress = best
+            report, self._progress = best
             source = [member.report for member in members].index(report)
         self.generation += 1
         self.phase = "training"
-        group = Group(
-            generation=self.generation,
-            seats=self._roll.seats(self._members.keys()),
-            rows=self._roll.all_rows,
-            validation_rows=self._roll.all_validation_rows,
-            progress=self.progress,
-            source=source,
-        )
+        group = self._group(self._members.keys(), source=source)
         for connection, member in self._members.items():
             member.report, member.in_group, member.called_back = None, True, False
             actions.append(SendGroup(connection=connection, group=group))
         return actions
 
-    def _halt(self, failure: Failure | None, now_s: float) -> list[Action]:
+    def _halt(self, failure: Failure | None) -> list[Action]:
         if self.phase in ("delivering", "over"):
             return []  # what was learnt is complete; this worker came too late to matter
         self._failure = self._failure or failure
@@ -341,7 +281,7 @@ class Coordinator:
             return self._end()
         if self.phase == "halting":
             return self._deliver_if_reported()
-        self.phase, self._regrouping_since_s = "halting", now_s
+        self.phase, self._regrouping_since_s = "halting", self._now_s
         return self._call_back() + self._deliver_if_reported()
 
     def _deliver_if_reported(self) -> list[Action]:
@@ -360,12 +300,15 @@ class Coordinator:
         if best is None:
             busy = [c for c, m in self._members.items() if m.in_group and m.report is None]
             asked: list[Action] = [*self._delivery.request_snapshots(busy)]
-            return asked or self._end_without_result()
-        report, self.progress = best
+            return asked or self._end_undelivered()
+        report, self._progress = best
         self._complete = report.ending == "finished"
         return [*self._delivery.request(report.connection)]
 
-    def _end_without_result(self) -> list[Action]:
+    def _snapshot_sources(self) -> Collection[int]:
+        return self._members
+
+    def _end_undelivered(self) -> list[Action]:
         if self._failure is None and not self._timed_out:
             self._timed_out = "all workers were lost before one delivered the result."
         return self._end()
@@ -383,28 +326,9 @@ class Coordinator:
                 best = report, report.progress
         return best
 
-    def _time_out(self, message: str) -> list[Action]:
-        return [*self._dismissals(message), *self._over(EndRun(timed_out=message))]
-
     def _end(self) -> list[Action]:
-        end = EndRun(
-            stopped=self._stopping and not self._complete,
-            failure=self._failure,
-            timed_out=self._timed_out,
-        )
-        return [*self._dismissals(""), *self._over(end)]
-
-    def _over(self, end: EndRun) -> Iterable[Action]:
-        self.phase = "over"
-        return [end]
-
-    def _dismissals(self, reason: str) -> list[Action]:
-        return [Dismiss(connection=connection, reason=reason) for connection in self._members]
+        return self._ended(stopped=self._stopping and not self._complete)
 
     @property
     def _awaits_reports(self) -> bool:
         return any(m.in_group and m.report is None for m in self._members.values())
-
-    @property
-    def _by_worker(self) -> list[_Member]:
-        return sorted(self._members.values(), key=lambda member: member.registered.worker)

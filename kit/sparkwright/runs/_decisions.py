@@ -1,4 +1,4 @@
-"""What can happen to a run, and what its coordinator can decide; pure."""
+"""What can happen to a run, what its coordinator can decide, and what its engine is told; pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -282,6 +282,46 @@ Action = (
     | KeepCheckpoint
     | SendVerdict
     | KeepBest
+    | ForgetHistory
+    | EndRun
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerGone:
+    """A worker's connection is gone before the run's end."""
+
+    worker: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerHeard:
+    """A worker has sent rows, phases, a score or a heartbeat: the message that comes along."""
+
+    worker: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProgressSettled:
+    """Training goes on from, or has ended with, `progress`.
+
+    All rows that will ever arrive up to there have arrived; with `exact`, later ones do not count.
+    """
+
+    progress: Progress
+    exact: bool
+
+
+News = (
+    WorkerRegistered
+    | WorkerGone
+    | WorkerHeard
+    | ProgressSettled
+    | KeepCheckpoint
+    | KeepBest
+    | SendVerdict
+    | LaunchTask
+    | ShowStalled
     | ForgetHistory
     | EndRun
 )

@@ -1,22 +1,27 @@
-"""Early stopping of one run: its judge, with a clock, what it tells, and the best state."""
+"""Early stopping of one run: its judge, with a clock, and the best state, kept and saved."""
 
+import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, NonFiniteLossError
 from sparkwright.masters import EarlyStopping
 from sparkwright.mesh._framing import Message
 from sparkwright.networks import ModelDefinition
 
-from ._checkpoint_format import Checkpoint
+from ._checkpoint import LatestWriter
+from ._checkpoint_format import Checkpoint, KeptState
 from ._early_stopping import Judge, StopReason, Verdict
-from ._engine import Outcome
-from ._kept_models import KeptState, ModelKeeper, Save
+from ._engine import Outcome, StartState
 from ._protocol import Failure, Progress
 from ._record import RunRecord
 
+Save = Callable[[Any, str], None]
+_log = logging.getLogger(__name__)
 # A model that is being saved when the run ends may take so long.
 _LAST_MODEL_S = 600.0
 
@@ -158,3 +163,77 @@ def failure_of_rules(judged: JudgedRun) -> Failure:
 def _complete_epochs(progress: Progress) -> int:
     """Those whose last averaging counts, also if the run ended with it."""
     return progress.epoch + int(progress.opened > progress.epoch and not progress.todo)
+
+
+class ModelKeeper:
+    """Keeps the best state, and saves models on a thread of its own.
+
+    The user's model is not touched: what is saved is a model of the same definition.
+
+    Attributes:
+        best: the best state so far; None before the first.
+        best_url: where it has been saved, the latest one included; None: nowhere.
+    """
+
+    def __init__(self, definition: ModelDefinition, *, save: Save, url: str | None) -> None:
+        """Nothing is kept yet.
+
+        Args:
+            definition: of the network.
+            save: writes a model to a URL, atomically.
+            url: where to save the best one; None: nowhere.
+        """
+        self.best: KeptState | None = None
+        self.best_url: str | None = None
+        self.first: tuple[NDArray[Any], bytes] | None = None
+        self._definition, self._save, self._url = definition, save, url
+        self._closed = False
+        self._writer = LatestWriter(self._save_best, name="best-model")
+        self._scratch: StartState | None = None
+        self._model: Any = None
+
+    def begin(self, vector: NDArray[Any], extras: bytes) -> None:
+        """The run starts from this state, which also holds what training does not change."""
+        self.first = (vector, extras)
+
+    def keep(self, state: KeptState) -> None:
+        """`state` is the best so far; returns at once. Its arrays must not change any more."""
+        self.best = state
+        if self._url is not None and not self._closed:
+            self._writer.submit(state)
+
+    def close(self, timeout_s: float) -> bool:
+        """Save what waits, then end the thread. Returns whether it ended within `timeout_s`."""
+        self._closed = True
+        ended = self._writer.close(timeout_s)
+        if not ended:
+            _log.warning("the best model is not saved to %s after %g s", self._url, timeout_s)
+        return ended
+
+    def save_now(self, outcome: Outcome, url: str) -> str | None:
+        """Save the state of `outcome`, after `close`; returns `url`, or None if that failed."""
+        try:
+            self._write(outcome, url)
+        except Exception as error:  # what was learnt is in memory all the same
+            _log.warning("no model saved to %s: %s", url, error)
+            return None
+        return url
+
+    def _save_best(self, state: KeptState) -> None:
+        assert self._url is not None
+        outcome = Outcome(
+            vector=state.vector,
+            counters=state.counters,
+            progress=Progress(iterations=state.iterations),
+        )
+        # An older file that is whole stays where it is.
+        self.best_url = self.save_now(outcome, self._url) or self.best_url
+
+    def _write(self, outcome: Outcome, url: str) -> None:
+        if self._scratch is None:
+            self._model = self._definition.build()
+            self._scratch = StartState(self._model)
+            if self.first is not None:
+                self._scratch.restore(*self.first)
+        self._scratch.take(outcome)
+        self._save(self._model, url)

@@ -22,7 +22,7 @@ from sparkwright.errors import (
     RunTimeoutError,
     WorkerError,
 )
-from sparkwright.masters import ParameterAveragingTrainingMaster, SharedTrainingMaster
+from sparkwright.masters import SharedTrainingMaster
 from sparkwright.masters._plan import minibatch_count
 from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.mesh._auth import SECRET_BYTES
@@ -33,8 +33,20 @@ from sparkwright.timeline import PhaseCode
 
 from ._checkpoint import Checkpoint, CheckpointWriter, check_resumable
 from ._coordinator import Coordinator
-from ._decisions import EndRun, WorkerRegistered
-from ._early_stopping import Verdict
+from ._decisions import (
+    EndRun,
+    ForgetHistory,
+    KeepBest,
+    KeepCheckpoint,
+    LaunchTask,
+    News,
+    ProgressSettled,
+    SendVerdict,
+    ShowStalled,
+    WorkerGone,
+    WorkerHeard,
+    WorkerRegistered,
+)
 from ._engine import Outcome, StartState
 from ._judged_run import JudgedRun, failure_of_rules
 from ._protocol import Failure, Progress
@@ -152,6 +164,7 @@ class PeerEngine:
         self._run, self._launcher, self._master = run, launcher, master
         self._definition, self._start, self._epochs = definition, start, epochs
         self._resume, self._judged = resume, judged
+        self._record: RunRecord  # from `run` on
         self._rows: tuple[int, ...] = ()
         self._writer: CheckpointWriter | None = None
         self._ended = threading.Event()
@@ -161,7 +174,6 @@ class PeerEngine:
         self._joined: dict[int, int] = {}  # worker -> how often it registered again
         self._server: CoordinatorServer | None = None
         self._stop_asked = threading.Event()
-        self._record: RunRecord | None = None
         self._planned = self._gathered = False
         self._preparing = True
 
@@ -197,15 +209,7 @@ class PeerEngine:
                 self._plan(rows)
             self._server = CoordinatorServer(
                 coordinator,
-                _Sink(
-                    record,
-                    came=self._worker_came,
-                    ended=self._run_ended,
-                    checkpoint=self._keep_state,
-                    launch=self._launch,
-                    judged=self._judged,
-                    wind_up=self._wind_up,
-                ),
+                self._told,
                 secret=secret,
                 host=launcher.bind_host,
                 ports=mesh.ports_from(os.environ),
@@ -253,7 +257,7 @@ class PeerEngine:
             self._server.stop()
 
     def cancel(self) -> None:
-        """End the tasks at once; the workers' last average is fetched first, even in mid-step."""
+        """End the tasks at once, after fetching the last average, even from within a step."""
         self._stop_asked.set()
         if self._server is not None and not self._ended.is_set():
             self._server.snapshot(_SNAPSHOT_S)
@@ -306,7 +310,6 @@ class PeerEngine:
 
         With `write` it becomes a checkpoint, too.
         """
-        assert self._record is not None
         vector = vector_of(message)
         extras = bytes(memoryview(message.payload)[vector.nbytes :])
         self._beginning = {"size": int(vector.size)}, (vector, extras)
@@ -345,14 +348,6 @@ class PeerEngine:
             failure = failure_of(error, worker=worker, host="the driver")
             threading.Thread(target=ended, args=(failure,), daemon=True).start()
 
-    def _wind_up(self) -> None:
-        """Early stopping ends the run: with the next averaging, or because it cannot be meant."""
-        assert self._server is not None
-        if self._judged is not None and self._judged.problem is not None:
-            self._server.fail(failure_of_rules(self._judged))
-        else:
-            self._server.stop()
-
     def _template(self, secret: bytes, port: int) -> Any:
         from sparkwright.workers._requests import TrainRequest
 
@@ -373,7 +368,6 @@ class PeerEngine:
         )
 
     def _plan(self, rows: tuple[int, ...]) -> None:
-        assert self._record is not None
         self._planned, self._rows = True, rows
         if self._resume is not None:
             check_resumable(
@@ -395,14 +389,13 @@ class PeerEngine:
         if message is not None and (copy is None or order_of(message) >= copy.progress.order):
             vector = vector_of(message)
             counters = bytes(memoryview(message.payload)[vector.nbytes :]) or None
-            if not isinstance(self._master, SharedTrainingMaster):
+            if self._master.exchange.kind == "averaging":
                 progress = Progress.from_dict(message.fields["progress"])
-                if end is None and self._record is not None:  # the coordinator has not settled it
+                if end is None:  # the coordinator has not settled it
                     self._record.progress_settled(progress, exact=True)
         elif copy is not None:
             progress, vector, counters = copy
-            if self._record is not None:
-                self._record.progress_settled(progress, exact=True)
+            self._record.progress_settled(progress, exact=True)
         stopped = self._stop_asked.is_set() and (end is None or end.stopped)
         learned = vector is not None
         if error is None:
@@ -424,12 +417,79 @@ class PeerEngine:
             return error_of(Failure(worker=-1, host="the driver", kind="non_finite", reason=reason))
         return None
 
-    def _run_ended(self, end: EndRun) -> None:
-        self._end = end
-        self._ended.set()
+    def _told(self, news: News, message: Message | None = None) -> None:
+        """Take news of the server; with its lock held."""
+        record, judged = self._record, self._judged
+        match news:
+            case WorkerRegistered():
+                self._worker_came(news)
+            case WorkerGone(worker=worker):
+                record.worker_lost(worker)
+            case WorkerHeard(worker=worker):
+                assert message is not None
+                self._heard(worker, message)
+            case ProgressSettled(progress=progress, exact=exact):
+                record.progress_settled(progress, exact=exact)
+            case ForgetHistory():
+                record.history_forgotten()
+            case KeepCheckpoint(progress=progress, write=write):
+                assert message is not None
+                self._keep_state(message, progress, write=write)
+            case LaunchTask(worker=worker, replaces=replaces):
+                self._launch(worker, replaces=replaces)
+            case ShowStalled(worker=worker, seconds=seconds):
+                record.worker_stalled(worker, seconds)
+            case SendVerdict(verdict=verdict) if judged is not None:
+                judged.judged(verdict)
+            case KeepBest(epoch=epoch) if judged is not None and message is not None:
+                judged.keep(message, epoch)
+            case EndRun():
+                self._end = news
+                self._ended.set()
+            case _:
+                pass  # without early stopping
+
+    def _heard(self, worker: int, message: Message) -> None:
+        """Take rows, phases, a score or a heartbeat of a worker."""
+        record, fields = self._record, message.fields
+        match message.kind:
+            case "rows":
+                count = sum(int(block["count"]) for block in fields["blocks"])
+                losses = np.frombuffer(message.payload, np.float32, count)
+                examples = np.frombuffer(message.payload, np.int32, count, 4 * count)
+                further = {
+                    name: np.frombuffer(message.payload, np.float32, count, 4 * count * place)
+                    for place, name in enumerate(fields["columns"], start=2)
+                }
+                record.rows_trained(worker, fields["blocks"], losses, examples, further)
+                # A round in which a worker had no minibatches has no metrics.
+                trained = [block for block in fields["blocks"] if block["count"]]
+                if trained:
+                    self._judge(losses.tolist(), trained[-1]["metrics"])
+            case "phases":
+                record.times.heard(worker, message)
+            case "debug":
+                _log.info("worker %d, minibatch %d: %s", worker, fields["step"], fields["line"])
+            case "validated":
+                epoch, loss = int(fields["epoch"]), float(fields["loss"])
+                record.validated(epoch=epoch, loss=loss, metrics=fields["metrics"])
+            case _:
+                record.worker_alive(worker)
+                self._judge()
+
+    def _judge(self, losses: Any = (), metrics: Any = None) -> None:
+        """Ask early stopping; it ends the run by the next averaging, or because it is invalid."""
+        judged, server = self._judged, self._server
+        if judged is None or judged.problem is not None:
+            return
+        reason = judged.heard(losses, metrics)
+        assert server is not None
+        if judged.problem is not None:
+            server.fail(failure_of_rules(judged))
+        elif reason is not None:
+            server.stop()
 
     def _worker_came(self, event: WorkerRegistered) -> None:
-        assert self._record is not None
         self._joined[event.worker] = self._joined.get(event.worker, -1) + 1
         self._record.worker_joined(
             event.worker,
@@ -449,92 +509,6 @@ class PeerEngine:
             self._judged.training_begins()
 
 
-class _Sink:
-    """Passes on what the server hears."""
-
-    def __init__(
-        self,
-        record: RunRecord,
-        *,
-        came: Callable[[WorkerRegistered], None],
-        ended: Callable[[EndRun], None],
-        checkpoint: Callable[..., None],
-        launch: Callable[..., None],
-        judged: JudgedRun | None,
-        wind_up: Callable[[], None],
-    ) -> None:
-        self._record, self._came, self._ended = record, came, ended
-        self._checkpoint, self._launch = checkpoint, launch
-        self._judged, self._wind_up = judged, wind_up
-
-    def worker_joined(self, event: WorkerRegistered) -> None:
-        self._came(event)
-
-    def worker_lost(self, event: WorkerRegistered) -> None:
-        self._record.worker_lost(event.worker)
-
-    def worker_heard(self, worker: int, message: Message) -> None:
-        fields = message.fields
-        if message.kind == "rows":
-            count = sum(int(block["count"]) for block in fields["blocks"])
-            losses = np.frombuffer(message.payload, np.float32, count)
-            examples = np.frombuffer(message.payload, np.int32, count, 4 * count)
-            further = {
-                name: np.frombuffer(message.payload, np.float32, count, 4 * count * (2 + place))
-                for place, name in enumerate(fields["columns"])
-            }
-            self._record.rows_trained(worker, fields["blocks"], losses, examples, further)
-            # A round in which a worker had no minibatches tells of no metrics.
-            trained = [block for block in fields["blocks"] if block["count"]]
-            if trained:
-                self._listen(losses.tolist(), trained[-1]["metrics"])
-        elif message.kind == "phases":
-            self._record.times.heard(worker, message)
-        elif message.kind == "debug":
-            _log.info("worker %d, minibatch %d: %s", worker, fields["step"], fields["line"])
-        elif message.kind == "validated":
-            self._record.validated(
-                epoch=int(fields["epoch"]), loss=float(fields["loss"]), metrics=fields["metrics"]
-            )
-        else:
-            self._record.worker_alive(worker)
-            self._listen()
-
-    def _listen(self, losses: Any = (), metrics: Any = None) -> None:
-        judged = self._judged
-        if judged is None or judged.problem is not None:
-            return
-        reason = judged.heard(losses, metrics)
-        if reason is not None or judged.problem is not None:
-            self._wind_up()
-
-    def epoch_judged(self, verdict: Verdict) -> None:
-        if self._judged is not None:
-            self._judged.judged(verdict)
-
-    def best_arrived(self, message: Message, epoch: int) -> None:
-        if self._judged is not None:
-            self._judged.keep(message, epoch)
-
-    def history_forgotten(self) -> None:
-        self._record.history_forgotten()
-
-    def progress_settled(self, progress: Progress, *, exact: bool) -> None:
-        self._record.progress_settled(progress, exact=exact)
-
-    def checkpoint_arrived(self, message: Message, progress: Progress, *, write: bool) -> None:
-        self._checkpoint(message, progress, write=write)
-
-    def launch_task(self, worker: int, *, replaces: bool) -> None:
-        self._launch(worker, replaces=replaces)
-
-    def worker_stalled(self, worker: int, seconds: float) -> None:
-        self._record.worker_stalled(worker, seconds)
-
-    def run_ended(self, end: EndRun) -> None:
-        self._ended(end)
-
-
 def held(progress: Progress | None) -> str:
     """Which state the model holds after a failed run, as a sentence."""
     if progress is None:
@@ -545,12 +519,12 @@ def held(progress: Progress | None) -> str:
 
 def saves_updater(master: TrainingMaster) -> bool:
     """Whether the optimizer's state is part of what workers exchange."""
-    return not isinstance(master, ParameterAveragingTrainingMaster) or master.save_updater
+    return "moments" in master.exchange.what
 
 
 def settings_of(master: TrainingMaster, *, epochs: int, judged: JudgedRun | None = None) -> Any:
     """A template of the workers' settings, to be completed with worker and attempt."""
-    from sparkwright.workers._settings import WorkerSettings
+    from sparkwright.workers._requests import WorkerSettings
 
     assert master.seed is not None  # `seeded` has seen to it
     if isinstance(master, SharedTrainingMaster):  # the user's own is of the driver alone

@@ -1,4 +1,4 @@
-"""What is known of a run so far: its log, its workers, its state; fed by the engine."""
+"""The record of a run: what the engine adds to, and all else is read from."""
 
 import logging
 import queue
@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -28,10 +28,9 @@ from ._events import (
     WorkerStalled,
     WorkerStatus,
 )
-from ._history import History
+from ._history import History, untold_rows
 from ._protocol import Progress
 from ._timeline_record import TimelineRecord
-from ._untold import untold_rows
 
 Listener = Callable[[RunEvent], None]
 _log = logging.getLogger(__name__)
@@ -40,22 +39,28 @@ _RATE_WINDOW_S = 3.0
 
 
 class RunRecord:
-    """Collects what happens in a run, and passes it on to listeners on a thread of its own.
+    """What happened in a run: one table of events, one of minibatches, one of phases.
 
-    Every method may be called from any thread.
+    The engine adds to it. Status, history, listeners, timeline and reports are read from it.
+    Listeners are called on a thread of their own. Every method may be called from any thread.
 
     Attributes:
-        times: the timeline's record.
+        log: a row per worker and minibatch.
+        times: the phases of driver and workers.
+        facts: JSON-able: what has become known of the run.
+        began_s: when, by the monotonic clock.
+        first_loss_s: seconds from then to the first loss; None before.
+        heard_s_ago: asks the server when it last heard each worker.
     """
 
     def __init__(self, *, workers: int, epochs: int, name: str) -> None:
         """Begin at state "queued", now."""
         self.log = History()
+        self.times = TimelineRecord(workers=workers, name=name)
+        self.facts: Mapping[str, Any] = {}
         self.began_s = time.monotonic()
         self.first_loss_s: float | None = None
         self.heard_s_ago: Callable[[], dict[int, float]] = dict
-        self.times = TimelineRecord(workers=workers, name=name)
-        self.facts: Mapping[str, Any] = {}
         self._lock = threading.RLock()
         self._status = RunStatus(
             epochs=epochs, workers=tuple(WorkerStatus(worker=w) for w in range(workers))
@@ -66,8 +71,9 @@ class RunRecord:
         self._trained = 0
         self._plan: TrainingPlan | None = None
         self._ended_s: float | None = None
+        self._events: list[tuple[float, RunEvent]] = []  # with the monotonic clock
         self._listeners: list[Listener] = []
-        self._events: queue.SimpleQueue[RunEvent | None] = queue.SimpleQueue()
+        self._to_tell: queue.SimpleQueue[RunEvent | None] = queue.SimpleQueue()
         self._teller = threading.Thread(target=self._tell, name=f"{name}-listeners", daemon=True)
         self._teller.start()
 
@@ -91,6 +97,18 @@ class RunRecord:
                 elapsed_s=now_s - self.began_s,
                 remaining_s=self._remaining(now_s),
             )
+
+    def events(self) -> list[dict[str, Any]]:
+        """The table of events: "time_s" since the run began, "event" (its class), its fields.
+
+        `RowsLogged` is left out: its rows are those of `log`.
+        """
+        with self._lock:
+            found, began_s = list(self._events), self.began_s
+        return [
+            {"time_s": time_s - began_s, "event": type(event).__name__, **_fields_of(event)}
+            for time_s, event in found
+        ]
 
     def add_listener(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every event from now on; returns what removes it."""
@@ -137,7 +155,7 @@ class RunRecord:
             if state in ("done", "stopped", "failed"):
                 self._ended_s = time.monotonic()
             self._status = replace(self._status, state=state, message=message, error=error)
-        self._events.put(StateChanged(state=state, message=message))
+        self._add(StateChanged(state=state, message=message))
 
     def worker_joined(
         self, worker: int, *, host: str, rows: int, attempt: int, device: str = "", pid: int = 0
@@ -154,7 +172,7 @@ class RunRecord:
             device=device,
             pid=pid,
         )
-        self._events.put(WorkerJoined(worker=worker, host=host, attempt=attempt))
+        self._add(WorkerJoined(worker=worker, host=host, attempt=attempt))
 
     def worker_placed(self, worker: int, *, host: str, device: str, pid: int) -> None:
         """Where a worker that did not join is at work, of a run with Spark's communication."""
@@ -165,7 +183,7 @@ class RunRecord:
         host = self._status.workers[worker].host
         self._change(worker, state="lost")
         self.times.expected(worker)
-        self._events.put(WorkerLost(worker=worker, host=host))
+        self._add(WorkerLost(worker=worker, host=host))
 
     def worker_stalled(self, worker: int, seconds: float) -> None:
         """A worker computes without progress for so long; 0: it makes progress again."""
@@ -179,7 +197,7 @@ class RunRecord:
                 "`stall_timeout_s` suits longer steps.",
                 *(worker, host, seconds),
             )
-            self._events.put(WorkerStalled(worker=worker, host=host, seconds=seconds))
+            self._add(WorkerStalled(worker=worker, host=host, seconds=seconds))
 
     def worker_alive(self, worker: int) -> None:
         """A sign of life."""
@@ -272,7 +290,7 @@ class RunRecord:
             )
             self._advance(int(last["epoch"]), int(last["round"]), now_s)
         if start:
-            self._events.put(RowsLogged(start=first, count=start))
+            self._add(RowsLogged(start=first, count=start))
 
     def validated(self, *, epoch: int, loss: float, metrics: dict[str, float]) -> None:
         """The averaged network has been tried on the validation data."""
@@ -282,7 +300,7 @@ class RunRecord:
             # If a worker was lost meanwhile, the others have done it again.
             before = tuple(p for p in self._status.validation if p.epoch < epoch)
             self._status = replace(self._status, validation=(*before, point))
-        self._events.put(Validated(point=point))
+        self._add(Validated(point=point))
 
     def early_stopping_found(
         self, result: EarlyStoppingResult, verdict: Verdict | None = None
@@ -293,7 +311,7 @@ class RunRecord:
             is_new = verdict is not None and (known is None or verdict.epoch not in known.scores)
             self._status = replace(self._status, early_stopping=result)
         if verdict is not None and is_new:
-            self._events.put(
+            self._add(
                 EarlyStoppingJudged(
                     epoch=verdict.epoch,
                     score=verdict.score,
@@ -345,7 +363,7 @@ class RunRecord:
     def close(self) -> None:
         """Tell listeners what is left to tell, then end their thread."""
         self.times.close()
-        self._events.put(None)
+        self._to_tell.put(None)
         if threading.current_thread() is not self._teller:
             self._teller.join(timeout=10.0)
 
@@ -354,6 +372,12 @@ class RunRecord:
     @property
     def _is_sharing(self) -> bool:
         return self._plan is not None and self._plan.kind == "sharing"
+
+    def _add(self, event: RunEvent) -> None:
+        with self._lock:
+            if not isinstance(event, RowsLogged):
+                self._events.append((time.monotonic(), event))
+            self._to_tell.put(event)
 
     def _change(self, worker: int, **changes: Any) -> None:
         with self._lock:
@@ -414,7 +438,7 @@ class RunRecord:
         return max(0.0, (total - self._trained) / rate)
 
     def _tell(self) -> None:
-        while (event := self._events.get()) is not None:
+        while (event := self._to_tell.get()) is not None:
             with self._lock:
                 listeners = list(self._listeners)
             for listener in listeners:
@@ -422,6 +446,10 @@ class RunRecord:
                     listener(event)
                 except Exception:
                     _log.exception("a listener failed on %s; the run goes on", type(event).__name__)
+
+
+def _fields_of(event: RunEvent) -> dict[str, Any]:
+    return {field.name: getattr(event, field.name) for field in fields(event)}
 
 
 def _encoding_of(status: WorkerStatus, further: Mapping[str, Any]) -> dict[str, Any]:

@@ -97,6 +97,13 @@ class TrainingRun:
         return self._record.log.to_frame()
 
     @property
+    def events(self) -> Any:
+        """A pandas DataFrame of what happened, one row per event: time_s, event, its fields."""
+        import pandas as pd
+
+        return pd.DataFrame(self._record.events())
+
+    @property
     def stats(self) -> Any:
         """A pandas DataFrame of the workers' phases: worker, phase, start_s, seconds.
 
@@ -338,7 +345,7 @@ class TrainingRun:
             ConfigurationError: if the notebook packages or, for a PDF, Chromium are missing.
             OSError: whatever the store says, naming the URL.
         """
-        from ._reporting import write_report
+        from ._extensions import write_report
 
         options = {"network": network, "evaluations": evaluations, "data": data, "title": title}
         write_report(self, url, {**options, "model_url": model_url})
@@ -385,7 +392,7 @@ class TrainingRun:
 
     def _ipython_display_(self) -> None:
         """Show the live panel if the notebook extra is installed, else one line of text."""
-        from ._display import show
+        from ._extensions import show
 
         show(self)
 

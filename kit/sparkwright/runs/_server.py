@@ -13,6 +13,7 @@ from sparkwright.errors import NetworkError
 from sparkwright.mesh._connection import Address, Connection, Listener
 from sparkwright.mesh._framing import Message, encode_head
 
+from ._coordination import RunRules
 from ._decisions import (
     Action,
     BestReceived,
@@ -27,6 +28,8 @@ from ._decisions import (
     KeepBest,
     KeepCheckpoint,
     LaunchTask,
+    News,
+    ProgressSettled,
     RequestResult,
     RequestSnapshot,
     ResultReceived,
@@ -42,15 +45,16 @@ from ._decisions import (
     TimerFired,
     WorkerAlive,
     WorkerFailed,
+    WorkerGone,
+    WorkerHeard,
     WorkerRegistered,
     WorkerReported,
     WorkReported,
 )
-from ._driver_clock import DriverClock
-from ._early_stopping import Verdict
 from ._outbox import Peer
 from ._protocol import Failure, Group, Progress
 from ._work import Span
+from .membership import DriverClock
 
 _TICK_S = 0.2
 # A tick that comes later than this was held up together with everything else in this process.
@@ -60,78 +64,11 @@ _LONGEST_NAME = 100  # of a device
 _log = logging.getLogger(__name__)
 
 
-class RunSink(Protocol):
-    """Who is told what happens; called with the server's lock held, so must return quickly."""
+class Tell(Protocol):
+    """Is told what happens; called with the server's lock held, so must return quickly."""
 
-    def worker_joined(self, event: WorkerRegistered) -> None:
-        """A worker has registered."""
-        ...
-
-    def worker_lost(self, event: WorkerRegistered) -> None:
-        """A worker's connection is gone before its end."""
-        ...
-
-    def worker_heard(self, worker: int, message: Message) -> None:
-        """Rows, validation results or a sign of life have arrived."""
-        ...
-
-    def history_forgotten(self) -> None:
-        """Training begins anew."""
-        ...
-
-    def progress_settled(self, progress: Progress, *, exact: bool) -> None:
-        """Training goes on from, or has ended with, `progress`.
-
-        All rows that will ever arrive up to there have arrived; with `exact`, later ones do not
-        count.
-        """
-        ...
-
-    def worker_stalled(self, worker: int, seconds: float) -> None:
-        """A worker computes without progress for so long; 0: it makes progress again."""
-        ...
-
-    def checkpoint_arrived(self, message: Message, progress: Progress, *, write: bool) -> None:
-        """A state from which training could continue; `write`: into a file, too."""
-        ...
-
-    def launch_task(self, worker: int, *, replaces: bool) -> None:
-        """A worker needs a task; `replaces`: its present ones are to end first."""
-        ...
-
-    def epoch_judged(self, verdict: Verdict) -> None:
-        """The judge has given, or repeated, a verdict."""
-        ...
-
-    def best_arrived(self, message: Message, epoch: int) -> None:
-        """The state after `epoch`, the best so far."""
-        ...
-
-    def run_ended(self, end: EndRun) -> None:
-        """The run is over; called once."""
-        ...
-
-
-class RunRules(Protocol):
-    """What leads a run: a `Coordinator` or a `SharingCoordinator`."""
-
-    workers: int
-    generation: int
-    phase: Any
-    exact: bool
-
-    @property
-    def progress(self) -> Progress:
-        """What counts."""
-        ...
-
-    @property
-    def present(self) -> dict[int, WorkerRegistered]:
-        """Worker -> its latest registration, of those connected."""
-        ...
-
-    def handle(self, event: Event, *, now_s: float) -> list[Action]:
-        """Take one event and return what the server must now do, in order."""
+    def __call__(self, news: News, message: Message | None = None) -> None:
+        """Take news; `message` is what a worker sent with it, if anything."""
         ...
 
 
@@ -148,8 +85,8 @@ class CoordinatorServer:
 
     def __init__(
         self,
-        coordinator: RunRules,
-        sink: RunSink,
+        coordinator: RunRules[Any],
+        tell: Tell,
         *,
         secret: bytes,
         host: str,
@@ -163,7 +100,7 @@ class CoordinatorServer:
 
         Args:
             coordinator: the rules.
-            sink: who is told.
+            tell: is told what happens.
             secret: the run's.
             host: the address to listen on.
             ports: the ports to try.
@@ -177,7 +114,7 @@ class CoordinatorServer:
         """
         self.result: Message | None = None
         self.rejected = False
-        self._coordinator, self._sink, self._start = coordinator, sink, start
+        self._coordinator, self._tell, self._start = coordinator, tell, start
         self._peer_timeout_s = peer_timeout_s
         self._lock = threading.RLock()
         self._peers: dict[int, Peer] = {}
@@ -355,7 +292,7 @@ class CoordinatorServer:
             )
             with self._lock:
                 if self._coordinator.phase not in ("delivering", "over"):
-                    self._sink.worker_heard(peer.registered.worker, message)
+                    self._tell(WorkerHeard(worker=peer.registered.worker), message)
                 self._handle(event)
         elif message.kind == "fetch_start":
             peer.put(lambda: peer.connection.send("start", *self._start()))
@@ -411,7 +348,7 @@ class CoordinatorServer:
             with self._lock:
                 counted = self._coordinator.phase in ("delivering", "over")
                 if message.kind == "phases" or not counted:
-                    self._sink.worker_heard(peer.registered.worker, message)
+                    self._tell(WorkerHeard(worker=peer.registered.worker), message)
                     if message.kind == "validated":
                         self._handle(
                             EpochScored(
@@ -428,20 +365,20 @@ class CoordinatorServer:
         with self._lock:
             known = lost is not None and self._coordinator.present.get(lost.worker) == lost
             if lost is not None and known and not self._ended:
-                self._sink.worker_lost(lost)
+                self._tell(WorkerGone(worker=lost.worker))
             rules = self._coordinator
             actions = rules.handle(event, now_s=self.clock.at(time.monotonic()))
             # A refused attempt must not overwrite the status of the worker that is present.
             match event:
                 case WorkerRegistered(worker=worker) if rules.present.get(worker) == event:
                     if not self._ended:
-                        self._sink.worker_joined(event)
+                        self._tell(event)
                 case _:
                     pass
             regrouped = rules.exact and rules.generation > 1
             settled = (RequestResult, SendGroup) if regrouped else RequestResult
             if any(isinstance(action, settled) for action in actions):
-                self._sink.progress_settled(rules.progress, exact=rules.exact)
+                self._tell(ProgressSettled(progress=rules.progress, exact=rules.exact))
             for action in actions:
                 self._perform(action)
 
@@ -457,12 +394,10 @@ class CoordinatorServer:
                 self._send(number, "deliver", {})
             case RequestSnapshot(connection=number):
                 self._send(number, "snapshot", {})
-            case LaunchTask(worker=worker, replaces=replaces):
-                self._sink.launch_task(worker, replaces=replaces)
+            case LaunchTask() | ShowStalled():
+                self._tell(action)
             case Drop(connection=number):
                 self._drop(number)
-            case ShowStalled(worker=worker, seconds=seconds):
-                self._sink.worker_stalled(worker, seconds)
             case Dismiss(connection=number, reason=reason):
                 self._send(number, "dismiss", {"reason": reason})
             case SendPiece(connection=number, piece=piece):
@@ -470,17 +405,17 @@ class CoordinatorServer:
             case SendMeeting(connection=number, group=group):
                 fields = {"validate": action.validate, "checkpoint": action.checkpoint}
                 self._send(number, "meet", {"group": group.to_dict(), **fields})
-            case KeepCheckpoint(progress=progress, write=write):
+            case KeepCheckpoint():
                 if self._checkpoint is not None:
-                    self._sink.checkpoint_arrived(self._checkpoint, progress, write=write)
+                    self._tell(action, self._checkpoint)
                     self._checkpoint = None
             case SendVerdict(connection=number, verdict=verdict, ends=ends, keep=keep):
-                self._sink.epoch_judged(verdict)
+                self._tell(action)
                 fields = {"epoch": verdict.epoch, "ends": ends, "keep": keep}
                 self._send(number, "verdict", fields)
             case KeepBest(connection=number, epoch=epoch):
                 if self._best is not None:
-                    self._sink.best_arrived(self._best, epoch)
+                    self._tell(action, self._best)
                     self._best = None
                 self._send(number, "kept", {"epoch": epoch})
             case ForgetHistory():
@@ -491,13 +426,13 @@ class CoordinatorServer:
                         "driver has a copy",
                         progress.averagings,
                     )
-                    self._sink.progress_settled(progress, exact=True)
+                    self._tell(ProgressSettled(progress=progress, exact=True))
                 else:
                     _log.warning("all workers were lost before anything was averaged")
-                    self._sink.history_forgotten()
+                    self._tell(action)
             case EndRun():
                 self._ended = True
-                self._sink.run_ended(action)
+                self._tell(action)
 
     def _send_group(self, number: int, group: Group) -> None:
         """All hear of the same group, which names all: it is written once, not for each."""

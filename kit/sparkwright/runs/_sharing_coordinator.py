@@ -14,20 +14,18 @@ or a time-out there is one last meeting, so that what was learnt is kept. With a
 at the end of an evaluated epoch lasts until its verdict is there.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any, Literal, Protocol
 
-from ._coordinator import MAX_FRUITLESS_GROUPS
-from ._copies import CopySchedule
+from sparkwright.masters._checkpointing import CopySchedule
+
+from ._coordination import MAX_FRUITLESS_GROUPS, RunRules
 from ._decisions import (
     Action,
     BestReceived,
     CheckpointReceived,
     ConnectionLost,
-    Dismiss,
-    EndRun,
     EpochScored,
     Event,
     ForgetHistory,
@@ -46,12 +44,8 @@ from ._decisions import (
     WorkerReported,
     WorkReported,
 )
-from ._delivery import Delivery
-from ._early_stopping import Judge
-from ._judging import judged
 from ._ledger import Ledger
-from ._protocol import Failure, Group, Progress
-from ._roll import Roll
+from ._protocol import Failure, Progress
 from ._work import Span
 
 Phase = Literal["gathering", "training", "meeting", "delivering", "over"]
@@ -84,7 +78,7 @@ class _Member:
     met: bool = False  # it was in the last meeting, to its end
 
 
-class SharingCoordinator:
+class SharingCoordinator(RunRules[_Member]):
     """Leads `workers` workers through one run of gradient sharing.
 
     Attributes:
@@ -95,6 +89,7 @@ class SharingCoordinator:
     """
 
     exact = False
+    phase: Phase
 
     def __init__(
         self,
@@ -103,14 +98,10 @@ class SharingCoordinator:
         epochs: int,
         minibatches: Callable[[Sequence[int]], Sequence[int]],
         piece_size: Callable[[Sequence[int]], int],
-        slots: int | None = None,
         start: Progress | None = None,
         checkpoints: CheckpointSchedule | None = None,
-        judge: Judge | None = None,
         copies: bool = False,
-        replacement_grace_s: float = 2.0,
-        now_s: float = 0.0,
-        **membership: Any,
+        **common: Any,
     ) -> None:
         """Begin to gather.
 
@@ -119,64 +110,37 @@ class SharingCoordinator:
             epochs: passes over the data.
             minibatches: examples of each worker -> minibatches of each in an epoch.
             piece_size: examples of each worker -> minibatches of a piece.
-            slots: task slots that Spark is known to have, for messages.
             start: where to begin; default None: at the beginning.
             checkpoints: when the workers meet for a checkpoint; default None: never.
-            judge: of early stopping; default None: the run goes on to its last epoch.
             copies: whether workers also meet to send the driver a copy of their state, as often
                 as costs less than 1 %; default False.
-            replacement_grace_s: see `MeshConfig`.
-            now_s: the clock's present reading.
-            **membership: time-outs and limits, see `Roll`.
+            **common: see `RunRules`.
         """
-        self.phase: Phase = "gathering"
-        self.generation = 0
-        self.workers = workers
+        super().__init__(workers=workers, **common)
         self._ledger = Ledger(
             start or Progress.first(workers=workers),
             epochs=epochs,
             minibatches=minibatches,
             piece_size=piece_size,
         )
-        self._roll = Roll(workers=workers, slots=slots, now_s=now_s, **membership)
-        self._now_s = now_s
-        self._judge = judge
-        self._grace_s = replacement_grace_s
-        self._members: dict[int, _Member] = {}  # by connection
         self._grouped = 0  # the generation of the last group
         self._without_state_since_s: float | None = None
         self._fruitless: set[int] = set()  # generations that broke since anything went well
-        self._broke = False  # somebody could not stay to the end of this meeting
-        self._teller = -1  # the connection of its first member, which tells its results
+        self._broke = False  # a worker could not stay to the end of this meeting
+        self._teller = -1  # the connection of its first member, which sends its results
         self._checkpoints = checkpoints
-        self._checkpoint_s = now_s  # when the last one came
+        self._checkpoint_s = self._now_s  # when the last one came
         self._checkpoint_here = False  # a new one has come, from this meeting
         self._writes = False  # it is written into a file, too
         self._copies = CopySchedule() if copies else None
-        self._meeting_s = now_s  # when the last meeting was called
-        self._stopping = False
-        self._failure: Failure | None = None
-        self._timed_out = ""
-        self._delivery = Delivery()
+        self._meeting_s = self._now_s  # when the last meeting was called
 
     @property
     def progress(self) -> Progress:
         """What has been done; `averagings` counts meetings."""
         return self._ledger.progress
 
-    @property
-    def present(self) -> dict[int, WorkerRegistered]:
-        """Worker -> its latest registration, of those connected."""
-        return self._roll.present
-
-    @property
-    def attempts(self) -> dict[int, int]:
-        """Worker -> attempts seen; more than one means that Spark started it again."""
-        return self._roll.attempts
-
-    def handle(self, event: Event, *, now_s: float) -> list[Action]:
-        """Take one event and return what the server must now do, in order."""
-        self._now_s = now_s
+    def _handle(self, event: Event) -> list[Action]:
         match event:
             case WorkerRegistered():
                 return self._register(event)
@@ -204,11 +168,10 @@ class SharingCoordinator:
                 self._checkpoint_here |= self.phase == "meeting" and current
                 return []
             case EpochScored() | BestReceived():
-                known = event.connection in self._members
-                return judged(self._judge, event) if known else []
+                return self._answer(event)
             case StopRequested():
                 self._stopping = True
-                self._roll.stop_requested(now_s)
+                self._membership.stop_requested(self._now_s)
                 return self._wind_up()
             case TimerFired():
                 return self._tick()
@@ -216,58 +179,41 @@ class SharingCoordinator:
     # -- events -----------------------------------------------------------------------------
 
     def _register(self, event: WorkerRegistered) -> list[Action]:
-        if self.phase in ("delivering", "over") or self._is_winding_up:
-            return [Dismiss(connection=event.connection, reason="the run has ended")]
-        if refusal := self._roll.refusal(event):
-            return [Dismiss(connection=event.connection, reason=refusal)]
-        actions: list[Action] = []
-        replaced = self._roll.admit(event, self._now_s)
+        is_ending = self.phase in ("delivering", "over") or self._is_winding_up
+        if refused := self._refusal(event, is_ending=is_ending):
+            return refused
+        replaced, actions = self._admit(event)
         if replaced is not None:
-            reason = f"attempt {event.attempt} of worker {event.worker} has taken its place"
-            actions = [Dismiss(connection=replaced, reason=reason), *self._take_out(replaced)]
+            actions += self._take_out(replaced)
         self._members[event.connection] = _Member(event.connection, event.worker)
         self._fruitless.clear()
         if self.phase != "gathering":
             return actions + self._go_on(changed=True)
-        if not self._roll.all_present:
+        if not self._membership.all_present:
             return actions
         self.phase, self._checkpoint_s = "training", self._now_s
         if self._copies is not None:
             self._copies.begin(self._now_s)
-        self._ledger.begin(self._roll.all_rows)
+        self._ledger.begin(self._membership.all_rows)
         return actions + self._regroup()
 
     def _lose(self, connection: int, *, silent: bool) -> list[Action]:
         if self.phase == "over" or connection not in self._members:
             return []
         worker = self._members[connection].worker
-        self._roll.lose(connection, self._now_s, silent=silent)
+        self._membership.lose(connection, self._now_s, silent=silent)
         freed = self._take_out(connection)
         if self.phase == "delivering":
             return self._deliver() if self._delivery.lose(connection) else []
-        if not self._is_winding_up:
-            freed += self._roll.launch(worker)
+        freed += self._relaunch(worker)
         return freed if self.phase == "gathering" else freed + self._go_on(changed=True)
 
     def _end_task(self, worker: int, failure: Failure | None) -> list[Action]:
-        final = self._roll.task_ended(worker, failure, steps=self.progress.steps)
+        final = self._membership.task_ended(worker, failure, steps=self.progress.steps)
         if final is not None:
             self._failure = self._failure or final
             return self._wind_up() if self.phase != "gathering" else self._end()
-        return [] if self._is_winding_up else [*self._roll.launch(worker)]
-
-    def _take_heartbeat(self, event: WorkerAlive) -> list[Action]:
-        actions: list[Action] = [*self._roll.heartbeat(event, self._now_s)]
-        if self.phase == "delivering" and event.connection in self._members:
-            match self._delivery.heartbeat(event.connection):
-                case "hung":
-                    ready = [member.connection for member in self._ready]
-                    actions += self._delivery.request_snapshots(ready)
-                case "failed":
-                    actions += self._give_up("no worker delivered the result.")
-                case "sending":
-                    pass
-        return actions
+        return self._relaunch(worker)
 
     def _take_out(self, connection: int) -> list[Action]:
         """A worker is gone: its piece is left to do, and nobody may wait for it in a ring."""
@@ -339,14 +285,16 @@ class SharingCoordinator:
 
     def _tick(self) -> list[Action]:
         if self.phase == "gathering":
-            problem = self._roll.gathering_problem(self._now_s)
-            return self._give_up(problem) if problem else [*self._roll.replace_silent(self._now_s)]
+            problem = self._membership.gathering_problem(self._now_s)
+            return (
+                self._give_up(problem)
+                if problem
+                else [*self._membership.replace_silent(self._now_s)]
+            )
         if self.phase in ("delivering", "over"):
             return []
-        stalled: list[Action] = [*self._roll.stalled(self._now_s)]
-        if not self._is_winding_up:
-            stalled += self._roll.replace_silent(self._now_s)
-        problem = self._roll.replacement_problem(self._now_s)
+        stalled = self._watch()
+        problem = self._membership.replacement_problem(self._now_s)
         if not problem or self._is_winding_up:
             return stalled + self._go_on()
         self._timed_out = problem
@@ -372,7 +320,7 @@ class SharingCoordinator:
         if self._without_state_since_s is None:
             self._without_state_since_s = self._now_s
         grace_over = self._now_s - self._without_state_since_s >= self._grace_s
-        if not self._members or not (self._roll.all_present or grace_over):
+        if not self._members or not (self._membership.all_present or grace_over):
             return []
         self._without_state_since_s = None
         self.phase, self._checkpoint_s = "training", self._now_s
@@ -385,7 +333,7 @@ class SharingCoordinator:
         self._grouped = self.generation
         members = self._by_worker
         ready = [rank for rank, member in enumerate(members) if member.ready]
-        group = self._group(members, source=ready[0] if ready else -1)
+        group = self._group(self._members.keys(), source=ready[0] if ready else -1)
         actions: list[Action] = []
         for member in members:
             # One who is about to get a state from an earlier group is left to it.
@@ -427,7 +375,7 @@ class SharingCoordinator:
         self._meeting_s, self._writes = self._now_s, self._is_checkpoint_due
         self._teller = self._ready[0].connection
         self.generation += 1
-        group = self._group(self._ready, source=0)
+        group = self._group(self._snapshot_sources(), source=0)
         goes_on = not self._is_winding_up
         sends_state = self._is_checkpoint_due or (
             self._copies is not None and self._copies.is_due(self._now_s, averaged=True)
@@ -510,21 +458,24 @@ class SharingCoordinator:
         if stopped and not (delivered or self._failure or self._timed_out) and self.generation:
             self._ledger.begin_anew()  # nobody has what was learnt
             forget = [ForgetHistory()]
-        end = EndRun(stopped=stopped, failure=self._failure, timed_out=self._timed_out)
-        dismissals = [Dismiss(connection=number, reason=reason) for number in self._members]
-        return [*forget, *dismissals, end]
+        return forget + self._ended(stopped=stopped, reason=reason)
+
+    def _snapshot_sources(self) -> Collection[int]:
+        return [member.connection for member in self._ready]
+
+    def _end_undelivered(self) -> list[Action]:
+        return self._give_up("no worker delivered the result.")
 
     # -- small parts ------------------------------------------------------------------------
 
     @property
     def _ready(self) -> list[_Member]:
-        """Those who have a state, by number."""
-        ready = [member for member in self._members.values() if member.ready]
-        return sorted(ready, key=attrgetter("worker"))
+        """The members that have a state, by worker."""
+        return [member for member in self._by_worker if member.ready]
 
     @property
-    def _by_worker(self) -> list[_Member]:
-        return sorted(self._members.values(), key=attrgetter("worker"))
+    def _replaces_lost(self) -> bool:
+        return not self._is_winding_up
 
     @property
     def _is_winding_up(self) -> bool:
@@ -558,13 +509,3 @@ class SharingCoordinator:
         seconds = self._now_s - self._checkpoint_s
         schedule = self._checkpoints
         return schedule is not None and schedule.due(self._ledger.steps_since_start, seconds)
-
-    def _group(self, members: Sequence[_Member], *, source: int) -> Group:
-        return Group(
-            generation=self.generation,
-            seats=self._roll.seats([member.connection for member in members]),
-            rows=self._roll.all_rows,
-            validation_rows=self._roll.all_validation_rows,
-            progress=self.progress,
-            source=source,
-        )

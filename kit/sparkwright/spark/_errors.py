@@ -1,19 +1,33 @@
-"""What Spark throws, as what it means."""
+"""Why a task or an executor failed, as an error that a user can act on."""
 
+import contextlib
+import logging
 import re
-from typing import Any
+import threading
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
-from sparkwright import errors
-from sparkwright.errors import ConfigurationError, SparkwrightError, WorkerError
-from sparkwright.workers._failure import advised
+import sparkwright.errors as errors
+from sparkwright.errors import ConfigurationError, SparkwrightError, WorkerError, advised
 
-from ._memory_kill import memory_kill
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _TRACE = re.compile(r"Traceback \(most recent call last\):\n.*?(?=\n\s*\tat |\n\n|\Z)", re.DOTALL)
 _WORKER = re.compile(
     r"sparkwright\.errors\.WorkerError: (?:worker (\d+)|a task) on (\S+) failed: (.+)"
 )
 _HOST = re.compile(r"\(TID \d+\) \(([^ )]+) executor (\S+?)\)")
+_PHYSICAL = re.compile(r"exceeding physical memory limits\.?\s*([\d.]+ \wB) of ([\d.]+ \wB)?")
+_VIRTUAL = re.compile(r"exceeding virtual memory limits\.?\s*([\d.]+ \wB) of ([\d.]+ \wB)?")
+_KILLED = re.compile(r"OOMKilled|possible container OOM|Exit code is 137")
+_SETTINGS = ("spark.executor.memory", "spark.executor.memoryOverhead")
+_log = logging.getLogger(__name__)
+_LOOK_AGAIN_S = 2.0
+_END_TIMEOUT_S = 5.0
+_NEWS_TIMEOUT_S = 1.0
 
 
 def translated(error: BaseException, *, because: str | None = None) -> BaseException:
@@ -60,3 +74,125 @@ def _host(text: str) -> str:
 def _is_java(error: BaseException) -> bool:
     module = type(error).__module__
     return module.startswith(("py4j", "pyspark"))
+
+
+def memory_kill(reason: str, settings: Mapping[str, str | None], *, who: str = "") -> str | None:
+    """One sentence for a user whose executor was ended for its memory; None for other reasons.
+
+    Args:
+        reason: why Spark lost the executor, in its words, or a longer text with them in it.
+        settings: Spark's; those of executors' memory are named.
+        who: which executor; default: one.
+
+    Example:
+        >>> text = "Container killed by YARN for exceeding physical memory limits. 1.2 GB of 1 GB"
+        >>> memory_kill(text, {"spark.executor.memory": "512m"})  # doctest: +ELLIPSIS
+        'an executor must fit its container. Received: an executor took 1.2 GB of 1 GB, and ...
+    """
+    if found := _VIRTUAL.search(reason):
+        return (
+            "an executor must fit what its container may address. Received: "
+            f"{who or 'an executor'} reserved {_amounts(found)}, and YARN ended it. TensorFlow "
+            "reserves addresses that it never uses: have yarn.nodemanager.vmem-check-enabled set "
+            "to false on the cluster, or yarn.nodemanager.vmem-pmem-ratio raised."
+        )
+    if found := _PHYSICAL.search(reason):
+        took = f"took {_amounts(found)}, and YARN ended it"
+    elif _KILLED.search(reason):
+        took = "was killed from outside (exit code 137), as is done when memory runs out"
+    else:
+        return None
+    known = ", ".join(f"{name}={settings[name]}" for name in _SETTINGS if settings.get(name))
+    return (
+        f"an executor must fit its container. Received: {who or 'an executor'} {took}"
+        f"{f' ({known})' if known else ''}. Raise spark.executor.memoryOverhead, where TensorFlow "
+        "has its memory; `sw.plan_memory(model)` tells how much it takes."
+    )
+
+
+def _amounts(found: re.Match[str]) -> str:
+    return f"{found[1]} of {found[2]}" if found[2] else f"{found[1]}"
+
+
+class LostExecutors:
+    """Looks, during a `with`, for executors that were ended for their memory, and warns of each.
+
+    Spark itself says so in the driver's log, at a level that notebooks do not show. On YARN and
+    Kubernetes only: elsewhere nobody watches over memory.
+    """
+
+    def __init__(self, spark: "SparkSession") -> None:
+        """Prepare it.
+
+        Args:
+            spark: the session.
+        """
+        self._context: Any = spark.sparkContext
+        self._watched = self._context.master.startswith(("yarn", "k8s:"))
+        self._known: set[str] = set()
+        self._looking = threading.Lock()
+        self._dead = 0
+        self._reasons: list[str] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(
+            target=self._watch, name="sparkwright-lost-executors", daemon=True
+        )
+
+    def __enter__(self) -> "LostExecutors":
+        """Begin; who is gone already is no news."""
+        if self._watched:
+            self._look(news=False)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End."""
+        self._ended.set()
+        if self._watched:
+            self._thread.join(_END_TIMEOUT_S)
+
+    def reason(self) -> str | None:
+        """Why the last of them was ended, as one sentence; None if none was.
+
+        What ends a run is news of the last moment, which Spark writes down a little later: looks
+        on for a second.
+        """
+        deadline_s = time.monotonic() + _NEWS_TIMEOUT_S
+        while self._watched:
+            self._look(news=True)
+            if self._reasons or time.monotonic() > deadline_s:
+                break
+            time.sleep(0.1)
+        return self._reasons[-1] if self._reasons else None
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_LOOK_AGAIN_S):
+            self._look(news=True)
+
+    def _look(self, *, news: bool) -> None:
+        # A context that is being stopped answers with all kinds of errors.
+        with self._looking, contextlib.suppress(Exception):
+            store = self._context._jsc.sc().statusStore()
+            everyone = store.executorList(False)
+            dead = everyone.size() - store.executorList(True).size()
+            if dead == self._dead:
+                return
+            settings = dict(self._context.getConf().getAll())
+            for number in range(everyone.size()):
+                one = everyone.apply(number)
+                name = str(one.id())
+                if one.isActive() or name in self._known or one.removeReason().isEmpty():
+                    continue
+                self._known.add(name)
+                where = str(one.hostPort()).partition(":")[0]
+                who = f"executor {name} on {where}"
+                told = memory_kill(str(one.removeReason().get()), settings, who=who)
+                if told and news:
+                    self._reasons.append(told)
+                    _log.warning("%s", told)
+            self._dead = dead

@@ -1,5 +1,9 @@
-"""Evaluations and scores over distributed data: counted by partition, added up by Spark."""
+"""Evaluations, scores and worst examples of distributed data: one fold over its partitions.
 
+Each task folds the blocks of its partition, Spark adds up the tasks' results.
+"""
+
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,13 +12,20 @@ import numpy as np
 
 from sparkwright.data import DataSet, DistributedDataSet, Normalizer, from_bytes
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.evaluation import AbstractEvaluation
+from sparkwright.evaluation import AbstractEvaluation, WorstExample, WorstExamples
 from sparkwright.workers._inference import Evaluations as Counted, LossSum
-from sparkwright.workers._requests import Evaluating, Scoring
+from sparkwright.workers._requests import Evaluating, Predicting, Scoring
 
 from ._exact_roc import SCORES_ON_DRIVER, digested, scores_kept
 from ._gpus import on_gpus
-from ._inference import Inference, InferenceSession, normalized, with_normalized_features
+from ._inference import (
+    Block,
+    Inference,
+    InferenceSession,
+    mapped_pieces,
+    normalized,
+    with_normalized_features,
+)
 from ._jobs import run_job
 
 if TYPE_CHECKING:
@@ -81,11 +92,11 @@ def _alike(some: Some, found: tuple[AbstractEvaluation, ...]) -> Any:
     return found[0] if isinstance(some, AbstractEvaluation) else list(found)
 
 
-class _Counted(NamedTuple):
+class _Folded(NamedTuple):
     """The result of one or several partitions.
 
     Attributes:
-        result: evaluations by output, or a `LossSum`; None where there were no examples.
+        result: what their blocks add up to; None where there were no examples.
         partition: the first one.
         error: the error there; one that another attempt would only repeat is not raised
             in the task, where Spark would try three times more.
@@ -94,6 +105,10 @@ class _Counted(NamedTuple):
     result: Any
     partition: int
     error: Exception | None = None
+
+
+# (session, block, partition, first row) -> what the block adds.
+Visit = Callable[[InferenceSession, "Block[DataSet]", int, int], Any]
 
 
 def evaluate(
@@ -116,75 +131,22 @@ def evaluate(
     """
     what = Evaluating(evaluations=evaluations, normalizer=normalizer)
     prototypes = [each for several in evaluations.values() for each in several]
-    task = _counting(
-        inference,
-        what,
-        _added_evaluations,
-        seen=partial(with_normalized_features, normalizer),
-        named=any(each.keeps_records for each in prototypes),
-    )
-    counts = on_gpus(data.rdd.mapPartitionsWithIndex(task))
-    if not any(each.keeps_rows for each in prototypes):
-        add = _adding(_added_evaluations)
-        counted = run_job(data.spark, lambda: counts.treeReduce(add), description="evaluation")
-        return _result_of(counted, "an evaluation")
-    return run_job(
-        data.spark, lambda: _without_many_rows(counts, evaluations), description="evaluation"
-    )
+    named = any(each.keeps_records for each in prototypes)
 
+    def visit(
+        session: InferenceSession, block: Block[DataSet], partition: int, row: int
+    ) -> Counted:
+        rows = range(row, row + len(block.dataset)) if named else ()
+        records = [[partition, number] for number in rows] if named else None
+        return session.run(block.dataset, what, records)
 
-def _without_many_rows(
-    counts: "RDD[_Counted]", evaluations: Mapping[str, tuple[AbstractEvaluation, ...]]
-) -> Counted:
-    """Add up on the driver what is small; exact ROCs of many rows stay on the cluster."""
-    from pyspark import StorageLevel
-
-    counts = counts.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        small = counts.map(_small).treeReduce(_adding(_added_small))
-        found = _result_of(small, "an evaluation")
-        result: Counted = {}
-        for name, prototypes in evaluations.items():
-            each = [
-                found[name, i]
-                if not prototype.keeps_rows
-                else _added_or_digested(counts, name, i, prototype, found[name, i].tolist())
-                for i, prototype in enumerate(prototypes)
-            ]
-            result[name] = tuple(each)
-        return result
-    finally:
-        counts.unpersist()
-
-
-def _added_or_digested(
-    counts: "RDD[_Counted]", name: str, number: int, kind: AbstractEvaluation, held: list[int]
-) -> AbstractEvaluation:
-    """Exact ROCs of all parts, or their digest if the driver should not hold so many scores."""
-    examples, scores = held
-    parts = counts.filter(lambda counted: counted.result is not None).map(
-        lambda counted: counted.result[name][number]
-    )
-    if scores > SCORES_ON_DRIVER:
-        return digested(kind, parts, examples=examples)
-    return parts.treeReduce(lambda one, other: one + other)
-
-
-def _small(counted: _Counted) -> _Counted:
-    """The result of a partition, with sizes instead of evaluations that grow."""
-    if counted.result is None:
-        return counted
-    return counted._replace(
-        result={
-            (name, i): np.array([each.examples, scores_kept(each)]) if each.keeps_rows else each
-            for name, found in counted.result.items()
-            for i, each in enumerate(found)
-        }
-    )
-
-
-def _added_small(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
-    return {key: value + other[key] for key, value in one.items()}
+    seen = partial(with_normalized_features, normalizer)
+    counts = _folded(inference, data, visit, _added_evaluations, seen=seen)
+    if any(each.keeps_rows for each in prototypes):
+        action = partial(_without_many_rows, counts, evaluations)
+    else:
+        action = partial(_total, counts, _added_evaluations, "an evaluation needs")
+    return run_job(data.spark, action, description="evaluation")
 
 
 def score(
@@ -195,60 +157,139 @@ def score(
     Raises:
         DataError: if the data does not fit the network or has no labels, or is empty.
     """
-    task = _counting(inference, Scoring(), _added_losses, seen=partial(normalized, normalizer))
-    counted = run_job(
-        data.spark,
-        lambda: on_gpus(data.rdd.mapPartitionsWithIndex(task)).treeReduce(_adding(_added_losses)),
-        description="score",
-    )
-    return _result_of(counted, "a score")
+
+    def visit(
+        session: InferenceSession, block: Block[DataSet], partition: int, row: int
+    ) -> LossSum:
+        return session.run(block.dataset, Scoring())
+
+    losses = _folded(inference, data, visit, _added_losses, seen=partial(normalized, normalizer))
+    action = partial(_total, losses, _added_losses, "a score needs")
+    return run_job(data.spark, action, description="score")
 
 
-def _counting(
+def worst_examples(
     inference: Inference,
-    what: Evaluating | Scoring,
+    data: DistributedDataSet,
+    *,
+    count: int,
+    normalizer: Normalizer | None,
+    class_names: Mapping[str, tuple[str, ...]],
+) -> WorstExamples:
+    """The `count` examples with the highest loss.
+
+    Each task keeps `count` examples, and predicts these alone; the driver gets `count` of each
+    pair of tasks at a time. The loss leaves regularization out, which is the same for all.
+
+    Args:
+        inference: the network.
+        data: examples with labels.
+        count: how many, at least 1.
+        normalizer: what the network sees goes through it; the examples returned do not. None: none.
+        class_names: output name -> names of its classes.
+
+    Raises:
+        ConfigurationError: if `count` is no integer of at least 1.
+        DataError: if the data does not fit the network, has no labels, or no examples.
+    """
+    empty = WorstExamples(count, class_names=dict(class_names))
+    what = Scoring(each=True, regularization=False)
+
+    def visit(
+        session: InferenceSession, block: Block[DataSet], partition: int, row: int
+    ) -> WorstExamples:
+        losses = session.run(block.dataset, what)
+        worst = empty
+        for raw, rows in block.parts:
+            worst += WorstExamples.of_rows(
+                losses[rows],
+                raw.features,
+                raw.labels,
+                features_masks=raw.features_masks,
+                count=count,
+                partition=partition,
+                first_row=row + rows.start,
+            )
+        return worst
+
+    found = _folded(
+        inference,
+        data,
+        visit,
+        operator.add,
+        seen=partial(normalized, normalizer),
+        finished=lambda worst: worst.with_predictions(_predicted(inference, worst, normalizer)),
+        verb="Scored",
+    )
+    action = partial(_total, found, operator.add, "the worst examples need")
+    return run_job(data.spark, action, description="worst examples")
+
+
+# -- the fold -------------------------------------------------------------------------------
+
+
+def _folded(
+    inference: Inference,
+    data: DistributedDataSet,
+    visit: Visit,
     added: Callable[[Any, Any], Any],
     *,
     seen: Callable[[DataSet], DataSet],
-    named: bool = False,
-) -> Callable[[int, Iterable[bytes]], list[_Counted]]:
-    def task(partition: int, chunks: Iterable[bytes]) -> list[_Counted]:
-        total: Any = None
+    finished: Callable[[Any], Any] = lambda result: result,
+    verb: str = "Counted",
+) -> "RDD[_Folded]":
+    """The results of the partitions, lazily.
+
+    Args:
+        inference: the network.
+        data: the examples.
+        visit: what a block of them adds; its pieces' tags are the examples as the data holds them.
+        added: adds up two results.
+        seen: makes of examples what the network sees.
+        finished: changes a partition's result, if it has examples; default: nothing.
+        verb: what an error says was done up to the row where it was met.
+    """
+
+    def task(partition: int, chunks: Iterable[bytes]) -> list[_Folded]:
+        result: Any = None
         row = 0
         try:
             session = InferenceSession(inference)
-            for block in inference.blocks(_pieces(chunks, seen, inference)):
-                rows = len(block.dataset)
-                records = [[partition, row + i] for i in range(rows)] if named else None
-                found = session.run(block.dataset, what, records)
-                total = found if total is None else added(total, found)
-                row += rows
+            raw = (piece for chunk in chunks for piece in inference.cut(from_bytes(chunk)))
+            for block in inference.blocks((piece, seen(piece)) for piece in raw):
+                found = visit(session, block, partition, row)
+                result = found if result is None else added(result, found)
+                row += len(block.dataset)
+            result = None if result is None else finished(result)
         except DataError as error:
-            where = f"Counted from row {row} of partition {partition}."
-            return [_Counted(None, partition, DataError(f"{error} {where}"))]
-        return [_Counted(total, partition)]
+            where = f"{verb} from row {row} of partition {partition}."
+            return [_Folded(None, partition, DataError(f"{error} {where}"))]
+        return [_Folded(result, partition)]
 
-    return task
-
-
-def _pieces(
-    chunks: Iterable[bytes], seen: Callable[[DataSet], DataSet], inference: Inference
-) -> Iterator[tuple[None, DataSet]]:
-    for chunk in chunks:
-        for piece in inference.cut(seen(from_bytes(chunk))):
-            yield None, piece
+    return on_gpus(data.rdd.mapPartitionsWithIndex(task))
 
 
-def _adding(added: Callable[[Any, Any], Any]) -> Callable[[_Counted, _Counted], _Counted]:
-    def add(one: _Counted, other: _Counted) -> _Counted:
-        first, second = sorted((one, other), key=lambda counted: counted.partition)
+def _total(parts: "RDD[_Folded]", added: Callable[[Any, Any], Any], needs: str) -> Any:
+    """The sum of the partitions; a Spark job.
+
+    Raises:
+        DataError: the first partition's, or if there are no examples.
+    """
+
+    def add(one: _Folded, other: _Folded) -> _Folded:
+        first, second = sorted((one, other), key=lambda part: part.partition)
         if first.error or second.error:
             return first if first.error else second
         if first.result is None or second.result is None:
             return first._replace(result=second.result if first.result is None else first.result)
         return first._replace(result=added(first.result, second.result))
 
-    return add
+    total = parts.treeReduce(add)
+    if total.error is not None:
+        raise total.error
+    if total.result is None:
+        raise DataError(f"{needs} at least one example. Received: data without examples.")
+    return total.result
 
 
 def _added_evaluations(one: Counted, other: Counted) -> Counted:
@@ -262,9 +303,72 @@ def _added_losses(one: LossSum, other: LossSum) -> LossSum:
     return LossSum(one.examples + other.examples, one.total + other.total)
 
 
-def _result_of(counted: _Counted, what: str) -> Any:
-    if counted.error is not None:
-        raise counted.error
-    if counted.result is None:
-        raise DataError(f"{what} needs at least one example. Received: data without examples.")
-    return counted.result
+def _predicted(
+    inference: Inference, worst: WorstExamples, normalizer: Normalizer | None
+) -> Iterator[dict[str, Any]]:
+    """The outputs for the examples kept; neighbors of one layout at a time."""
+    pieces = ((None, with_normalized_features(normalizer, _alone(each))) for each in worst)
+    for _, outputs in mapped_pieces(inference, Predicting(normalizer=normalizer), pieces):
+        yield {name: array[0] for name, array in outputs.items()}
+
+
+def _alone(example: WorstExample) -> DataSet:
+    return DataSet(
+        {name: array[None] for name, array in example.features.items()},
+        features_masks={name: array[None] for name, array in example.features_masks.items()},
+    )
+
+
+# -- exact ROCs -----------------------------------------------------------------------------
+
+
+def _without_many_rows(
+    counts: "RDD[_Folded]", evaluations: Mapping[str, tuple[AbstractEvaluation, ...]]
+) -> Counted:
+    """Add up on the driver what is small; exact ROCs of many rows stay on the cluster."""
+    from pyspark import StorageLevel
+
+    counts = counts.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        found = _total(counts.map(_small), _added_small, "an evaluation needs")
+        return {
+            name: tuple(
+                _added_or_digested(counts, name, i, prototype, found[name, i].tolist())
+                if prototype.keeps_rows
+                else found[name, i]
+                for i, prototype in enumerate(prototypes)
+            )
+            for name, prototypes in evaluations.items()
+        }
+    finally:
+        counts.unpersist()
+
+
+def _added_or_digested(
+    counts: "RDD[_Folded]", name: str, number: int, kind: AbstractEvaluation, held: list[int]
+) -> AbstractEvaluation:
+    """Exact ROCs of all parts, or their digest if the driver should not hold so many scores."""
+    examples, scores = held
+    parts = counts.filter(lambda part: part.result is not None).map(
+        lambda part: part.result[name][number]
+    )
+    if scores > SCORES_ON_DRIVER:
+        return digested(kind, parts, examples=examples)
+    return parts.treeReduce(lambda one, other: one + other)
+
+
+def _small(part: _Folded) -> _Folded:
+    """The result of a partition, with sizes instead of evaluations that grow."""
+    if part.result is None:
+        return part
+    return part._replace(
+        result={
+            (name, i): np.array([each.examples, scores_kept(each)]) if each.keeps_rows else each
+            for name, found in part.result.items()
+            for i, each in enumerate(found)
+        }
+    )
+
+
+def _added_small(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
+    return {key: value + other[key] for key, value in one.items()}

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from sparkwright.data import DataSet, Normalizer
 from sparkwright.errors import ConfigurationError, DataError, NetworkError, WorkerError
 from sparkwright.networks import ModelDefinition, ModelState, pack_arrays
-from sparkwright.workers._batch_layout import output_types
+from sparkwright.networks.signature import output_types
 from sparkwright.workers._pool import BorrowedTrainer, TrainerPool, driver_secret
 from sparkwright.workers._requests import Answer, Evaluating, InferRequest, Predicting, Scoring
 
 from ._shipping import ship_engine
-from ._slot_waiting import wait_for_slots
+from ._slots import wait_for_slots
 from ._tasks import device_of
 
 if TYPE_CHECKING:
@@ -213,31 +213,35 @@ def _joined(pieces: list[tuple[Tag, DataSet]]) -> Block[Tag]:
 
 
 def mapped_pieces(
-    inference: Inference, what: What, *, called: Callable[[Tag], str] | None = None
-) -> Callable[[Iterable[tuple[Tag, DataSet]]], Iterator[tuple[Tag, Mapping[str, Any]]]]:
-    """A function from tagged pieces to each one's outputs.
+    inference: Inference,
+    what: What,
+    pieces: Iterable[tuple[Tag, DataSet]],
+    *,
+    called: Callable[[Tag], str] | None = None,
+) -> Iterator[tuple[Tag, Any]]:
+    """Each piece's tag and outputs, or losses, inside a Spark task.
 
     Args:
         inference: the network.
         what: what to do with the outputs.
+        pieces: tagged examples.
         called: what an error calls a piece; default None: nothing.
     """
-
-    def mapped(pieces: Iterable[tuple[Tag, DataSet]]) -> Iterator[tuple[Tag, Mapping[str, Any]]]:
-        session = InferenceSession(inference)
-        for block in inference.blocks(pieces):
-            try:
-                outputs = session.run(block.dataset, what)
-            except DataError as error:
-                if called is None:
-                    raise
-                names = [called(tag) for tag, _ in block.parts]
-                shown = names if len(names) < 4 else [*names[:2], "…", names[-1]]
-                raise DataError(f"{error} Received for {', '.join(shown)}.") from None
-            for tag, rows in block.parts:
-                yield tag, {name: array[rows] for name, array in outputs.items()}
-
-    return mapped
+    session = InferenceSession(inference)
+    for block in inference.blocks(pieces):
+        try:
+            found = session.run(block.dataset, what)
+        except DataError as error:
+            if called is None:
+                raise
+            names = [called(tag) for tag, _ in block.parts]
+            shown = names if len(names) < 4 else [*names[:2], "…", names[-1]]
+            raise DataError(f"{error} Received for {', '.join(shown)}.") from None
+        for tag, rows in block.parts:
+            if isinstance(found, Mapping):
+                yield tag, {name: array[rows] for name, array in found.items()}
+            else:
+                yield tag, found[rows]
 
 
 def with_normalized_features(normalizer: Normalizer | None, data: DataSet) -> DataSet:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sparkwright._interrupts import interrupts_raise
 from sparkwright.errors import DataError, RunInterrupted, SparkwrightError
 
-from ._errors import translated
-from ._lost_executors import LostExecutors
+from ._errors import LostExecutors, translated
 from ._shipping import ensure_engine
 
 if TYPE_CHECKING:

@@ -1,7 +1,10 @@
-"""Kubernetes: Spark's settings for executors in pods, and for a driver in a pod; pure."""
+"""Kubernetes: Spark's settings for executors in pods, and for a driver in a pod."""
 
+import os
+import socket
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from sparkwright.errors import ConfigurationError
 
@@ -9,6 +12,7 @@ _IMAGE = "spark.kubernetes.container.image"
 _EXECUTOR_IMAGE = "spark.kubernetes.executor.container.image"
 _NAMESPACE = "spark.kubernetes.namespace"
 _SHARED = "spark.kubernetes.executor.volumes.emptyDir.shm"
+_ACCOUNT_FILES = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,3 +145,17 @@ def pod_settings(
         _NAMESPACE: pod.namespace,
     }
     return {name: value for name, value in found.items() if value and name not in known}
+
+
+def pod_facts() -> PodFacts | None:
+    """The pod that this process runs in; None outside Kubernetes."""
+    if "KUBERNETES_SERVICE_HOST" not in os.environ:
+        return None
+    name = os.environ.get("HOSTNAME") or socket.gethostname()
+    file = _ACCOUNT_FILES / "namespace"
+    try:
+        address = socket.gethostbyname(name)
+    except OSError:
+        address = ""
+    namespace = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
+    return PodFacts(name=name, address=address, namespace=namespace)

@@ -1,5 +1,6 @@
 """Starts a run's workers, each as a Spark job of its own."""
 
+import socket
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -7,29 +8,33 @@ from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
 from sparkwright.errors import ConfigurationError, WorkerError
-from sparkwright.masters import SharedTrainingMaster, TrainingMaster
+from sparkwright.masters import MeshConfig, SharedTrainingMaster, TrainingMaster
+from sparkwright.mesh._port import address_in
 from sparkwright.runs._protocol import Failure
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers._failure import failure_of
 
-from ._addresses import advertised_address, bind_address, worker_address
-from ._data_facts import data_facts
-from ._errors import translated
+from ._errors import LostExecutors, translated
 from ._gpus import check_gpus, on_gpus
 from ._jobs import SparkJob, run_partition
-from ._layout import DataLayout
-from ._lost_executors import LostExecutors
-from ._slot_waiting import wait_for_slots
-from ._slots import check_slots, executor_resources, slots_at_most, task_slots
+from ._layout import DataLayout, data_facts
+from ._slots import (
+    check_slots,
+    executor_resources,
+    is_local,
+    slots_at_most,
+    task_slots,
+    wait_for_slots,
+)
 from ._tasks import training_task
 
 if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
 
-
 # A vanished host's task is started elsewhere when Spark has noticed, and its trainer is ready.
 _NOTICED_WITHIN_S = 60.0
+_LOOPBACK = "127.0.0.1"
 
 
 class SparkLauncher:
@@ -186,3 +191,33 @@ def _workers(spark: "SparkSession", master: TrainingMaster, *, slots: int | None
     if isinstance(master, SharedTrainingMaster):
         return master.worker_count(slots=slots, **executor_resources(spark))
     return master.workers or slots or spark.sparkContext.defaultParallelism
+
+
+def bind_address(spark: "SparkSession", mesh: MeshConfig) -> str:
+    """The driver's address to listen on.
+
+    Raises:
+        ConfigurationError: if this machine has no address in `network_mask`.
+    """
+    if mesh.network_mask is not None:
+        return address_in(mesh.network_mask)
+    if is_local(spark):
+        return _LOOPBACK
+    return socket.gethostbyname(
+        spark.sparkContext.getConf().get("spark.driver.host") or socket.gethostname()
+    )
+
+
+def advertised_address(spark: "SparkSession", mesh: MeshConfig) -> str:
+    """The driver's address as workers are told."""
+    return mesh.controller_address or bind_address(spark, mesh)
+
+
+def worker_address(spark: "SparkSession", mesh: MeshConfig) -> str:
+    """Where workers listen: an address, a network to choose theirs from, or empty.
+
+    Empty stands for the address that leads to the driver.
+    """
+    if mesh.network_mask is not None:
+        return mesh.network_mask
+    return _LOOPBACK if is_local(spark) else ""

@@ -1,23 +1,29 @@
 """Lays training data out over the workers: counts, repartitions, exports, joins validation."""
 
 import logging
+import os
+import tempfile
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
+from sparkwright.data._export import write_partitions
+from sparkwright.data._paths import check_visible
 from sparkwright.errors import DataError
 from sparkwright.masters import TrainingMaster
 from sparkwright.partitions import RepartitionPlan, plan_repartition
-from sparkwright.storage._files import read_bytes
+from sparkwright.partitions._execute import repartition
+from sparkwright.storage._files import absolute, join, read_bytes, remove, remove_tree, write_bytes
 from sparkwright.timeline import PhaseCode
 
 from ._tasks import Element
 
 if TYPE_CHECKING:
     from pyspark import RDD
+    from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
-
 Run = Callable[[Callable[[], Any], str], Any]
 
 
@@ -52,8 +58,6 @@ class DataLayout:
         Raises:
             DataError: if there are no examples.
         """
-        from sparkwright.partitions._execute import repartition
-
         self._persisted: list[RDD[Any]] = []
         # Kept only if it is read twice: to be counted, then to be trained on.
         level = None if data.is_counted else master.storage_level
@@ -104,8 +108,6 @@ def _counted(data: DistributedDataSet, enter: Callable[[PhaseCode], None]) -> tu
 def _spread(
     validation: DistributedDataSet, workers: int, enter: Callable[[PhaseCode], None]
 ) -> "RDD[bytes]":
-    from sparkwright.partitions._execute import repartition
-
     counts = list(_counted(validation, enter))
     return repartition(validation.rdd, plan_repartition(counts, workers=workers))
 
@@ -143,3 +145,79 @@ def _joined(train: "RDD[bytes]", validation: "RDD[bytes]", workers: int) -> "RDD
     )
     keyed = both.map(lambda element: (element[0][0], element))
     return keyed.partitionBy(workers, int).values()
+
+
+class Exports:
+    """The exported minibatches of one network's runs."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        """None so far."""
+        self._spark = spark
+        self._folders: list[str] = []
+
+    def write(
+        self, rdd: "RDD[bytes]", *, directory: str | os.PathLike[str] | None, batch_size: int
+    ) -> "RDD[str]":
+        """Export `rdd` (a Spark job) and return an RDD of the paths, partition by partition.
+
+        Args:
+            rdd: chunks of examples.
+            directory: a URL that all executors see; None: a temporary folder of this machine.
+            batch_size: examples a file.
+
+        Raises:
+            ConfigurationError: if the executors do not see the directory.
+        """
+        parent = absolute(os.fspath(directory or tempfile.mkdtemp(prefix="sparkwright-export-")))
+        folder = join(parent, uuid.uuid4().hex[:12])
+        self._folders.append(folder if directory else parent)
+        probe = join(folder, "probe")
+        write_bytes(probe, folder.encode())
+        check_visible(self._spark, probe)
+        remove(probe)
+        parts = write_partitions(
+            self._spark, rdd, folder, batch_size=batch_size, leftovers_apart=False
+        )
+        paths = [[join(folder, file.path) for file in part.files] for part in parts]
+        context = self._spark.sparkContext
+        return context.parallelize(paths, len(paths)).flatMap(lambda partition: partition)
+
+    def delete(self) -> bool:
+        """Remove everything exported so far; True, also when there was nothing."""
+        while self._folders:
+            remove_tree(self._folders[-1])
+            self._folders.pop()
+        return True
+
+
+def data_facts(
+    plan: RepartitionPlan, data: DistributedDataSet, validation: DistributedDataSet | None
+) -> dict[str, Any]:
+    """JSON-able: `data` by set (rows, partitions, fingerprint, …) and the plan as `partitions`.
+
+    Args:
+        plan: of the training data; it has been counted.
+        data: what is trained on.
+        validation: data for the loss after each epoch; None: none.
+    """
+    sets = {"train": data} | ({} if validation is None else {"validation": validation})
+    return {
+        "partitions": plan.to_dict(),
+        "data": {name: _facts(each) for name, each in sets.items()},
+    }
+
+
+def _facts(data: DistributedDataSet) -> dict[str, Any]:
+    skipped = data.skipped_so_far().total
+    return {
+        "rows": data.count() if data.is_counted else None,
+        "partitions": data.rdd.getNumPartitions(),
+        "fingerprint": data.fingerprint,
+        **({"skipped": skipped} if skipped else {}),
+        **(
+            {"class_names": {name: list(names) for name, names in data.class_names.items()}}
+            if data.class_names
+            else {}
+        ),
+        **({"schema": data.schema.to_dict()} if data.schema is not None else {}),
+    }

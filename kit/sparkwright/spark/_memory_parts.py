@@ -4,10 +4,11 @@ Processes were measured on Linux with Python 3.11, TensorFlow 2.21 and PySpark 4
 was resident (VmHWM), pages of shared libraries and of mapped files included, as YARN counts.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks.estimate import (
@@ -18,8 +19,6 @@ from sparkwright.networks.estimate import (
     exchange_numbers,
 )
 from sparkwright.networks.spec import NetworkSpec
-
-from ._memory_size import mib_of_bytes, mib_text
 
 TRAINER_MIB = PROCESS_BYTES >> 20
 # A Python worker of Spark that streams a partition reached 153 MiB, the daemon above it 47.
@@ -33,8 +32,18 @@ _RESERVE_SHARE = 0.1
 _DRIVER_VECTORS = 4
 # An optimizer that is not known counts as Adam.
 _SLOTS = 2
-
 Place = Literal["heap", "JVM", "Python", "TensorFlow", "files"]
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(b|[kmgtp]i?b?)?\s*", re.IGNORECASE)
+_MIB = {"b": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20, "p": 2**30}
+OVERHEAD = "spark.executor.memoryOverhead"
+_FACTOR = "spark.executor.memoryOverheadFactor"
+_LEAST = "spark.executor.minMemoryOverhead"
+# Counts on Kubernetes where the other is not set.
+_KUBERNETES_FACTOR = "spark.kubernetes.memoryOverheadFactor"
+# What decides it in place of the default below, in one way or another.
+_DECIDING = (OVERHEAD, _FACTOR, _LEAST, _KUBERNETES_FACTOR)
+# Networks of so many parameters have room, trained with Adam and averaged with its state.
+ROOM_FOR_PARAMETERS = 5_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,59 +97,81 @@ class NetworkMemory:
     driver_mib: int
 
 
-def parameters_memory(parameters: int, *, kind: Master, save_updater: bool) -> NetworkMemory:
-    """What training a network of so many parameters takes in one process, minibatch left out.
-
-    Args:
-        parameters: how many, all trainable.
-        kind: of the master.
-        save_updater: whether averaging averages the optimizer's state as well.
-    """
-    size = NUMBER_BYTES * parameters
-    return _network(
-        parameters=size,
-        trainable=size,
-        updater=_SLOTS * size,
-        minibatch=0,
-        kind=kind,
-        save_updater=save_updater,
-    )
-
-
 def network_memory(
-    model: Any,
-    *,
-    batch_size: int,
-    kind: Master,
-    save_updater: bool,
-    describe: Callable[[Any], NetworkSpec],
+    model: Any, *, batch_size: int = 0, kind: Master = "averaging", save_updater: bool = True
 ) -> NetworkMemory:
     """What training `model` takes in one process.
 
     Args:
-        model: a built `keras.Model`, a `NetworkSpec`, or how many parameters it has.
-        batch_size: examples of a minibatch.
-        kind: of the master.
-        save_updater: whether averaging averages the optimizer's state as well.
-        describe: makes a `NetworkSpec` of a Keras model.
+        model: a built `keras.Model`, a `NetworkSpec`, or how many parameters it has, all trainable.
+        batch_size: examples of a minibatch; of a mere number of parameters it is not counted.
+        kind: of the master; default averaging.
+        save_updater: whether averaging averages the optimizer's state as well; default True.
 
     Raises:
         ConfigurationError: if `model` is none of these.
     """
+    found = _sizes(model, batch_size)
+    travelling = found.parameters + (found.updater if kind == "sharing" or save_updater else 0)
+    sizes = {
+        "parameters": found.parameters,
+        "gradients": found.trainable,
+        "optimizer": found.updater,
+        "one minibatch": found.minibatch,
+        "exchange": exchange_numbers(travelling, found.trainable, master=kind),
+    }
+    return NetworkMemory(
+        trainer={name: mib_of_bytes(size) for name, size in sizes.items() if size},
+        driver_mib=mib_of_bytes(found.parameters + found.updater + _DRIVER_VECTORS * travelling),
+    )
+
+
+class _Sizes(NamedTuple):
+    """Bytes of a network's vectors, and of what a minibatch leaves in between."""
+
+    parameters: int
+    trainable: int
+    updater: int
+    minibatch: int
+
+
+def _sizes(model: Any, batch_size: int) -> _Sizes:
     if isinstance(model, int) and not isinstance(model, bool) and model > 0:
-        return parameters_memory(model, kind=kind, save_updater=save_updater)
+        size = NUMBER_BYTES * model
+        return _Sizes(size, size, _SLOTS * size, 0)
     if isinstance(model, NetworkSpec):
-        return _estimated(model, batch_size, kind=kind, save_updater=save_updater)
-    if not hasattr(model, "count_params") or not getattr(model, "built", False):
-        raise ConfigurationError(
-            "`model` must be a built Keras model, a NetworkSpec or a number of parameters greater "
-            f"than 0. Received: model={model!r}."
-        )
-    try:
-        spec = describe(model)
-    except ConfigurationError:  # layers of the user's own, whose outputs still have shapes
-        return _looked_at(model, batch_size, kind=kind, save_updater=save_updater)
-    return _estimated(spec, batch_size, kind=kind, save_updater=save_updater)
+        spec = model
+    else:
+        if not hasattr(model, "count_params") or not getattr(model, "built", False):
+            raise ConfigurationError(
+                "`model` must be a built Keras model, a NetworkSpec or a number of parameters "
+                f"greater than 0. Received: model={model!r}."
+            )
+        from sparkwright.networks.describing import describe_model
+
+        try:
+            spec = describe_model(model)
+        except ConfigurationError:  # layers of the user's own, whose outputs still have shapes
+            return _looked_at(model, batch_size)
+    found = {each.name: each.size_bytes for each in estimate(spec, batch_size=batch_size).memory}
+    names = ("Parameters", "Gradients", "Optimizer", "One minibatch")
+    return _Sizes(*(found[name] for name in names))
+
+
+def _looked_at(model: Any, batch_size: int) -> _Sizes:
+    trainable = NUMBER_BYTES * sum(prod(variable.shape) for variable in model.trainable_variables)
+    outputs = sum(_output_numbers(layer) for layer in model.layers)
+    return _Sizes(
+        parameters=NUMBER_BYTES * int(model.count_params()),
+        trainable=trainable,
+        updater=_SLOTS * trainable,
+        minibatch=2 * NUMBER_BYTES * outputs * batch_size,
+    )
+
+
+def _output_numbers(layer: Any) -> int:
+    shape = getattr(getattr(layer, "output", None), "shape", ())
+    return prod(length or 1 for length in tuple(shape)[1:]) if shape else 0
 
 
 def executor_parts(
@@ -229,58 +260,120 @@ def jvm_part(heap_mib: int) -> MemoryPart:
     )
 
 
-def _estimated(
-    spec: NetworkSpec, batch_size: int, *, kind: Master, save_updater: bool
-) -> NetworkMemory:
-    found = estimate(spec, batch_size=batch_size)
-    size_bytes = {figure.name: figure.size_bytes for figure in found.memory}
-    return _network(
-        parameters=size_bytes["Parameters"],
-        trainable=size_bytes["Gradients"],
-        updater=size_bytes["Optimizer"],
-        minibatch=size_bytes["One minibatch"],
-        kind=kind,
-        save_updater=save_updater,
+def mib_in(text: str) -> float | None:
+    """MiB that a text such as "2g" says; without a unit it says MiB. None if it is no size.
+
+    Units are those that Spark reads, from "b" to "p", also as "gb" and "gib", all of them powers of
+    1,024. Parts of one, as in "1.5g", Spark does not read.
+
+    Example:
+        >>> mib_in("2g"), mib_in("512"), mib_in("1048576b"), mib_in("much")
+        (2048.0, 512.0, 1.0, None)
+    """
+    found = _SIZE.fullmatch(text)
+    return None if found is None else float(found[1]) * _MIB[(found[2] or "m")[0].lower()]
+
+
+def parse_mib(name: str, value: Any) -> int:
+    """MiB that `value` says, rounded up.
+
+    Args:
+        name: of the option, for the message.
+        value: text such as "11g", "512m", "4 GB" (of 1,024 MB, as Spark counts), or whole MiB.
+
+    Raises:
+        ConfigurationError: if it is neither, or not greater than 0.
+
+    Example:
+        >>> parse_mib("container", "11g"), parse_mib("container", "1.5 GB"), parse_mib("x", 512)
+        (11264, 1536, 512)
+    """
+    mib: float = 0
+    if isinstance(value, int) and not isinstance(value, bool):
+        mib = value
+    elif isinstance(value, str):
+        mib = mib_in(value) or 0
+    if mib <= 0:
+        raise ConfigurationError(
+            f"`{name}` must be an amount of memory greater than 0. Received: {name}={value!r}. "
+            'Write "11g" or "512m", or a whole number of MiB.'
+        )
+    return -int(-mib // 1)
+
+
+def mib_of_bytes(size_bytes: int) -> int:
+    """MiB that hold so many bytes."""
+    return -(-size_bytes // 2**20)
+
+
+def mib_text(mib: int) -> str:
+    """For a person.
+
+    Example:
+        >>> mib_text(11264)
+        '11,264 MiB'
+    """
+    return f"{mib:,} MiB"
+
+
+def overhead_settings(
+    chosen: Mapping[str, str], *, elsewhere: Collection[str] = ()
+) -> dict[str, str]:
+    """Room for TensorFlow in the containers of YARN and Kubernetes, if no setting says how much.
+
+    Spark's own default, 10 % of the heap and at least 384 MiB, is less than TensorFlow takes before
+    it has a network.
+
+    Args:
+        chosen: all other settings, the master among them.
+        elsewhere: names of settings that Spark finds by itself.
+
+    Example:
+        >>> overhead_settings({"spark.master": "yarn", "spark.executor.memory": "1024m"})
+        {'spark.executor.memoryOverhead': '1712m'}
+        >>> overhead_settings({"spark.master": "local[2]"})
+        {}
+    """
+    contained = chosen.get("spark.master", "").startswith(("yarn", "k8s:"))
+    if not contained or any(name in chosen or name in elsewhere for name in _DECIDING):
+        return {}
+    cores = int(chosen.get("spark.executor.cores", "1"))
+    network = network_memory(ROOM_FOR_PARAMETERS)
+    parts = executor_parts(
+        network,
+        heap_mib=parse_mib("spark.executor.memory", chosen.get("spark.executor.memory", "1g")),
+        trainers=max(1, cores // int(chosen.get("spark.task.cpus", "1"))),
+        data_mib=0,
     )
+    needed = sum(part.size_mib for part in parts if part.place != "heap")
+    return {OVERHEAD: f"{needed}m"}
 
 
-def _looked_at(model: Any, batch_size: int, *, kind: Master, save_updater: bool) -> NetworkMemory:
-    trainable = NUMBER_BYTES * sum(prod(variable.shape) for variable in model.trainable_variables)
-    outputs = sum(_output_numbers(layer) for layer in model.layers)
-    return _network(
-        parameters=NUMBER_BYTES * int(model.count_params()),
-        trainable=trainable,
-        updater=_SLOTS * trainable,
-        minibatch=2 * NUMBER_BYTES * outputs * batch_size,
-        kind=kind,
-        save_updater=save_updater,
-    )
+def overhead_in_container(master: str, settings: Mapping[str, str], *, heap_mib: int) -> int | None:
+    """MiB that Spark asks YARN or Kubernetes for beside an executor's heap; None elsewhere.
 
+    Args:
+        master: its URL.
+        settings: all that are set.
+        heap_mib: of the executor.
 
-def _network(
-    *,
-    parameters: int,
-    trainable: int,
-    updater: int,
-    minibatch: int,
-    kind: Master,
-    save_updater: bool,
-) -> NetworkMemory:
-    """From bytes of each kind."""
-    travelling = parameters + (updater if kind == "sharing" or save_updater else 0)
-    sizes = {
-        "parameters": parameters,
-        "gradients": trainable,
-        "optimizer": updater,
-        "one minibatch": minibatch,
-        "exchange": exchange_numbers(travelling, trainable, master=kind),
-    }
-    return NetworkMemory(
-        trainer={name: mib_of_bytes(size) for name, size in sizes.items() if size},
-        driver_mib=mib_of_bytes(parameters + updater + _DRIVER_VECTORS * travelling),
-    )
-
-
-def _output_numbers(layer: Any) -> int:
-    shape = getattr(getattr(layer, "output", None), "shape", ())
-    return prod(length or 1 for length in tuple(shape)[1:]) if shape else 0
+    Example:
+        >>> overhead_in_container("yarn", {}, heap_mib=8192)
+        819
+    """
+    factor = settings.get(_FACTOR)
+    if master.startswith("yarn"):
+        is_python = settings.get("spark.yarn.isPython") == "true"
+    elif master.startswith("k8s:"):
+        factor = factor or settings.get(_KUBERNETES_FACTOR)
+        # Spark says so only where it starts the driver in a pod, too.
+        is_python = settings.get("spark.kubernetes.resource.type") == "python"
+    else:
+        return None
+    found = mib_in(settings.get(OVERHEAD, ""))
+    if found is None:
+        least = mib_in(settings.get(_LEAST, "")) or JVM_LEAST_MIB
+        found = max(least, int(float(factor or JVM_SHARE) * heap_mib))
+    if is_python:
+        found += mib_in(settings.get("spark.executor.pyspark.memory", "")) or 0
+    return int(found)

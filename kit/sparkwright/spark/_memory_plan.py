@@ -9,11 +9,16 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.masters._parameter_averaging import ParameterAveragingTrainingMaster
 from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.networks.estimate import Master
-from sparkwright.networks.spec import NetworkSpec
 from sparkwright.options import check_count
 
-from ._memory_parts import MemoryPart, driver_parts, executor_parts, network_memory
-from ._memory_size import mib_text, parse_mib
+from ._memory_parts import (
+    MemoryPart,
+    driver_parts,
+    executor_parts,
+    mib_text,
+    network_memory,
+    parse_mib,
+)
 
 _LEAST_HEAP_MIB = 1024
 _HEAP_SHARE = 4  # of a container whose heap nobody chose: a quarter
@@ -238,7 +243,6 @@ def plan_memory(
         batch_size=_BATCH_SIZE if master is None else master.batch_size_per_worker,
         kind=kind,
         save_updater=getattr(master, "save_updater", True),
-        describe=_described,
     )
     parts = executor_parts(
         network,
@@ -269,12 +273,6 @@ def plan_memory(
 
 def _heap(container_mib: int | None) -> int:
     return max(_LEAST_HEAP_MIB, (container_mib or 0) // _HEAP_SHARE)
-
-
-def _described(model: Any) -> NetworkSpec:
-    from sparkwright.networks.describing import describe_model
-
-    return describe_model(model)
 
 
 def _given_or_needed(

@@ -14,7 +14,7 @@ from sparkwright.data import (
     TableSchema,
     load_normalizer,
 )
-from sparkwright.data._minibatches._loaders import Loader
+from sparkwright.data._loaders import Loader
 from sparkwright.data._pieces import OnError
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping, TrainingMaster
@@ -30,14 +30,12 @@ from sparkwright.runs._peer_engine import saves_updater
 from sparkwright.storage import load_model, save_model
 from sparkwright.storage._models import read_notes
 
-from ._distributed_model import distributed_master
-from ._export import Exports
 from ._launcher import SparkLauncher
+from ._layout import Exports
 from ._network_evaluation import EvaluatingNetwork
-from ._network_prediction import PredictingNetwork
 from ._rounds import SparkRoundsEngine
-from ._session_facts import session_facts
-from ._training_summary import training_summary
+from ._saved_networks import distributed_master, training_summary
+from ._secrets import session_facts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
 _numbers = itertools.count(1)
 
 
-class SparkNetwork(EvaluatingNetwork, PredictingNetwork):
+class SparkNetwork(EvaluatingNetwork):
     """A compiled Keras model that is trained and evaluated on Spark.
 
     Attributes:
@@ -128,8 +126,9 @@ class SparkNetwork(EvaluatingNetwork, PredictingNetwork):
         """Train and return the model, which is changed in place; blocks.
 
         Args:
-            data: a DistributedDataSet, an RDD of DataSets or (features, label) pairs, a DataFrame
-                with columns `features` and `label`, a DataSet.
+            data: a DistributedDataSet, a `data.DataSource`, the URL of exported minibatches, an RDD
+                of DataSets or (features, label) pairs, a DataFrame with columns `features` and
+                `label`, a DataSet.
             epochs: passes over the data; default None: 1, or those of `early_stopping`.
             validation: data for the loss after each epoch; default None.
             early_stopping: when to end earlier, and which state to keep; default None. See
@@ -245,7 +244,7 @@ class SparkNetwork(EvaluatingNetwork, PredictingNetwork):
         resume: str | None = None,
         display: bool | None = None,
     ) -> Any:
-        """Train from files that hold minibatches; blocks and returns the model, as `fit` does.
+        """`fit(data.from_minibatches(spark, where, …))`: train from files of minibatches.
 
         The files' sizes need not be those of the training: minibatches of
         `batch_size_per_worker` examples are made anew.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
-from sparkwright.data._minibatches._loaders import Loader
+from sparkwright.data._loaders import Loader
 from sparkwright.data._pieces import OnError
 from sparkwright.errors import DataError
 from sparkwright.evaluation import (
@@ -15,18 +15,17 @@ from sparkwright.evaluation import (
     ROCMultiClass,
     WorstExamples,
 )
-from sparkwright.workers._batch_layout import output_names
+from sparkwright.networks.signature import output_names
 
-from ._evaluating import Evaluations, by_output, evaluate, in_given_form, score
-from ._network_base import NetworkOnSpark
+from ._evaluating import Evaluations, by_output, evaluate, in_given_form, score, worst_examples
+from ._network_prediction import PredictingNetwork
 from ._predicting import score_examples, score_keyed
-from ._worst_examples import worst_examples
 
 if TYPE_CHECKING:
     from pyspark import RDD
 
 
-class EvaluatingNetwork(NetworkOnSpark):
+class EvaluatingNetwork(PredictingNetwork):
     """The part of `SparkNetwork` that evaluates and scores."""
 
     def do_evaluation(

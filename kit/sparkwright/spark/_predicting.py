@@ -13,7 +13,6 @@ from sparkwright.workers._requests import Predicting, Scoring
 from ._gpus import on_gpus
 from ._inference import (
     Inference,
-    InferenceSession,
     mapped_pieces,
     normalized,
     with_normalized_features,
@@ -47,7 +46,7 @@ def predict_dataset(
             for whole in known
             for piece in inference.cut(whole)
         )
-        for piece, outputs in mapped_pieces(inference, what)(pieces):
+        for piece, outputs in mapped_pieces(inference, what, pieces):
             yield to_bytes(
                 DataSet(
                     outputs,
@@ -97,7 +96,7 @@ def predict_keyed(
     def outputs_of(records: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         pieces = (_keyed(record, inputs) for record in records)
         seen = ((tag, _features_of(normalizer, dataset)) for tag, dataset in pieces)
-        for tag, outputs in mapped_pieces(inference, what, called=_key_name)(seen):
+        for tag, outputs in mapped_pieces(inference, what, seen, called=_key_name):
             found = {n: array[0] if tag.single else array for n, array in outputs.items()}
             yield tag.key, next(iter(found.values())) if len(found) == 1 else found
 
@@ -181,11 +180,10 @@ def score_examples(
     what = Scoring(each=True, regularization=regularization)
 
     def losses(chunks: Iterable[bytes]) -> Iterator[float]:
-        session = InferenceSession(inference)
         known = (normalized(normalizer, from_bytes(chunk)) for chunk in chunks)
         pieces = ((None, piece) for whole in known for piece in inference.cut(whole))
-        for block in inference.blocks(pieces):
-            yield from session.run(block.dataset, what).tolist()
+        for _, found in mapped_pieces(inference, what, pieces):
+            yield from found.tolist()
 
     return on_gpus(data.rdd.mapPartitions(losses))
 
@@ -202,11 +200,8 @@ def score_keyed(
 
     def losses(records: Iterable[Any]) -> Iterator[tuple[Any, float]]:
         pieces = ((key, normalized(normalizer, data)) for key, data in map(_one, records))
-        session = InferenceSession(inference)
-        for block in inference.blocks(pieces):
-            found = session.run(block.dataset, what)
-            for key, rows in block.parts:
-                yield key, float(found[rows.start])
+        for key, found in mapped_pieces(inference, what, pieces):
+            yield key, float(found[0])
 
     return on_gpus(pairs.mapPartitions(losses))
 

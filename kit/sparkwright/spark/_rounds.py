@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparkwright.errors import ConfigurationError
 from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
 from sparkwright.masters._plan import minibatch_count
 from sparkwright.networks import ModelDefinition, pack_arrays
@@ -16,6 +17,7 @@ from sparkwright.runs._protocol import Failure, Progress
 from sparkwright.runs._record import RunRecord
 from sparkwright.runs._work import share_out
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers._requests import RoundRequest
 
 from ._errors import translated
 from ._gpus import on_gpus
@@ -65,8 +67,6 @@ class SparkRoundsEngine:
 
     def run(self, record: RunRecord) -> Outcome:
         """Train; returns what was learnt, and what went wrong if anything did."""
-        from sparkwright.errors import ConfigurationError
-
         launcher, master = self._launcher, self._master
         vector = self._start.vector(updater=master.save_updater)
         if vector.nbytes > _LARGEST_VECTOR_BYTES:
@@ -145,8 +145,6 @@ class SparkRoundsEngine:
         self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
     ) -> tuple[Any, Progress, bytes]:
         """One job; returns the average, the progress after it and worker 0's counters."""
-        from sparkwright.workers._requests import RoundRequest
-
         context = self._spark.sparkContext
         template = RoundRequest(
             definition=self._definition,
@@ -235,11 +233,8 @@ class _Sum:
 
         def add(total: "_Sum | None", answer: Any) -> "_Sum":
             found = _Sum()
-            if answer.error:
-                reason, trace = answer.error, answer.traceback
-                found.failures = [
-                    Failure(worker=-1, kind=answer.kind, reason=reason, traceback=trace)
-                ]
+            if (failure := answer.failure(worker=-1)) is not None:
+                found.failures = [failure]
             else:
                 cut = answer.fields["vector_bytes"]
                 raw, found.counters = answer.payload[:cut], answer.payload[cut:]

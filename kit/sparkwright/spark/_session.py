@@ -16,15 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 from sparkwright.errors import ConfigurationError
 
-from ._cluster_settings import cluster_settings
+from ._defaults import (
+    default_settings,
+    forget_earlier_settings,
+    over,
+    spark_home,
+    submitted_settings,
+)
 from ._gpus import GpuTasks, gpu_settings
-from ._java_settings import forget_earlier_settings
+from ._kubernetes import pod_facts, pod_settings
+from ._memory_parts import overhead_settings
 from ._secrets import LEFT_OUT, left_out, without_secrets
 from ._shipping import ship_engine
 from ._slots import gpus_of_executor, is_dynamic, slots_at_most
-from ._spark_defaults import spark_home
-from ._submitted import over, submitted_settings
-from ._yarn_waiting import waiting_for_yarn
+from ._yarn import tag_settings, waiting_for_yarn, yarn_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -301,3 +306,25 @@ def _clear_at_exit(session: "SparkSession") -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(clear)
+
+
+def cluster_settings(chosen: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
+    """Settings for the cluster manager of `spark.master`; none for this machine or a standalone.
+
+    Args:
+        chosen: all other settings.
+        submitted: whether `spark-submit` has found the cluster and sent Spark's jars already.
+
+    Raises:
+        ConfigurationError: if a cluster's configuration or image is missing, or a value wrong.
+        NetworkError: if it does not answer.
+    """
+    if not chosen["spark.master"].startswith(("yarn", "k8s:")):
+        return {}
+    elsewhere = default_settings(spark_home()).keys()
+    return {
+        **overhead_settings(chosen, elsewhere=elsewhere),
+        **({} if submitted else yarn_settings(chosen)),
+        **(tag_settings(chosen) if chosen["spark.master"] == "yarn" else {}),
+        **pod_settings(chosen, pod_facts(), elsewhere=elsewhere),
+    }

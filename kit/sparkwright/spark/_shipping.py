@@ -1,18 +1,27 @@
 """Brings the engine to executors that do not have it, and makes sure that they run the same."""
 
+import importlib
 import logging
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-import sparkwright
+from sparkwright.engine_archive import (
+    PACKAGE,
+    Look,
+    archive_name,
+    engine_finder,
+    own_engine,
+    write_archive,
+)
 from sparkwright.errors import ConfigurationError
 
-from ._engine_archive import PACKAGE, Look, archive_name, engine_finder, own_engine, write_archive
 from ._slots import tasks_to_ask
 
 if TYPE_CHECKING:
@@ -148,5 +157,42 @@ def _finds_the_same(context: Any) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    found, own = done.stdout.strip(), str(sparkwright.__file__)
+    found, own = done.stdout.strip(), str(Path(__file__).parents[1] / "__init__.py")
     return bool(found) and os.path.realpath(found) == os.path.realpath(own)
+
+
+def send_by_value(*modules: ModuleType) -> None:
+    """Send what these modules define whole, wherever a network or a function mentions it.
+
+    Layers, losses and functions defined in a notebook travel by themselves. Those of a module that
+    lies beside it are sent by name, and an executor that cannot import the module fails. After this
+    call they are sent like a notebook's own; a change counts from the next run on, if the module is
+    reloaded. A function that itself imports such a module when called still needs it there: use
+    `spark.sparkContext.addPyFile` for these.
+
+    Args:
+        modules: imported modules or packages; a package with all that is below it.
+
+    Raises:
+        ConfigurationError: if one is no module, or the engine itself, which goes by other ways.
+
+    Example:
+        import my_layers
+        sw.send_by_value(my_layers)
+    """
+    for module in modules:
+        if not isinstance(module, ModuleType):
+            raise ConfigurationError(
+                "`send_by_value` takes imported modules. Received: "
+                f"{type(module).__name__} {module!r}. Import it, and give the module."
+            )
+        if module.__name__.partition(".")[0] == "sparkwright":
+            raise ConfigurationError(
+                f"the engine goes to executors by itself. Received: {module.__name__}. Name your "
+                "own modules only."
+            )
+    # Spark's closures and the engine's requests are pickled by two copies of the same library.
+    for name in ("cloudpickle", "pyspark.cloudpickle"):
+        library = importlib.import_module(name)
+        for module in modules:
+            library.register_pickle_by_value(module)

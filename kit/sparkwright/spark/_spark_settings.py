@@ -8,6 +8,7 @@ from sparkwright.configuration import Configuration, configuration, option, plai
 from sparkwright.errors import ConfigurationError
 
 from ._secrets import left_out, without_secrets
+from ._session import start_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,8 +144,6 @@ class SparkSettings(Configuration):
             ConfigurationError: naming settings whose values were left out of a file, if no session
                 is active.
         """
-        from ._session import start_spark
-
         return start_spark(**self.arguments)
 
     @property

@@ -186,7 +186,7 @@ def _outputs_of(session: InferenceSession, dataset: DataSet, what: Predicting) -
 def _by_schema(columns: Sequence[Any], schema: TableSchema) -> DataSet:
     import pyarrow as pa
 
-    from sparkwright.data._tables._tables import to_dataset
+    from sparkwright.data.tables import to_dataset
 
     names = schema_columns(schema)
     if len(names) != len(columns):

@@ -9,7 +9,8 @@ from typing import Any
 from sparkwright.data import DistributedDataSet, from_bytes, row_count
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.partitions import PartitionSurvey, RepartitionPlan
-from sparkwright.partitions._label_sample import LabelSample
+from sparkwright.partitions._execute import counts_in_order, indexed_counts, repartition
+from sparkwright.partitions._survey import LabelSample
 
 from ._jobs import collect
 
@@ -110,8 +111,6 @@ def measure_repartition(data: DistributedDataSet, plan: RepartitionPlan) -> Meas
     Raises:
         DataError: if the data is not what the plan was made for.
     """
-    from sparkwright.partitions import repartition
-    from sparkwright.partitions._execute import counts_in_order, indexed_counts
 
     def timed(rdd: Any, description: str) -> tuple[list[int], float]:
         start = time.perf_counter()

@@ -10,7 +10,6 @@ from typing import Any
 
 from sparkwright.data import from_bytes
 from sparkwright.errors import DataError
-from sparkwright.runs._protocol import Failure
 from sparkwright.workers._failure import failure_of
 from sparkwright.workers._pool import TrainerPool, driver_secret
 from sparkwright.workers._requests import Answer, RoundRequest, TrainRequest
@@ -54,7 +53,8 @@ def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], 
                     answer = trainer.ask(request)
         except Exception as error:
             return [failure_of(error, worker=index, host=socket.gethostname()).to_dict()]
-        return _failures(answer, worker=index)
+        failure = answer.failure(worker=index, host=socket.gethostname())
+        return [] if failure is None else [failure.to_dict()]
 
     return task
 
@@ -138,17 +138,3 @@ def device_of(context: Any) -> dict[str, Any]:
         "device": f"gpu-{gpu.addresses[0]}" if gpu is not None else "cpu",
         "cores": max(1, context.cpus()),
     }
-
-
-def _failures(answer: Answer, *, worker: int) -> list[Any]:
-    if not answer.error:
-        return []
-    return [
-        Failure(
-            worker=worker,
-            host=socket.gethostname(),
-            kind=answer.kind,
-            reason=answer.error,
-            traceback=answer.traceback,
-        ).to_dict()
-    ]

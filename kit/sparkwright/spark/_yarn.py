@@ -1,20 +1,45 @@
-"""YARN: a session's settings, and whether there is a cluster to ask before Spark waits for it."""
+"""YARN: a session's settings, the check that the cluster answers, and the wait for containers."""
 
+import contextlib
+import getpass
+import hashlib
+import logging
 import os
+import re
+import secrets
 import socket
-from collections.abc import Mapping
+import threading
+import time
+import zipfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
-from sparkwright.errors import ConfigurationError, NetworkError
+from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError, SparkwrightError
+from sparkwright.storage._files import exists, write_atomically
 
-from ._hadoop_conf import manager_addresses, parse_hadoop_settings
-from ._yarn_jars import jars_settings
+from ._defaults import default_settings, spark_home
 
 _FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
 _CONNECT_TIMEOUT_S = 10.0
 _HADOOP = "spark.hadoop."
+_PORT = 8032
+_VARIABLE = re.compile(r"\$\{([\w.-]+)\}")
+_MOST_SUBSTITUTIONS = 20  # Hadoop's own limit, against circles
+_MANAGER = "yarn.resourcemanager"
+_log = logging.getLogger(__name__)
+_DECIDING = ("spark.yarn.archive", "spark.yarn.jars")
+_CHUNK_BYTES = 1 << 20
+TAGS = "spark.yarn.tags"
+TIMEOUT = "spark.sparkwright.yarnTimeout"
+_TIMEOUT_S = 300.0
+_TELL_AFTER_S = 15.0
+_LOOK_AGAIN_S = 1.0
+_END_TIMEOUT_S = 10.0
+_WAITING = {"NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED"}
 
 
 def yarn_settings(chosen: Mapping[str, str]) -> dict[str, str]:
@@ -103,3 +128,243 @@ def _check_manager(hadoop: Mapping[str, str]) -> None:
         "yarn.resourcemanager.hostname in the yarn-site.xml of HADOOP_CONF_DIR, and that this "
         "machine reaches that port."
     )
+
+
+def parse_hadoop_settings(text: str, *, name: str) -> dict[str, str]:
+    """Settings of one file such as yarn-site.xml, by name.
+
+    Args:
+        text: of the file.
+        name: of the file, for the message.
+
+    Raises:
+        ConfigurationError: if it is no XML.
+
+    Example:
+        >>> xml = "<configuration><property><name>a</name><value> 1 </value></property>"
+        >>> parse_hadoop_settings(xml + "</configuration>", name="core-site.xml")
+        {'a': '1'}
+    """
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise ConfigurationError(
+            f"Hadoop's configuration must be XML. Received: {name}: {error}. Copy the file from "
+            "the cluster again."
+        ) from None
+    found = ((one.findtext("name"), one.findtext("value")) for one in root.iter("property"))
+    return {key.strip(): (value or "").strip() for key, value in found if key}
+
+
+def setting(settings: Mapping[str, str], name: str) -> str | None:
+    """A setting whose `${…}` are filled in from the others; None if it, or one of these, is unset.
+
+    Example:
+        >>> setting({"a": "${host}:1", "host": "me"}, "a")
+        'me:1'
+    """
+    text = settings.get(name)
+    for _ in range(_MOST_SUBSTITUTIONS):
+        if text is None or not (found := _VARIABLE.search(text)):
+            return text or None
+        inner = settings.get(found[1])
+        text = None if inner is None else text.replace(found[0], inner)
+    return None
+
+
+def manager_addresses(settings: Mapping[str, str]) -> list[tuple[str, int]]:
+    """Host and port of each ResourceManager that applications may be handed to.
+
+    Several where they stand in for one another. Without any setting it is this machine.
+
+    Args:
+        settings: of yarn-site.xml, and `spark.hadoop.…` over them.
+
+    Example:
+        >>> manager_addresses({"yarn.resourcemanager.hostname": "head"})
+        [('head', 8032)]
+    """
+    if setting(settings, f"{_MANAGER}.ha.enabled") == "true":
+        names = [
+            f".{one.strip()}" for one in (settings.get(f"{_MANAGER}.ha.rm-ids") or "").split(",")
+        ]
+    else:
+        names = [""]
+    return [_address(settings, name) for name in names]
+
+
+def _address(settings: Mapping[str, str], name: str) -> tuple[str, int]:
+    host = setting(settings, f"{_MANAGER}.hostname{name}")
+    text = setting(settings, f"{_MANAGER}.address{name}") or f"{host or '0.0.0.0'}:{_PORT}"
+    found, _, port = text.rpartition(":")
+    if not port.isdigit():
+        found, port = text, str(_PORT)
+    # That is where clients of a machine's own ResourceManager connect to, by Hadoop's default.
+    return ("127.0.0.1" if found == "0.0.0.0" else found), int(port)
+
+
+def jars_settings(chosen: Mapping[str, str], hadoop: Mapping[str, str]) -> dict[str, str]:
+    """`spark.yarn.archive`, which is written if it is not there; nothing if jars are settled.
+
+    It lies in the user's folder, as `.sparkwright/spark-jars-KEY.zip`, and is the same for all
+    sessions with the same jars. Machines keep what they have fetched.
+
+    Args:
+        chosen: the session's settings.
+        hadoop: those of Hadoop's configuration.
+    """
+    home = spark_home()
+    system = chosen.get("spark.hadoop.fs.defaultFS") or hadoop.get("fs.defaultFS", "")
+    settled = set(_DECIDING) & {*chosen, *default_settings(home)}
+    if settled or not system.startswith("hdfs://"):
+        return {}
+    jars = sorted((home / "jars").glob("*.jar"))
+    user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+    folder = f"{system.rstrip('/')}/user/{user}/.sparkwright"
+    url = f"{folder}/spark-jars-{jars_key(jars)}.zip"
+    try:
+        if not exists(url):
+            _log.warning("Spark's jars are being sent to %s, once for all sessions.", url)
+            write_jars(jars, url)
+    except (OSError, SparkwrightError) as error:
+        _log.warning(
+            "Spark's jars cannot be kept on the cluster, so that each session sends them anew "
+            "(%s). Set spark.yarn.archive to an archive of them there.",
+            error,
+        )
+        return {}
+    return {"spark.yarn.archive": url}
+
+
+def jars_key(jars: list[Path]) -> str:
+    """What tells one set of jars from another: their names and sizes."""
+    text = "\n".join(f"{jar.name} {jar.stat().st_size}" for jar in jars)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def write_jars(jars: list[Path], url: str) -> None:
+    """Write a zip of `jars` that YARN's machines unpack while they read it."""
+    # Jars are compressed already, but only a "compressed" entry tells a reader where it ends.
+    with (
+        write_atomically(url) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=0) as archive,
+    ):
+        for jar in jars:
+            with jar.open("rb") as source, archive.open(jar.name, "w") as place:
+                while chunk := source.read(_CHUNK_BYTES):
+                    place.write(chunk)
+
+
+def tag_settings(chosen: Mapping[str, str]) -> dict[str, str]:
+    """A tag of the application's own, after those that it has, by which it is found again.
+
+    Raises:
+        ConfigurationError: if the time to wait is none.
+    """
+    _timeout_s(chosen)
+    own = f"sparkwright-{secrets.token_hex(8)}"
+    return {TAGS: ",".join(filter(None, [chosen.get(TAGS), own]))}
+
+
+@contextmanager
+def waiting_for_yarn(chosen: Mapping[str, str]) -> Generator[None]:
+    """While a session starts: tell why YARN lets it wait, and give it up in the end.
+
+    Nothing for another master.
+
+    Args:
+        chosen: the session's settings; `spark.sparkwright.yarnTimeout` among them says for how
+            many seconds YARN may let it wait, by default 300.
+
+    Raises:
+        RunTimeoutError: if YARN had it wait for longer; with YARN's words.
+    """
+    if chosen.get("spark.master") != "yarn":
+        yield
+        return
+    wait = _Wait(chosen[TAGS].rpartition(",")[2], _timeout_s(chosen))
+    try:
+        with wait:
+            yield
+    except Exception:
+        if wait.gave_up:
+            raise RunTimeoutError(
+                "YARN must have room for a session within `spark.sparkwright.yarnTimeout`. "
+                f"Received: the driver waited {wait.timeout_s:g} s for YARN, which says: "
+                f"{wait.words} End other applications, ask for less memory or another queue "
+                "(`spark.yarn.queue`), or wait longer."
+            ) from None
+        raise
+
+
+def _timeout_s(chosen: Mapping[str, str]) -> float:
+    text = chosen.get(TIMEOUT, str(_TIMEOUT_S))
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < float("inf"):
+            return float(text)
+    raise ConfigurationError(f"`{TIMEOUT}` must be seconds above 0. Received: {text!r}.")
+
+
+class _Wait:
+    def __init__(self, tag: str, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self.gave_up = False
+        self.words = ""
+        self._tag = tag
+        self._client: Any = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="sparkwright-yarn", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join(_END_TIMEOUT_S)
+
+    def _watch(self) -> None:
+        first_seen_s: float | None = None
+        told = False
+        try:
+            while not self._ended.wait(_LOOK_AGAIN_S):
+                report = self._report()
+                if report is None:
+                    continue
+                if str(report.getYarnApplicationState()) not in _WAITING:
+                    return
+                first_seen_s = first_seen_s or time.monotonic()
+                waited_s = time.monotonic() - first_seen_s
+                self.words = " ".join(str(report.getDiagnostics()).split())
+                if waited_s > _TELL_AFTER_S and not told:
+                    told = True
+                    _log.warning("YARN has no room for this session yet: %s", self.words)
+                if waited_s > self.timeout_s:
+                    self.gave_up = True
+                    self._client.killApplication(report.getApplicationId())
+                    return
+        except Exception as error:
+            # Only the explanation is lost: a YARN that cannot be asked is met by Spark as well.
+            _log.info("YARN cannot be asked for the state of the session: %s", error)
+        finally:
+            with contextlib.suppress(Exception):
+                if self._client is not None:
+                    self._client.stop()
+
+    def _report(self) -> Any:
+        """What YARN knows of the application; None before it was handed over."""
+        from pyspark import SparkContext
+
+        jvm: Any = SparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+        if jvm is None:
+            return None
+        if self._client is None:
+            client = jvm.org.apache.hadoop.yarn.client.api.YarnClient.createYarnClient()
+            client.init(jvm.org.apache.hadoop.yarn.conf.YarnConfiguration())
+            client.start()
+            self._client = client
+        request = jvm.org.apache.hadoop.yarn.api.protocolrecords.GetApplicationsRequest
+        wanted, tags = request.newInstance(), jvm.java.util.HashSet()
+        tags.add(self._tag)
+        wanted.setApplicationTags(tags)
+        found = self._client.getApplications(wanted)
+        return found.get(0) if found.size() else None

@@ -5,8 +5,8 @@ from ._evaluations import (
     save_evaluation as save_evaluation,
 )
 from ._model_info import ModelInfo as ModelInfo
-from ._model_list import ModelList as ModelList
 from ._model_reading import (
+    ModelList as ModelList,
     delete_model as delete_model,
     list_models as list_models,
     model_info as model_info,

@@ -11,7 +11,8 @@ import io
 import json
 import struct
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO
 
@@ -25,15 +26,16 @@ _DIGESTS = "sha256"
 # Stays in a core's cache between its CRC and its writing.
 _BLOCK_BYTES = 1 << 20
 _HEADER_LIMIT_BYTES = 4096
-# What damage makes `zipfile` and `json` raise; `OSError` is the store's.
-_DAMAGE = (
-    *(zipfile.BadZipFile, ValueError, LookupError, TypeError, AttributeError, EOFError),
-    *(NotImplementedError, RuntimeError, OverflowError, MemoryError, struct.error),
+# Raised by `zipfile` and `json` for damage; `OSError` is the store's.
+DAMAGE = (
+    *(zipfile.BadZipFile, ValueError, LookupError, RuntimeError, EOFError, zlib.error),
+    *(NotImplementedError, OverflowError, struct.error),
 )
+_UNPACKED_IN_BLOCKS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 
 
 class ArchiveError(ValueError):
-    """A file is no archive as `write_archive` writes it, or damaged; says what is wrong."""
+    """A file is no archive of `write_archive`, or damaged."""
 
 
 def write_archive(
@@ -62,10 +64,10 @@ def write_archive(
 
 
 def read_archive(file: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any] | bytes]]:
-    """The inverse of `write_archive`; arrays can be written to.
+    """Read what `write_archive` wrote; the arrays are writable.
 
     Raises:
-        ArchiveError: if anything is not as it was written.
+        ArchiveError: if anything differs from what was written.
     """
     try:
         with zipfile.ZipFile(file) as archive:
@@ -82,8 +84,41 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any]
             return meta, members
     except ArchiveError:
         raise
-    except _DAMAGE as error:
+    except (*DAMAGE, TypeError, AttributeError, MemoryError) as error:
         raise ArchiveError(f"it cannot be read ({type(error).__name__}: {error})") from error
+
+
+def blocks_of(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, block_bytes: int = _BLOCK_BYTES
+) -> Iterator[bytes]:
+    """Yield the content of a member; unpack no more than the archive's directory announces.
+
+    `ZipFile.read` unpacks everything and then compares. Compare `entry.file_size` with a limit
+    first.
+
+    Raises:
+        BadZipFile: if it is compressed in another way, has another length, or is damaged.
+        Exception: others that zipfile raises, see `DAMAGE`.
+    """
+    if entry.compress_type not in _UNPACKED_IN_BLOCKS:
+        raise zipfile.BadZipFile(
+            f"{entry.filename!r} has the compression {entry.compress_type}, and must be stored or "
+            "deflated"
+        )
+    size_bytes = 0
+    with archive.open(entry) as member:
+        while block := member.read(block_bytes):  # to its end, where the CRC-32 is compared
+            size_bytes += len(block)
+            yield block
+    if size_bytes != entry.file_size:
+        raise zipfile.BadZipFile(
+            f"{entry.filename!r} has not the {entry.file_size} bytes that the directory announces"
+        )
+
+
+def read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """Return the content of a member; raises as `blocks_of`."""
+    return b"".join(blocks_of(archive, entry))
 
 
 def is_numbers(array: NDArray[Any]) -> bool:
@@ -96,7 +131,7 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
 
 
 def _checked(infos: list[zipfile.ZipInfo], size_bytes: int) -> dict[str, zipfile.ZipInfo]:
-    """The archive's directory by name, after what it says was held against the file's size."""
+    """Return the archive's directory by name, after a comparison with the file's size."""
     for info in infos:
         if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
             raise ArchiveError(f"{info.filename} is compressed")
@@ -143,23 +178,17 @@ def _read_member(
 ) -> NDArray[np.uint8]:
     content = np.empty(info.file_size, np.uint8)
     digest, at = hashlib.sha256(), 0
-    with archive.open(info) as member:
-        while True:  # to its end, where `zipfile` checks the CRC-32
-            block = member.read(_BLOCK_BYTES)
-            if not block:
-                break
-            content[at : at + len(block)] = np.frombuffer(block, np.uint8)
-            digest.update(block)
-            at += len(block)
-    if at != len(content):
-        raise ArchiveError(f"{info.filename} ends early")
+    for block in blocks_of(archive, info):
+        content[at : at + len(block)] = np.frombuffer(block, np.uint8)
+        digest.update(block)
+        at += len(block)
     if sha256 is not None and digest.hexdigest() != sha256:
         raise ArchiveError(f"{info.filename} differs from its SHA-256")
     return content
 
 
 def _array(name: str, content: NDArray[np.uint8]) -> NDArray[Any]:
-    """The array in an .npy file, without a copy; never unpickles."""
+    """Return the array in an .npy file, without a copy; never unpickles."""
     header = io.BytesIO(content[:_HEADER_LIMIT_BYTES].tobytes())
     try:
         if np.lib.format.read_magic(header) != (1, 0):

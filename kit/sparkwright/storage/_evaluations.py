@@ -18,7 +18,7 @@ def save_evaluation(evaluation: AbstractEvaluation, url: str) -> None:
         url: where to. A local path counts as a URL.
 
     Raises:
-        OSError: whatever the store says, naming the URL.
+        OSError: of the store, naming the URL.
     """
     write_bytes(url, evaluation.to_json().encode())
 
@@ -29,7 +29,7 @@ def load_evaluation(url: str) -> AbstractEvaluation:
     It can be added to others as before; see `CustomEvaluation.with_result_from` for functions.
 
     Raises:
-        OSError: whatever the store says, naming the URL.
+        OSError: of the store, naming the URL.
         DataError: if there is no evaluation in the file, or it has more than 1 GiB.
     """
     with open_to_read(url) as file:

@@ -1,64 +1,51 @@
-"""Files at a URL: written under a temporary name, then renamed, so nobody sees half of one."""
+"""Files and folders at a URL: written under a temporary name, then moved to their place at once.
+
+Errors of a store are raised as OSErrors that name the URL.
+"""
 
 import contextlib
 import os
-import uuid
-from collections.abc import Generator, Iterator
-from typing import Any, BinaryIO
+from collections.abc import Generator, Sequence
+from typing import BinaryIO
 
-from ._durability import remove_leftovers, sync_file, sync_folder
-from ._hdfs import SCHEME, HdfsOperations, hdfs_system_of
+from sparkwright.errors import ConfigurationError
 
+from ._stores import (
+    absolute as absolute,
+    as_asked as as_asked,
+    beside,
+    is_object_store,
+    is_on_this_machine as is_on_this_machine,
+    like,
+    local_path,
+    put_in_place,
+    remove_leftovers,
+    sync_file,
+    sync_folder,
+    system_of as system_of,
+    told as told,
+)
 
-@contextlib.contextmanager
-def told(url: str, what: str) -> Generator[None]:
-    """Errors of a store as OSErrors that name the URL; others pass."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"{url} does not exist{looked_in(url)}. Check the path and the host."
-        ) from None
-    except OSError as error:
-        raise _like(error, f"{url} could not be {what}: {error}") from error
-    except Exception as error:
-        # Amazon's client has errors of its own, for missing credentials among others.
-        if type(error).__module__.partition(".")[0] not in ("botocore", "aiobotocore"):
-            raise
-        raise OSError(f"{url} could not be {what}: {error}") from error
-
-
-def looked_in(url: str) -> str:
-    """Where a relative path was looked for: a notebook's working folder is easily another."""
-    is_relative = "://" not in url and "::" not in url and not os.path.isabs(url)
-    return f" (looked in {os.getcwd()})" if is_relative else ""
-
-
-def _like(error: OSError, text: str) -> OSError:
-    """An error of the same kind with another text, if the kind takes just a text."""
-    try:
-        return type(error)(text)
-    except TypeError:
-        return OSError(text)
+_BLOCK_BYTES = 1 << 22
 
 
 @contextlib.contextmanager
 def write_atomically(url: str, *, durable: bool = False) -> Generator[BinaryIO]:
-    """Open `url` for writing; it appears, whole, only if the block ends well.
+    """Open `url` for writing; it appears, complete, only if the block succeeds.
 
     Parent folders are created. A local path counts as a URL.
 
     Args:
-        url: where to.
-        durable: after the block, a file of this machine is on its disk, and what killed writers of
-            `url` left is removed; default False: the machine writes it when it likes.
+        url: the file.
+        durable: after the block, a file of this machine is on its disk, and temporary files of
+            killed writers of `url` are removed; default False: the machine writes it later.
 
     Raises:
-        OSError: whatever the store says, naming `url`.
+        OSError: of the store, naming `url`.
     """
     system, path = system_of(url)
-    folder, _, name = path.rpartition("/")
-    temporary = f"{path[: len(path) - len(name)]}.{name}.{uuid.uuid4().hex[:8]}.tmp"
+    folder = path.rpartition("/")[0]
+    temporary = beside(path, ".tmp")
     try:
         if folder:
             system.makedirs(folder, exist_ok=True)
@@ -66,49 +53,83 @@ def write_atomically(url: str, *, durable: bool = False) -> Generator[BinaryIO]:
             yield file
             if is_synced := durable and is_on_this_machine(system.unstrip_protocol(path)):
                 sync_file(file)
-        _replace(system, temporary, path)
+        put_in_place(system, temporary, path, folder=False)
         if is_synced:
             sync_folder(folder)
         if durable:
             remove_leftovers(system, path)
     except OSError as error:
-        raise _like(error, f"{url} could not be written: {error}") from error
+        raise like(error, f"{url} could not be written: {error}") from error
     finally:
         with contextlib.suppress(OSError):
             if system.exists(temporary):
                 system.rm(temporary)
 
 
-# Their files appear when they are whole, so a temporary name would only cost a copy.
-_WHOLE_FILE_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "az", "memory"}
-
-
 def write_bytes(url: str, content: bytes) -> None:
-    """Write the file `url`, so that nobody sees half of it; an old one is replaced.
+    """Write the file `url` at once; an old one is replaced.
 
     Parent folders are created. Several writers of the same content do not disturb one another.
-
-    Raises:
-        OSError: whatever the store says, naming `url`.
     """
     system, path = system_of(url)
-    if not _protocols(system) & _WHOLE_FILE_STORES:
-        with write_atomically(url) as file:
-            file.write(content)
+    if is_object_store(system):  # a temporary name would only cost a copy
+        with told(url, "written"):
+            system.pipe_file(path, content)
         return
-    with told(url, "written"):
-        system.pipe_file(path, content)
+    with write_atomically(url) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def write_folder(url: str) -> Generator[str]:
+    """Create a new hidden folder beside `url`, which takes its place if the block succeeds.
+
+    What is at `url` stays as it is until then. If the block fails, the new folder is removed.
+    Object stores copy; if that fails, the new folder is kept.
+
+    Args:
+        url: the place of the folder; what is there is replaced.
+
+    Yields:
+        The URL of the new folder, which exists as soon as something is written into it.
+
+    Raises:
+        ConfigurationError: if `url` is the root of a store, which has no place beside it.
+        OSError: of the store, naming `url`, and the new folder if it was kept.
+    """
+    url = absolute(url)
+    system, path = system_of(url)
+    if "/" not in path.rstrip("/"):
+        raise ConfigurationError(
+            f"a folder to write into must lie within a store. Received: {url}, which is all of it. "
+            "Use a folder in it."
+        )
+    if is_on_this_machine(url) and os.path.islink(path):
+        url = os.path.realpath(path)  # the link stays, its target is replaced
+    url = url.rstrip("/")
+    new = beside(url)
+    try:
+        yield new
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first error is raised
+            remove_tree(new)
+        raise
+    try:
+        with told(url, "replaced"):
+            put_in_place(system, system_of(new)[1], system_of(url)[1], folder=True)
+    except OSError as error:
+        if is_object_store(system):
+            raise OSError(f"{error} What should have replaced it is in {new}.") from error
+        with contextlib.suppress(OSError):
+            remove_tree(new)
+        raise
 
 
 def read_bytes(url: str) -> bytes:
-    """The whole content of `url`.
-
-    Raises:
-        OSError: whatever the store says, naming `url`.
-    """
-    local = _local_path(url)
+    """Return the content of `url`."""
+    local = local_path(url)
     with told(url, "read"):
-        if local is not None:  # fsspec would take twice as long for a small file
+        if local is not None:  # fsspec takes twice as long for a small file
             with open(local, "rb", buffering=0) as file:
                 return file.readall()
         system, path = system_of(url)
@@ -116,8 +137,8 @@ def read_bytes(url: str) -> bytes:
 
 
 def will_read(url: str) -> None:
-    """Have the operating system fetch a file of this machine that is about to be read."""
-    local = _local_path(url)
+    """Have the operating system fetch a file of this machine before it is read."""
+    local = local_path(url)
     if local is None or not hasattr(os, "posix_fadvise"):
         return
     with contextlib.suppress(OSError, ValueError):
@@ -130,23 +151,15 @@ def will_read(url: str) -> None:
 
 @contextlib.contextmanager
 def open_to_read(url: str) -> Generator[BinaryIO]:
-    """Open `url` for reading piece by piece, with `seek`.
-
-    Raises:
-        OSError: whatever the store says, naming `url`; also from reads inside the block.
-    """
+    """Open `url` for reading piece by piece, with `seek`."""
     system, path = system_of(url)
     with told(url, "read"), system.open(path, "rb") as file:
         yield file
 
 
 def open_file(url: str) -> BinaryIO:
-    """Open `url` for reading piece by piece, with `seek`; who asks closes it.
-
-    Raises:
-        OSError: whatever the store says, naming `url`.
-    """
-    local = _local_path(url)
+    """Open `url` for reading piece by piece, with `seek`; the caller closes it."""
+    local = local_path(url)
     with told(url, "read"):
         if local is not None:
             return open(local, "rb")
@@ -155,29 +168,21 @@ def open_file(url: str) -> BinaryIO:
 
 
 def exists(url: str) -> bool:
-    """Whether something is there.
-
-    Raises:
-        OSError: if the store cannot say, naming `url`.
-    """
+    """Whether there is a file or folder."""
     system, path = system_of(url)
     with told(url, "looked for"):
         return bool(system.exists(path))
 
 
 def is_folder(url: str) -> bool:
-    """Whether a folder is there.
-
-    Raises:
-        OSError: if the store cannot say, naming `url`.
-    """
+    """Whether there is a folder."""
     system, path = system_of(url)
     with told(url, "looked for"):
         return bool(system.isdir(path))
 
 
 def join(folder_url: str, name: str) -> str:
-    """The URL of `name` in a folder.
+    """Return the URL of `name` in a folder.
 
     Example:
         >>> join("memory://runs/", "a b.swc")
@@ -187,155 +192,54 @@ def join(folder_url: str, name: str) -> str:
 
 
 def move(url: str, to_url: str) -> None:
-    """Move one file within a store or to another; what is at `to_url` is replaced.
-
-    Raises:
-        OSError: whatever the stores say, naming the URL; if both are the same file.
-    """
+    """Move one file within a store or to another; what is at `to_url` is replaced."""
     if _place(url) == _place(to_url):
         raise FileExistsError(f"a file must move to another place. Received: {url} for both.")
-    with write_atomically(to_url, durable=True) as target:  # before the original is removed
-        for block in _blocks(url):
+    # Durable before the original is removed. Errors of reading name `url`, not `to_url`.
+    with open_file(url) as file, write_atomically(to_url, durable=True) as target:
+        while block := _read_block(file, url):
             target.write(block)
     remove(url)
 
 
-def _place(url: str) -> str:
-    local = _local_path(absolute(url))
-    return absolute(url) if local is None else os.path.realpath(local)
-
-
-def _blocks(url: str) -> Iterator[bytes]:
-    with open_to_read(url) as file:
-        while block := file.read(1 << 22):
-            yield block
+def move_files(names: Sequence[str], from_url: str, to_url: str) -> None:
+    """Move files from one folder of a store to another; those of the same names are replaced."""
+    for name in names:
+        target = join(to_url, name)
+        system, path = system_of(target)
+        with told(target, "written"):
+            put_in_place(system, system_of(join(from_url, name))[1], path, folder=False)
 
 
 def remove(url: str) -> None:
-    """Remove one file, if it is there.
-
-    Raises:
-        OSError: whatever the store says, naming `url`.
-    """
+    """Remove one file, if it is there."""
     system, path = system_of(url)
     with contextlib.suppress(FileNotFoundError), told(url, "removed"):
         system.rm_file(path)
 
 
 def remove_tree(url: str) -> None:
-    """Remove a folder and everything in it, if it is there.
-
-    Raises:
-        OSError: whatever the store says, naming `url`.
-    """
+    """Remove a folder and everything in it, if it is there."""
     system, path = system_of(url)
     with contextlib.suppress(FileNotFoundError), told(url, "removed"):
         system.rm(path, recursive=True)
 
 
 def remove_empty_folder(url: str) -> None:
-    """Remove a folder if it is there and nothing is in it, where there are folders."""
+    """Remove a folder if it is empty, in a store that has folders."""
     system, path = system_of(url)
-    if _protocols(system) & (_WHOLE_FILE_STORES - {"memory"}):
+    if is_object_store(system) and system.protocol != "memory":
         return  # the only folders of such a store are buckets
     with contextlib.suppress(OSError):
         if not system.ls(path):
             system.rmdir(path)
 
 
-def is_on_this_machine(url: str) -> bool:
-    """Whether `url` is in this machine's file system."""
-    return "://" not in url or url.startswith("file://")
+def _read_block(file: BinaryIO, url: str) -> bytes:
+    with told(url, "read"):
+        return file.read(_BLOCK_BYTES)
 
 
-def _local_path(url: str) -> str | None:
-    """The path that fsspec would find for an absolute URL of this machine."""
-    path = url.removeprefix("file://")
-    return path if path.startswith("/") else None
-
-
-def _replace(system: Any, temporary: str, path: str) -> None:
-    if is_on_this_machine(system.unstrip_protocol(path)):
-        os.replace(temporary, path)  # in one step, also over an old file
-        return
-    if is_hdfs(system):
-        system.replace(temporary, path)  # likewise
-        return
-    # Other stores refuse to rename over a file. The old one keeps a name until the new one has it.
-    if not system.exists(path):
-        _rename(system, temporary, path)
-        return
-    aside = f"{temporary}.old"
-    _rename(system, path, aside)
-    try:
-        _rename(system, temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            _rename(system, aside, path)
-        raise
-    with contextlib.suppress(OSError):
-        system.rm_file(aside)
-
-
-def _rename(system: Any, path: str, to_path: str) -> None:
-    from fsspec import AbstractFileSystem
-
-    if type(system).mv is AbstractFileSystem.mv:
-        # It copies what the path matches as a pattern; names may hold brackets.
-        system.cp_file(path, to_path)
-        system.rm_file(path)
-    else:
-        system.mv(path, to_path)
-
-
-def _protocols(system: Any) -> set[str]:
-    return {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
-
-
-def absolute(url: str) -> str:
-    """`url` as other processes of this machine understand it: a relative path made whole.
-
-    Example:
-        >>> absolute("/data/a/"), absolute("memory://runs/a")
-        ('/data/a', 'memory://runs/a')
-    """
-    system, path = system_of(url)
-    return as_asked(system, url, path, path)
-
-
-def as_asked(system: Any, url: str, path: str, name: str) -> str:
-    """`name`, a path that a store gave for `url`, in the form of `url`, with its host.
-
-    Args:
-        system: the store.
-        url: what was asked for.
-        path: what the store calls it.
-        name: a path of the store.
-    """
-    if "://" not in url:
-        return str(name)
-    # Stores cut off the scheme, some also a host; what is left of `path` follows unchanged.
-    begun = url.rstrip("/").removesuffix(path)
-    if begun != url.rstrip("/") and name.startswith(path[:1]):
-        return f"{begun}{name}"
-    return str(system.unstrip_protocol(name))
-
-
-def is_hdfs(system: Any) -> bool:
-    """Whether a store, as `system_of` gives it, is HDFS, which replaces a file in one step."""
-    return isinstance(system, HdfsOperations)
-
-
-def system_of(url: str) -> tuple[Any, str]:
-    """The store of a URL, as a file system of fsspec, and the path in it.
-
-    Raises:
-        ConfigurationError: if the URL is of HDFS, and hdfs-native is missing.
-        OSError: if the URL is of HDFS, and names no NameNode.
-    """
-    url = os.fspath(url)
-    if url.startswith(SCHEME):
-        return hdfs_system_of(url)
-    import fsspec
-
-    return fsspec.core.url_to_fs(url)
+def _place(url: str) -> str:
+    local = local_path(absolute(url))
+    return absolute(url) if local is None else os.path.realpath(local)

@@ -1,4 +1,7 @@
-"""Keras' older HDF5 files, which Deeplearning4j and Elephas use too: looked at before loading."""
+"""Checks before a model is loaded: code in its description, and Keras' older HDF5 files.
+
+Deeplearning4j and Elephas use these files too.
+"""
 
 from collections.abc import Mapping
 from typing import Any, BinaryIO
@@ -8,17 +11,66 @@ import numpy as np
 from sparkwright._yaml import strict_json
 from sparkwright.errors import DataError
 
-from ._code_in_models import refuse_code
-
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _DISTRIBUTED = "distributed_config"
+_LAMBDA = "__lambda__"
+
+
+def code_in(config: Any) -> list[str]:
+    """Return the sorted names of the layers with code (Python's bytecode); of others, "?".
+
+    Example:
+        >>> code = {"class_name": "__lambda__", "config": {"code": "4wEA"}}
+        >>> layer = {"class_name": "Lambda", "config": {"name": "twice", "function": code}}
+        >>> code_in({"config": {"layers": [layer]}}), code_in({"class_name": "Dense"})
+        (['twice'], [])
+    """
+    found: list[str] = []
+    # A stack, because a file could be nested deeper than Python can recurse.
+    left: list[tuple[Any, str]] = [(config, "?")]
+    while left:
+        value, owner = left.pop()
+        if isinstance(value, list):
+            left.extend((inner, owner) for inner in value)
+        if not isinstance(value, Mapping):
+            continue
+        inside = value.get("config")
+        if isinstance(inside, Mapping) and isinstance(inside.get("name"), str):
+            owner = str(inside["name"])
+        if value.get("class_name") == _LAMBDA or _is_old_lambda(value):
+            found.append(owner)
+        else:
+            left.extend((inner, owner) for inner in value.values())
+    return sorted(set(found))
+
+
+def refuse_code(config: Any, url: str) -> None:
+    """Raise if a model contains code."""
+    layers = code_in(config)
+    if layers:
+        raise DataError(
+            "a model's file may carry code only if you allow it. Received: "
+            f"{url}, with a lambda in {', '.join(map(repr, layers))}. Loading it would execute "
+            "code of the file. If you trust whoever wrote it, pass `safe_mode=False`; better, save "
+            "the model with a named function, registered by "
+            "`keras.saving.register_keras_serializable`."
+        )
+
+
+def _is_old_lambda(value: Mapping[str, Any]) -> bool:
+    """A Lambda layer of Keras 1 or 2, whose function is [code, defaults, closure]."""
+    inside = value.get("config")
+    if value.get("class_name") != "Lambda" or not isinstance(inside, Mapping):
+        return False
+    kinds = (inside.get("function_type"), inside.get("output_shape_type"))
+    return "lambda" in kinds or isinstance(inside.get("function"), list)
 
 
 def describe_hdf5(file: BinaryIO, url: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a file says of its model, without reading weights.
+    """Describe the model in a file, without reading weights.
 
     Returns:
-        Fields as `save_model` would have written them down, and what is kept besides.
+        The fields that `save_model` writes, and further content.
 
     Raises:
         DataError: if it is damaged or holds no whole model; names `url`.
@@ -40,11 +92,7 @@ def describe_hdf5(file: BinaryIO, url: str) -> tuple[dict[str, Any], dict[str, A
 
 
 def check_hdf5(file: BinaryIO, url: str, *, safe_mode: bool) -> None:
-    """Refuse what would read other files or, in safe mode, execute code.
-
-    Raises:
-        DataError: naming `url` and what it is.
-    """
+    """Raise if a model refers to other files or, in safe mode, contains code."""
     with _Hdf5(file, url) as content:
         content.refuse_links()
         config = content.model_config()
@@ -54,17 +102,13 @@ def check_hdf5(file: BinaryIO, url: str, *, safe_mode: bool) -> None:
 
 
 def read_distributed_config(file: BinaryIO, url: str) -> dict[str, Any] | None:
-    """The settings that Deeplearning4j and Elephas keep with a model; None if there are none.
-
-    Raises:
-        DataError: if they are damaged; names `url`.
-    """
+    """Return the settings of Deeplearning4j and Elephas in a model's file; None without any."""
     with _Hdf5(file, url) as content:
         return content.json_attribute(_DISTRIBUTED)
 
 
 def inputs_of(config: Any) -> dict[str, list[int | None]]:
-    """Name -> shape of the input layers in a model's description, of Keras 2 or 3; as known.
+    """Return name -> shape of the input layers in a description of Keras 2 or 3.
 
     Example:
         >>> layer = {"class_name": "InputLayer", "config": {"name": "x", "batch_shape": [None, 4]}}
@@ -85,7 +129,7 @@ def inputs_of(config: Any) -> dict[str, list[int | None]]:
 
 
 class _Hdf5:
-    """An HDF5 file that may be anything; its damage becomes a DataError."""
+    """An untrusted HDF5 file; damage becomes a DataError."""
 
     def __init__(self, file: BinaryIO, url: str) -> None:
         import h5py
@@ -101,12 +145,12 @@ class _Hdf5:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self.root.close()
-        # What h5py raises for damage is of many kinds.
+        # h5py raises many classes for damage.
         if isinstance(error, Exception) and not isinstance(error, DataError):
             raise self._damaged(f"{type(error).__name__}: {error}") from error
 
     def attribute(self, name: str) -> Any:
-        """An attribute of the file, text if it is; None if there is none."""
+        """Return an attribute of the file, or None."""
         value = self.root.attrs.get(name)
         if isinstance(value, bytes | np.bytes_):
             return bytes(value).decode()
@@ -135,7 +179,7 @@ class _Hdf5:
         return config
 
     def parameters(self) -> int:
-        """Numbers in the model's weights, by their shapes."""
+        """Count the numbers in the model's weights, by their shapes."""
         import h5py
 
         sizes: list[int] = []
@@ -148,7 +192,7 @@ class _Hdf5:
         return sum(sizes)
 
     def refuse_links(self) -> None:
-        """No link to another file, and no data set that lies in one."""
+        """Raise for links to another file, and for data sets in one."""
         import h5py
 
         def elsewhere(name: str, link: Any) -> str | None:
@@ -167,6 +211,6 @@ class _Hdf5:
 
     def _damaged(self, reason: str) -> DataError:
         return DataError(
-            f"a model's HDF5 file must be whole. Received: {self._url} ({reason}). "
+            f"a model's HDF5 file must be complete. Received: {self._url} ({reason}). "
             "Save the model again."
         )

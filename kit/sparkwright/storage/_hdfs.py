@@ -9,56 +9,44 @@ from typing import Any, BinaryIO, TypeVar
 
 from sparkwright.errors import ConfigurationError
 
-from ._hdfs_calls import within
-from ._hdfs_files import open_reader, open_writer
+from ._hdfs_client import open_reader, open_writer, within
 
 _T = TypeVar("_T")
 SCHEME = "hdfs://"
 _DEFAULT_PORT = 8020
 _TIMEOUT_S = 60.0
-# A DataNode that hangs is given up by the client after 60 s; there may be three.
+# The client itself waits 60 s for a DataNode; there may be three.
 _DATA_TIMEOUT_FACTOR = 3.0
-# One NameNode is waited for some 10 s, as Hadoop's client does; the settings of the client itself
-# (15 attempts, up to 15 s between them) are for several, of which another takes over.
+# Wait some 10 s for a single NameNode, as Hadoop's client does. The client's own settings (15
+# attempts, up to 15 s between them) are for several, of which another takes over.
 _ONE_NAMENODE = {"dfs.client.failover.max.attempts": "4"}
 _ENTRIES_AT_ONCE = 1000
 _IDENTITY = ("HADOOP_USER_NAME", "HADOOP_PROXY_USER", "HADOOP_CONF_DIR", "HADOOP_HOME")
 
 
-class _Used:
-    """Whether this process has a client, and whether the one had that it was forked from.
-
-    The client keeps connections to DataNodes for the whole process, which a fork takes along
-    without the threads that serve them: the child would wait for ever, or read what its parent
-    asked for.
-    """
-
-    def __init__(self) -> None:
-        self.here = self.forked = False
-
-    def fork(self) -> None:
-        self.forked = self.forked or self.here
+# Whether this process has a client, and whether the process had one that it was forked from. The
+# client keeps connections for the whole process, which a fork inherits without the threads that
+# serve them: the child would wait without end, or read its parent's answers.
+_state = {"used": False, "forked": False}
 
 
-_used = _Used()
+def _after_fork() -> None:
+    _state["forked"] = _state["forked"] or _state["used"]
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_used.fork)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def hdfs_system_of(url: str) -> tuple[Any, str]:
-    """The file system that a URL with "hdfs://" names, and the path in it.
+    """Return the file system of a URL with "hdfs://", and the path in it.
 
     The user is that of HADOOP_USER_NAME, or this process'; with Kerberos, that of the ticket. A
     host without a port is a nameservice of HADOOP_CONF_DIR, or has port 8020. Without a host, it
-    is what core-site.xml there calls fs.defaultFS. Options stand in fsspec's settings under
-    "hdfs": `timeout_s` (FSSPEC_HDFS_TIMEOUT_S; default 60) and Hadoop's own, by their names.
-
-    Raises:
-        ConfigurationError: if hdfs-native is not installed, the URL holds a user's name, or this
-            process was forked from one that had used HDFS.
-        OSError: if the URL names no NameNode.
+    is fs.defaultFS of core-site.xml there. Options are in fsspec's settings under "hdfs":
+    `timeout_s` (FSSPEC_HDFS_TIMEOUT_S; default 60) and Hadoop's own, by their names.
     """
-    if _used.forked:
+    if _state["forked"]:
         raise ConfigurationError(
             "a process that uses HDFS must not be forked from one that has used it: they would "
             f"share connections. Received: process {os.getpid()}. Start it anew, as with "
@@ -71,7 +59,7 @@ def hdfs_system_of(url: str) -> tuple[Any, str]:
 
 
 def normal(path: str) -> str:
-    """An absolute path without "", "." and "..", which the NameNode refuses; no "/" at its end.
+    """Return an absolute path without "", "." and "..", which the NameNode refuses.
 
     Example:
         >>> normal("/a//b/../c/"), normal("")
@@ -113,37 +101,25 @@ def _timeout_s(text: str) -> float:
 
 @functools.cache
 def _class() -> type[Any]:
-    """The class, made when it is needed: fsspec is imported nowhere before."""
+    """Make the class, and import fsspec, when it is first needed."""
     from fsspec import AbstractFileSystem
 
     return type("HdfsSystem", (HdfsOperations, AbstractFileSystem), {})
 
 
 class HdfsOperations:
-    """What fsspec's AbstractFileSystem leaves open, on HDFS; it provides the rest."""
+    """The methods that fsspec's AbstractFileSystem needs, on HDFS."""
 
     protocol = "hdfs"
     root_marker = "/"
 
     def __init__(self, authority: str, options: dict[str, Any], **_: Any) -> None:
-        """Connect when first asked for something.
-
-        Args:
-            authority: host and port, a nameservice, or nothing.
-            options: `timeout_s` for one answer of the NameNode, in seconds, and Hadoop's settings,
-                over those of HADOOP_CONF_DIR.
-            _: the same once more, from fsspec.
-
-        Raises:
-            ConfigurationError: if `timeout_s` is none.
-        """
+        """Connect at the first call."""
         super().__init__()
         self._server = f"{SCHEME}{authority}"
         self._settings = {name: str(value) for name, value in options.items()}
         self._timeout_s = _timeout_s(self._settings.pop("timeout_s", str(_TIMEOUT_S)))
         self._client: Any = None
-
-    # -- paths ----------------------------------------------------------------------------------
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -155,18 +131,16 @@ class HdfsOperations:
         return normal(path)
 
     def unstrip_protocol(self, name: str) -> str:
-        """The URL of a path."""
+        """Return the URL of a path."""
         return f"{self._server}{self._strip_protocol(name)}"
 
-    # -- asking ---------------------------------------------------------------------------------
-
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """Size, kind and time of change of what is at a path."""
+        """Return size, type and time of change of a file or folder."""
         path = self._strip_protocol(path)
         return _entry(self._ask(lambda client: client.get_file_info(path), f"look at {path}"))
 
     def exists(self, path: str, **_: Any) -> bool:
-        """Whether something is there; other errors than its absence are raised."""
+        """Whether there is a file or folder; other errors than its absence are raised."""
         try:
             self.info(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -174,14 +148,14 @@ class HdfsOperations:
         return True
 
     def isdir(self, path: str) -> bool:
-        """Whether a folder is there; other errors than its absence are raised."""
+        """Whether there is a folder; other errors than its absence are raised."""
         try:
             return self.info(path)["type"] == "directory"
         except (FileNotFoundError, NotADirectoryError):
             return False
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        """What is in a folder; of a file, itself."""
+        """List a folder; of a file, itself."""
         entries = self._listed(self._strip_protocol(path), recursive=False)
         return entries if detail else [entry["name"] for entry in entries]
 
@@ -193,10 +167,7 @@ class HdfsOperations:
         detail: bool = False,
         **_: Any,
     ) -> Any:
-        """The files below a folder, or a file itself; nothing if it does not exist.
-
-        Unlike fsspec's own, which leaves out what it may not list, it fails then.
-        """
+        """List the files below a folder, or a file itself; raise for folders that are closed."""
         path = self._strip_protocol(path)
         try:
             root = self.info(path)
@@ -228,10 +199,8 @@ class HdfsOperations:
             entries += map(_entry, batch)
         return entries
 
-    # -- changing -------------------------------------------------------------------------------
-
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        """Make a folder; one that is there stays."""
+        """Make a folder, unless it exists."""
         path = self._strip_protocol(path)
         self._ask(lambda client: client.mkdirs(path, 0o755, create_parents), f"make {path}")
 
@@ -247,10 +216,6 @@ class HdfsOperations:
         overwrite = bool(options.get("overwrite", False))
         self._ask(lambda client: client.rename(source, target, overwrite), f"rename {source}")
 
-    def replace(self, path: str, to_path: str) -> None:
-        """Rename a file in one step, also over an old one."""
-        self.mv(path, to_path, overwrite=True)
-
     def rm_file(self, path: str) -> None:
         """Remove one file."""
         self.rm(path)
@@ -260,7 +225,7 @@ class HdfsOperations:
         self.rm(path)
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Remove a file or an empty folder; with `recursive`, whatever is there."""
+        """Remove a file or an empty folder; with `recursive`, any folder."""
         assert maxdepth is None
         for name in self._strip_protocol(path if isinstance(path, list) else [path]):
             remove = functools.partial(_delete, path=name, recursive=recursive)
@@ -273,12 +238,10 @@ class HdfsOperations:
             while block := source.read(4 << 20):
                 target.write(block)
 
-    # -- content --------------------------------------------------------------------------------
-
     def open(self, path: str, mode: str = "rb", **_: Any) -> BinaryIO:
         """Open a file to read ("rb") or a new one to write ("wb")."""
         path = self._strip_protocol(path)
-        # The client's own files would finish what failed, when they are collected.
+        # The client's own files would publish a failed file when they are collected.
         if mode == "rb":
             return open_reader(
                 lambda: self._connected().inner.read(path),
@@ -295,28 +258,26 @@ class HdfsOperations:
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
     ) -> bytes:
-        """The content of a file, or the part between two places, counted as in a slice."""
+        """Return the content of a file, or of the slice from `start` to `end`."""
         with self.open(path) as file:
             size_bytes = file.seek(0, os.SEEK_END)
             first, last, _step = slice(start, end).indices(size_bytes)
             file.seek(first)
             return file.read(max(0, last - first))
 
-    # -- the client -----------------------------------------------------------------------------
-
     def _ask(self, function: Callable[[Any], _T], what: str) -> _T:
-        """Have the NameNode do something."""
+        """Call the NameNode."""
         return self._within(self._timeout_s, lambda: function(self._connected()), what)
 
     def _transfer(self, function: Callable[[], _T], what: str) -> _T:
-        """Move one piece of a file, from or to DataNodes."""
+        """Transfer one piece of a file, from or to DataNodes."""
         return self._within(self._timeout_s * _DATA_TIMEOUT_FACTOR, function, what)
 
     def _within(self, timeout_s: float, function: Callable[[], _T], what: str) -> _T:
         try:
             return within(timeout_s, function, what=what, server=self._server)
         except TimeoutError:
-            self._client = None  # the call that was given up may still hold its connection
+            self._client = None  # the call may still hold its connection
             raise
 
     def _connected(self) -> Any:
@@ -334,7 +295,7 @@ def _new_client(server: str, settings: dict[str, str]) -> Any:
             f"hdfs:// needs the package hdfs-native. Received: {error}. Install it, on every "
             "machine, with: pip install 'sparkwright[hdfs]'."
         ) from None
-    _used.here = True
+    _state["used"] = True
     authority = server.removeprefix(SCHEME)
     if ":" in authority:
         return Client(server, _ONE_NAMENODE | settings)

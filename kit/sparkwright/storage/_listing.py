@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ._files import as_asked, looked_in, system_of, told
+from ._stores import as_asked, looked_in, system_of, told
 
 _WILD = "*?["
 _HIDDEN = (".", "_")
@@ -41,7 +41,7 @@ def list_files(
 
     Raises:
         FileNotFoundError: if there is nothing, naming `url`.
-        OSError: whatever the store says, naming `url`.
+        OSError: of the store, naming `url`.
     """
     system, path = system_of(url)
     system.invalidate_cache()
@@ -61,11 +61,7 @@ def list_files(
 
 
 def list_folder(url: str) -> list[str]:
-    """Names of the files directly in a folder, sorted; none if it does not exist.
-
-    Raises:
-        OSError: whatever the store says, naming `url`.
-    """
+    """Names of the files directly in a folder, sorted; none if it does not exist."""
     return [name for name in list_entries(url) if not name.endswith("/")]
 
 
@@ -73,9 +69,6 @@ def list_entries(url: str) -> list[str]:
     """Names of what lies directly in a folder, sorted, folders with a slash at the end.
 
     Nothing if the folder does not exist.
-
-    Raises:
-        OSError: whatever the store says, naming `url`.
     """
     system, path = system_of(url)
     system.invalidate_cache(path)  # some stores remember listings

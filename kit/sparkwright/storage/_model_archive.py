@@ -4,12 +4,11 @@ Keras reads such an archive as its own. Large members are stored, not compressed
 in blocks: no model is held in memory.
 """
 
+import contextlib
 import hashlib
 import json
-import struct
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -17,7 +16,7 @@ from typing import Any, BinaryIO
 from sparkwright._yaml import strict_json
 from sparkwright.errors import DataError
 
-from ._entries import read_entry
+from ._archive import DAMAGE, blocks_of, read_entry
 
 NOTES = "sparkwright.json"
 CONFIG = "config.json"
@@ -26,17 +25,12 @@ _FILES = ("metadata.json", CONFIG, *_WEIGHTS)
 _ASSETS = "assets"
 _BLOCK_BYTES = 1 << 22
 _MAX_TEXT_BYTES = 256 << 20
-# What may be unpacked at most: Keras stores, and nothing real is packed that tightly.
+# Keras stores without compression, and no real content is compressed more.
 _MAX_EXPANSION, _ALWAYS_ALLOWED_BYTES = 100, 1 << 28
-# What damage makes zipfile and json raise; RecursionError is json's, for [[[[….
-_DAMAGE = (
-    *(zipfile.BadZipFile, ValueError, LookupError, RuntimeError, EOFError, zlib.error),
-    *(NotImplementedError, OverflowError, struct.error),
-)
 
 
 class _Outward:
-    """A file that is only written to: `zipfile` then writes the same bytes to every store."""
+    """A file that cannot seek: `zipfile` then writes the same bytes to every store."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -84,21 +78,13 @@ def write_model_archive(
 
 
 def read_json_member(file: BinaryIO, url: str, name: str) -> dict[str, Any] | None:
-    """A member of the archive in `file` that holds a JSON object; None if there is no such member.
-
-    Raises:
-        DataError: if the archive or the member is damaged or too large; names `url`.
-    """
+    """Read a JSON object in the archive in `file`; None if there is no such member."""
     with opened(file, url) as archive:
         return _json_in(archive, url, name)
 
 
 def read_text_members(file: BinaryIO, url: str) -> dict[str, dict[str, Any]]:
-    """Notes and, where there are none, Keras' own texts, by name of the member.
-
-    Raises:
-        DataError: if it is damaged or no model; names `url`.
-    """
+    """Read the notes or, without them, Keras' own texts; member -> JSON object."""
     with opened(file, url) as archive:
         notes = _json_in(archive, url, NOTES)
         if notes is not None and "about" in notes:
@@ -124,7 +110,7 @@ def unpack_model(file: BinaryIO, url: str, folder: Path | None) -> dict[str, Any
         The notes; none for a file of Keras' own.
 
     Raises:
-        DataError: if anything is not as it was written; names `url` and the member.
+        DataError: if anything differs from what was written; names `url` and the member.
     """
     with opened(file, url) as archive, ThreadPoolExecutor(1) as hashing:
         notes = _json_in(archive, url, NOTES) or {}
@@ -134,23 +120,21 @@ def unpack_model(file: BinaryIO, url: str, folder: Path | None) -> dict[str, Any
             target = None if folder is None else folder / PurePosixPath(entry.filename)
             try:
                 found[entry.filename] = _unpack(archive, entry, target, hashing)
-            except _DAMAGE as error:
+            except DAMAGE as error:
                 raise damaged(url, f"{entry.filename}: {error}") from None
         _compare(digests_in(notes), found, url)
         return notes
 
 
 def digests_in(notes: Mapping[str, Any]) -> dict[str, str]:
-    """SHA-256 of each member as the notes say; none where they say nothing."""
+    """Return the SHA-256 of each member in the notes; none without notes."""
     about = notes.get("about")
     digests = about.get("digests") if isinstance(about, dict) else None
     return digests if isinstance(digests, dict) else {}
 
 
 def digest_of_all(digests: Mapping[str, str]) -> str:
-    """One SHA-256 for all members: of the lines "<digest>  <name>", sorted by name.
-
-    That is what `sha256sum` prints for the unpacked files, which may be hashed likewise.
+    """Return one SHA-256 for all members: of the output of `sha256sum`, sorted by name.
 
     Example:
         >>> digest_of_all({"a": "00", "b": "11"})[:8]
@@ -161,14 +145,10 @@ def digest_of_all(digests: Mapping[str, str]) -> str:
 
 
 def opened(file: BinaryIO, url: str) -> zipfile.ZipFile:
-    """The archive in `file`.
-
-    Raises:
-        DataError: if it is none, or its directory is damaged; names `url`.
-    """
+    """Open the archive in `file`."""
     try:
         archive = zipfile.ZipFile(file)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise damaged(url, str(error)) from None
     if any(entry.header_offset < 0 for entry in archive.infolist()):
         raise damaged(url, "a member begins before the file")
@@ -176,9 +156,9 @@ def opened(file: BinaryIO, url: str) -> zipfile.ZipFile:
 
 
 def damaged(url: str, reason: str) -> DataError:
-    """The error for a file that is not as it was written."""
+    """Return the error for a damaged file."""
     return DataError(
-        f"a model's file must be whole, in Keras' own format. Received: {url} ({reason}). "
+        f"a model's file must be complete, in Keras' own format. Received: {url} ({reason}). "
         "Save the model again."
     )
 
@@ -203,7 +183,7 @@ def _json_in(archive: zipfile.ZipFile, url: str, name: str) -> dict[str, Any] | 
         found: Any = strict_json(read_entry(archive, entry))
     except DataError:
         raise
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise damaged(url, str(error)) from None
     if not isinstance(found, dict):
         raise DataError(
@@ -214,7 +194,7 @@ def _json_in(archive: zipfile.ZipFile, url: str, name: str) -> dict[str, Any] | 
 
 
 def _checked(infos: list[zipfile.ZipInfo], url: str) -> list[zipfile.ZipInfo]:
-    """Keras' files among those of the archive, in the order in which they lie in it."""
+    """Return Keras' files of the archive, in its order."""
     entries = [info for info in infos if _is_keras(info.filename) and not info.is_dir()]
     names = [entry.filename for entry in entries]
     if len(set(names)) != len(names):
@@ -242,34 +222,22 @@ def _unpack(
     archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path | None, hashing: Any
 ) -> str:
     """Write one member to `target`, if any; returns its SHA-256."""
-    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise zipfile.BadZipFile(f"must be stored or deflated, and has {entry.compress_type}")
-    digest, size_bytes = hashlib.sha256(), 0
+    digest = hashlib.sha256()
     hashed: Future[None] | None = None
-    with archive.open(entry) as member:
-        for block in _written(iter(lambda: member.read(_BLOCK_BYTES), b""), target):
-            size_bytes += len(block)
+    with contextlib.ExitStack() as files:
+        file = None
+        if target is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file = files.enter_context(target.open("xb"))
+        for block in blocks_of(archive, entry, _BLOCK_BYTES):
             if hashed is not None:
                 hashed.result()  # so that no more than two blocks are held
             hashed = hashing.submit(digest.update, block)
+            if file is not None:
+                file.write(block)
     if hashed is not None:
         hashed.result()
-    if size_bytes != entry.file_size:
-        raise EOFError(f"has {size_bytes} bytes, and should have {entry.file_size}")
     return digest.hexdigest()
-
-
-def _written(blocks: Iterator[bytes], target: Path | None) -> Iterator[bytes]:
-    if target is None:
-        yield from blocks
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("xb", buffering=0) as file:
-        for block in blocks:
-            yield block
-            view = memoryview(block)
-            while view:
-                view = view[file.write(view) :]
 
 
 def _compare(expected: Mapping[str, str], found: Mapping[str, str], url: str) -> None:

@@ -1,12 +1,16 @@
-"""What is known of a saved model without loading it."""
+"""What is known of a saved model without loading it, and what users add when they save it."""
 
-import html
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sparkwright.errors import DataError
+import numpy as np
+
+from sparkwright.configuration import Configuration, configuration, option
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.evaluation.reports import Table
 from sparkwright.networks.normalizing import NormalizerPlace
 
 ModelFormat = Literal["keras", "hdf5"]
@@ -15,11 +19,88 @@ _PLACES = {
     "beside": "beside the model: Keras alone does not apply it",
 }
 _UNITS = ("B", "kB", "MB", "GB", "TB")
+AUTOMATIC = "auto"
+# Fields in the file that are taken as they are.
+_SAVED: dict[str, type[Any]] = {
+    **dict.fromkeys(("name", "saved_by", "title", "comment", "normalizer"), str),
+    **dict.fromkeys(("parameters", "trainable_parameters"), int),
+    **dict.fromkeys(("metrics", "versions", "training"), dict),
+    "has_updater": bool,
+}
+
+
+@configuration
+class ModelMetadata(Configuration):
+    """The user's description of a model.
+
+    Example:
+        >>> ModelMetadata(title="first try", metrics={"accuracy": np.float32(0.5)}).metrics
+        {'accuracy': 0.5}
+    """
+
+    title: str | None = option(default=None, none_text="", help="A few words.")
+    comment: str | None = option(default=None, none_text="", help="More of them.")
+    metrics: Mapping[str, Any] = option(
+        default_factory=dict[str, Any],
+        form=False,
+        help="JSON-able results by name, such as those of an evaluation. Objects with `to_dict` "
+        "and NumPy's numbers are converted; NaN and infinities, which JSON lacks, become None.",
+    )
+    saved_by: str | None = option(
+        default=AUTOMATIC, none_text="not kept", help='The author; "auto": user and machine.'
+    )
+    training: Mapping[str, Any] | None = option(
+        default=None, form=False, help="JSON-able: how the model was trained."
+    )
+
+    def _check(self) -> None:
+        for name in ("metrics", "training"):
+            value: Any = getattr(self, name)
+            value = value.to_dict() if hasattr(value, "to_dict") else value
+            if name == "training" and value is None:
+                continue
+            if not isinstance(value, Mapping):
+                raise ConfigurationError(
+                    f"`{name}` must be a dict of results by name. "
+                    f"Received: a {type(value).__name__}."
+                )
+            object.__setattr__(self, name, plain(value, name))
+
+
+def plain(value: Any, name: str) -> Any:
+    """Return `value` as JSON-able types.
+
+    Example:
+        >>> plain({"a": [np.int64(1), float("nan")]}, "metrics")
+        {'a': [1, None]}
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {_key(key, name): plain(inner, f"{name}[{key!r}]") for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner, f"{name}[{number}]") for number, inner in enumerate(value)]
+    if hasattr(value, "to_dict"):
+        return plain(value.to_dict(), name)
+    raise ConfigurationError(
+        f"`{name}` must be JSON-able. Received: a {type(value).__name__}. Give numbers, text, "
+        "lists or dicts."
+    )
+
+
+def _key(key: Any, name: str) -> str:
+    if isinstance(key, str | int):
+        return str(key)
+    raise ConfigurationError(f"`{name}` must have text as keys. Received: {key!r}.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelInfo:
-    """A saved model, as its file describes it. What a file does not say is None or empty.
+    """A saved model, as its file describes it. Missing fields are None or empty.
 
     Attributes:
         url: where it is.
@@ -88,15 +169,9 @@ class ModelInfo:
         return "\n".join([f"ModelInfo {self.url}", *lines])
 
     def _repr_html_(self) -> str:
-        cells = (
-            f"<tr><th style='text-align:left'>{html.escape(label)}</th>"
-            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
-            for label, text in (("model", self.url), *self._rows())
-        )
-        return f"<table>{''.join(cells)}</table>"
+        return Table([("model", self.url), *self._rows()]).html()
 
     def _rows(self) -> list[tuple[str, str]]:
-        """What is known, to be shown."""
         count = None if self.parameters is None else f"{self.parameters:,}"
         if count and self.trainable_parameters is not None:
             count += f", {self.trainable_parameters:,} of them trainable"
@@ -123,59 +198,40 @@ class ModelInfo:
 
 
 def info_from_about(about: Mapping[str, Any], **known: Any) -> ModelInfo:
-    """What `save_model` wrote down about a model.
+    """Read the description that `save_model` wrote."""
 
-    Args:
-        about: from the file, so it may be anything.
-        known: fields that are known already, `url` among them.
-
-    Raises:
-        DataError: if a field is not of its kind, naming it and the URL.
-    """
-
-    def take(name: str, kind: type | tuple[type, ...], empty: Any = None) -> Any:
-        value = about.get(name)
-        # True is an int to Python, and no count.
-        if value is None or (isinstance(value, kind) and (kind is not int or value is not True)):
-            return empty if value is None else value
-        raise _refused(name, value)
-
-    def _refused(name: str, value: Any) -> DataError:
+    def refused(name: str, value: Any) -> DataError:
         return DataError(
-            f"what a model's file says of `{name}` must be of its kind. Received: {value!r:.80} "
+            f"`{name}` in a model's file must have the right type. Received: {value!r:.80} "
             f"in {known['url']}. Save the model again."
         )
 
+    found: dict[str, Any] = {}
+    for name, kind in _SAVED.items():
+        value = about.get(name)
+        # True is an int to Python, and no count.
+        if value is not None and (not isinstance(value, kind) or (kind is int and value is True)):
+            raise refused(name, value)
+        if value is not None:
+            found[name] = value
     try:
-        saved_at = None if about.get("saved_at") is None else read_time(about["saved_at"])
+        if about.get("saved_at") is not None:
+            found["saved_at"] = read_time(about["saved_at"])
         shapes = {name: shapes_from(about.get(name)) for name in ("inputs", "outputs")}
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise _refused("saved_at, inputs or outputs", error) from None
-    # Files of before do not say where it is: it was beside the model.
-    has_one = "normalizer" in known.get("kept", ())
-    place = take("normalizer", str, "beside" if has_one else None)
-    if place not in (None, *_PLACES):
-        raise _refused("normalizer", place)
-    versions = {str(name): str(text) for name, text in take("versions", dict, {}).items()}
-    return ModelInfo(
-        **known,
-        **shapes,
-        saved_at=saved_at,
-        versions=versions,
-        **{name: take(name, str) for name in ("name", "saved_by", "title", "comment")},
-        **{name: take(name, int) for name in ("parameters", "trainable_parameters")},
-        metrics=take("metrics", dict, {}),
-        has_updater=take("has_updater", bool),
-        training=take("training", dict),
-        normalizer=place,
-    )
+        raise refused("saved_at, inputs or outputs", error) from None
+    # Earlier versions did not write the place: it was beside the model.
+    if "normalizer" in known.get("kept", ()):
+        found.setdefault("normalizer", "beside")
+    if found.get("normalizer") not in (None, *_PLACES):
+        raise refused("normalizer", found["normalizer"])
+    if "versions" in found:
+        found["versions"] = {str(name): str(text) for name, text in found["versions"].items()}
+    return ModelInfo(**known, **shapes, **found)
 
 
 def shapes_from(shapes: Any) -> dict[str, tuple[int | None, ...]]:
-    """Shapes by name, as lists, made tuples; nothing for None.
-
-    Raises:
-        TypeError, ValueError, AttributeError: if they are none.
+    """Convert shapes by name from lists to tuples; None to none.
 
     Example:
         >>> shapes_from({"x": [None, 4]})
@@ -188,10 +244,7 @@ def shapes_from(shapes: Any) -> dict[str, tuple[int | None, ...]]:
 
 
 def read_time(text: str) -> datetime:
-    """A time of ISO 8601, or Keras' form of it; without a zone, UTC.
-
-    Raises:
-        TypeError, ValueError: if it is none.
+    """Parse a time of ISO 8601, or Keras' form of it; without a zone, UTC.
 
     Example:
         >>> read_time("2026-01-02@03:04:05").isoformat()
@@ -202,7 +255,7 @@ def read_time(text: str) -> datetime:
 
 
 def time_text(time: datetime | None) -> str:
-    """A time for reading, to the second.
+    """Format a time, to the second.
 
     Example:
         >>> time_text(read_time("2026-01-02T03:04:05.678+00:00"))
@@ -212,7 +265,7 @@ def time_text(time: datetime | None) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """A size for reading, in powers of 1,000.
+    """Format a size, in powers of 1,000.
 
     Example:
         >>> size_text(999), size_text(1_234_567)
@@ -225,7 +278,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def metrics_text(metrics: Mapping[str, Any]) -> str:
-    """The numbers among the metrics, for reading; what is nested is left out.
+    """Format the numbers among the metrics; nested ones are left out.
 
     Example:
         >>> metrics_text({"accuracy": 0.98765, "errors": 12, "matrix": [[1]]})

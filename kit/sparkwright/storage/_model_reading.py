@@ -1,11 +1,15 @@
-"""Looks at saved models without loading them: one, all of a folder; checks them; removes them."""
+"""Saved models without loading them: describe one, list a folder, verify, delete."""
 
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, overload
 
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.evaluation.reports import Table
 
 from ._files import exists, is_folder, open_to_read, remove, system_of, told
 from ._hdf5_models import describe_hdf5, inputs_of, read_distributed_config
@@ -18,28 +22,136 @@ from ._model_archive import (
     read_text_members,
     unpack_model,
 )
-from ._model_info import ModelInfo, info_from_about
-from ._model_list import ModelList
+from ._model_info import ModelInfo, info_from_about, metrics_text, size_text, time_text
 from ._models import about_in, is_hdf5
 
 _ENDINGS = ("keras", "h5", "hdf5")
-# Enough for the notes and the archive's directory; stores would else fetch megabytes ahead.
+# Enough for the notes and the archive's directory; stores fetch megabytes ahead otherwise.
 _READ_BYTES = 1 << 17
 _AT_ONCE = 8
+_COLUMNS = ("model", "saved", "by", "parameters", "size", "metrics", "title")
+_WIDEST = 48
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelList(Sequence[ModelInfo]):
+    """The models of a folder, newest first; a sequence of `ModelInfo`.
+
+    Files that cannot be used are there too, with their `problem`; models without a known time, such
+    as damaged ones, come last.
+
+    Attributes:
+        folder_url: where they are.
+        models: what is known of each.
+
+    Example:
+        >>> models = ModelList.of("/data", [ModelInfo(url="/data/a.keras", size_bytes=1500)])
+        >>> len(models), models[0].url, models.usable[0].size_bytes
+        (1, '/data/a.keras', 1500)
+        >>> print(models)
+        1 model in /data
+        model    saved  by  parameters    size  metrics  title
+        a.keras                         1.5 kB
+    """
+
+    folder_url: str
+    models: tuple[ModelInfo, ...]
+
+    @classmethod
+    def of(cls, folder_url: str, models: Iterable[ModelInfo]) -> "ModelList":
+        """Sort models by time and URL."""
+        by_url = sorted(models, key=lambda info: info.url)
+        by_time = sorted(by_url, key=lambda info: info.saved_at or _LONG_AGO, reverse=True)
+        return cls(folder_url, tuple(by_time))
+
+    @property
+    def usable(self) -> "ModelList":
+        """The models without a problem."""
+        return ModelList(self.folder_url, tuple(m for m in self.models if m.problem is None))
+
+    def to_frame(self) -> Any:
+        """Return a pandas.DataFrame: a row for each model, a column for each field.
+
+        Metrics that are numbers have a column each, `metrics.<name>`.
+        """
+        import pandas as pd
+
+        rows: list[dict[str, Any]] = []
+        for info in self.models:
+            row = info.to_dict()
+            metrics = row.pop("metrics")
+            numbers = {n: v for n, v in metrics.items() if isinstance(v, int | float)}
+            rows.append({**row, **{f"metrics.{name}": value for name, value in numbers.items()}})
+        frame = pd.DataFrame(rows or [ModelInfo(url="", size_bytes=0).to_dict()])
+        frame = frame[: len(rows)]
+        frame["saved_at"] = pd.to_datetime(frame["saved_at"], utc=True, format="ISO8601")
+        return frame
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields by name."""
+        return {"folder_url": self.folder_url, "models": [info.to_dict() for info in self.models]}
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def __iter__(self) -> Iterator[ModelInfo]:
+        return iter(self.models)
+
+    @overload
+    def __getitem__(self, index: int) -> ModelInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> "ModelList": ...
+    def __getitem__(self, index: int | slice) -> "ModelInfo | ModelList":
+        found = self.models[index]
+        return ModelList(self.folder_url, found) if isinstance(found, tuple) else found
+
+    def __repr__(self) -> str:
+        table = Table([_COLUMNS, *([_short(cell) for cell in row] for row in self._cells())])
+        return "\n".join([self._heading(), *(table.text_lines()[1:] if self.models else [])])
+
+    def _repr_html_(self) -> str:
+        return Table([_COLUMNS, *self._cells()], title=self._heading()).html()
+
+    def _heading(self) -> str:
+        return f"{len(self)} model{'' if len(self) == 1 else 's'} in {self.folder_url}"
+
+    def _cells(self) -> list[list[str]]:
+        within = f"{self.folder_url.rstrip('/')}/"
+        return [
+            [
+                info.url.removeprefix(within),
+                time_text(info.saved_at),
+                info.saved_by or "",
+                "" if info.parameters is None else f"{info.parameters:,}",
+                size_text(info.size_bytes),
+                metrics_text(info.metrics),
+                (info.title or info.comment or "")
+                if info.problem is None
+                else f"cannot be used: {info.problem}",
+            ]
+            for info in self.models
+        ]
+
+
+def _short(text: str) -> str:
+    """Shorten a cell to one line of the terminal."""
+    line = " ".join(text.split())
+    return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 1]}…"
 
 
 def model_info(url: str) -> ModelInfo:
-    """What a model's file says of it, without loading it or TensorFlow.
+    """Describe a saved model, without loading it or TensorFlow.
 
-    Only the parts of the file that are needed are read, where the store can seek. Files of Keras'
-    own count too, and say less.
+    Only the parts of the file that are needed are read, where the store can seek. Keras' own files
+    contain less.
 
     Args:
         url: of a `.keras` file or a whole model in HDF5. A local path counts as a URL.
 
     Raises:
-        OSError: whatever the store says, naming the URL.
-        DataError: if it is damaged or no model; names the URL. Weights are not looked at: see
+        OSError: of the store, naming the URL.
+        DataError: if it is damaged or no model; names the URL. Weights are not read: see
             `verify_model`.
     """
     system, path = system_of(url)
@@ -52,12 +164,12 @@ def model_info(url: str) -> ModelInfo:
 def verify_model(url: str) -> ModelInfo:
     """Read all of a model's file and compare it with its checksums; TensorFlow is not needed.
 
-    `load_model` does the same. In a file of Keras' own, only the archive's checksums can be
-    compared; HDF5 has none, so there no more than what `model_info` reads is looked at.
+    `load_model` does the same. Keras' own files have the archive's checksums only; HDF5 has none,
+    and only its description is read.
 
     Raises:
-        OSError: whatever the store says, naming the URL.
-        DataError: if anything is not as it was written; names the URL and the part.
+        OSError: of the store, naming the URL.
+        DataError: if anything differs from what was written; names the URL and the part.
     """
     info = model_info(url)
     if info.format == "keras":
@@ -67,9 +179,9 @@ def verify_model(url: str) -> ModelInfo:
 
 
 def list_models(folder_url: str, *, recursive: bool = False) -> ModelList:
-    """What is known of each model in a folder, newest first.
+    """List the models in a folder, newest first.
 
-    Files ending in ".keras", ".h5" or ".hdf5" count. One that is damaged or no model is listed with
+    Their names end in ".keras", ".h5" or ".hdf5". A file that is damaged or no model is listed with
     its problem.
 
     Args:
@@ -78,21 +190,21 @@ def list_models(folder_url: str, *, recursive: bool = False) -> ModelList:
 
     Raises:
         FileNotFoundError: if there is nothing at `folder_url`.
-        OSError: whatever the store says of the folder, naming the URL.
+        OSError: of the store, naming the URL.
     """
     files = list_files(folder_url, extensions=_ENDINGS, recursive=recursive)
-    # Other stores than this machine's answer slowly, and several at once.
+    # Remote stores answer slowly, and several requests at once.
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="sparkwright-list") as threads:
         found = threads.map(lambda file: _info_or_problem(file.url, file.size_bytes), files)
         return ModelList.of(folder_url, found)
 
 
 def delete_model(url: str) -> bool:
-    """Remove a model's file; True if it was there.
+    """Remove a model's file; return whether it existed.
 
     Raises:
-        ConfigurationError: if a folder is there, or a file that does not end as a model's does.
-        OSError: whatever the store says, naming the URL.
+        ConfigurationError: if it is a folder, or does not end as a model's file.
+        OSError: of the store, naming the URL.
     """
     ending = PurePosixPath(url).suffix.lower().lstrip(".")
     if ending not in _ENDINGS or is_folder(url):
@@ -106,10 +218,10 @@ def delete_model(url: str) -> bool:
 
 
 def distributed_config(url: str) -> dict[str, Any] | None:
-    """The settings of training that Deeplearning4j and Elephas keep in HDF5; None without any.
+    """Return the training settings of Deeplearning4j and Elephas in HDF5; None without any.
 
     Raises:
-        OSError: whatever the store says, naming the URL.
+        OSError: of the store, naming the URL.
         DataError: if they are damaged; names the URL.
     """
     with open_to_read(url) as file:
@@ -144,7 +256,7 @@ def _info(file: BinaryIO, url: str, size_bytes: int) -> ModelInfo:
 
 
 def _about_of_keras(texts: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """What Keras itself writes down."""
+    """Describe a file of Keras' own."""
     config, metadata = texts.get(CONFIG, {}), texts.get("metadata.json", {})
     settings = config.get("config")
     version = metadata.get("keras_version")

@@ -1,4 +1,4 @@
-"""Keras models at a URL, as `.keras` files, with what belongs to them in the same file."""
+"""Keras models at a URL, as `.keras` files, with their metadata and normalizer."""
 
 import contextlib
 import getpass
@@ -9,6 +9,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Generator, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, get_args
@@ -20,22 +21,20 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks.definition import dtype_policy
 from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
 
-from ._code_in_models import refuse_code
 from ._files import open_to_read, write_atomically
-from ._hdf5_models import HDF5_SIGNATURE, check_hdf5
+from ._hdf5_models import HDF5_SIGNATURE, check_hdf5, refuse_code
 from ._model_archive import CONFIG, NOTES, read_json_member, unpack_model, write_model_archive
-from ._model_metadata import AUTOMATIC, ModelMetadata
+from ._model_info import AUTOMATIC, ModelMetadata
 from ._normalizer_inside import put_normalizer_inside, take_normalizer_out
-from ._seeds import read_seeds, restore_seeds
 
 if TYPE_CHECKING:
-    from sparkwright.data._normalizing._normalizer import Normalizer
+    from sparkwright.data._normalizer import Normalizer
 
 _ABOUT = "about"
 _FORMAT = 1
 _HDF5_ENDINGS = (".h5", ".hdf5")
 _LONGEST_REASON = 1000
-# Losses by these names are written into HDF5 by Keras, and not found by it again.
+# Keras writes losses by these names into HDF5, and does not find them when it loads.
 _SHORT_NAMES = {
     "mse": "mean_squared_error",
     "mae": "mean_absolute_error",
@@ -57,37 +56,37 @@ def save_model(
 ) -> None:
     """Write `model` to `url`, atomically.
 
-    With it go what `model_info` tells (when, by whom, sizes, shapes, versions, SHA-256) and the
-    states of random generators, which Keras alone does not save: training goes on as if it had
+    The file also has what `model_info` returns (time, author, sizes, shapes, versions, SHA-256) and
+    the states of random generators, which Keras does not save: training continues as if it had
     never stopped.
 
     Args:
         model: a keras.Model.
-        url: where to; ".keras" is Keras' own ending. A local path counts as a URL.
-        save_updater: with the optimizer's state (default True), so that training can go on. If
-            False, or if the model has never been trained, the optimizer begins afresh after
-            loading, with the learning rate of now.
+        url: the file; ".keras" is Keras' own ending. A local path counts as a URL.
+        save_updater: with the optimizer's state (default True), so that training can continue. If
+            False, or if the model has never been trained, the optimizer starts anew after
+            loading, with the present learning rate.
         notes: JSON-able values to keep in the file, for `read_notes`; default none.
         metadata: "title" and "comment", text; "metrics", JSON-able results by name; "saved_by",
             text (without it, user and machine; None: not kept); "training", JSON-able: how it was
             trained. Default none of them.
-        normalizer: what raw data goes through before it reaches the model, and its outputs after
-            it; `load_normalizer` reads it. Default None: nothing.
+        normalizer: is applied to raw data before the model, and reverted on its outputs;
+            `load_normalizer` reads it. Default None.
         normalizer_place: "inside" (default): also as Keras' own layers around the model, so that
             Keras alone takes raw features and gives outputs in the units of the labels. "beside":
             Keras alone gets the model without it. `load_model` returns the model without it in
             either case.
 
     Raises:
-        ConfigurationError: if `metadata` or `notes` are not such, or if layers cannot express the
+        ConfigurationError: if `metadata` or `notes` are invalid, or if layers cannot express the
             normalizer, or not around this model.
-        OSError: whatever the store says, naming the URL.
+        OSError: of the store, naming the URL.
     """
     import keras
 
     if url.lower().endswith(_HDF5_ENDINGS):
         raise ConfigurationError(
-            f"models are written in Keras' format of today. Received: {url}. Give a URL that ends "
+            f"models are written in Keras' present format. Received: {url}. Give a URL that ends "
             'in ".keras".'
         )
     if notes and _ABOUT in notes:
@@ -111,8 +110,7 @@ def save_model(
     about = _described(model, given, has_updater=has_updater)
     about["normalizer"] = None if normalizer is None else normalizer_place
     with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
-        # Of an optimizer that has not begun, Keras saves what it expects to find again.
-        # A folder, because Keras would put an archive together in memory.
+        # A folder, because Keras would build an archive in memory.
         with contextlib.nullcontext() if save_updater else _updater_left_out(optimizer):
             keras.saving.save_model(model, folder, zipped=False)
         if outer is not None:
@@ -134,14 +132,13 @@ def load_model(
     `load_normalizer`.
 
     Args:
-        url: where from: a `.keras` file, or a whole model in HDF5 (`.h5`). The content decides, not
-            the ending.
+        url: a `.keras` file, or a whole model in HDF5 (`.h5`), detected by the content.
         custom_objects: the user's own layers, losses and metrics, by name; default None.
         safe_mode: refuse files that carry code, such as a lambda in a layer (default True). With
-            False, loading EXECUTES code of the file: only for files whose writer you trust.
+            False, loading EXECUTES code of the file: only for files from trusted authors.
 
     Raises:
-        OSError: whatever the store says, naming the URL.
+        OSError: of the store, naming the URL.
         DataError: if the file is damaged, is no model, needs a custom object or carries code; names
             the URL.
     """
@@ -167,17 +164,17 @@ def load_model(
         model = _built(path, url, custom_objects, safe_mode=safe_mode, notes=notes)
     seeds = about_in(notes).get("seeds")
     if seeds is not None:
-        restore_seeds(model, seeds, url)
+        _restore_seeds(model, seeds, url)
     return model
 
 
 def read_notes(url: str) -> dict[str, Any]:
-    """What `save_model` kept beside the model; nothing for a file of Keras' own.
+    """Return the notes of `save_model`; none for a file of Keras' own.
 
     Only this part of the file is read, where the store can seek.
 
     Raises:
-        OSError: whatever the store says, naming the URL.
+        OSError: of the store, naming the URL.
         DataError: if the file is no model's file, or the notes are damaged.
     """
     with open_to_read(url) as file:
@@ -188,14 +185,14 @@ def read_notes(url: str) -> dict[str, Any]:
 
 
 def is_hdf5(file: BinaryIO) -> bool:
-    """Whether `file` begins as HDF5 does; it is at its start then, and before."""
+    """Whether `file` begins as HDF5 does; it is at its start before and after."""
     signature = file.read(len(HDF5_SIGNATURE))
     file.seek(0)
     return signature == HDF5_SIGNATURE
 
 
 def about_in(notes: Mapping[str, Any]) -> dict[str, Any]:
-    """What the notes say of the model itself; nothing if that is no dict."""
+    """Return the description of the model in the notes; empty if it is no dict."""
     about = notes.get(_ABOUT)
     return about if isinstance(about, dict) else {}
 
@@ -204,7 +201,7 @@ def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dic
     import keras
     import tensorflow as tf
 
-    given = metadata.to_dict()
+    given = asdict(metadata)
     if metadata.saved_by == AUTOMATIC:
         given["saved_by"] = _user()
     return {
@@ -225,12 +222,12 @@ def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dic
         "outputs": _shapes(model, "output"),
         "has_updater": has_updater,
         "dtype_policy": str(model.dtype_policy.name),
-        "seeds": read_seeds(model),
+        "seeds": _read_seeds(model),
     }
 
 
 def _shapes(model: Any, side: str) -> dict[str, list[int | None]]:
-    """Name -> shape; nothing for a model that does not tell before it is called."""
+    """Return name -> shape; empty for a model without known shapes."""
     tensors = getattr(model, f"{side}s", None) or []
     names = getattr(model, f"{side}_names", None) or [tensor.name for tensor in tensors]
     return {str(n): list(tensor.shape) for n, tensor in zip(names, tensors, strict=False)}
@@ -245,7 +242,7 @@ def _user() -> str:
 
 @contextlib.contextmanager
 def _updater_left_out(optimizer: Any) -> Generator[None]:
-    """While the block runs, Keras finds nothing to save in `optimizer`, which goes on working."""
+    """Have Keras save nothing of `optimizer` in the block."""
     parts: list[Any] = []
     while optimizer is not None:
         parts.append(optimizer)
@@ -280,7 +277,7 @@ def _built(
         custom_objects = {**losses, **(custom_objects or {})}
     with warnings.catch_warnings():
         if about:
-            # Without it, this is as it was asked for; with it, training would not go on as it was.
+            # Expected if the file has none; otherwise training would not continue as before.
             action = "ignore" if about.get("has_updater") is False else "error"
             warnings.filterwarnings(action, "Skipping variable loading for optimizer")
         try:
@@ -297,3 +294,31 @@ def _built(
                 f"{reason[:_LONGEST_REASON]}\nPass your own layers, losses and metrics in "
                 "`custom_objects`."
             ) from error
+
+
+def _read_seeds(model: Any) -> list[list[int]]:
+    """Return the states of the random generators (as Dropout's), which Keras does not save."""
+    return [np.asarray(state).ravel().tolist() for state in _states(model)]
+
+
+def _restore_seeds(model: Any, seeds: Any, url: str) -> None:
+    """Set the states of the random generators; raise DataError if they do not fit."""
+    states = _states(model)
+    values: list[Any] = []
+    try:
+        values = [np.asarray(seed, state.dtype) for seed, state in zip(seeds, states, strict=True)]
+        fits = all(value.shape == s.shape for value, s in zip(values, states, strict=True))
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise DataError(
+            f"a model's file must hold one state for each of its {len(states)} random generators. "
+            f"Received: {url}, which does not. Save the model again."
+        )
+    for state, value in zip(states, values, strict=True):
+        state.assign(value)
+
+
+def _states(model: Any) -> list[Any]:
+    known = {id(variable) for variable in (*model.weights, *model.metrics_variables)}
+    return [variable for variable in model.variables if id(variable) not in known]

@@ -45,16 +45,7 @@ def put_normalizer_inside(folder: Path, outer: dict[str, Any], name: str) -> Non
 
 
 def take_normalizer_out(folder: Path, name: str, url: str) -> None:
-    """Restore the files that `put_normalizer_inside` changed, exactly.
-
-    Args:
-        folder: with Keras' files.
-        name: of the saved model.
-        url: where they come from, for errors.
-
-    Raises:
-        DataError: if they are others; names `url`.
-    """
+    """Restore the files that `put_normalizer_inside` changed, exactly."""
     # What the content of a file may lead to is of many kinds; nothing of it is executed here.
     try:
         outer = json.loads((folder / CONFIG).read_text())

@@ -1,6 +1,5 @@
 """Updates between workers: what is large enough is sent, in a few bits, the rest waits."""
 
-from ._clipping import ResidualClipping as ResidualClipping
 from ._decode import (
     apply as apply,
     decode as decode,
@@ -9,8 +8,9 @@ from ._decode import (
     selected_values as selected_values,
 )
 from ._encode import encode as encode, encode_difference as encode_difference
-from ._encoded import Encoded as Encoded, EncodedSegment as EncodedSegment
-from ._statistics import (
+from ._format import Encoded as Encoded, EncodedSegment as EncodedSegment
+from ._residual import (
+    ResidualClipping as ResidualClipping,
     ResidualStatistics as ResidualStatistics,
     residual_statistics as residual_statistics,
 )

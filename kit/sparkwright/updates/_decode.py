@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._bitmap import selected_count, unpack
-from ._encoded import EncodedSegment
-from ._format import HEADER_WORDS, Segment, parse
+from ._format import HEADER_WORDS, EncodedSegment, Segment, parse, selected_count, unpack
 from ._vectors import BLOCK, Pieces, Target, Vector, block_bounds
 
 

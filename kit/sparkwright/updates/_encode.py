@@ -10,17 +10,20 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from ._bitmap import Flags, pack, unpack
-from ._encoded import Encoded, EncodedSegment
 from ._format import (
     BITMAP,
     LARGEST_SIZE,
     SPARSE,
     WORD,
+    Encoded,
+    EncodedSegment,
+    Flags,
     Words,
     bitmap_words,
     check_threshold,
     header,
+    pack,
+    unpack,
 )
 from ._vectors import BLOCK, Pieces, Vector, block_bounds, difference, paired, single
 

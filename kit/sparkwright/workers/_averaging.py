@@ -5,21 +5,19 @@ import struct
 import time
 from typing import NamedTuple
 
-from sparkwright.errors import NetworkError
 from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.masters._checkpointing import CopySchedule
 from sparkwright.masters._plan import minibatch_count
 from sparkwright.mesh._ring import Ring
-from sparkwright.runs._copies import CopySchedule
-from sparkwright.runs._protocol import Ending, Failure, Group
+from sparkwright.runs._protocol import Ending, Group
 from sparkwright.runs._work import Span, quotas_by_speed, share_out
 from sparkwright.timeline import PhaseCode
 
 from ._control import Dismissed
-from ._local_trainer import LocalTrainer, RoundDone
-from ._member import RunMember
-from ._minibatches import non_finite_state
-from ._settings import WorkerSettings
-from ._update_ratio import MEASURE_EVERY_S, sample_of, update_ratio
+from ._flat import MEASURE_EVERY_S, sample_of, update_ratio
+from ._member import RunMember, exchanged
+from ._minibatches import LocalTrainer, RoundDone, may_be_averaged
+from ._requests import WorkerSettings
 
 
 class _Meta(NamedTuple):
@@ -89,25 +87,14 @@ class AveragingWorker:
 
     def _serve(self, group: Group) -> None:
         """Train with `group` until it ends one way or another, and report how."""
-        member = self._member
-        failure: Failure | None = None
-        ring: Ring | None = None
-        ending: Ending = "broken"
-        try:
-            ring = member.join(group)
-            member.shards.use({s.worker: (s.host, s.port) for s in group.seats}, group.rows)
+
+        def work(ring: Ring) -> Ending:
+            self._member.use_shards(group)
             self._seconds = {}
-            member.synchronise(ring, group)
-            ending = self._train(ring, group)
-        except NetworkError:
-            ending = "broken"
-        except Dismissed:
-            raise
-        except Exception as error:
-            ending, failure = "failed", member.failure_of(error)
-        finally:
-            member.leave(ring, group)
-        member.report(group, ending, failure)
+            self._member.synchronise(ring, group)
+            return self._train(ring, group)
+
+        self._member.report(group, *self._member.meet(group, work))
 
     def _train(self, ring: Ring, group: Group) -> Ending:
         member, epochs = self._member, self._settings.epochs
@@ -164,7 +151,13 @@ class AveragingWorker:
             done = self._trainer.round(
                 shares.get(self._settings.worker), stopping=self._control.stopping
             )
-            finite = self._is_finite(done)
+            finite = may_be_averaged(
+                done,
+                self._replica,
+                self._settings,
+                epoch=progress.epoch,
+                updater=member.save_updater,
+            )
         computed_s = time.monotonic()
         metas = self._exchange_metas(
             ring, group, done, finite=finite, seconds=computed_s - began_s - done.data_s
@@ -206,19 +199,6 @@ class AveragingWorker:
                 self._copies.took(sent_s - ended_s, now_s=sent_s)
         return any(meta.stopping for meta in metas.values())
 
-    def _is_finite(self, done: RoundDone) -> bool:
-        """Whether this worker's part may be averaged.
-
-        Raises:
-            NonFiniteLossError: if it may not, and that is to stop the run.
-        """
-        member = self._member
-        if not len(done.losses) or self._replica.state.is_finite(updater=member.save_updater):
-            return True
-        if not self._settings.stop_at_non_finite:
-            return False
-        raise non_finite_state(member.progress.epoch, worker=self._settings.worker)
-
     def _go_back(self) -> None:
         """No part could be averaged: all continue from the last average."""
         self._replica.write(self._member.average)
@@ -243,11 +223,8 @@ class AveragingWorker:
             iterations=self._replica.iterations,
             seconds=seconds,
         )
-        contents = ring.all_gather(_META.pack(*mine))
-        return {
-            seat.worker: _Meta(*_META.unpack(content))
-            for seat, content in zip(group.seats, contents, strict=True)
-        }
+        metas = exchanged(ring, mine, _META)
+        return {seat.worker: meta for seat, meta in zip(group.seats, metas, strict=True)}
 
     def _average(self, ring: Ring, met_s: float) -> None:
         """Replace this worker's state by the sum of all parts; it is in `work`, too."""

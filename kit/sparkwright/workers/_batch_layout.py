@@ -1,14 +1,16 @@
-"""Which column of the data feeds which argument of a Keras model."""
+"""Which column of the data feeds which argument of a Keras model, and whether labels fit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data import DataSet
 from sparkwright.errors import DataError
+from sparkwright.networks.signature import output_names
 
-from ._label_checks import check_labels
+_SPARSE, _DENSE = "sparse_categorical_crossentropy", "categorical_crossentropy"
 
 
 class BatchLayout:
@@ -119,23 +121,6 @@ class BatchLayout:
         return None if all(weight is None for weight in found) else _bare(found)
 
 
-def output_names(model: Any) -> list[str]:
-    """The names of the model's outputs; a Sequential model's is its last layer's."""
-    names = getattr(model, "output_names", None)
-    return list(names) if names else [model.layers[-1].name]
-
-
-def input_shapes(model: Any) -> dict[str, tuple[int | None, ...]]:
-    """Input name -> shape of one example; None stands for any length."""
-    return {tensor.name: tuple(tensor.shape[1:]) for tensor in model.inputs}
-
-
-def output_types(model: Any) -> dict[str, tuple[str, tuple[int | None, ...]]]:
-    """Output name -> (dtype, shape of one example)."""
-    pairs = zip(output_names(model), model.outputs, strict=True)
-    return {name: (str(tensor.dtype), tuple(tensor.shape[1:])) for name, tensor in pairs}
-
-
 def _opened(shape: tuple[int, ...], wanted: Sequence[int | None]) -> tuple[int | None, ...]:
     """The shape of an example, or of its mask, with None wherever `wanted` has it."""
     kept = [*wanted, *shape[len(wanted) :]]
@@ -190,3 +175,73 @@ def _check_label(name: str, labels: NDArray[Any], output: tuple[int | None, ...]
 
 def _shape_text(shape: Sequence[int | None]) -> str:
     return "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
+
+
+def check_labels(
+    model: Any,
+    labels: Mapping[str, NDArray[Any]],
+    outputs: Mapping[str, str],
+    *,
+    training: bool,
+) -> None:
+    """Refuse labels that the model's loss cannot mean.
+
+    Args:
+        model: a compiled keras.Model.
+        labels: label name -> (n, ...) array.
+        outputs: name of an output of the model -> name of its labels, in the model's order; empty
+            if there are no labels.
+        training: whether labels are needed.
+
+    Raises:
+        DataError: without labels in training; for one-hot labels where the loss wants class
+            numbers, the other way round, and for class numbers that the output has no place for.
+    """
+    if training and not outputs and getattr(model, "_compile_loss", None) is not None:
+        raise DataError(
+            "training needs labels, because the network was compiled with a loss. Received: "
+            "features alone. Give the data labels; those that are the features themselves, too."
+        )
+    losses = map(_name, losses_of(model.loss, list(outputs)))
+    for name, tensor, loss in zip(outputs.values(), model.outputs, losses, strict=False):
+        classes = tensor.shape[-1]
+        if loss not in (_SPARSE, _DENSE) or classes is None or classes < 2:
+            continue
+        array = labels[name]
+        one_hot = array.ndim == len(tensor.shape) and array.shape[-1] == classes
+        if loss == _DENSE and not one_hot:
+            raise DataError(
+                f"labels {name!r} must be one-hot for the loss {_DENSE!r}. Received: class "
+                f"numbers, shape {array.shape[1:]} an example. Use `one_hot=True` where the data "
+                f"is read, or the loss {_SPARSE!r}."
+            )
+        if loss == _SPARSE and one_hot:
+            raise DataError(
+                f"labels {name!r} must be class numbers for the loss {_SPARSE!r}. Received: "
+                f"one-hot ones, shape {array.shape[1:]} an example. Use `one_hot=False` where the "
+                f"data is read, or the loss {_DENSE!r}."
+            )
+        if loss == _SPARSE and len(array):
+            largest = np.max(array)
+            if largest >= classes:
+                raise DataError(
+                    f"labels {name!r} must be class numbers below {classes}, the width of the "
+                    f"network's output. Received: {largest}. Give the last layer as many units as "
+                    "there are classes, or check the labels."
+                )
+
+
+def losses_of(loss: Any, names: Sequence[str]) -> list[Any]:
+    """The loss of each output, of what a model was compiled with; None: it has none."""
+    if isinstance(loss, Mapping):
+        given: dict[str, Any] = dict(loss)  # pyright: ignore[reportUnknownArgumentType]
+        return [given.get(name) for name in names]
+    if isinstance(loss, list | tuple):
+        return list(loss)  # pyright: ignore[reportUnknownArgumentType]
+    return [loss] * len(names)
+
+
+def _name(loss: Any) -> str:
+    if isinstance(loss, str):
+        return loss
+    return str(getattr(loss, "name", None) or getattr(loss, "__name__", ""))

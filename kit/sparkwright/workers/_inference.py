@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sparkwright.data import DataSet, Normalizer
 from sparkwright.errors import DataError
 from sparkwright.evaluation import AbstractEvaluation
+from sparkwright.networks.signature import output_names
 
-from ._batch_layout import output_names
 from ._replica import Replica
 from ._requests import Evaluating, InferRequest, Predicting, Scoring
 

@@ -1,10 +1,12 @@
 """What every worker of a run does with the others, however it trains: meet, average, deliver."""
 
 import os
+import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +19,14 @@ from sparkwright.networks import pack_arrays, unpack_arrays
 from sparkwright.runs._protocol import Ending, Failure, Group, Progress
 from sparkwright.timeline import PhaseCode
 
-from ._control import ControlLine
+from ._control import ControlLine, Dismissed, RowBuffer
 from ._failure import failure_of
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica import Replica
-from ._rows import RowBuffer
-from ._settings import WorkerSettings
-from ._shard import Shard
-from ._shard_service import ShardServer, ShardSource
+from ._requests import WorkerSettings
+from ._shard import Shard, ShardServer, ShardSource
 
+Meta = TypeVar("Meta", bound=tuple[Any, ...])
 # What the first of a ring passes on of a verdict.
 _ENDS, _GOES_ON = b"end", b"go on"
 
@@ -132,6 +133,29 @@ class RunMember:
         return failure_of(error, worker=self.settings.worker, host=self.control.local_host)
 
     # -- meeting ----------------------------------------------------------------------------
+
+    def meet(self, group: Group, work: Callable[[Ring], Ending]) -> tuple[Ending, Failure | None]:
+        """Meet the members of `group` in a ring and do `work` with it; how that ended.
+
+        Raises:
+            Dismissed: at the end of the run, or when the coordinator is gone.
+        """
+        ring: Ring | None = None
+        try:
+            ring = self.join(group)
+            return work(ring), None
+        except NetworkError:
+            return "broken", None
+        except Dismissed:
+            raise
+        except Exception as error:
+            return "failed", self.failure_of(error)
+        finally:
+            self.leave(ring, group)
+
+    def use_shards(self, group: Group) -> None:
+        """Know where the members of `group` hand out their examples."""
+        self.shards.use({s.worker: (s.host, s.port) for s in group.seats}, group.rows)
 
     def join(self, group: Group) -> Ring:
         """Meet the members of `group` in a ring.
@@ -387,6 +411,12 @@ class RunMember:
             },
             (vector, *rest),
         )
+
+
+def exchanged(ring: Ring, mine: Meta, layout: struct.Struct) -> list[Meta]:
+    """What each worker of the ring tells the others, by rank; `layout` is that of a named tuple."""
+    kind: Any = type(mine)
+    return [kind(*layout.unpack(content)) for content in ring.all_gather(layout.pack(*mine))]
 
 
 def _broadcast_bytes(ring: Ring, content: bytes, *, source: int) -> bytes:

@@ -1,6 +1,7 @@
-"""What a worker did when: spans of its loop on their way to the driver."""
+"""Spans of a worker's loop: recorded, then sent to the driver with the state of the clocks."""
 
 import contextlib
+import os
 import struct
 import threading
 import time
@@ -8,8 +9,14 @@ from collections.abc import Generator
 
 import numpy as np
 
+from sparkwright.masters import NtpClock, TimeSource
+from sparkwright.mesh._framing import Message
+from sparkwright.mesh._machine_clock import MachineClock, shift_from
 from sparkwright.timeline import PhaseCode
+from sparkwright.timeline.clocks import Offset, OffsetEstimator
 from sparkwright.timeline.spans import SpanBlock
+
+from ._control import ControlLine, Dismissed
 
 # A worker that is quick does some thousand spans a second, and they are taken away every second.
 _MOST = 1 << 16
@@ -17,6 +24,10 @@ _SPAN = struct.Struct("<Bdf")
 _FIELDS = np.dtype([("codes", "u1"), ("starts_s", "<f8"), ("seconds", "<f4")])
 # A wait that goes on after so short a gap is the same wait.
 _GAP_S = 1e-3
+_BURST = 8
+_AGAIN_S = 10.0
+# Spans wait for the clocks to be compared, but not until there is no room for more.
+_FULL = 0.5
 
 
 class PhaseRecorder:
@@ -90,3 +101,130 @@ class PhaseRecorder:
 
 
 NO_PHASES = PhaseRecorder(on=False)
+
+
+class PhaseReporter:
+    """Sends a recorder's spans every second, with what is known of the clocks.
+
+    Unless another time source was chosen, it asks the driver for the time: eight times at the
+    start, one question after another, and again every ten seconds.
+    """
+
+    def __init__(
+        self, control: ControlLine, recorder: PhaseRecorder, clock: MachineClock, *, measure: bool
+    ) -> None:
+        """Begin.
+
+        Args:
+            control: the line to the driver.
+            recorder: gives the spans.
+            clock: this process' clocks.
+            measure: whether to compare them with the driver's.
+        """
+        self._control, self._recorder, self._clock = control, recorder, clock
+        self._measure = measure
+        self._estimator = OffsetEstimator()
+        self._left = 0  # questions of this burst
+        self._asked_s = -_AGAIN_S
+        self._sending = threading.Lock()
+        control.when_time_comes(self._heard)
+        control.at_each_beat(self._beat)
+        if measure:
+            self._ask_some()
+
+    def close(self) -> None:
+        """Send what is left."""
+        self._control.at_each_beat(None)
+        with contextlib.suppress(Dismissed):
+            self._send(last=True)
+
+    def _beat(self) -> None:
+        """Once a second, on the heartbeat's thread."""
+        if self._measure and self._clock.now_s() - self._asked_s > _AGAIN_S:
+            self._ask_some()
+        self._send()
+
+    def _send(self, *, last: bool = False) -> None:
+        with self._sending:
+            offset = self._offset()
+            known = self._clock.settled.is_set() and (offset is not None or not self._measure)
+            if not (known or last or self._recorder.fullness > _FULL):
+                return
+            block, missed = self._recorder.take()
+            if not (len(block.codes) or missed):
+                return
+            starts_s = block.starts_s + self._clock.shift_s
+            self._control.send(
+                "phases",
+                {
+                    "count": len(block.codes),
+                    "missed": missed,
+                    "clock": self._clock.state(offset).to_dict(),
+                },
+                block._replace(starts_s=starts_s).to_payload(),
+            )
+
+    def _offset(self) -> Offset | None:
+        return self._estimator.estimate(self._clock.now_s()) if self._measure else None
+
+    # -- the driver's time --------------------------------------------------------------------
+
+    def _ask_some(self) -> None:
+        self._left, self._asked_s = _BURST, self._clock.now_s()
+        self._ask()
+
+    def _ask(self) -> None:
+        with contextlib.suppress(Dismissed):
+            self._left -= 1
+            self._control.send("clock", {"asked_s": self._clock.now_s()})
+
+    def _heard(self, message: Message, heard_s: float) -> None:
+        """On the reader's thread, with the monotonic clock when the answer came."""
+        fields = message.fields
+        self._estimator = self._estimator.with_exchange(
+            float(fields["asked_s"]),
+            float(fields["came_s"]),
+            float(fields["answered_s"]),
+            heard_s + self._clock.shift_s,
+        )
+        if self._left > 0:
+            self._ask()
+
+
+class WorkerClocks:
+    """The clocks of a trainer's process, kept from run to run: NTP servers are asked seldom."""
+
+    def __init__(self) -> None:
+        """Nothing is asked yet."""
+        self._clock: MachineClock | None = None
+        self._key: tuple[NtpClock | None, float] | None = None
+
+    def of(self, time_source: TimeSource | None, *, worker: int) -> MachineClock:
+        """The clocks for a run with this time source."""
+        ntp = time_source if isinstance(time_source, NtpClock) else None
+        key = ntp, shift_from(os.environ, worker)
+        if self._clock is None or key != self._key:
+            if self._clock is not None:
+                self._clock.close()
+            self._key, self._clock = key, MachineClock(ntp, shift_s=key[1])
+        return self._clock
+
+
+def add_beginning(phases: PhaseRecorder, times: tuple[float, float], *, ready_s: float) -> None:
+    """Keep what went before the first thing that a trainer does for a task.
+
+    Args:
+        phases: where to.
+        times: see `TrainRequest.times`.
+        ready_s: when the trainer had loaded TensorFlow.
+    """
+    began_s, written_s = times
+    if written_s > began_s:
+        phases.add(PhaseCode.SHARD, began_s, written_s)
+    if ready_s > written_s:
+        phases.add(PhaseCode.TENSORFLOW, written_s, ready_s)
+
+
+def add_end(phases: PhaseRecorder, times: tuple[float, float]) -> None:
+    """Keep the whole of the task, which ends now."""
+    phases.add(PhaseCode.WORK, times[0], time.monotonic())

@@ -24,9 +24,9 @@ from sparkwright.mesh._auth import SECRET_BYTES, TRAINER
 from sparkwright.mesh._connection import Connection
 from sparkwright.mesh._handshake import greet_server
 
+from ._failure import log_end, trainer_end
 from ._gpus import device_environment
 from ._requests import Answer, Evaluating, InferRequest, Request
-from ._trainer_end import log_end, trainer_end
 from ._wire import pack, unpack
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.timeline import PhaseCode
 
 from ._batch_layout import BatchLayout
-from ._subtraction import SparseSubtraction, subtract_from
+from ._flat import SparseSubtraction, subtract_from
 
 XlaChoice = Literal["auto", "on", "off", "measure"]
 Arrays = list[NDArray[Any]]

@@ -8,17 +8,21 @@ the user's own layers and functions, cloudpickled as Spark's closures are.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
 
 from sparkwright.data import Normalizer
 from sparkwright.evaluation import AbstractEvaluation, CustomEvaluation
+from sparkwright.masters import TrainingMaster
 from sparkwright.networks import ModelDefinition
+from sparkwright.runs._protocol import Failure
 from sparkwright.runs._work import Span
 
 from ._failure import failure_of
 from ._replica import XlaChoice
+
+M = TypeVar("M", bound=TrainingMaster)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -200,8 +204,45 @@ class Answer:
     error: str = ""
     traceback: str = field(default="", repr=False)
 
+    def failure(self, *, worker: int, host: str = "") -> Failure | None:
+        """What went wrong, for the driver; None if nothing did."""
+        if not self.error:
+            return None
+        return Failure(
+            worker=worker, host=host, kind=self.kind, reason=self.error, traceback=self.traceback
+        )
+
     @classmethod
     def of_error(cls, error: BaseException) -> "Answer":
         """Describe an exception, to be called while it is handled."""
         found = failure_of(error, worker=-1, host="")
         return cls(kind=found.kind, error=found.reason, traceback=found.traceback)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerSettings(Generic[M]):
+    """The training master and the run, as one worker sees them.
+
+    Attributes:
+        master: with a seed.
+        epochs: passes over the data.
+        worker: its number; -1 in a template that is still to be completed.
+        attempt: of its task; a later one is greater.
+        copies: whether the driver gets a copy of the state at intervals, see `CopySchedule`.
+        evaluate_every: epochs from one evaluation of the validation data to the next; the last
+            epoch is evaluated in any case.
+        judged: after an evaluation, wait for the driver's verdict.
+    """
+
+    master: M = field(repr=False)
+    epochs: int
+    worker: int = -1
+    attempt: int = -1
+    copies: bool = True
+    evaluate_every: int = 1
+    judged: bool = False
+
+    @property
+    def stop_at_non_finite(self) -> bool:
+        """Whether a NaN or infinite loss or parameter ends the run."""
+        return self.master.non_finite == "stop"

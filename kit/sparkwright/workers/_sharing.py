@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import NetworkError, NonFiniteLossError
+from sparkwright.errors import NetworkError
 from sparkwright.masters import SharedTrainingMaster
 from sparkwright.masters.cost import PIECE_S, gathered
 from sparkwright.mesh._framing import Message
@@ -26,19 +26,18 @@ from sparkwright.mesh._port import PeerPort
 from sparkwright.mesh._ring import Ring
 from sparkwright.mesh._update_mesh import MeshSeat, UpdateMesh
 from sparkwright.networks import pack_arrays
-from sparkwright.runs._protocol import Ending, Failure, Group, Seat
+from sparkwright.runs._protocol import Ending, Group, Seat
 from sparkwright.runs._work import Span
 from sparkwright.timeline import PhaseCode
 from sparkwright.updates import Encoded
 
 from ._control import Dismissed
-from ._local_trainer import RoundDone
-from ._member import RunMember
-from ._minibatches import Block, Minibatches, non_finite_reason, non_finite_state
-from ._settings import WorkerSettings
+from ._flat import MEASURE_EVERY_S, Vector, sample_of, update_ratio
+from ._member import RunMember, exchanged
+from ._minibatches import Block, Minibatches, RoundDone, check_losses, non_finite_state
+from ._requests import WorkerSettings
 from ._shared_parameters import SharedParameters
 from ._state_transfer import Snapshot, StateServer, fetch_state
-from ._update_ratio import MEASURE_EVERY_S, Vector, sample_of, update_ratio
 
 _log = logging.getLogger(__name__)
 _IDLE_S = 0.01
@@ -172,7 +171,7 @@ class SharingWorker:
         """Others have come or gone; whoever has no state yet gets one."""
         member = self._member
         self._group = group
-        member.shards.use({s.worker: (s.host, s.port) for s in group.seats}, group.rows)
+        member.use_shards(group)
         self._clocks = {
             seat.worker: self._clocks.get(seat.worker, self._clock)
             for seat in group.seats
@@ -381,7 +380,7 @@ class SharingWorker:
         for block in blocks:
             found, metrics = self._minibatches.train(block)
             at_s = self._phases.since(self._replica.train_phase, at_s)
-            self._check(found, piece, done=len(examples))
+            check_losses(found, self._settings, piece.span, done=piece.done + len(examples))
             losses.append(found)
             examples += [next(iter(block.values())).shape[1]] * len(found)
         return RoundDone(
@@ -410,19 +409,6 @@ class SharingWorker:
             self._per_message = gathered(step_s, settings.master.max_staleness)
         if settings.master.piece_minibatches is None:
             self._wanted = max(self._per_message, int(PIECE_S / step_s))
-
-    def _check(self, losses: NDArray[np.float32], piece: "_Piece", *, done: int) -> None:
-        if self._settings.stop_at_non_finite and not np.isfinite(losses).all():
-            bad = int(np.flatnonzero(~np.isfinite(losses))[0])
-            raise NonFiniteLossError(
-                worker=self._settings.worker,
-                host="",
-                reason=non_finite_reason(
-                    float(losses[bad]),
-                    span=piece.span,
-                    minibatch=piece.span.start + piece.done + done + bad,
-                ),
-            )
 
     def _fail(self, error: Exception) -> None:
         """Report it. What this minibatch did is taken back, so that the rest can still be kept."""
@@ -521,24 +507,16 @@ class SharingWorker:
         group = Group.from_dict(order.fields["group"])
         if self._piece is not None:
             self._end_piece(wants_more=False)
-        ending: Ending = "met"
-        failure: Failure | None = None
-        ring: Ring | None = None
-        try:
-            ring = self._member.join(group)
+
+        def average(ring: Ring) -> Ending:
             self._average(ring, group, validate=order.fields["validate"])
             if order.fields["validate"] and self._settings.judged:
                 self._member.await_verdict(ring)  # the coordinator knows whether to go on
             if order.fields["checkpoint"]:
                 self._member.send_checkpoint(ring, group)
-        except NetworkError:
-            ending = "broken"
-        except Dismissed:
-            raise
-        except Exception as error:
-            ending, failure = "failed", self._member.failure_of(error)
-        finally:
-            self._member.leave(ring, group)
+            return "met"
+
+        ending, failure = self._member.meet(group, average)
         self._met = ending == "met"
         if self._met:
             self._since_meeting = 0
@@ -572,9 +550,8 @@ class SharingWorker:
             minibatches=self._since_meeting,
             iterations=replica.iterations,
         )
-        contents = ring.all_gather(_MEETING.pack(*mine))
+        metas = exchanged(ring, mine, _MEETING)
         self._phases.since(PhaseCode.WAIT, began_s)
-        metas = [_Meeting(*_MEETING.unpack(content)) for content in contents]
         self._catch_up(ring, group, [meta.sequence for meta in metas])
         met_s = time.monotonic()
         weights = [meta.minibatches for meta in metas]

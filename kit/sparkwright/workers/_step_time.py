@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import ModelDefinition
+from sparkwright.networks.signature import output_names
 
-from ._batch_layout import output_names
+from ._batch_layout import losses_of
 from ._replica import Replica, XlaChoice
 
 # What the minibatches of a call may take of memory, and the length of axes that are left open.
@@ -131,7 +132,7 @@ def _first_step(replica: Replica, batch_size: int) -> tuple[Any, dict[str, NDArr
     try:
         return step(other_labels=False)
     except Exception as error:
-        losses = _losses(replica.model.loss, output_names(replica.model))
+        losses = losses_of(replica.model.loss, output_names(replica.model))
         own = [loss for loss in losses if loss is not None and not _is_known(loss)]
         if not own:
             raise
@@ -175,7 +176,7 @@ def _random_batch(
         values = draw.random(shape, np.float32)
         found[f"features/{tensor.name}"] = values.astype(_numpy_type(str(tensor.dtype)))
     names = output_names(model)
-    for name, tensor, loss in zip(names, model.outputs, _losses(model.loss, names), strict=True):
+    for name, tensor, loss in zip(names, model.outputs, losses_of(model.loss, names), strict=True):
         shape = (batch_size, *_closed(tensor.shape[1:]))
         if loss is None:
             continue
@@ -186,15 +187,6 @@ def _random_batch(
         labels[..., 0] = 1
         found[f"labels/{name}"] = labels
     return found
-
-
-def _losses(loss: Any, names: list[str]) -> list[Any]:
-    if isinstance(loss, Mapping):
-        given: dict[str, Any] = dict(loss)  # pyright: ignore[reportUnknownArgumentType]
-        return [given.get(name) for name in names]
-    if isinstance(loss, list | tuple):
-        return list(loss)  # pyright: ignore[reportUnknownArgumentType]
-    return [loss] * len(names)
 
 
 def _is_sparse(loss: Any) -> bool:

@@ -175,13 +175,13 @@ def test_other_choices_are_drawn_in_the_background():
 def test_a_choice_made_while_another_is_drawn_is_drawn_next(panel, monkeypatch):
     panel.evaluate()
     shown, may_draw = panel.shown, threading.Event()
-    draw = _shown.calibration_blocks
+    draw = _shown.blocks_of
 
-    def slow(found, *, of):
+    def slow(found, **options):
         assert may_draw.wait(30)
-        return draw(found, of=of)
+        return draw(found, **options)
 
-    monkeypatch.setattr(_shown, "calibration_blocks", slow)
+    monkeypatch.setattr(_shown, "blocks_of", slow)
     shown.choices["calibration"].value = 0
     shown.choices["worst"].value = "row"
     shown.choices["calibration"].value = 1

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from sparkwright.evaluation import ROC, ROCMultiClass
-from sparkwright_widgets._evaluation_panel._threshold_explorer import ThresholdExplorer
-from sparkwright_widgets._evaluation_panel._threshold_points import ThresholdPoints
+from sparkwright_widgets._evaluation_panel._threshold_explorer import (
+    ThresholdExplorer,
+    ThresholdPoints,
+)
 
 ROWS = st.lists(st.tuples(st.booleans(), st.integers(0, 8)), min_size=2, max_size=60).filter(
     lambda rows: len({label for label, _ in rows}) == 2

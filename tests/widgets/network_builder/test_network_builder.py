@@ -1,11 +1,13 @@
+import sys
 import threading
 from dataclasses import replace
 
 import pytest
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OptimizerSpec
+from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OptimizerSpec, keras_catalog
 from sparkwright_widgets._network_builder import NetworkBuilder
+from sparkwright_widgets._network_builder._data_fit import misfits
 from sparkwright_widgets._network_builder._text_exchange import read
 from sparkwright_widgets._ui import Button
 
@@ -47,7 +49,9 @@ def test_it_begins_with_lenet_which_is_ready():
     assert states(builder) == ["ok"] * 8
 
 
-def test_it_appears_at_once_and_fills_in_when_keras_is_loaded(monkeypatch):
+@pytest.fixture
+def loading(monkeypatch):
+    """Keras is loading until the event is set."""
     ready = threading.Event()
     inside = "sparkwright_widgets._network_builder"
     for module in (
@@ -55,18 +59,62 @@ def test_it_appears_at_once_and_fills_in_when_keras_is_loaded(monkeypatch):
     ):
         monkeypatch.setattr(f"{module}.is_loaded", ready.is_set)
     monkeypatch.setattr(f"{inside}._editing_pane.load", ready.wait)
+    yield ready
+    ready.set()
+
+
+def test_it_appears_at_once_and_fills_in_when_keras_is_loaded(loading):
     builder = NetworkBuilder()
     heard = []
     builder.on_change(lambda part: heard.append(part.problem))
     assert "Keras is loading" in builder.problem
     assert states(builder) == ["waiting"] * 8
-    ready.set()
+    loading.set()
     assert builder.analysis.parameters == 431_080  # waits
     assert heard == [None]
     assert states(builder) == ["ok"] * 8
     choose(builder, 1)
     type_into(builder, "filters", "3")
     assert builder.spec.layers[1].options["filters"] == 3
+
+
+def test_a_refused_name_stays_while_keras_loads(loading):
+    builder = NetworkBuilder()
+    choose(builder, 1)
+    field = builder.editing.editor.name_form.fields["name"]
+    field.control.value = "conv_2"
+    builder.set_data(features={"features": (28, 28, 1)})
+    assert field is builder.editing.editor.name_form.fields["name"]
+    assert field.control.value == "conv_2"
+    assert 'role="alert"' in field.alert.value
+
+
+def test_a_keras_that_cannot_be_imported_is_the_problem(loading, monkeypatch):
+    monkeypatch.setattr(keras_catalog, "_problems", [])
+    monkeypatch.setitem(sys.modules, "keras", None)
+    monkeypatch.setattr(
+        "sparkwright_widgets._network_builder._editing_pane.load", keras_catalog.load
+    )
+    builder = NetworkBuilder()
+    builder.editing.wait()
+    assert builder.problem.startswith("Keras cannot be loaded: ")
+    assert "Keras cannot be loaded" in builder.editing.summary.value
+
+
+def test_a_key_compares_the_network_with_the_data_once(builder, monkeypatch):
+    compared = []
+
+    def count(*arguments):
+        compared.append(arguments)
+        return misfits(*arguments)
+
+    monkeypatch.setattr("sparkwright_widgets._network_builder._editing_pane.misfits", count)
+    builder.set_data(features={"features": (28, 28, 1)})
+    choose(builder, 1)
+    builder.on_change(lambda part: part.problem)
+    compared.clear()
+    type_into(builder, "filters", "7")
+    assert len(compared) == 1
 
 
 def test_every_layer_of_keras_can_be_added(builder):

@@ -8,9 +8,17 @@ import ipywidgets as widgets
 
 from sparkwright.data import ColumnLook, DataSource
 from sparkwright.errors import ConfigurationError
-from sparkwright_widgets._format import count_text, escaped
-from sparkwright_widgets._ui import Button, Checkbox, Dropdown, Fold, Text, row
-from sparkwright_widgets._ui._part import close_all
+from sparkwright_widgets._format import count_text
+from sparkwright_widgets._ui import (
+    Button,
+    Checkbox,
+    Dropdown,
+    Fold,
+    Text,
+    alert,
+    close_all,
+    row,
+)
 
 from ._looks import kind_text
 
@@ -20,7 +28,6 @@ _TASKS = (
     ("a number (regression)", "regression"),
     ("something else, or nothing", "other"),
 )
-_LOOK: dict[str, Any] = {"style": {"description_width": "initial"}}
 
 
 class ColumnChooser(widgets.VBox):
@@ -47,21 +54,13 @@ class ColumnChooser(widgets.VBox):
         self._columns: tuple[ColumnLook, ...] = ()
         self._shown: tuple[str, ...] | None = None
         self.boxes: dict[str, Checkbox] = {}
-        self.label = Dropdown(
-            description="Label (what to predict)", options=[("(none)", None)], **_LOOK
-        )
-        self.task = Dropdown(description="It is", options=_TASKS, **_LOOK)
+        self.label = Dropdown(description="Label (what to predict)", options=[("(none)", None)])
+        self.task = Dropdown(description="It is", options=_TASKS)
         self.classes = Text(
-            description="Classes",
-            placeholder="found in the data",
-            continuous_update=False,
-            **_LOOK,
+            description="Classes", placeholder="found in the data", continuous_update=False
         )
         self.names = Text(
-            description="Features",
-            placeholder="all but the label",
-            continuous_update=False,
-            **_LOOK,
+            description="Features", placeholder="all but the label", continuous_update=False
         )
         for control in (self.label, self.task, self.classes, self.names):
             control.observe(guarded(self._chosen), "value")
@@ -80,12 +79,7 @@ class ColumnChooser(widgets.VBox):
     def complain(self, sentence: str) -> None:
         """Show what is wrong with what was chosen; an empty sentence takes that back."""
         self.problem = sentence
-        self.alert.value = (
-            '<div class="sparkwright-problem" role="alert"><span aria-hidden="true">✕</span> '
-            f"{escaped(sentence)}</div>"
-            if sentence
-            else ""
-        )
+        self.alert.value = alert(sentence)
 
     def show(
         self, source: DataSource, columns: Sequence[ColumnLook], *, afresh: bool = False
@@ -150,7 +144,7 @@ class ColumnChooser(widgets.VBox):
         self.fold.set_title(f"Features: {count_text(ticked)} of {count_text(usable)} columns")
 
     def _box(self, column: ColumnLook) -> Checkbox:
-        box = Checkbox(description=column.name, indent=False)
+        box = Checkbox(description=column.name)
         box.observe(self._guarded(self._chosen), "value")
         return box
 

@@ -6,16 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from sparkwright.data import DataPreview, DataSource, DataSplit, guess_source, preview
+from sparkwright.data import DataPreview, DataSource, guess_source, preview
 from sparkwright.data._preview._previewing import with_guessed_columns
-from sparkwright.data._sources._data_split import SPLIT_OPTIONS
 from sparkwright.data._sources._formats import FORMATS
 from sparkwright.errors import ConfigurationError
-from sparkwright.options import Option
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import count_text, escaped
-from sparkwright_widgets._ui import Button, Dropdown, Fold, OptionForm, Part, row
-from sparkwright_widgets._ui._part import close_all
+from sparkwright_widgets._ui import (
+    ConfigurationForm,
+    Dropdown,
+    Fold,
+    OptionForm,
+    Part,
+    advice,
+    close_all,
+    row,
+)
 
 from . import _looks as looks
 from ._columns import ColumnChooser
@@ -59,9 +65,7 @@ class DataPicker(Part):
         self._again = self._guesses = self._refits = self._setting = False
         self._told_mistake: str | None = None
         self.format = Dropdown(
-            description="Data",
-            options=[(info.title, name) for name, info in FORMATS.items()],
-            style={"description_width": "initial"},
+            description="Data", options=[(info.title, name) for name, info in FORMATS.items()]
         )
         self.format.observe(self.guarded(self._format_chosen), "value")
         self.advice = widgets.HTML()
@@ -69,7 +73,7 @@ class DataPicker(Part):
         self.columns = ColumnChooser(self.guarded, self._edit)
         self.options: OptionForm | None = None
         self.options_box = widgets.VBox()
-        self.split = OptionForm(SPLIT_OPTIONS, self._source.split.to_dict())
+        self.split = ConfigurationForm(self._source.split)
         self.split.on_change(self.guarded(self._split_chosen))
         self.options_fold = Fold("Options of the format", [self.options_box])
         self.split_fold = Fold("Training, validation and test", [self.split])
@@ -78,14 +82,12 @@ class DataPicker(Part):
         self.statistics, self.code = widgets.HTML(), widgets.HTML()
         self.statistics_fold = Fold("Columns in figures", [self.statistics])
         self.classes_fold = Fold("Classes", [self.classes])
-        self.look_button = Button(
-            description="Look again", tooltip="Read the beginning of the data once more"
+        self.look_button = self.new_button(
+            "Look again", self.look, "Read the beginning of the data once more"
         )
-        self.look_button.on_click(self.guarded(lambda _button: self.look()))
-        self.load_button = Button(
-            description="Load", tooltip="Load the data on Spark and count the examples"
+        self.load_button = self.new_button(
+            "Load", self._begin_loading, "Load the data on Spark and count the examples"
         )
-        self.load_button.on_click(self.guarded(lambda _button: self._begin_loading()))
         self.loaded = widgets.HTML()
         head = widgets.VBox([self.format, self.advice])
         head.add_class("sparkwright-field")
@@ -120,7 +122,7 @@ class DataPicker(Part):
         if source == self._source and self._mistake is None:
             return
         # Of what was typed here and could not be meant, nothing stays.
-        self.split.set(source.split.to_dict())
+        self.split.set(source.split)
         if self.options is not None:
             self.options.set(self._source.all_options)
         self._take(source, afresh=True)
@@ -278,17 +280,9 @@ class DataPicker(Part):
             self._take(source)
         self._tell_mistake()
 
-    def _split_chosen(self, name: str) -> None:
-        values = self.split.values
-        try:
-            split = DataSplit.from_dict(values)
-        except ConfigurationError as error:
-            self.split.complain(name, str(error))
-            self._tell_mistake()
-            return
-        for other in values:
-            self.split.complain(other, "")
-        if split == self._source.split:
+    def _split_chosen(self, _path: Any) -> None:
+        split = self.split.valid
+        if split is None or split == self._source.split:
             self._tell_mistake()
             return
         self._source = replace(self._source, split=split)
@@ -354,7 +348,7 @@ class DataPicker(Part):
         try:
             source, info = self._source, self._source.info
             self.format.value = source.format
-            self.advice.value = f'<div class="sparkwright-advice">{escaped(info.advice)}</div>'
+            self.advice.value = advice(info.advice)
             self.place.set(source.url)
             self.place.layout.display = None if info.needs_url else "none"
             seen = self._preview
@@ -371,7 +365,7 @@ class DataPicker(Part):
         self._show_load()
 
     def _show_options(self) -> None:
-        options: tuple[Option, ...] = self._source.info.options
+        options = self._source.info.options
         self.options_fold.layout.display = None if options else "none"
         form = self.options
         if form is None or [f.option for f in form.fields.values()] != list(options):
@@ -394,8 +388,7 @@ class DataPicker(Part):
                 view.value = ""
             self.classes_fold.layout.display = self.statistics_fold.layout.display = "none"
             return
-        note = f'<div class="sparkwright-advice">{escaped(seen.note)}</div>' if seen.note else ""
-        self.figures.value = looks.extent_figures(seen) + note
+        self.figures.value = looks.extent_figures(seen) + advice(seen.note)
         hint = looks.REMEDIES if any(p.can_skip for p in seen.problems) else ""
         self.problems.value = looks.problem_list(seen.problems) + hint
         self.beginning.value = looks.beginning(seen)
@@ -410,9 +403,7 @@ class DataPicker(Part):
         if reason is None and self._spark is None:
             reason = "Loading needs a Spark session: picker.spark = sw.start_spark()."
         self.load_button.disabled = reason is not None
-        self.loaded.value = (
-            f'<div class="sparkwright-advice">{escaped(reason)}</div>' if reason else ""
-        )
+        self.loaded.value = advice(reason or "")
 
     def _still(self) -> Block:
         return looks.still(self._source, self._preview)

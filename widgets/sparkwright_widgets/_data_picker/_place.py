@@ -6,15 +6,10 @@ from typing import Any
 import ipywidgets as widgets
 
 from sparkwright.data import Entry, Folder, browse
-from sparkwright_widgets._any_page import HeardFromAnyPage
 from sparkwright_widgets._format import bytes_text, count_text, escaped
-from sparkwright_widgets._ui import Button, Fold, Part, Text, row
+from sparkwright_widgets._ui import Fold, ListBox, Part, Text, row
 
 _WILD = "*?["
-
-
-class ListBox(HeardFromAnyPage, widgets.Select):
-    """One of many, several in view; arrow keys move in it, letters jump."""
 
 
 class PlaceChooser(Part):
@@ -34,27 +29,20 @@ class PlaceChooser(Part):
             description="Path or URL",
             placeholder="data/iris.csv, hdfs://host/folder, s3://bucket/folder/*.parquet",
             continuous_update=False,
-            style={"description_width": "initial"},
         )
         self.url.add_class("sparkwright-wide")
         self.url.observe(self.guarded(self._typed), "value")
         self.where = widgets.HTML()
-        self.list = ListBox(
-            description="Folders and files",
-            options=(),
-            rows=8,
-            style={"description_width": "initial"},
-        )
+        self.list = ListBox(description="Folders and files", options=(), rows=8)
         self.list.add_class("sparkwright-listbox")
         self.list.observe(self.guarded(lambda _change: self._name_buttons()), "value")
-        self.up_button = Button(description="▲ Up", tooltip="Go to the folder above")
-        self.open_button = Button(description="Open", tooltip="Open the folder, or take the file")
-        self.take_button = Button(
-            description="Use this folder", tooltip="Take the folder that is listed"
+        self.up_button = self.new_button("▲ Up", self._go_up, "Go to the folder above")
+        self.open_button = self.new_button(
+            "Open", self._open_selected, "Open the folder, or take the file"
         )
-        self.up_button.on_click(self.guarded(lambda _button: self._go_up()))
-        self.open_button.on_click(self.guarded(lambda _button: self._open_selected()))
-        self.take_button.on_click(self.guarded(lambda _button: self._take_folder()))
+        self.take_button = self.new_button(
+            "Use this folder", self._take_folder, "Take the folder that is listed"
+        )
         self.fold = Fold(
             "Browse folders",
             [self.where, self.list, row(self.up_button, self.open_button, self.take_button)],

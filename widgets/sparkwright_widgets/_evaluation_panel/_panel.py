@@ -9,13 +9,12 @@ import ipywidgets as widgets
 from sparkwright.errors import ConfigurationError
 from sparkwright.evaluation import WorstExamples
 from sparkwright_widgets._assets import asset
-from sparkwright_widgets._block import Block
+from sparkwright_widgets._block import Block, sentence_block
 from sparkwright_widgets._evaluation_blocks import comparison_blocks
 from sparkwright_widgets._format import count_text, escaped
 from sparkwright_widgets._ui import Button, Checkbox, Dropdown, Fold, Part, Text, row
 
-from ._results import Results
-from ._sections import Section, grid_html, sections_of
+from ._results import Results, Section, grid_html
 from ._shown import ShownResult
 from ._task import KINDS, TASKS, Kind, Output, Task, outputs_of, prototypes
 
@@ -195,7 +194,7 @@ class EvaluationPanel(Part):
         found = Results.of(evaluation)
         if not found.evaluations and found.worst is None:
             raise ConfigurationError("a result needs at least one evaluation. Received: none.")
-        self._take(str(name), found, sections_of(found))
+        self._take(str(name), found, found.sections())
 
     # --- evaluating
 
@@ -264,7 +263,7 @@ class EvaluationPanel(Part):
             if "worst" in wanted:
                 found.append(network.worst_examples(data))
             results = Results.of(found)
-            return results, sections_of(results)
+            return results, results.sections()
 
         return work
 
@@ -325,22 +324,19 @@ class EvaluationPanel(Part):
     def _still(self) -> Block | None:
         name = self.result_choice.value
         if name is None:
-            sentence = "Nothing has been evaluated yet."
-            return Block(html=f"<p>{sentence}</p>", text=sentence, kind="evaluation")
+            return sentence_block("Nothing has been evaluated yet.", kind="evaluation")
         title = f"Evaluation: {_result_label(name, self.results[name])}"
-        html, words = [f"<h4>{escaped(title)}</h4>"], [title]
-        for section in self._sections[name]:
-            html.append(f"<h5>{escaped(section.title)}</h5>{grid_html(section.blocks)}")
-            words += [section.title, *(block.text for block in section.blocks)]
+        parts = [(each.title, each.blocks) for each in self._sections[name]]
         threshold = None if self.shown is None else self.shown.threshold_block()
-        if threshold is not None:
-            html.append(f"<h5>Threshold</h5>{grid_html([threshold])}")
-            words += ["Threshold", threshold.text]
-        if self._compared:
-            html.append(f"<h5>Comparison</h5>{grid_html(self._compared)}")
-            words += ["Comparison", *(block.text for block in self._compared)]
-        style = f"<style>{asset('evaluation.css')}</style>"
-        return Block(html=style + "".join(html), text="\n\n".join(words), kind="evaluation")
+        parts += [("Threshold", [threshold])] if threshold is not None else []
+        parts += [("Comparison", self._compared)] if self._compared else []
+        html = "".join(f"<h5>{escaped(words)}</h5>{grid_html(blocks)}" for words, blocks in parts)
+        words = [title, *(text for each, blocks in parts for text in (each, *map(str, blocks)))]
+        return Block(
+            html=f"<style>{asset('evaluation.css')}</style><h4>{escaped(title)}</h4>{html}",
+            text="\n\n".join(words),
+            kind="evaluation",
+        )
 
 
 def _data_label(name: str, data: Any) -> str:

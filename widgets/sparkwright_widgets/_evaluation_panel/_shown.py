@@ -7,18 +7,12 @@ from typing import Any
 import ipywidgets as widgets
 
 from sparkwright.evaluation import ROCBinary
-from sparkwright_widgets._block import Block
-from sparkwright_widgets._evaluation_blocks import (
-    calibration_blocks,
-    regression_blocks,
-    worst_blocks,
-)
-from sparkwright_widgets._evaluation_figures._blocks import table_block
+from sparkwright_widgets._block import Block, table_block
+from sparkwright_widgets._evaluation_blocks import blocks_of
 from sparkwright_widgets._format import count_text
 from sparkwright_widgets._ui import Dropdown, Fold, Part
 
-from ._results import Results
-from ._sections import Section, grid_html
+from ._results import Results, Section, grid_html
 from ._threshold_explorer import ThresholdExplorer
 
 _WIDE = {"description_width": "initial"}
@@ -93,35 +87,30 @@ class ShownResult(Part):
 
     def _choice(self, key: str) -> Dropdown | None:
         """What of a section can be drawn otherwise, where there is something to choose."""
-        if key == "calibration" and (found := self.found.calibration) is not None:
+        found: Any = self.found.places[key][0]
+        if key == "calibration":
             classes = [(name, k) for k, name in enumerate(found.names[:_MOST_CHOICES])]
-            options = [("the predicted class", None), *classes]
-            choice = Dropdown(description="Probability of", options=options, style=_WIDE)
-            if found.classes == 2:
-                choice.value = 1
-            self._redraw(key, choice, lambda of: calibration_blocks(found, of=of))
-        elif key == "regression" and (numbers := self.found.regression) is not None:
-            names = numbers.output_names[:_MOST_CHOICES]
-            if len(names) < 2:
-                return None
-            options = [(name, k) for k, name in enumerate(names)]
-            choice = Dropdown(description="Output", options=options, style=_WIDE)
-            self._redraw(key, choice, lambda of: regression_blocks(numbers, of=of))
-        elif key == "worst" and (worst := self.found.worst) is not None:
-            choice = Dropdown(description="Show features as", options=_LOOKS, style=_WIDE)
-            self._redraw(key, choice, lambda look: worst_blocks(worst, look=look))
+            words, option = "Probability of", "of"
+            options: list[Any] = [("the predicted class", None), *classes]
+        elif key == "regression" and len(found.output_names) > 1:
+            words, option = "Output", "of"
+            options = [(name, k) for k, name in enumerate(found.output_names[:_MOST_CHOICES])]
+        elif key == "worst":
+            words, option, options = "Show features as", "look", _LOOKS
         else:
             return None
-        self.choices[key] = choice
-        return choice
+        choice = Dropdown(description=words, options=options, style=_WIDE)
+        if key == "calibration" and found.classes == 2:
+            choice.value = 1
 
-    def _redraw(self, key: str, choice: Dropdown, blocks: Callable[[Any], list[Block]]) -> None:
         def chosen(change: Any) -> None:
             value = change["new"]
-            self._wanted[key] = lambda: grid_html(blocks(value))
+            self._wanted[key] = lambda: grid_html(blocks_of(found, **{option: value}))
             self._draw_next()
 
         choice.observe(self.guarded(chosen), "value")
+        self.choices[key] = choice
+        return choice
 
     def _draw_next(self) -> None:
         """Draw the last choice of each section, one after the other."""

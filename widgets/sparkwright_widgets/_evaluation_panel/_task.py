@@ -14,7 +14,7 @@ from sparkwright.evaluation import (
     ROCBinary,
     ROCMultiClass,
 )
-from sparkwright.workers._batch_layout import output_names
+from sparkwright.networks.signature import output_names
 
 Task = Literal["classes", "two classes", "answers", "numbers"]
 Kind = Literal["roc", "calibration", "worst"]

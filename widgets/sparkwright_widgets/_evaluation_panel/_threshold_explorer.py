@@ -4,17 +4,128 @@ The points of a curve travel once, as bytes; while the slider moves, nothing is 
 which hears where it came to rest. See `static/threshold_explorer.mjs` for the drawing.
 """
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import anywidget
+import numpy as np
 import traitlets
 
-from sparkwright.evaluation import RocReadings
+from sparkwright.evaluation import RocReadings, ThresholdCounts
 from sparkwright_widgets._any_page import HeardFromAnyPage
 from sparkwright_widgets._assets import asset, joined_module
 
-from ._threshold_points import ThresholdPoints, ThresholdReading
+_MOST_POINTS = 1000  # a slider has hardly more pixels
+
+
+class ThresholdReading(NamedTuple):
+    """Counts and rates if scores from a threshold on are predicted positive.
+
+    Attributes:
+        threshold: infinity where nothing is predicted positive.
+        true_positives: rows of the class that are found.
+        false_positives: rows of others that are taken for it.
+        true_negatives: rows of others that are not.
+        false_negatives: rows of the class that are missed.
+        precision: TP / (TP + FP); 1 where nothing is predicted positive.
+        recall: TP / (TP + FN).
+        false_positive_rate: FP / (FP + TN).
+        f1: 2 TP / (2 TP + FP + FN).
+        accuracy: (TP + TN) / all.
+    """
+
+    threshold: float
+    true_positives: int
+    false_positives: int
+    true_negatives: int
+    false_negatives: int
+    precision: float
+    recall: float
+    false_positive_rate: float
+    f1: float
+    accuracy: float
+
+    def cost(self, false_positive: float, false_negative: float) -> float:
+        """What the errors cost, at a price for each kind."""
+        return false_positive * self.false_positives + false_negative * self.false_negatives
+
+    @property
+    def threshold_text(self) -> str:
+        """The threshold as it is shown."""
+        return "above all scores" if math.isinf(self.threshold) else f"{self.threshold:.4g}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ThresholdPoints:
+    """Exact counts at some thresholds, the highest first; the first one is infinity.
+
+    `static/threshold.mjs` computes the same in the browser, so that the slider answers at once.
+
+    Attributes:
+        counts: at the thresholds.
+        best_f1: place of the largest F1.
+        best_youden: place of the largest Youden index.
+    """
+
+    counts: ThresholdCounts
+    best_f1: int
+    best_youden: int
+
+    @classmethod
+    def of(cls, roc: RocReadings, *, most: int = _MOST_POINTS) -> "ThresholdPoints":
+        """Some points of the curve of a score with rows of both classes.
+
+        Args:
+            roc: the score.
+            most: how many, but for infinity, 0.5 and the best ones, which are always among them.
+        """
+        whole = roc.threshold_counts()
+        best = [whole.best("f1"), whole.best("youden")]
+        half = whole.at_or_above(0.5)
+        places = np.searchsorted(-whole.thresholds, -whole.thinned(most).thresholds)
+        chosen = np.union1d(places, [*best, *([] if half is None else [half])]).astype(np.int64)
+        found = [1 + int(np.searchsorted(chosen, place)) for place in best]
+        counts = whole.rows(chosen).started()
+        return cls(counts=counts, best_f1=found[0], best_youden=found[1])
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def to_bytes(self) -> bytes:
+        """(3, k) float64, little-endian: thresholds, true positives, false positives."""
+        counts = self.counts
+        rows = [counts.thresholds, counts.true_positives, counts.false_positives]
+        return np.stack(rows).astype("<f8").tobytes()
+
+    def place_of(self, threshold: float) -> int:
+        """The place of the lowest threshold that is not below `threshold`."""
+        return self.counts.at_or_above(threshold) or 0
+
+    def place_of_least_cost(self, false_positive: float, false_negative: float) -> int:
+        """Where errors cost least; of equally cheap places that of the highest threshold."""
+        missed = self.counts.positives - self.counts.true_positives
+        costs = false_positive * self.counts.false_positives + false_negative * missed
+        return int(np.argmin(costs))
+
+    def at(self, place: int) -> ThresholdReading:
+        """Counts and rates at a place."""
+        counts = self.counts.rows(np.array([place]))
+        true, false = int(counts.true_positives[0]), int(counts.false_positives[0])
+        right = true + counts.negatives - false
+        return ThresholdReading(
+            threshold=float(counts.thresholds[0]),
+            true_positives=true,
+            false_positives=false,
+            true_negatives=counts.negatives - false,
+            false_negatives=counts.positives - true,
+            precision=float(counts.precision()[0]),
+            recall=float(counts.recall()[0]),
+            false_positive_rate=float(counts.false_positive_rate()[0]),
+            f1=float(counts.f1()[0]),
+            accuracy=right / max(counts.positives + counts.negatives, 1),
+        )
 
 
 class ThresholdExplorer(HeardFromAnyPage, anywidget.AnyWidget):

@@ -13,10 +13,33 @@ from sparkwright.masters import (
     vector_bytes,
 )
 from sparkwright.networks import NetworkSpec
+from sparkwright.options import Option
 from sparkwright.partitions import plan_repartition
 from sparkwright_widgets import _fragments as fragments
 from sparkwright_widgets._format import bytes_text, count_text, escaped
 
+# What the plan assumes of the machines.
+ASSUMPTIONS = (
+    Option(
+        name="step_ms",
+        kind="float",
+        optional=True,
+        above=0,
+        none_text="not known",
+        unit="ms",
+        label="One minibatch takes",
+        help="Measured by the button, or your own figure of one worker.",
+    ),
+    Option(
+        name="bandwidth_gbit",
+        kind="float",
+        default=10.0,
+        above=0,
+        unit="Gbit/s",
+        label="Network of a machine",
+        help="10 is usual within a cluster; within one machine it is 20 or so.",
+    ),
+)
 _WORDS = {
     "well": ("✓", "Scales well"),
     "partly": ("◐", "Helps in part"),

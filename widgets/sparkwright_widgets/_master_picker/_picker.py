@@ -1,4 +1,4 @@
-"""TrainingMasterPicker: the widget. What it decides is decided in pure modules beside it."""
+"""TrainingMasterPicker: every option of a training master, and what a run with it looks like."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -7,26 +7,62 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
+from sparkwright import ParallelWrapper
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import (
+    ParameterAveragingTrainingMaster,
+    SharedTrainingMaster,
+    TrainingMaster,
+    training_master_from_json,
+    training_master_from_yaml,
+)
 from sparkwright.networks import NetworkSpec
 from sparkwright.workers._step_time import StepTime, measure_step
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import count_text, escaped, rate_text
 from sparkwright_widgets._table import html_table
-from sparkwright_widgets._ui import Button, Fold, OptionForm, Part, ToggleButtons, close_all, row
+from sparkwright_widgets._ui import (
+    ConfigurationForm,
+    Fold,
+    OptionForm,
+    Part,
+    Path,
+    TextEditor,
+    ToggleButtons,
+    advice,
+    changed_options,
+    close_all,
+    row,
+    values_of,
+)
 
-from ._draft import Draft, Path
-from ._master_form import MasterForm
-from ._master_text import MasterText
-from ._outlook import Outlook, Surroundings
-from ._words import ASSUMPTIONS, AVERAGING, SHARING, WHAT, WHERE
+from ._outlook import ASSUMPTIONS, Outlook, Surroundings
+
+KINDS: dict[str, tuple[type[TrainingMaster], str]] = {
+    "Parameter averaging": (
+        ParameterAveragingTrainingMaster,
+        "Each worker trains a copy on its own data; every few minibatches the copies are "
+        "averaged. Steady, and the same from run to run with a seed.",
+    ),
+    "Gradient sharing": (
+        SharedTrainingMaster,
+        "Each worker sends the others its updates, compressed, after every minibatch or a few. "
+        "Nobody waits; results differ a little from run to run.",
+    ),
+}
+_TITLES = {kind: title for title, (kind, _) in KINDS.items()}
+_PLACES = {
+    False: "Workers are tasks of Spark, on any number of machines.",
+    True: "Workers are processes of this machine, without Spark. The right choice if one machine "
+    "is enough.",
+}
 
 
 class TrainingMasterPicker(Part):
     """Every option of a training master, with advice, and what a run with it will look like.
 
     Attributes:
-        master: the training master; while something is wrong, the last one that was right.
+        master: the training master; while an option is invalid, the most recent valid one.
         parallel: whether it is for a `ParallelWrapper`, on this machine without Spark.
         problem: what is wrong, in one sentence; None: nothing.
         outlook: what is shown of the plan, as text.
@@ -42,55 +78,91 @@ class TrainingMasterPicker(Part):
     """
 
     def __init__(self, master: TrainingMaster | None = None, *, parallel: bool = False) -> None:
-        self._forms: dict[str, MasterForm] = {}  # first: one that is refused is closed too
+        self._forms: dict[type[TrainingMaster], ConfigurationForm[Any]] = {}
         super().__init__("Training master", styles=("master_picker.css",))
-        self._master: TrainingMaster = master or ParameterAveragingTrainingMaster()
-        self._draft = Draft.of(self._master, parallel=parallel)
-        self._before: dict[str, Mapping[str, Any]] = {}
+        self._master = _checked(master or ParameterAveragingTrainingMaster())
+        self._parallel = parallel
         self._around = Surroundings(cores=os.cpu_count() or 1)
         self._network: Any = None
         self._measured: StepTime | None = None
-        self._problem: str | None = None
         self._setting = False
-        self._make()
-        self._show_draft()
+        self._kind: type[TrainingMaster] = type(self._master)
+        self.kind = ToggleButtons(
+            options=[(title, kind) for title, (kind, _) in KINDS.items()],
+            description="How workers agree",
+        )
+        self.place = ToggleButtons(
+            options=[("On Spark", False), ("On this machine (ParallelWrapper)", True)],
+            description="Where they run",
+        )
+        for toggle in (self.kind, self.place):
+            toggle.add_class("sparkwright-choice-row")
+        self.kind.observe(self.guarded(self._kind_chosen), "value")
+        self.place.observe(self.guarded(self._place_chosen), "value")
+        self.explanation = widgets.HTML()
+        self.form_box = widgets.VBox()
+        self.plan = widgets.HTML()
+        self.assumptions = OptionForm(ASSUMPTIONS)
+        self.assumptions.on_change(self.guarded(self._assumed))
+        self.measure_button = self.new_button(
+            "Measure one step", self.measure, "Train a copy of the network for two seconds"
+        )
+        self.measure_reason = widgets.HTML()
+        self.text = TextEditor("Training master", self._write, self._take_text, awake=False)
+        self.text_fold = Fold("As YAML or JSON", [self.text])
+        self.text_fold.button.on_click(lambda _button: self.text.refresh())
+        self.show(
+            self.kind,
+            self.place,
+            self.explanation,
+            self.form_box,
+            self.plan,
+            self.assumptions,
+            row(self.measure_button, self.measure_reason),
+            self.text_fold,
+        )
+        self._use(type(self._master), values_of(self._master))
 
     # --- what is held
 
     @property
     def master(self) -> TrainingMaster:
-        """The training master; while something is wrong, the last one that was right."""
+        """The training master; while an option is invalid, the most recent valid one."""
         return self._master
 
     @master.setter
     def master(self, master: TrainingMaster) -> None:
-        self._draft = Draft.of(master, parallel=self.parallel)
-        self._show_draft()
+        self._use(type(_checked(master)), values_of(master))
 
     @property
     def parallel(self) -> bool:
         """Whether it is for a `ParallelWrapper`."""
-        return self._draft.parallel
+        return self._parallel
 
     @parallel.setter
     def parallel(self, parallel: bool) -> None:
-        self._draft = replace(self._draft, parallel=bool(parallel))
-        self._show_draft()
+        self._parallel = bool(parallel)
+        self._use(self._kind, self.form.values)
 
     @property
     def problem(self) -> str | None:
         """What is wrong, in one sentence; None: nothing."""
-        return self._problem
+        return self.form.problem
 
     @property
     def outlook(self) -> str:
         """What is shown of the plan, as text."""
         return self._outlook().text()
 
+    @property
+    def form(self) -> ConfigurationForm[Any]:
+        """The fields of the kind that is chosen."""
+        return self._forms[self._kind]
+
     def set_context(
         self, rows: Sequence[int] | None = None, network: Any = None, slots: int | None = None
     ) -> None:
-        """Say what the plan is about; None: not known.
+        """Set what the plan is about; None: not known.
 
         Args:
             rows: examples of each partition, or of each worker.
@@ -108,12 +180,11 @@ class TrainingMasterPicker(Part):
 
     def measure(self) -> None:
         """Time one minibatch of the network, in the background; fills in the field."""
-        network, batch_size = self._network, self._draft.settings["batch_size_per_worker"]
-        xla = self._draft.settings["xla"]
+        network, values = self._network, self.form.values
 
         def work() -> StepTime:
             model = network.build() if isinstance(network, NetworkSpec) else network
-            return measure_step(model, batch_size, xla=xla)
+            return measure_step(model, values["batch_size_per_worker"], xla=values["xla"])
 
         self.measure_button.disabled = True
         begun = self.in_background(
@@ -126,88 +197,36 @@ class TrainingMasterPicker(Part):
             self._offer_measuring()
 
     def close(self) -> None:
-        """Free the forms of both kinds; the box holds only those of the chosen one."""
-        for form in self._forms.values():
-            if form is not self.form:
-                close_all(form.usual)
-                for group in form.groups.values():
-                    close_all(group)
+        """Free the forms of both kinds; the box holds only that of the chosen one."""
+        for kind, form in self._forms.items():
+            if kind is not self._kind:
+                close_all(form)
         super().close()
 
-    # --- making
-
-    def _make(self) -> None:
-        self.kind = ToggleButtons(
-            options=[("Parameter averaging", AVERAGING), ("Gradient sharing", SHARING)],
-            description="How workers agree",
-            style={"description_width": "initial"},
-        )
-        self.place = ToggleButtons(
-            options=[("On Spark", False), ("On this machine (ParallelWrapper)", True)],
-            description="Where they run",
-            style={"description_width": "initial"},
-        )
-        for toggle in (self.kind, self.place):
-            toggle.add_class("sparkwright-choice-row")
-        self.explanation = widgets.HTML()
-        self.usual_box = widgets.VBox()
-        self.group_box = widgets.VBox()
-        self.whole_problem = widgets.HTML()
-        self.plan = widgets.HTML()
-        self.assumptions = OptionForm(ASSUMPTIONS)
-        self.measure_button = Button(
-            description="Measure one step", tooltip="Train a copy of the network for two seconds"
-        )
-        self.measure_reason = widgets.HTML()
-        self.text = MasterText(self._take_text)
-        self.text_fold = Fold("As YAML or JSON", [self.text])
-        self.text_fold.button.on_click(lambda _button: self.text.wake())
-        self.kind.observe(self.guarded(self._kind_chosen), "value")
-        self.place.observe(self.guarded(self._place_chosen), "value")
-        self.assumptions.on_change(self.guarded(self._assumed))
-        self.measure_button.on_click(self.guarded(lambda _button: self.measure()))
-        self.show(
-            self.kind,
-            self.place,
-            self.explanation,
-            self.usual_box,
-            self.whole_problem,
-            self.plan,
-            self.assumptions,
-            row(self.measure_button, self.measure_reason),
-            self.group_box,
-            self.text_fold,
-        )
-
-    # --- hearing
+    # --- callbacks
 
     def _kind_chosen(self, change: Any) -> None:
-        if self._setting or change["new"] == self._draft.settings["name"]:
+        if self._setting or change["new"] is self._kind:
             return
-        self._before[self._draft.settings["name"]] = self._draft.settings
-        self._draft = self._draft.as_kind(change["new"], self._before.get(change["new"]))
-        self._show_draft()
+        known, held = self._forms.get(change["new"]), self.form.values
+        base = values_of(change["new"]()) if known is None else known.values
+        # What both kinds know is kept.
+        shared = {name: held[name] for name in base if name in held}
+        self._use(change["new"], {**base, **shared})
         self._changed()
 
     def _place_chosen(self, change: Any) -> None:
-        if self._setting:
-            return
-        self._draft = replace(self._draft, parallel=change["new"])
-        self._show_draft()
-        self._changed()
+        if not self._setting:
+            self.parallel = change["new"]
+            self._changed()
 
-    def _edited(self, path: Path, value: Any) -> None:
-        before = (self._master, self._problem)
-        if self._draft.value(path) != value:
-            self._draft = self._draft.with_value(path, value)
-            if path == ("batch_size_per_worker",):
-                self._forget_measurement()
-            form = self.form
-            for group in form.groups.values():
-                if len(path) == 1 and path[0] in group.nested:
-                    group.nested[path[0]].show(self._draft)
-        self._examine()
-        if (self._master, self._problem) != before:
+    def _edited(self, _path: Path) -> None:
+        before = (self._master, self._known_problem)
+        batch_size = self.form.values["batch_size_per_worker"]
+        if self._measured is not None and batch_size != self._measured.batch_size:
+            self._forget_measurement()
+        self._take()
+        if (self._master, self._known_problem) != before:
             self._changed()
 
     def _assumed(self, _name: str) -> None:
@@ -220,15 +239,20 @@ class TrainingMasterPicker(Part):
         )
         self._show_outlook()
 
-    def _take_text(self, master: TrainingMaster) -> None:
-        hooks = self._draft.hooks
+    def _write(self, form: str) -> str:
+        return self._master.to_json() if form == "json" else self._master.to_yaml()
+
+    def _take_text(self, text: str, form: str) -> bool:
+        read = training_master_from_json if form == "json" else training_master_from_yaml
+        master = read(text)
+        hooks = self._master.hooks
         self.master = master.with_hooks(*hooks) if hooks else master
         self._changed()
+        return True
 
     def _take_measurement(self, found: StepTime) -> None:
         self._measured = found
-        step_ms = float(f"{1000 * found.seconds:.4g}")
-        self.assumptions.set({"step_ms": step_ms})
+        self.assumptions.set({"step_ms": float(f"{1000 * found.seconds:.4g}")})
         self._around = replace(
             self._around,
             vector_bytes=found.vector_bytes,
@@ -245,47 +269,34 @@ class TrainingMasterPicker(Part):
 
     # --- showing
 
-    @property
-    def form(self) -> MasterForm:
-        """The fields of the kind that is chosen."""
-        name = self._draft.settings["name"]
-        if name not in self._forms:
-            self._forms[name] = MasterForm(self._draft, self.guarded(self._edited))
-        return self._forms[name]
-
-    def _show_draft(self) -> None:
+    def _use(self, kind: type[TrainingMaster], values: Mapping[str, Any]) -> None:
+        """Show the options of a master."""
+        self._kind = kind
         self._setting = True
         try:
-            self.kind.value = self._draft.settings["name"]
-            self.place.value = self._draft.parallel
+            self.kind.value, self.place.value = kind, self._parallel
         finally:
             self._setting = False
-        form = self.form
-        form.show(self._draft)
-        self.usual_box.children = [form.usual]
-        self.group_box.children = list(form.groups.values())
-        self.explanation.value = (
-            f'<div class="sparkwright-advice">{escaped(WHAT[self._draft.settings["name"]])} '
-            f"{escaped(WHERE[self._draft.parallel])}</div>"
-        )
-        self._examine()
+        if kind not in self._forms:
+            form = ConfigurationForm(kind(), check=self._check)
+            form.on_change(self.guarded(self._edited))
+            self._forms[kind] = form
+        self.form.show(values)
+        self.form_box.children = [self.form]
+        kind_text = KINDS[_TITLES[kind]][1]
+        self.explanation.value = advice(f"{kind_text} {_PLACES[self._parallel]}")
+        self._take()
 
-    def _examine(self) -> None:
-        master, problems = self._draft.examined()
-        form = self.form
-        form.complain(self._draft, problems)
-        problems = {**problems, **form.problems}
-        self._problem = next(iter(problems.values()), None)
-        if master is not None:
-            self._master = master
-            self.text.show(master)
-        whole = problems.get((), "")
-        self.whole_problem.value = (
-            '<div class="sparkwright-problem" role="alert"><span aria-hidden="true">✕</span> '
-            f"{escaped(whole)}</div>"
-            if whole
-            else ""
-        )
+    def _check(self, master: TrainingMaster) -> None:
+        if self._parallel:
+            ParallelWrapper(None, master)  # for its checks; nothing starts
+
+    def _take(self) -> None:
+        """Take over what the form holds."""
+        self._known_problem = self.problem
+        if self.form.valid is not None:
+            self._master = self.form.valid
+            self.text.follow()
         self._show_outlook()
 
     def _outlook(self) -> Outlook:
@@ -301,8 +312,8 @@ class TrainingMasterPicker(Part):
     def _offer_measuring(self) -> None:
         reason = self._why_not_measured()
         self.measure_button.disabled = bool(reason)
-        said = reason or self._measurement()
-        self.measure_reason.value = f'<span class="sparkwright-advice">{escaped(said)}</span>'
+        text = escaped(reason or self._measurement())
+        self.measure_reason.value = f'<span class="sparkwright-advice">{text}</span>'
 
     def _why_not_measured(self) -> str:
         if self._network is None:
@@ -322,16 +333,10 @@ class TrainingMasterPicker(Part):
             f"{rate_text(found.examples_per_s)} examples/s."
         )
 
-    # --- what stays
-
     def _still(self) -> Block | None:
-        kind = (
-            "Gradient sharing"
-            if self._draft.settings["name"] == SHARING
-            else ("Parameter averaging")
-        )
         where = "on this machine" if self.parallel else "on Spark"
-        changed = self._draft.changed()
+        kind = f"{_TITLES[self._kind]} {where}."
+        changed = changed_options(self._kind, self.form.values)
         rows = [[".".join(path), str(value)] for path, value in changed.items()]
         outlook = self._outlook()
         table = html_table(
@@ -341,8 +346,18 @@ class TrainingMasterPicker(Part):
             text_columns={1},
         )
         html = (
-            f"<p><strong>{escaped(kind)} {where}.</strong> {count_text(len(rows))} options differ "
+            f"<p><strong>{escaped(kind)}</strong> {count_text(len(rows))} options differ "
             f"from their defaults.</p>{table if rows else ''}{outlook.html()}"
         )
-        lines = [f"{kind} {where}.", *(f"{name}: {value}" for name, value in rows)]
+        lines = [kind, *(f"{name}: {value}" for name, value in rows)]
         return Block(html=html, text="\n".join([*lines, outlook.text()]), kind="master")
+
+
+def _checked(master: TrainingMaster) -> TrainingMaster:
+    if type(master) not in _TITLES:
+        names = " or a ".join(kind.__name__ for kind in _TITLES)
+        raise ConfigurationError(
+            f"`master` must be a {names}. Received: {type(master).__name__}. One of a class of "
+            "your own is used without forms."
+        )
+    return master

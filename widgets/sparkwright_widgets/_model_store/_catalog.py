@@ -1,19 +1,25 @@
-"""The models of a folder as a person looks through them: found, sorted, page by page. Pure."""
+"""The models of a folder: found, sorted, page by page, and what is said of them. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.storage import ModelInfo
 from sparkwright.storage._model_info import metrics_text, time_text
-from sparkwright_widgets._format import bytes_text, count_text
+from sparkwright_widgets._block import Block
+from sparkwright_widgets._format import bytes_text, count_text, escaped
+from sparkwright_widgets._table import html_table, text_table
 
 PAGE = 12
 NEWEST, NAME, LARGEST, PARAMETERS = "newest first", "name", "largest first", "most parameters first"
 _METRIC = "by "
 _LONGEST_TEXT = 160
 _LONGEST_NAME = 200
+_MOST_IN_STILL = 50
+_HEADS = ("Model", "Saved", "Size", "Parameters", "Metrics", "Title")
+_TEXT_COLUMNS = (1, 4, 5)
+MOST_COMPARED = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,19 +47,9 @@ class Catalog:
     @property
     def orders(self) -> tuple[str, ...]:
         """The ways to sort; those by metrics are of the numbers that some model has."""
-        metrics = {
-            name
-            for info in self.models
-            for name, value in info.metrics.items()
-            if _is_number(value)
-        }
-        return (
-            NEWEST,
-            NAME,
-            LARGEST,
-            PARAMETERS,
-            *(f"{_METRIC}{name}" for name in sorted(metrics)),
-        )
+        metrics = (item for info in self.models for item in info.metrics.items())
+        names = sorted({name for name, value in metrics if is_number(value)})
+        return (NEWEST, NAME, LARGEST, PARAMETERS, *(f"{_METRIC}{name}" for name in names))
 
     @property
     def found(self) -> tuple[ModelInfo, ...]:
@@ -93,28 +89,28 @@ class Catalog:
     @property
     def told(self) -> str:
         """How many there are and which are shown."""
-        count = len(self.models)
-        where = f"{count_text(count)} model{'' if count == 1 else 's'} in {self.folder_url}"
-        if not count:
+        if not self.models:
             return f"No models in {self.folder_url}."
         found = len(self.found)
         if not found:
-            return f"{where}; none contains “{self.wanted.strip()}”."
+            return f"{self.counted}; none contains “{self.wanted.strip()}”."
         first, last = self.number * PAGE + 1, self.number * PAGE + len(self.shown)
-        which = "" if found == count else f", {count_text(found)} found"
-        return f"{where}{which}; {first} to {last} shown, {self.order}."
+        which = "" if found == len(self.models) else f", {count_text(found)} found"
+        return f"{self.counted}{which}; {first} to {last} shown, {self.order}."
+
+    @property
+    def counted(self) -> str:
+        """How many models the folder has."""
+        count = len(self.models)
+        return f"{count_text(count)} model{'' if count == 1 else 's'} in {self.folder_url}"
 
     def _value(self, info: ModelInfo) -> float | None:
-        match self.order:
-            case "largest first":
-                return float(info.size_bytes)
-            case "most parameters first":
-                return None if info.parameters is None else float(info.parameters)
-            case "newest first":
-                return None if info.saved_at is None else info.saved_at.timestamp()
-            case _:
-                value: Any = info.metrics.get(self.order.removeprefix(_METRIC))
-                return float(value) if _is_number(value) and value == value else None
+        time = None if info.saved_at is None else info.saved_at.timestamp()
+        usual = {NEWEST: time, LARGEST: info.size_bytes, PARAMETERS: info.parameters}
+        value: Any = usual.get(self.order)
+        if self.order not in usual:
+            value = info.metrics.get(self.order.removeprefix(_METRIC))
+        return float(value) if is_number(value) and value == value else None
 
 
 def details(info: ModelInfo) -> str:
@@ -130,23 +126,6 @@ def details(info: ModelInfo) -> str:
         info.comment or "",
     ]
     return " · ".join(_short(part) for part in parts if part)
-
-
-def list_rows(catalog: Catalog, infos: Iterable[ModelInfo]) -> list[list[object]]:
-    """Name, time, size, parameters, metrics and title of each, for tables."""
-    return [
-        [
-            catalog.name_of(info),
-            time_text(info.saved_at) or "—",
-            bytes_text(info.size_bytes),
-            "—" if info.parameters is None else count_text(info.parameters),
-            _short(metrics_text(info.metrics)),
-            _short(info.title or info.comment or "")
-            if info.problem is None
-            else f"✕ cannot be used: {_short(info.problem)}",
-        ]
-        for info in infos
-    ]
 
 
 def file_name(text: str) -> str:
@@ -183,10 +162,63 @@ def file_name(text: str) -> str:
     return name if name.lower().endswith(".keras") else f"{name}.keras"
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether it is a number, and no flag."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_TEXT else f"{line[: _LONGEST_TEXT - 1]}…"
+
+
+def why_disabled(catalog: Catalog, ticked: Sequence[ModelInfo], *, listed: bool) -> str:
+    """What to do so that the buttons below the list can be pressed; or what is ticked."""
+    if not catalog.folder_url:
+        return "Give a folder first."
+    if not listed:
+        return "Press List models to see what is in the folder."
+    if not catalog.models:
+        return "Nothing here yet. Save a model, or choose another folder."
+    if not ticked:
+        several = f"tick two to {MOST_COMPARED} to compare them"
+        return f"Tick a model to load, check or delete it; {several}."
+    if len(ticked) == 1:
+        name = catalog.name_of(ticked[0])
+        if ticked[0].problem is not None:
+            return f"Ticked: {name}. It cannot be loaded: it is no usable model."
+        return f"Ticked: {name}. Tick another one to compare them."
+    names = ", ".join(catalog.name_of(info) for info in ticked[:MOST_COMPARED])
+    more = len(ticked) - MOST_COMPARED
+    if more > 0:
+        return f"Ticked: {names} and {more} more; at most {MOST_COMPARED} can be compared."
+    return f"Ticked: {names}. To load one, tick it alone."
+
+
+def still_block(catalog: Catalog, comparison_html: str, *, style: str) -> Block:
+    """The list as a table, and the comparison, for saved notebooks and reports."""
+    found = catalog.found[:_MOST_IN_STILL]
+    rows = [
+        [
+            catalog.name_of(info),
+            time_text(info.saved_at) or "—",
+            bytes_text(info.size_bytes),
+            "—" if info.parameters is None else count_text(info.parameters),
+            _short(metrics_text(info.metrics)),
+            _short(info.title or info.comment or "")
+            if info.problem is None
+            else f"✕ cannot be used: {_short(info.problem)}",
+        ]
+        for info in found
+    ]
+    left_out = len(catalog.found) - len(rows)
+    more = f"{count_text(left_out)} more are not listed." if left_out else ""
+    html, lines = (
+        f"<style>{style}</style><p><b>{escaped(catalog.counted)}</b></p>",
+        [catalog.counted],
+    )
+    if rows:
+        html += html_table(_HEADS, rows, label="Saved models", text_columns=_TEXT_COLUMNS)
+        lines.append(text_table(_HEADS, rows, text_columns=_TEXT_COLUMNS))
+    html += (f"<p>{more}</p>" if more else "") + comparison_html
+    return Block(html=html, text="\n".join([*lines, *([more] if more else [])]), kind="models")

@@ -9,7 +9,8 @@ from sparkwright.storage._model_info import time_text
 from sparkwright_widgets._format import bytes_text, count_text
 from sparkwright_widgets._table import html_table
 
-MOST_MODELS = 6
+from ._catalog import is_number
+
 _MOST_FIELDS = 200
 _LONGEST_CELL = 120
 _DEEPEST = 6
@@ -109,13 +110,13 @@ def _flat(prefix: str, values: Mapping[str, Any], depth: int = 0) -> Iterator[tu
 def _cell(label: str, value: Any, first: Any) -> str:
     if value is None:
         return _NONE
-    if not _is_number(value):
+    if not is_number(value):
         text = " ".join(str(value).split())
         return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 1]}…"
     text = _number(value)
     if label == "size (bytes)":
         text = f"{text} ({bytes_text(value)})"
-    if _is_number(first) and value != first and value - first == value - first:
+    if is_number(first) and value != first and value - first == value - first:
         text += f" ({'+' if value > first else '-'}{_number(abs(value - first))})"
     return text
 
@@ -126,7 +127,3 @@ def _number(value: float) -> str:
 
 def _shape(shape: Sequence[int | None]) -> str:
     return "(" + ", ".join("any" if length is None else str(length) for length in shape) + ")"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from sparkwright.errors import RunTimeoutError
@@ -16,9 +17,7 @@ from sparkwright.storage import (
     verify_model,
 )
 from sparkwright.storage._files import exists
-from sparkwright_widgets._format import duration_text
-
-from ._sentences import several, verified
+from sparkwright_widgets._format import count_text, duration_text
 
 Result = TypeVar("Result")
 
@@ -72,12 +71,17 @@ def check_all(operations: Operations, urls: Sequence[str]) -> list[str]:
     """Check each model; a sentence for each."""
     found: list[str] = []
     for url in urls:
+        name = url.rpartition("/")[2]
         try:
             info = operations.verify(url)
         except (OSError, ValueError) as error:
-            found.append(verified(url, str(error), has_checksums=True))
-        else:
-            found.append(verified(url, "", has_checksums=info.format == "keras"))
+            found.append(f"✕ {name}: {error}")
+            continue
+        found.append(
+            f"✓ {name}: all parts match their checksums."
+            if info.format == "keras"
+            else f"✓ {name}: nothing wrong found; HDF5 has no checksums to compare."
+        )
     return found
 
 
@@ -97,6 +101,19 @@ def delete_all(operations: Operations, urls: Sequence[str]) -> list[str]:
     return [*([f"✓ Deleted {several(gone)}."] if gone else []), *others]
 
 
+def several(urls: Sequence[str]) -> str:
+    """Names of a few files, else how many.
+
+    Example:
+        >>> several(["/a/x.keras", "/a/y.keras"])
+        'x.keras, y.keras'
+    """
+    names = [url.rpartition("/")[2] for url in urls]
+    if len(names) <= 3:
+        return ", ".join(names)
+    return f"{count_text(len(names))} models ({', '.join(names[:2])}, …)"
+
+
 def is_network(network: Any) -> bool:
     """Whether it is a SparkNetwork rather than a Keras model."""
     return all(hasattr(network, name) for name in ("spark", "model", "master", "save"))
@@ -114,24 +131,19 @@ def answered(work: Callable[[], Result], *, what: str, timeout_s: float) -> Resu
         RunTimeoutError: if it takes longer.
         Whatever `work` raises.
     """
-    outcome: list[tuple[bool, Any]] = []
-    over = threading.Event()
+    outcome: Future[Result] = Future()
 
     def main() -> None:
         try:
-            outcome.append((True, work()))
+            outcome.set_result(work())
         except BaseException as error:
-            outcome.append((False, error))
-        over.set()
+            outcome.set_exception(error)
 
     threading.Thread(target=main, name="sparkwright-store", daemon=True).start()
-    if not over.wait(timeout_s):
+    if not wait([outcome], timeout_s).done:
         raise RunTimeoutError(
             f"{what}: the store must answer within {duration_text(timeout_s)}. Received: nothing "
             "so far. Check the host and the network, then try again; what was begun may still be "
             "done by the store."
         )
-    done, result = outcome[0]
-    if not done:
-        raise result
-    return result
+    return outcome.result()

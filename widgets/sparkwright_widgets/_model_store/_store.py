@@ -16,14 +16,10 @@ from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import duration_text, escaped
 from sparkwright_widgets._ui import Button, Checkbox, Part, Text, row
 
-from ._catalog import Catalog, details, file_name
-from ._comparing import MOST_MODELS, compared_html
-from ._confirmation import Confirmation
-from ._looks import LABELLED, field, hint
-from ._model_rows import ModelRows
-from ._operations import Operations, answered, check_all, delete_all, is_network
-from ._save_form import SaveForm
-from ._sentences import several, still_block, what_is_saved, why_disabled
+from ._catalog import MOST_COMPARED, Catalog, details, file_name, still_block, why_disabled
+from ._comparing import compared_html
+from ._operations import Operations, answered, check_all, delete_all, is_network, several
+from ._pieces import LABELLED, Confirmation, ModelRows, SaveForm, field, hint
 
 # Whole files travel for so many times as long as questions about them.
 _LONGER = 40
@@ -232,7 +228,7 @@ class ModelStore(Part):
         Args:
             infos: two to six; default None: those that are ticked.
         """
-        self._compared = tuple(self.ticked if infos is None else infos)[:MOST_MODELS]
+        self._compared = tuple(self.ticked if infos is None else infos)[:MOST_COMPARED]
         self._draw_comparison()
 
     def verify(self, urls: Sequence[str]) -> bool:
@@ -354,16 +350,12 @@ class ModelStore(Part):
         self.list_button.disabled = busy or not self._url
         self.save_button.disabled = busy or not self._url or self._network is None
         self.load_button.disabled = busy or len(ticked) != 1 or ticked[0].problem is not None
-        self.compare_button.disabled = not 2 <= len(ticked) <= MOST_MODELS
+        self.compare_button.disabled = not 2 <= len(ticked) <= MOST_COMPARED
         self.check_button.disabled = self.delete_button.disabled = busy or not ticked
         self.form.name_field.placeholder = self._default_name()
         self._actions.layout.display = None if self.models else "none"
         self.hint.value = hint(why_disabled(self.rows.catalog, ticked, listed=self._listed))
-        of_spark = is_network(self._network)
-        self.form.tell(
-            what_is_saved(self._network, self._metrics, of_spark=of_spark),
-            normalizes=of_spark and getattr(self._network, "normalizer", None) is not None,
-        )
+        self.form.tell(self._network, self._metrics, of_spark=is_network(self._network))
 
     def _default_name(self) -> str:
         """The model's own name, where it has one that a file can have."""
@@ -376,16 +368,11 @@ class ModelStore(Part):
         )
 
     def _draw_comparison(self, _change: Any = None) -> None:
-        catalog, infos = self.rows.catalog, self._compared
-        self.differences_field.layout.display = None if infos else "none"
+        infos, differences = self._compared, self.differences_field
+        differences.layout.display = None if infos else "none"
+        names = [self.rows.catalog.name_of(info) for info in infos]
         self.comparison.value = (
-            compared_html(
-                infos,
-                [catalog.name_of(info) for info in infos],
-                only_differences=self.differences_field.value,
-            )
-            if infos
-            else ""
+            compared_html(infos, names, only_differences=differences.value) if infos else ""
         )
 
     def _still(self) -> Block | None:

@@ -18,56 +18,12 @@ from sparkwright.networks import (
 
 from ._html import shape_text
 
-_KINDS = ("Flatten", "GlobalAveragePooling1D", "GlobalAveragePooling2D")
-# Those that do the same at each place; what flattens belongs before the first of them.
-_AT_EACH_PLACE = ("Dense", "Dropout", "Activation")
-
-
-def flattened(spec: NetworkSpec, output: str) -> tuple[str, NetworkSpec] | None:
-    """`spec` with one more layer before its last dense ones; None: none of those known helps.
-
-    Args:
-        spec: the network.
-        output: the name of the layer whose output shall be a vector.
-
-    Returns:
-        The kind of the layer that was put in, and the network.
-    """
-    place = _place(spec, output)
-    if place is None:
-        return None
-    layer = spec.layers[place]
-    for kind in _KINDS:
-        added = add_layer(spec, kind, after=place - 1, inputs=layer.inputs or None)
-        layers = tuple(
-            replace(each, inputs=()) if each.name == layer.name else each for each in added.layers
-        )
-        found = replace(added, layers=layers)
-        rows = found.analysis.rows  # other mistakes of the network stay: they are told elsewhere
-        shape = next((row.output_shape for row in rows if row.name == output), None)
-        if shape is not None and len(shape) == 1:
-            return kind, found
-    return None
-
-
-def _place(spec: NetworkSpec, output: str) -> int | None:
-    """The row of the first of the dense layers at the end; None if `output` is not one of them."""
-    place = next((k for k, layer in enumerate(spec.layers) if layer.name == output), -1)
-    found = None
-    while place >= 0:
-        layer = spec.layers[place]
-        if layer.kind not in _AT_EACH_PLACE:
-            break
-        found = place
-        if layer.inputs:
-            break
-        place -= 1
-    return found
-
-
 Shape = tuple[int | None, ...]
 
 _SPARSE, _ONE_HOT = "sparse_categorical_crossentropy", "categorical_crossentropy"
+_FLATTENING = ("Flatten", "GlobalAveragePooling1D", "GlobalAveragePooling2D")
+# Those that do the same at each place; what flattens belongs before the first of them.
+_AT_EACH_PLACE = ("Dense", "Dropout", "Activation")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,15 +64,15 @@ def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tu
     A network with one input takes the only features, whatever the two are called; several are
     matched by name. The same holds for outputs and labels.
     """
-    inputs = [layer for layer in spec.layers if layer.kind == "Input" and layer.enabled]
-    found: list[Misfit] = []
-    if data.features and inputs:
-        found += _inputs(spec, inputs, data.features)
+    found = _inputs(spec, data.features) if data.features else []
     shapes = {row.name: row.output_shape for row in analysis.rows if row.enabled}
+    is_only = len(spec.outputs) == len(data.labels) == 1
     for name, shape in data.labels.items():
-        output = _output(spec, name, len(data.labels))
-        if output is not None and (made := shapes.get(output.layer)) is not None:
-            found += _labels(spec, output, made, shape, data.classes.get(name))
+        for output in spec.outputs:
+            made = shapes.get(output.layer)
+            if made is not None and (is_only or output.layer == name):
+                misfit = _label(spec, output, made, shape, data.classes.get(name))
+                found += [misfit] if misfit is not None else []
     return tuple(found)
 
 
@@ -138,80 +94,74 @@ def preset_for(preset: Preset, data: DataFacts) -> NetworkSpec:
     return fitted if fitted.analysis.ok else usual
 
 
-def _inputs(
-    spec: NetworkSpec, inputs: list[LayerSpec], features: Mapping[str, Shape]
-) -> list[Misfit]:
+def _inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> list[Misfit]:
+    inputs = [layer for layer in spec.layers if layer.kind == "Input" and layer.enabled]
+    pairs = [(layer, layer.name) for layer in inputs]
     if len(inputs) == len(features) == 1:
-        pairs = [(inputs[0], next(iter(features.items())))]
-    else:
-        pairs = [
-            (layer, (layer.name, features[layer.name]))
-            for layer in inputs
-            if layer.name in features
+        pairs = [(inputs[0], next(iter(features)))]
+    missing = [layer.name for layer, name in pairs if name not in features]
+    if missing:
+        return [
+            Misfit(
+                sentence=f"The data has no features for the input {', '.join(missing)}. It "
+                f"has: {', '.join(features)}. Name the inputs as the features are named."
+            )
         ]
-        missing = [layer.name for layer in inputs if layer.name not in features]
-        if missing:
-            return [
-                Misfit(
-                    sentence=f"The data has no features for the input {', '.join(missing)}. It "
-                    f"has: {', '.join(features)}. Name the inputs as the features are named."
-                )
-            ]
     return [
         Misfit(
             sentence=f"The input {layer.name} takes {shape_text(_shape_of(layer))}, the data has "
-            f"{shape_text(shape)} for an example of {name}.",
-            remedy=f"Take the data's shape: {shape_text(shape)}",
-            mended=_with_options(spec, layer.name, shape=list(shape)),
+            f"{shape_text(features[name])} for an example of {name}.",
+            remedy=f"Take the data's shape: {shape_text(features[name])}",
+            mended=_with_options(spec, layer.name, shape=list(features[name])),
         )
-        for layer, (name, shape) in pairs
-        if not _fits(shape, _shape_of(layer))
+        for layer, name in pairs
+        if not _takes(_shape_of(layer), features[name])
     ]
 
 
-def _labels(
+def _label(
     spec: NetworkSpec, output: OutputSpec, made: Shape, shape: Shape, classes: int | None
-) -> list[Misfit]:
+) -> Misfit | None:
+    """What is wrong with labels of `shape` for an output of the shape `made`."""
     if output.loss == _SPARSE:
         if 0 < len(made) == len(shape) and 1 not in (made[-1], shape[-1]):
-            return [
-                Misfit(
-                    sentence=f"The labels are {shape_text(shape)} numbers each, one a class; the "
-                    f"loss {_SPARSE} expects the number of the class.",
-                    remedy=f"Take the loss {_ONE_HOT}",
-                    mended=_with_loss(spec, output, _ONE_HOT),
-                )
-            ]
-        if made and not any(_agree(label, made[:-1]) for label in (shape, _squeezed(shape))):
-            return [_places(spec, output, shape, made)]
-        if classes is not None and made and made[-1] is not None and made[-1] != classes:
-            found = _units(spec, output, classes, f"The data has {classes} classes", made)
-            return [replace(found, stops=classes > made[-1])]  # more outputs only cost time
-        return []
-    if classes is not None and classes > 2 and _is_yes_or_no(output.loss) and _is_single(made):
-        return [_more_than_two(spec, output, classes)]
-    if output.loss == _ONE_HOT and len(shape) == len(made) - 1:
-        return [
-            Misfit(
-                sentence="The labels are one number each; the loss "
-                f"{_ONE_HOT} expects one for each class.",
-                remedy=f"Take the loss {_SPARSE}",
-                mended=_with_loss(spec, output, _SPARSE),
+            return Misfit(
+                sentence=f"The labels are {shape_text(shape)} numbers each, one a class; the "
+                f"loss {_SPARSE} expects the number of the class.",
+                remedy=f"Take the loss {_ONE_HOT}",
+                mended=_with_output(spec, output, loss=_ONE_HOT),
             )
-        ]
-    if _squeezed(shape) != _squeezed(made) and None not in (*shape, *made):
-        if len(made) > 1 and len(shape) < len(made):
-            return [_places(spec, output, shape, made)]
-        what = f"A label is {shape_text(shape)}"
-        return [_units(spec, output, shape[-1] if shape else 1, what, made)]
-    return []
+        if made and not any(_agree(label, made[:-1]) for label in (shape, _squeezed(shape))):
+            return _places(spec, output, shape, made)
+        units = made[-1] if made else None
+        if classes is None or units in (None, classes):
+            return None
+        found = _units(spec, output, classes, f"The data has {classes} classes", made)
+        return replace(found, stops=classes > (units or 0))  # more outputs only cost time
+    kind = LOSSES.get(output.loss)
+    is_yes_or_no = kind is not None and kind.labels in ("zeros and ones", "-1 and 1")
+    if classes is not None and classes > 2 and is_yes_or_no and _squeezed(made) == ():
+        return _more_than_two(spec, output, classes)
+    if output.loss == _ONE_HOT and len(shape) == len(made) - 1:
+        return Misfit(
+            sentence="The labels are one number each; the loss "
+            f"{_ONE_HOT} expects one for each class.",
+            remedy=f"Take the loss {_SPARSE}",
+            mended=_with_output(spec, output, loss=_SPARSE),
+        )
+    if _squeezed(shape) == _squeezed(made) or None in (*shape, *made):
+        return None
+    if len(made) > 1 and len(shape) < len(made):
+        return _places(spec, output, shape, made)
+    what = f"A label is {shape_text(shape)}"
+    return _units(spec, output, shape[-1] if shape else 1, what, made)
 
 
 def _places(spec: NetworkSpec, output: OutputSpec, shape: Shape, made: Shape) -> Misfit:
     """The network answers at each place of an example, the labels do not."""
     label = f"A label is {shape_text(shape)}" if shape else "A label is one number"
     sentence = f"{label}, the output {output.layer} gives {shape_text(made)}"
-    found = flattened(spec, output.layer) if len(shape) <= 1 < len(made) else None
+    found = _flattened(spec, output.layer) if len(shape) <= 1 < len(made) else None
     if found is None:
         return Misfit(sentence=f"{sentence}.")
     kind, mended = found
@@ -222,42 +172,44 @@ def _places(spec: NetworkSpec, output: OutputSpec, shape: Shape, made: Shape) ->
     )
 
 
+def _flattened(spec: NetworkSpec, output: str) -> tuple[str, NetworkSpec] | None:
+    """Kind of a layer before the last dense ones that makes a vector, and `spec` with it."""
+    place = next((k for k, layer in enumerate(spec.layers) if layer.name == output), -1)
+    if place < 0 or spec.layers[place].kind not in _AT_EACH_PLACE:
+        return None
+    while place and not spec.layers[place].inputs:
+        if spec.layers[place - 1].kind not in _AT_EACH_PLACE:
+            break
+        place -= 1
+    layer = spec.layers[place]
+    for kind in _FLATTENING:
+        added = add_layer(spec, kind, after=place - 1, inputs=layer.inputs or None)
+        layers = tuple(
+            replace(each, inputs=()) if each.name == layer.name else each for each in added.layers
+        )
+        found = replace(added, layers=layers)
+        rows = found.analysis.rows  # other mistakes of the network stay: they are told elsewhere
+        shape = next((row.output_shape for row in rows if row.name == output), None)
+        if shape is not None and len(shape) == 1:
+            return kind, found
+    return None
+
+
 def _more_than_two(spec: NetworkSpec, output: OutputSpec, classes: int) -> Misfit:
     sentence = (
         f"The data has {classes} classes; one output with the loss {output.loss} tells only two "
         "apart."
     )
-    layer = next((layer for layer in spec.layers if layer.name == output.layer), None)
+    layer = spec.layer(output.layer)
     if layer is None or "units" not in layer.options:
         return Misfit(sentence=sentence)
     usual = defaults_for("classification", (classes,))
     given = _with_options(spec, output.layer, units=classes, activation=usual.activation)
-    outputs = tuple(
-        replace(o, loss=usual.loss, metrics=usual.metrics) if o == output else o
-        for o in given.outputs
-    )
+    mended = _with_output(given, output, loss=usual.loss, metrics=usual.metrics)
     return Misfit(
         sentence=sentence,
         remedy=f"Give it {classes} outputs and the loss {usual.loss}",
-        mended=replace(
-            given,
-            outputs=outputs,
-            task="classification" if given.task == "binary" else given.task,
-        ),
-    )
-
-
-def _is_yes_or_no(loss: str) -> bool:
-    return loss in LOSSES and LOSSES[loss].labels in ("zeros and ones", "-1 and 1")
-
-
-def _is_single(made: Shape) -> bool:
-    return _squeezed(made) == ()
-
-
-def _agree(one: Shape, other: Shape) -> bool:
-    return len(one) == len(other) and all(
-        None in pair or pair[0] == pair[1] for pair in zip(one, other, strict=True)
+        mended=replace(mended, task="classification") if spec.task == "binary" else mended,
     )
 
 
@@ -265,7 +217,7 @@ def _units(
     spec: NetworkSpec, output: OutputSpec, units: int | None, what: str, made: Shape
 ) -> Misfit:
     sentence = f"{what}, the output {output.layer} gives {shape_text(made)}."
-    layer = next((layer for layer in spec.layers if layer.name == output.layer), None)
+    layer = spec.layer(output.layer)
     if layer is None or units is None or "units" not in layer.options or len(made) != 1:
         return Misfit(sentence=sentence)
     return Misfit(
@@ -275,22 +227,23 @@ def _units(
     )
 
 
-def _output(spec: NetworkSpec, name: str, labels: int) -> OutputSpec | None:
-    if len(spec.outputs) == labels == 1:
-        return spec.outputs[0]
-    return next((output for output in spec.outputs if output.layer == name), None)
-
-
 def _shape_of(layer: LayerSpec) -> Shape | None:
     shape = layer.options.get("shape")
     return tuple(shape) if isinstance(shape, list | tuple) else None
 
 
-def _fits(data: Shape, taken: Shape | None) -> bool:
+def _takes(taken: Shape | None, data: Shape) -> bool:
+    """Whether an input takes the data: an axis of any length takes every length."""
     return (
         taken is not None
         and len(data) == len(taken)
         and all(t is None or t == d for d, t in zip(data, taken, strict=True))
+    )
+
+
+def _agree(one: Shape, other: Shape) -> bool:
+    return len(one) == len(other) and all(
+        None in pair or pair[0] == pair[1] for pair in zip(one, other, strict=True)
     )
 
 
@@ -306,6 +259,6 @@ def _with_options(spec: NetworkSpec, name: str, **options: Any) -> NetworkSpec:
     return replace(spec, layers=layers)
 
 
-def _with_loss(spec: NetworkSpec, output: OutputSpec, loss: str) -> NetworkSpec:
-    outputs = tuple(replace(o, loss=loss) if o == output else o for o in spec.outputs)
+def _with_output(spec: NetworkSpec, output: OutputSpec, **fields: Any) -> NetworkSpec:
+    outputs = tuple(replace(o, **fields) if o == output else o for o in spec.outputs)
     return replace(spec, outputs=outputs)

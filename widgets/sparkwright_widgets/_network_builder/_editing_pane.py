@@ -1,44 +1,47 @@
-"""A network to edit: the list of layers, the row in hand, and all that belongs to it."""
+"""A network to edit: the list of layers, the selected row, and all that belongs to it."""
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import ipywidgets as widgets
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks import PRESETS, NetworkAnalysis, NetworkSpec, analysis_now, layer_kinds
+from sparkwright.networks import (
+    PRESETS,
+    NetworkAnalysis,
+    NetworkSpec,
+    add_layer,
+    analysis_now,
+    duplicate_layer,
+    layer_kinds,
+    move_layer,
+    remove_layer,
+    rename_layer,
+    replace_layer,
+    switch_layer,
+)
 from sparkwright.networks.keras_catalog import is_loaded, load
 from sparkwright.networks.palette import PALETTE
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Background, Button, Dropdown, close_all, row
 
-from ._builder_state import (
-    BuilderState,
-    added,
-    changed,
-    duplicated,
-    moved,
-    redone,
-    removed,
-    renamed,
-    selecting,
-    switched,
-    undone,
-    with_inputs,
-    with_options,
-)
+from ._builder_state import BuilderState
 from ._data_fit import DataFacts, Misfit, misfits, preset_for
-from ._estimate_view import EstimateView
 from ._graph import graph_svg, is_chain
 from ._html import layer_rows, summary_line
 from ._layer_editor import LayerEditor
-from ._layer_list import LayerList, WatchedFold
+from ._pieces import EstimateView, LayerList, WatchedFold
 from ._text_exchange import TextExchange
 from ._training_editor import TrainingEditor
 
 _WIDE = {"description_width": "initial"}
 _EMPTY = "empty"
+_KEYS = (
+    '<div class="sparkwright-advice">In the list: arrow keys choose a row, Alt with ↑ or ↓ '
+    "moves it, Delete deletes it.</div>"
+)
 
 
 class EditingPane(widgets.VBox):
@@ -61,6 +64,7 @@ class EditingPane(widgets.VBox):
         self._lock = threading.RLock()
         self._state = BuilderState()
         self._data = DataFacts()
+        self._misfits: tuple[Misfit, ...] = ()
         self._refreshing = False
         self.analysis = NetworkAnalysis(rows=())
         self._loading = Background("keras")
@@ -80,24 +84,22 @@ class EditingPane(widgets.VBox):
     @property
     def problem(self) -> str | None:
         """Why the network cannot be trained, in one sentence; None: it can."""
-        return self._own_problem() or next(
-            (found.sentence for found in self._misfits() if found.stops), None
-        )
+        stops = (found.sentence for found in self._misfits if found.stops)
+        return self._own_problem() or next(stops, None)
 
     def take(self, spec: NetworkSpec) -> None:
         """Edit another network; that can be undone, unless it is the first one."""
-        self.editor.forget()
         if not self._state.spec.layers and not self._state.past:
+            self.editor.forget()
             self._take(BuilderState(spec=spec, selected=0 if spec.layers else None))
         else:
-            self._take(changed(self._state, spec, "take another network", selected=0))
+            self._take_other(spec, "take another network")
 
     def set_data(self, data: DataFacts) -> None:
         """Say what the data looks like."""
         if data != self._data:
             self._data = data
-            self._refresh()
-            self._told()
+            self._mistaken()
 
     # --- its widgets
 
@@ -113,7 +115,6 @@ class EditingPane(widgets.VBox):
         self.redo_button = self._button("↷ Redo", self._redo)
         self.summary = widgets.HTML()
         self.misfits_box = widgets.VBox()
-        self._misfits_shown: tuple[Misfit, ...] = ()
         self._remedies: list[Button] = []
         self.layers = LayerList(label="Layers. Arrow keys choose a row.")
         self.layers.observe(self._guarded(self._row_chosen), "selected")
@@ -124,26 +125,22 @@ class EditingPane(widgets.VBox):
         self.editor = LayerEditor(
             act=self._guarded(self._act),
             name=self._guarded(self._rename),
-            inputs=self._guarded(lambda names: self._take(with_inputs(self._state, names))),
-            options=self._guarded(lambda o, typed: self._take(with_options(self._state, o, typed))),
+            inputs=self._guarded(lambda names: self._set("inputs", names)),
+            options=self._guarded(lambda options, typed: self._set("options", options, typed)),
             mistaken=self._guarded(self._mistaken),
         )
         self.training: TrainingEditor | None = None
         self.graph = widgets.HTML()
         self.estimate = EstimateView()
-        self.text = TextExchange(self._guarded(self._take_pasted))
+        self.text = TextExchange(self._guarded(lambda spec: self._take_other(spec, "apply a text")))
         self.folds = {
             "training": WatchedFold("Task, loss, optimizer", [], self._open_training),
             "graph": WatchedFold("Graph", [self.graph], self._refresh),
             "estimate": WatchedFold("Memory and traffic", [self.estimate], self._refresh),
             "text": WatchedFold("Python, JSON, YAML", [self.text], self.text.wake),
         }
-        keys = widgets.HTML(
-            '<div class="sparkwright-advice">In the list: arrow keys choose a row, Alt with ↑ or ↓ '
-            "moves it, Delete deletes it.</div>"
-        )
         tools = row(self.preset, self.preset_button, self.undo_button, self.redo_button)
-        adding = widgets.VBox([keys, row(self.kind, self.add_button)])
+        adding = widgets.VBox([widgets.HTML(_KEYS), row(self.kind, self.add_button)])
         columns = widgets.Box([widgets.VBox([self.layers, adding]), self.editor])
         columns.add_class("sparkwright-builder-columns")
         self.children = [
@@ -159,7 +156,10 @@ class EditingPane(widgets.VBox):
     def _open_training(self) -> None:
         self._loading.wait()
         if self.training is None:  # the largest of the forms, which many never open
-            self.training = TrainingEditor(self._guarded(self._take_training))
+            self.training = TrainingEditor(
+                self._guarded(lambda spec, what, typing: self._change(spec, what, typing=typing)),
+                self._guarded(self._mistaken),
+            )
             self.folds["training"].box.children = [self.training]
         self._refresh()
 
@@ -177,6 +177,7 @@ class EditingPane(widgets.VBox):
 
     def _keras_missing(self, error: BaseException) -> None:
         self._say(f"Keras cannot be loaded: {error}")
+        self._mistaken()
 
     def _offer_all(self) -> None:
         """Offer every layer of the installed Keras, and registered ones."""
@@ -192,63 +193,87 @@ class EditingPane(widgets.VBox):
                 return
         chosen = int(change["new"])
         self.editor.forget()
-        self._take(selecting(self._state, None if chosen < 0 else chosen))
+        self._take(self._state.selecting(None if chosen < 0 else chosen))
 
     def _act(self, what: str) -> None:
-        before = self._state
+        """Do one of the editor's actions to the selected row."""
+        spec, selected = self.spec, self._state.selected
+        if selected is None:
+            return
+        layer = spec.layers[selected]
         match what:
             case "up" | "down":
-                self._take(moved(before, -1 if what == "up" else 1))
-                if self._state is before and before.selected is not None:
-                    self._say(f"The row is already the {'first' if what == 'up' else 'last'} one.")
+                to = selected + (-1 if what == "up" else 1)
+                if not 0 <= to < len(spec.layers):
+                    end = "first" if what == "up" else "last"
+                    self._say(f"The row is already the {end} one.")
+                    return
+                moved = move_layer(spec, selected, to - selected)
+                self._change(moved, f"move {layer.name}", selected=to)
             case "duplicate":
-                self._take(duplicated(before))
+                copied = duplicate_layer(spec, selected)
+                self._change(copied, f"duplicate {layer.name}", selected=selected + 1)
             case "switch":
-                self._take(switched(before))
+                state = "off" if layer.enabled else "on"
+                self._change(switch_layer(spec, selected), f"switch {layer.name} {state}")
             case _:
-                self._take(removed(before))
+                self._change(remove_layer(spec, selected), f"delete {layer.name}")
 
     def _rename(self, name: str) -> None:
+        selected = self._state.selected
+        if selected is None:
+            return
         try:
-            self._take(renamed(self._state, name))
+            spec = rename_layer(self.spec, selected, name)
         except ConfigurationError as error:
             self.editor.complain_of_name(str(error))
             self._mistaken()
+            return
+        before = self.spec.layers[selected].name
+        self._change(spec, f"rename {before}", typing=f"name of row {selected}")
+
+    def _set(self, field: str, value: Any, typed: str = "") -> None:
+        """Set the options or the inputs of the selected row."""
+        selected = self._state.selected
+        if selected is None:
+            return
+        layer = replace(self.spec.layers[selected], **{field: value})
+        what = f"set {typed or f'the {field}'} of {layer.name}"
+        typing = f"{layer.name} {typed}" if typed else ""
+        self._change(replace_layer(self.spec, selected, layer), what, typing=typing)
 
     def _add(self) -> None:
-        self._take(added(self._state, str(self.kind.value), **self._data_options()))
-
-    def _data_options(self) -> dict[str, Any]:
-        if self.kind.value == "Input" and len(self._data.features) == 1:
-            return {"shape": list(next(iter(self._data.features.values())))}
-        return {}
+        """Add a layer below the selected row, or at the end."""
+        spec, selected = self.spec, self._state.selected
+        after = len(spec.layers) - 1 if selected is None else selected
+        kind = str(self.kind.value)
+        is_only = kind == "Input" and len(self._data.features) == 1
+        options = {"shape": list(*self._data.features.values())} if is_only else {}
+        added = add_layer(spec, kind, after=after, options=options)
+        self._change(added, f"add {added.layers[after + 1].name}", selected=after + 1)
 
     def _take_preset(self) -> None:
         name = str(self.preset.value)
         spec = NetworkSpec() if name == _EMPTY else preset_for(PRESETS[name], self._data)
-        self.editor.forget()
-        self._take(changed(self._state, spec, f"begin with {name}", selected=0))
+        self._take_other(spec, f"begin with {name}")
 
-    def _take_pasted(self, spec: NetworkSpec) -> None:
+    def _take_other(self, spec: NetworkSpec, what: str) -> None:
         self.editor.forget()
-        self._take(changed(self._state, spec, "apply a text", selected=0))
-
-    def _take_training(self, spec: NetworkSpec, what: str, typing: str) -> None:
-        self._take(changed(self._state, spec, what, typing=typing))
+        self._change(spec, what, selected=0)
 
     def _take_mended(self, spec: NetworkSpec) -> None:
-        self._take(changed(self._state, spec, "fit the network to the data"))
+        self._change(spec, "fit the network to the data")
         # The button that was pressed is gone, and the keyboard's focus with it.
         (self._remedies[0] if self._remedies else self.undo_button).focus()
 
     def _undo(self) -> None:
-        what = self._state.undoes
-        self._take(undone(self._state))
+        what = self._state.past[-1].what if self._state.past else ""
+        self._take(self._state.undone())
         self._say(f"Undone: {what}." if what else "There is nothing to undo.")
 
     def _redo(self) -> None:
-        what = self._state.redoes
-        self._take(redone(self._state))
+        what = self._state.future[-1].what if self._state.future else ""
+        self._take(self._state.redone())
         self._say(f"Done again: {what}." if what else "There is nothing to do again.")
 
     def _mistaken(self) -> None:
@@ -256,6 +281,9 @@ class EditingPane(widgets.VBox):
         self._told()
 
     # --- keeping what is shown up to date
+
+    def _change(self, spec: NetworkSpec, what: str, **more: Any) -> None:
+        self._take(self._state.changed(spec, what, **more))
 
     def _take(self, state: BuilderState) -> None:
         with self._lock:
@@ -267,17 +295,11 @@ class EditingPane(widgets.VBox):
 
     def _own_problem(self) -> str | None:
         """What is wrong with the network itself, whatever the data is."""
-        return self._mistake() or self.analysis.reason
-
-    def _mistake(self) -> str:
-        """What is wrong with a value that is being typed; empty: nothing."""
         typed = self.editor.mistake
         if typed and (selected := self._state.selected) is not None:
-            return f"Row {selected + 1} ({self._state.spec.layers[selected].name}): {typed}"
-        return self.training.mistake if self.training is not None else ""
-
-    def _misfits(self) -> tuple[Misfit, ...]:
-        return misfits(self._state.spec, self.analysis, self._data)
+            return f"Row {selected + 1} ({self.spec.layers[selected].name}): {typed}"
+        mistake = self.training.mistake if self.training is not None else ""
+        return mistake or self.analysis.reason
 
     def _refresh(self) -> None:
         with self._lock:
@@ -288,7 +310,7 @@ class EditingPane(widgets.VBox):
                 self._refreshing = False
 
     def _show_state(self) -> None:
-        spec, selected = self._state.spec, self._state.selected
+        spec, selected = self.spec, self._state.selected
         was_chain = is_chain(self.analysis.rows)
         self.analysis = analysis_now(spec)
         rows = self.analysis.rows
@@ -302,11 +324,11 @@ class EditingPane(widgets.VBox):
         mistakes = {layer.name: self.editor.mistake} if layer is not None else {}
         self.layers.rows = layer_rows(rows, outputs=outputs, mistakes=mistakes)
         self.layers.selected = -1 if selected is None else selected
+        self._show_misfits(misfits(spec, self.analysis, self._data))
         problem = self._own_problem()
         if problem is None and self.problem is not None:
             problem = "The data does not fit the network, as told below."
         self.summary.value = summary_line(self.analysis, problem)
-        self._show_misfits()
         if was_chain and not is_chain(rows) and not self.folds["graph"].opened:
             self.folds["graph"].set_opened(True)
             return  # the opening has brought all up to date
@@ -315,19 +337,14 @@ class EditingPane(widgets.VBox):
         if self.folds["estimate"].opened:
             self.estimate.show(spec)
         if self.folds["graph"].opened:
-            self.graph.value = graph_svg(
-                rows,
-                name=spec.name,
-                outputs=outputs,
-                selected=-1 if selected is None else selected,
-            )
+            chosen = -1 if selected is None else selected
+            self.graph.value = graph_svg(rows, name=spec.name, outputs=outputs, selected=chosen)
         self.text.show(spec)
 
-    def _show_misfits(self) -> None:
-        found = self._misfits()
-        if found == self._misfits_shown:
+    def _show_misfits(self, found: tuple[Misfit, ...]) -> None:
+        if found == self._misfits:
             return
-        self._misfits_shown = found
+        self._misfits = found
         self._remedies = []
         before = self.misfits_box.children
         self.misfits_box.children = [self._misfit_box(misfit) for misfit in found]

@@ -1,7 +1,6 @@
-"""A network as inline SVG: places of layers, boxes, and lines for what they take. Pure."""
+"""A network as inline SVG: a box for each layer in columns, and lines for what they take. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from sparkwright.networks import LayerAnalysis
@@ -9,165 +8,46 @@ from sparkwright_widgets._format import escaped
 
 from ._html import row_state, shape_text, shortened
 
-_SWEEPS = 8
-_BEND_WIDTH = 0.35  # of a layer's place, which is 1 wide
-
-Point = tuple[float, float]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GraphLayout:
-    """Places, in units of one layer's width and height.
-
-    Attributes:
-        places: by name, the middle of a layer: (x, rank), from 0.5 and 0.
-        edges: (from, to, points); the points begin and end in the middles of the two.
-        width: all places lie between 0 and this.
-        ranks: how many there are.
-    """
-
-    places: Mapping[str, Point]
-    edges: tuple[tuple[str, str, tuple[Point, ...]], ...]
-    width: float
-    ranks: int
-
-
-def graph_layout(inputs: Mapping[str, Sequence[str]]) -> GraphLayout:
-    """Lay out layers, given in an order in which each comes after those that it takes.
-
-    Args:
-        inputs: by name, the names of the layers whose outputs it takes; unknown names, and those
-            that come later, are left out.
-
-    Example:
-        >>> layout = graph_layout({"a": [], "b": ["a"], "c": ["a", "b"]})
-        >>> [rank for _, rank in layout.places.values()]
-        [0, 1, 2]
-    """
-    edges = _edges(inputs)
-    ranks = _ranks(inputs, edges)
-    rows, chains = _with_bends(ranks, edges)
-    links = [pair for chain in chains for pair in pairwise(chain)]
-    xs = _places(rows, links, ranks)
-    left = min((x - _half(node, ranks) for node, x in xs.items()), default=0.0)
-    right = max((x + _half(node, ranks) for node, x in xs.items()), default=0.0)
-    rank_of = {node: rank for rank, row in enumerate(rows) for node in row}
-
-    def point(node: str) -> Point:
-        return xs[node] - left, rank_of[node]
-
-    return GraphLayout(
-        places={name: point(name) for name in ranks},
-        edges=tuple(
-            (chain[0], chain[-1], tuple(point(node) for node in chain)) for chain in chains
-        ),
-        width=right - left,
-        ranks=len(rows),
-    )
-
-
-def _edges(inputs: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    known: set[str] = set()
-    edges: list[tuple[str, str]] = []
-    for name, taken in inputs.items():
-        edges += [(source, name) for source in dict.fromkeys(taken) if source in known]
-        known.add(name)
-    return edges
-
-
-def _ranks(inputs: Mapping[str, Sequence[str]], edges: list[tuple[str, str]]) -> dict[str, int]:
-    ranks = dict.fromkeys(inputs, 0)
-    taken: dict[str, list[str]] = {name: [] for name in inputs}
-    for source, target in edges:
-        taken[target].append(source)
-    for name in inputs:  # sources come first
-        ranks[name] = max((ranks[source] + 1 for source in taken[name]), default=0)
-    return ranks
-
-
-def _with_bends(
-    ranks: Mapping[str, int], edges: list[tuple[str, str]]
-) -> tuple[list[list[str]], list[list[str]]]:
-    """The nodes of each rank, bends included, and each edge as a chain of nodes."""
-    rows: list[list[str]] = [[] for _ in range(max(ranks.values(), default=-1) + 1)]
-    for name, rank in ranks.items():
-        rows[rank].append(name)
-    chains: list[list[str]] = []
-    for number, (source, target) in enumerate(edges):
-        chain = [source]
-        for rank in range(ranks[source] + 1, ranks[target]):
-            bend = f"\0{number}\0{rank}"  # no layer is called so
-            rows[rank].append(bend)
-            chain.append(bend)
-        chains.append([*chain, target])
-    return rows, chains
-
-
-def _places(
-    rows: list[list[str]], links: list[tuple[str, str]], ranks: Mapping[str, int]
-) -> dict[str, float]:
-    above: dict[str, list[str]] = {node: [] for row in rows for node in row}
-    below: dict[str, list[str]] = {node: [] for row in rows for node in row}
-    for source, target in links:
-        above[target].append(source)
-        below[source].append(target)
-    xs: dict[str, float] = {}
-    for row in rows:
-        _spread(row, dict.fromkeys(row, 0.0), ranks, xs)
-    for sweep in range(2 * _SWEEPS):
-        downwards = sweep % 2 == 0
-        neighbours = above if downwards else below
-        for row in rows if downwards else reversed(rows):
-            wished = {node: _mean([xs[n] for n in neighbours[node]], xs[node]) for node in row}
-            if sweep < _SWEEPS:  # then the order stays, and only the places settle
-                row.sort(key=lambda node: wished[node])
-            _spread(row, wished, ranks, xs)
-    return xs
-
-
-def _mean(values: list[float], otherwise: float) -> float:
-    return sum(values) / len(values) if values else otherwise
-
-
-def _half(node: str, ranks: Mapping[str, int]) -> float:
-    return (1.0 if node in ranks else _BEND_WIDTH) / 2
-
-
-def _spread(
-    row: list[str], wished: Mapping[str, float], ranks: Mapping[str, int], xs: dict[str, float]
-) -> None:
-    """Place a rank in its order, nearest to the wishes in the sense of least squares.
-
-    With the distances taken off, that is isotonic regression: neighbours that would come too close
-    or change sides are pooled to their mean.
-    """
-    offsets: list[float] = []
-    end = 0.0
-    for node in row:
-        offsets.append(end + _half(node, ranks))
-        end += 2 * _half(node, ranks)
-    pools: list[tuple[float, int]] = []
-    for node, offset in zip(row, offsets, strict=True):
-        mean, count = wished[node] - offset, 1
-        while pools and pools[-1][0] > mean:
-            other, others = pools.pop()
-            mean = (mean * count + other * others) / (count + others)
-            count += others
-        pools.append((mean, count))
-    free = [mean for mean, count in pools for _ in range(count)]
-    for node, start, offset in zip(row, free, offsets, strict=True):
-        xs[node] = start + offset
-
-
 LAYERS_DRAWN = 300
 _LAYERS_TOLD = 40  # one by one; nobody listens to more
 
-_PLACE_WIDTH = 208
+_COLUMN_WIDTH = 208
 _BOX_WIDTH = 188
-_RANK_HEIGHT = 76
+_ROW_HEIGHT = 76
 _BOX_HEIGHT = 46
 _EDGE_OF_PAGE = 4
 _LETTERS = 26  # that fit into a box
+
+
+def columns(inputs: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """The column of each layer, from 0, where each layer has a row of its own.
+
+    A layer's column stays free below it down to the last layer that takes it, so lines lead
+    straight down and cross no box.
+
+    Args:
+        inputs: by name, the names of the layers whose outputs it takes, in an order in which each
+            layer comes after those that it takes.
+
+    Example:
+        >>> columns({"a": [], "b": ["a"], "c": ["b"], "sum": ["c", "a"]})
+        {'a': 0, 'b': 1, 'c': 1, 'sum': 1}
+    """
+    last_use = {name: name for name in inputs}
+    for name, taken in inputs.items():
+        last_use.update({source: name for source in taken if source in last_use})
+    rows = {name: row for row, name in enumerate(inputs)}
+    found: dict[str, int] = {}
+    busy: dict[int, int] = {}  # column -> the row down to which it is not free
+    for name, taken in inputs.items():
+        row = rows[name]
+        free = (found[source] for source in taken if source in found)
+        usual = next((column for column in free if busy[column] <= row), None)
+        if usual is None:
+            usual = next(n for n in range(len(inputs)) if busy.get(n, -1) <= row)
+        found[name] = usual
+        busy[usual] = max(rows[last_use[name]], row + 1)
+    return found
 
 
 def is_chain(rows: Sequence[LayerAnalysis]) -> bool:
@@ -181,13 +61,13 @@ def is_chain(rows: Sequence[LayerAnalysis]) -> bool:
 def graph_svg(
     rows: Sequence[LayerAnalysis], *, name: str, outputs: Sequence[str] = (), selected: int = -1
 ) -> str:
-    """Draw the layers that are switched on; the text around gives the colour.
+    """Draw the layers that are switched on; the text around gives the color.
 
     Args:
-        rows: the network, looked at.
+        rows: the network, analyzed.
         name: of the network, for the text that stands for the picture.
         outputs: names of the layers that are outputs.
-        selected: the index of the row in hand; its box has a thicker line.
+        selected: the index of the selected row; its box has a thicker line.
     """
     drawn = [row for row in rows if row.enabled]
     if not drawn:
@@ -197,12 +77,29 @@ def graph_svg(
             f'<p class="sparkwright-advice">The network has {len(drawn)} layers; up to '
             f"{LAYERS_DRAWN} are drawn. The list of rows has them all.</p>"
         )
-    layout = graph_layout({row.name: row.inputs for row in drawn})
-    width = round(layout.width * _PLACE_WIDTH) + 2 * _EDGE_OF_PAGE
-    height = (layout.ranks - 1) * _RANK_HEIGHT + _BOX_HEIGHT + 2 * _EDGE_OF_PAGE
-    lines = "".join(_line([_page(point) for point in points]) for _, _, points in layout.edges)
+    places = columns({row.name: row.inputs for row in drawn})
+    middles = {
+        name: (
+            _EDGE_OF_PAGE + (column + 0.5) * _COLUMN_WIDTH,
+            _EDGE_OF_PAGE + place * _ROW_HEIGHT + _BOX_HEIGHT / 2,
+        )
+        for place, (name, column) in enumerate(places.items())
+    }
+    width = (max(places.values()) + 1) * _COLUMN_WIDTH + 2 * _EDGE_OF_PAGE
+    height = (len(places) - 1) * _ROW_HEIGHT + _BOX_HEIGHT + 2 * _EDGE_OF_PAGE
+    lines = "".join(
+        _line(middles[source], middles[row.name])
+        for row in drawn
+        for source in dict.fromkeys(row.inputs)
+        if source in middles and middles[source][1] < middles[row.name][1]
+    )
     boxes = "".join(
-        _box(row, layout, is_output=row.name in outputs, is_selected=row.index == selected)
+        _box(
+            row,
+            middles[row.name],
+            is_output=row.name in outputs,
+            is_selected=row.index == selected,
+        )
         for row in drawn
     )
     alt = graph_text(rows, name=name, outputs=outputs)
@@ -236,33 +133,21 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _page(place: Point) -> Point:
-    """A place of the layout in pixels: the middle of a box."""
-    x, rank = place
-    return (
-        _EDGE_OF_PAGE + x * _PLACE_WIDTH,
-        _EDGE_OF_PAGE + rank * _RANK_HEIGHT + _BOX_HEIGHT / 2,
-    )
+def _line(source: tuple[float, float], target: tuple[float, float]) -> str:
+    """From the lower edge of a box down its column, then over to the upper edge of another."""
+    half, bow = _BOX_HEIGHT / 2, (_ROW_HEIGHT - _BOX_HEIGHT) / 2
+    (x, y), (x2, y2) = source, target
+    end = y2 - half
+    top, bend = end - 2 * bow, end - bow
+    path = f"M{x:.1f} {y + half:.1f}V{top:.1f}C{x:.1f} {bend:.1f} {x2:.1f} {bend:.1f} {x2:.1f} "
+    tip = f"{end:.1f}M{x2 - 4:.1f} {end - 7:.1f}L{x2:.1f} {end:.1f}L{x2 + 4:.1f} {end - 7:.1f}"
+    return f'<path stroke-opacity="0.65" d="{path}{tip}"/>'
 
 
-def _line(middles: list[Point]) -> str:
-    """From the lower edge of a box to the upper one of another, upright through each rank."""
-    half, bow = _BOX_HEIGHT / 2, (_RANK_HEIGHT - _BOX_HEIGHT) / 2
-    x, y = middles[0]
-    path = [f"M{x:.1f} {y + half:.1f}"]
-    for number, (x2, y2) in enumerate(middles[1:], start=2):
-        top = y2 - half
-        path.append(f"C{x:.1f} {top - bow:.1f} {x2:.1f} {top - bow:.1f} {x2:.1f} {top:.1f}")
-        if number < len(middles):
-            path.append(f"V{y2 + half:.1f}")
-        x = x2
-    end = middles[-1][1] - half
-    tip = f"M{x - 4:.1f} {end - 7:.1f}L{x:.1f} {end:.1f}L{x + 4:.1f} {end - 7:.1f}"
-    return f'<path stroke-opacity="0.65" d="{"".join(path)}{tip}"/>'
-
-
-def _box(row: LayerAnalysis, layout: GraphLayout, *, is_output: bool, is_selected: bool) -> str:
-    x, y = _page(layout.places[row.name])
+def _box(
+    row: LayerAnalysis, middle: tuple[float, float], *, is_output: bool, is_selected: bool
+) -> str:
+    x, y = middle
     state = row_state(row)
     dash = ' stroke-dasharray="5 3"' if state.key in ("problem", "waiting") else ""
     line = 2.5 if is_selected or state.key == "problem" else 1
@@ -274,13 +159,12 @@ def _box(row: LayerAnalysis, layout: GraphLayout, *, is_output: bool, is_selecte
     title = f"Row {row.index + 1}: {row.name}, {row.kind}, {size}"
     if row.problem is not None:
         title += f". {row.problem}"
+    text = 'text-anchor="middle" fill="currentColor" stroke="none"'
     return (
         f"<g><title>{escaped(title)}</title>"
         f'<rect x="{x - _BOX_WIDTH / 2:.1f}" y="{y - _BOX_HEIGHT / 2:.1f}" '
         f'width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="6" stroke-width="{line:g}"{dash} '
         'fill="currentColor" fill-opacity="0.05"/>'
-        f'<text x="{x:.1f}" y="{y - 4:.1f}" text-anchor="middle" fill="currentColor" '
-        f'stroke="none" font-weight="600">{escaped(name)}</text>'
-        f'<text x="{x:.1f}" y="{y + 13:.1f}" text-anchor="middle" fill="currentColor" '
-        f'stroke="none" font-size="11">{escaped(below)}</text></g>'
+        f'<text x="{x:.1f}" y="{y - 4:.1f}" {text} font-weight="600">{escaped(name)}</text>'
+        f'<text x="{x:.1f}" y="{y + 13:.1f}" {text} font-size="11">{escaped(below)}</text></g>'
     )

@@ -123,22 +123,31 @@ def layer_rows(
     ]
 
 
+LAYER_HEADS = ("Row", "Layer", "Kind", "Takes", "Output shape", "Parameters", "State")
+TEXT_COLUMNS = (1, 2, 3, 4, 6)
+
+
+def layer_cells(row: LayerAnalysis, state: object) -> list[object]:
+    """The cells of a row under `LAYER_HEADS`."""
+    return [
+        row.index + 1,
+        row.name,
+        row.kind,
+        ", ".join(row.inputs) or "—",
+        shape_text(row.output_shape),
+        "—" if row.parameters is None else count_text(row.parameters),
+        state,
+    ]
+
+
 def layer_table(rows: Sequence[LayerAnalysis], *, name: str) -> str:
     """The same as a table, for saved notebooks and reports."""
-    heads = ["Row", "Layer", "Kind", "Takes", "Output shape", "Parameters", "State"]
-    cells = [
-        [
-            row.index + 1,
-            row.name,
-            row.kind,
-            ", ".join(row.inputs) or "—",
-            shape_text(row.output_shape),
-            "—" if row.parameters is None else count_text(row.parameters),
-            Markup(_state_html(row) + (f": {escaped(row.problem)}" if row.problem else "")),
-        ]
+    states = (
+        Markup(_state_html(row) + (f": {escaped(row.problem)}" if row.problem else ""))
         for row in rows
-    ]
-    return html_table(heads, cells, label=f"Layers of {name}", text_columns=(1, 2, 3, 4, 6))
+    )
+    cells = list(map(layer_cells, rows, states))
+    return html_table(LAYER_HEADS, cells, label=f"Layers of {name}", text_columns=TEXT_COLUMNS)
 
 
 def _row(row: LayerAnalysis, *, before: str, is_output: bool, mistake: str) -> str:

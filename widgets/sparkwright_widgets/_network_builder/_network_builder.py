@@ -6,14 +6,22 @@ from typing import Any, Literal
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import PRESETS, NetworkAnalysis, NetworkSpec
 from sparkwright_widgets._block import Block
-from sparkwright_widgets._format import count_text, escaped
+from sparkwright_widgets._format import escaped
 from sparkwright_widgets._table import text_table
 from sparkwright_widgets._ui import Part, close_all
 
 from ._data_fit import DataFacts, Shape
 from ._editing_pane import EditingPane
 from ._graph import graph_svg, is_chain
-from ._html import layer_table, row_state, shape_text, size_text, summary_line
+from ._html import (
+    LAYER_HEADS,
+    TEXT_COLUMNS,
+    layer_cells,
+    layer_table,
+    row_state,
+    size_text,
+    summary_line,
+)
 from ._viewing_pane import ModelView, ViewingPane, is_model, view_of
 
 
@@ -191,23 +199,11 @@ def network_block(
         f"<h3>{escaped(name)}</h3>{summary_line(analysis, problem)}"
         f"{layer_table(analysis.rows, name=name)}{graph}{told}"
     )
-    rows = [
-        [
-            row.index + 1,
-            row.name,
-            row.kind,
-            ", ".join(row.inputs) or "—",
-            shape_text(row.output_shape),
-            "—" if row.parameters is None else count_text(row.parameters),
-            row_state(row).word,
-        ]
-        for row in analysis.rows
-    ]
-    heads = ["row", "layer", "kind", "takes", "output shape", "parameters", "state"]
+    rows = [layer_cells(row, row_state(row).word) for row in analysis.rows]
     text = "\n".join(
         [
             f"{name}: {problem or size_text(analysis)}",
-            text_table(heads, rows, text_columns=(1, 2, 3, 4, 6)),
+            text_table(LAYER_HEADS, rows, text_columns=TEXT_COLUMNS),
             *training,
         ]
     )

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote
 
 import ipywidgets as widgets
@@ -15,43 +15,23 @@ from sparkwright_widgets._ui import Button, Dropdown, Textarea, row
 LONGEST_TEXT = 1_000_000  # characters; a network of thousands of layers is shorter
 
 _CODE = re.compile(r"^\s*(import|from)\s+\w|^\s*\w+ = keras\.", flags=re.MULTILINE)
+_WIDE = {"description_width": "initial"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TextFormat:
-    """One way to write a network.
-
-    Attributes:
-        name: as a person says it.
-        suffix: of a file's name.
-        media_type: of a download.
-    """
+class _Format(NamedTuple):
+    """One way to write a network."""
 
     name: str
     suffix: str
     media_type: str
+    write: Callable[[NetworkSpec], str]
 
 
-FORMATS = {
-    "python": TextFormat(name="Python code", suffix="py", media_type="text/x-python"),
-    "json": TextFormat(name="JSON", suffix="json", media_type="application/json"),
-    "yaml": TextFormat(name="YAML", suffix="yaml", media_type="application/yaml"),
+_FORMATS = {
+    "python": _Format("Python code", "py", "text/x-python", NetworkSpec.to_code),
+    "json": _Format("JSON", "json", "application/json", NetworkSpec.to_json),
+    "yaml": _Format("YAML", "yaml", "application/yaml", NetworkSpec.to_yaml),
 }
-
-
-def written(spec: NetworkSpec, key: str) -> str:
-    """`spec` in one of `FORMATS`.
-
-    Raises:
-        ConfigurationError: if it cannot be written so; a network with mistakes has no code.
-    """
-    match key:
-        case "json":
-            return spec.to_json()
-        case "yaml":
-            return spec.to_yaml()
-        case _:
-            return spec.to_code()
 
 
 def read(text: str) -> NetworkSpec:
@@ -79,17 +59,6 @@ def read(text: str) -> NetworkSpec:
         raise
 
 
-def download_link(text: str, *, name: str, key: str) -> str:
-    """A link that saves `text` as a file; it carries the text itself and needs no server."""
-    form = FORMATS[key]
-    stem = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_") or "network"
-    file = f"{stem}.{form.suffix}"
-    return (
-        f'<a class="sparkwright-download" download="{file}" '
-        f'href="data:{form.media_type};charset=utf-8,{quote(text)}">Download {escaped(file)}</a>'
-    )
-
-
 class TextExchange(widgets.VBox):
     """Shows a network as text. What a person writes stays until it is applied or dropped.
 
@@ -103,35 +72,21 @@ class TextExchange(widgets.VBox):
         self._own = ""  # the text that this wrote
         self._setting = False
         self._awake = False
-        wide = {"description_width": "initial"}
-        self.format = Dropdown(
-            description="Written as",
-            options=[(form.name, key) for key, form in FORMATS.items()],
-            style=wide,
-        )
+        choices = [(form.name, key) for key, form in _FORMATS.items()]
+        self.format = Dropdown(description="Written as", options=choices, style=_WIDE)
         self.text = Textarea(
-            description="Network as text",
-            rows=12,
-            continuous_update=False,
-            style=wide,
+            description="Network as text", rows=12, continuous_update=False, style=_WIDE
         )
         self.text.add_class("sparkwright-code")
         self.apply_button = Button(description="Apply this text")
         self.drop_button = Button(description="Show the network's own text again")
-        self.link = widgets.HTML()
-        self.alert = widgets.HTML()
-        self.format.observe(lambda _change: self._formatted(), "value")
+        self.link, self.alert = widgets.HTML(), widgets.HTML()
+        self.format.observe(lambda _change: self._write(), "value")
         self.text.observe(lambda _change: self._edited(), "value")
         self.apply_button.on_click(lambda _button: self._applied())
-        self.drop_button.on_click(lambda _button: self._dropped())
-        super().__init__(
-            [
-                row(self.format, self.link),
-                self.text,
-                self.alert,
-                row(self.apply_button, self.drop_button),
-            ]
-        )
+        self.drop_button.on_click(lambda _button: self._write(drops=True))
+        buttons = row(self.apply_button, self.drop_button)
+        super().__init__([row(self.format, self.link), self.text, self.alert, buttons])
         self._offer()
 
     @property
@@ -139,29 +94,28 @@ class TextExchange(widgets.VBox):
         """Whether the text is a person's own, not yet applied."""
         return self.text.value != self._own
 
-    @property
-    def _key(self) -> str:
-        return str(self.format.value)
-
     def wake(self) -> None:
-        """Begin to write; nothing is written before somebody looks."""
+        """Begin to write; nothing is written before the fold is opened."""
         if not self._awake:
             self._awake = True
             self._write()
 
     def show(self, spec: NetworkSpec | None) -> None:
         """Write another network, unless there is a person's text."""
-        is_new = spec != self._spec
-        self._spec = spec
-        if is_new and self._awake and not self.is_edited:
+        is_new, self._spec = spec != self._spec, spec
+        if is_new and self._awake:
             self._write()
 
-    def _write(self) -> None:
+    def _write(self, *, drops: bool = False) -> None:
+        # A person's text stays as it is: it would be lost otherwise.
+        if self.is_edited and not drops:
+            return
         text, link, problem = "", "", ""
+        form = _FORMATS[str(self.format.value)]
         if self._spec is not None:
             try:
-                text = written(self._spec, self._key)
-                link = download_link(text, name=self._spec.name, key=self._key)
+                text = form.write(self._spec)
+                link = _download_link(text, self._spec.name, form)
             except ConfigurationError as error:
                 problem = str(error)
         self._own = text
@@ -173,11 +127,6 @@ class TextExchange(widgets.VBox):
         self.link.value = link
         self._say(problem)
         self._offer()
-
-    def _formatted(self) -> None:
-        # A person's text stays as it is: it would be lost otherwise.
-        if not self.is_edited:
-            self._write()
 
     def _edited(self) -> None:
         if not self._setting:
@@ -194,10 +143,6 @@ class TextExchange(widgets.VBox):
         self._apply(spec)
         self._write()
 
-    def _dropped(self) -> None:
-        self._own = self.text.value
-        self._write()
-
     def _offer(self) -> None:
         self.drop_button.layout.display = None if self.is_edited else "none"
 
@@ -208,3 +153,13 @@ class TextExchange(widgets.VBox):
             if problem
             else ""
         )
+
+
+def _download_link(text: str, name: str, form: _Format) -> str:
+    """A link that saves `text` as a file; it carries the text itself and needs no server."""
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_") or "network"
+    file = f"{stem}.{form.suffix}"
+    return (
+        f'<a class="sparkwright-download" download="{file}" '
+        f'href="data:{form.media_type};charset=utf-8,{quote(text)}">Download {escaped(file)}</a>'
+    )

@@ -11,10 +11,9 @@ from sparkwright.networks import NetworkAnalysis, NetworkSpec
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Button, row
 
-from ._estimate_view import EstimateView
 from ._graph import graph_svg, is_chain
 from ._html import layer_heading, layer_problem, layer_rows, summary_line
-from ._layer_list import LayerList, WatchedFold
+from ._pieces import EstimateView, LayerList, WatchedFold
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,10 +1,6 @@
 """What the preview is asked: the choice and what it depends on. Pure."""
 
-from dataclasses import dataclass
-from typing import get_args
-
-from sparkwright.errors import ConfigurationError
-from sparkwright.options import Option
+from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.partitions import (
     PartitionForecast,
     PartitionSurvey,
@@ -14,72 +10,44 @@ from sparkwright.partitions import (
 )
 from sparkwright.partitions._forecast import BANDWIDTH_BYTES_PER_S, TrainingKind
 
-OPTIONS = (
-    Option(
-        name="mode",
-        kind="choice",
-        default="always",
-        label="Repartition",
-        choices=("always", "num_partitions_workers_differs", "never"),
-        help="always: cut the data anew. num_partitions_workers_differs: only if there are more "
-        "or fewer partitions than workers. never: whole partitions to each worker.",
-    ),
-    Option(
-        name="strategy",
-        kind="choice",
-        default="balanced",
-        label="Strategy",
-        choices=get_args(RepartitionStrategy),
-        help="balanced: equal blocks in order. approximate_balanced: moves only what is too "
-        "much somewhere. spark_default: deals rows out one by one.",
-    ),
-)
-CONTEXT = (
-    Option(name="workers", kind="int", default=2, minimum=1, maximum=100_000, label="Workers"),
-    Option(
-        name="batch_size",
-        kind="int",
-        default=32,
-        minimum=1,
-        label="Minibatch of a worker",
-        unit="rows",
-    ),
-)
+# Chosen in the preview itself; the others are set by what is around it, unless it stands alone.
+CHOSEN = ("mode", "strategy")
+CHOSEN_ALONE = (*CHOSEN, "workers", "batch_size")
 # What may be worked out within a callback; more of it goes to a thread.
 _ROWS_AT_ONCE = 3_000_000
 _PARTITIONS_AT_ONCE = 500
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Choice:
-    """A repartition, and for which training.
+@configuration
+class Choice(Configuration):
+    """A repartition, and for which training."""
 
-    Attributes:
-        mode: when to repartition.
-        strategy: how.
-        workers: how many train.
-        batch_size: rows of a worker's minibatch.
-        kind: "averaging" or "sharing".
-        step_s: seconds of a minibatch; None: not known.
-        bandwidth_bytes_per_s: what a worker sends in a second; None: not measured.
-    """
-
-    mode: RepartitionMode = "always"
-    strategy: RepartitionStrategy = "balanced"
-    workers: int = 2
-    batch_size: int = 32
-    kind: TrainingKind = "averaging"
-    step_s: float | None = None
-    bandwidth_bytes_per_s: float | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
-        for option in (*OPTIONS, *CONTEXT):
-            option.check(getattr(self, option.name))
-        if self.kind not in get_args(TrainingKind):
-            raise ConfigurationError(
-                f'`kind` must be "averaging" or "sharing". Received: kind={self.kind!r}.'
-            )
+    mode: RepartitionMode = option(
+        default="always",
+        label="Repartition",
+        help="always: cut the data anew. num_partitions_workers_differs: only if there are more "
+        "or fewer partitions than workers. never: whole partitions to each worker.",
+    )
+    strategy: RepartitionStrategy = option(
+        default="balanced",
+        help="balanced: equal blocks in order. approximate_balanced: moves only what is too "
+        "much somewhere. spark_default: deals rows out one by one.",
+    )
+    workers: int = option(default=2, minimum=1, maximum=100_000, help="How many train.")
+    batch_size: int = option(
+        default=32,
+        minimum=1,
+        label="Minibatch of a worker",
+        unit="rows",
+        help="Rows of a worker's minibatch.",
+    )
+    kind: TrainingKind = option(default="averaging", help="How the workers train together.")
+    step_s: float | None = option(
+        default=None, none_text="not known", help="Seconds of a minibatch."
+    )
+    bandwidth_bytes_per_s: float | None = option(
+        default=None, none_text="not measured", help="Bytes that a worker sends in a second."
+    )
 
     def is_quick(self, survey: PartitionSurvey) -> bool:
         """Whether all forecasts are worked out in a moment."""

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
-from uuid import uuid4
 
 import ipywidgets as widgets
 
@@ -21,10 +20,10 @@ from sparkwright.partitions import (
 from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Button, OptionForm, Part, row
+from sparkwright_widgets._ui import ConfigurationForm, Part, Path, row
 
 from . import _texts as texts
-from ._choice import CONTEXT, OPTIONS, Choice
+from ._choice import CHOSEN, CHOSEN_ALONE, Choice
 
 # What moves in less is mostly Spark's own time, and says nothing of the speed.
 _OF_SPARK_S = 0.05
@@ -72,15 +71,12 @@ class PartitionPreview(Part):
         # Callbacks and work come on several threads: survey, choice and what follows from them
         # must belong together, and the last one to draw must win.
         self._lock = threading.RLock()
-        self._prefix = f"p{uuid4().hex[:8]}"
         self._choice = Choice(mode=mode, strategy=strategy, workers=workers, batch_size=batch_size)
-        options = OPTIONS if embedded else (*OPTIONS, *CONTEXT)
-        self.form = OptionForm(options, {o.name: getattr(self._choice, o.name) for o in options})
+        self._names = CHOSEN if embedded else CHOSEN_ALONE
+        self.form = ConfigurationForm(self._choice, names=self._names)
         self.form.on_change(self.guarded(self._chosen))
-        self.count_button = Button(description="Count rows and labels")
-        self.measure_button = Button(description="Measure this repartition")
-        self.count_button.on_click(self.guarded(self._count_pressed))
-        self.measure_button.on_click(self.guarded(self._measure_pressed))
+        self.count_button = self.new_button("Count rows and labels", self.count)
+        self.measure_button = self.new_button("Measure this repartition", self.measure)
         self.reason = widgets.HTML()
         self.told = widgets.HTML()
         self.figures = widgets.HTML()
@@ -205,7 +201,8 @@ class PartitionPreview(Part):
             if choice == self._choice:
                 return
             self._choice = choice
-        self.form.set({name: value for name, value in found.items() if name in self.form.fields})
+        if found.keys() & set(self._names):
+            self.form.set(choice)
         self._refresh()
 
     # --- what it does
@@ -253,12 +250,6 @@ class PartitionPreview(Part):
 
     # --- private
 
-    def _count_pressed(self, _button: Any) -> None:
-        self.count()
-
-    def _measure_pressed(self, _button: Any) -> None:
-        self.measure()
-
     def _take(self, data: Any) -> None:
         with self._lock:
             self._hold(data)
@@ -288,15 +279,16 @@ class PartitionPreview(Part):
             return
         with self._lock:
             self._choice = replace(self._choice, **{name: value})
-        self.form.set({name: value})
+        self.form.set(self._choice)
         self._refresh()
         self._changed()
 
-    def _chosen(self, name: str) -> None:
-        if name in self.form.problems:
+    def _chosen(self, path: Path) -> None:
+        if path in self.form.problems:
             return
         with self._lock:
-            self._choice = replace(self._choice, **{name: self.form.values[name]})
+            chosen = {path[0]: getattr(self.form.value, path[0])}
+            self._choice = replace(self._choice, **chosen)
         self._refresh()
         self._changed()
 
@@ -357,7 +349,7 @@ class PartitionPreview(Part):
         advised = recommended(self._forecasts)
         self.told.value = texts.survey_html(survey) + _told(self._measured)
         self.figures.value = texts.figures_html(forecast) + texts.advice_html(self.advice)
-        self.pictures.value = texts.pictures_html(forecast, prefix=self._prefix)
+        self.pictures.value = texts.pictures_html(forecast)
         self.tables.value = texts.comparison_html(
             self._forecasts,
             forecast,
@@ -392,7 +384,6 @@ class PartitionPreview(Part):
             self._forecasts,
             recommended(self._forecasts),
             self.advice,
-            prefix=f"{self._prefix}s",
             style=asset("partition_preview.css"),
             measured=self._measured,
         )

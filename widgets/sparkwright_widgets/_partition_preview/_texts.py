@@ -10,8 +10,9 @@ from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import bytes_text, count_text, duration_text, escaped, percent_text
 from sparkwright_widgets._fragments import figure_list
 from sparkwright_widgets._table import html_table, text_table
+from sparkwright_widgets._ui import advice
 
-from ._bars import Bars, bars_svg, legend
+from ._bars import Bars, bars_svg
 
 MOST_TABLE_ROWS = 200
 _ACTIONS = {"unchanged": "nothing", "grouped": "groups", "shuffled": "moves rows"}
@@ -65,11 +66,9 @@ def figures_html(forecast: PartitionForecast) -> str:
         if forecast.label_forecast != "none"
         else ""
     )
-    return (
-        f"{figure_list(figures(forecast))}"
-        '<div class="sparkwright-advice">Fullest over mean and labels: the partitions now → the '
-        "workers then. Minibatches and waiting: workers that get whole partitions → workers "
-        f"then.{helps}{labels}</div>"
+    return figure_list(figures(forecast)) + advice(
+        "Fullest over mean and labels: the partitions now → the workers then. Minibatches and "
+        f"waiting: workers that get whole partitions → workers then.{helps}{labels}"
     )
 
 
@@ -86,27 +85,15 @@ def survey_html(survey: PartitionSurvey) -> str:
     return f'<div class="sparkwright-told">{escaped(survey.told)}</div>'
 
 
-def pictures_html(forecast: PartitionForecast, *, prefix: str) -> str:
-    """Bars of the partitions now and of the workers then, beside each other where there is room."""
+def pictures_html(forecast: PartitionForecast) -> str:
+    """Bars of the partitions now and of the workers then."""
+    names = forecast.survey.class_names
     now, then = (
         Bars(rows=layout.rows, labels=layout.labels, class_names=names, noun=noun)
-        for layout, noun, names in (
-            (forecast.now, "partition", forecast.survey.class_names),
-            (forecast.after, "worker", forecast.survey.class_names),
-        )
+        for layout, noun in ((forecast.now, "partition"), (forecast.after, "worker"))
     )
-    # On one scale they can be compared; of other numbers of bars nothing would be left.
-    same = len(now.rows) == len(then.rows)
-    top = float(max(*now.rows, *then.rows)) if same and now.rows else None
-    known = _KNOWN[forecast.label_forecast]
-    captions = (("Now", "rows of each partition"), ("Then", "rows of each worker"))
-    drawn = "".join(
-        f"<figure>{bars_svg(bars, prefix=f'{prefix}{place}', top=top)}"
-        f"<figcaption><b>{title}</b>: {text}</figcaption></figure>"
-        for place, (bars, (title, text)) in enumerate(zip((now, then), captions, strict=True))
-    )
-    told = f'<div class="sparkwright-advice">{escaped(known)}</div>' if known else ""
-    return f'<div class="sparkwright-pair">{drawn}</div>{legend(now, prefix=f"{prefix}l")}{told}'
+    svg = bars_svg(now, then)
+    return f'<div class="sparkwright-bars">{svg}</div>{advice(_KNOWN[forecast.label_forecast])}'
 
 
 def measured_text(measured: Any, forecast: PartitionForecast) -> str:
@@ -198,7 +185,7 @@ def comparison_html(
         return table
     speed = f"{bytes_text(chosen.bandwidth_bytes_per_s)} a second for each worker"
     basis = "as measured here" if bandwidth_is_measured else "an assumption; Measure finds out"
-    return f'{table}<div class="sparkwright-advice">Time to move: at {speed}, {basis}.</div>'
+    return f"{table}{advice(f'Time to move: at {speed}, {basis}.')}"
 
 
 def numbers_html(forecast: PartitionForecast) -> str:
@@ -216,7 +203,6 @@ def still_block(
     advised: PartitionForecast,
     sentences: Sequence[str],
     *,
-    prefix: str,
     style: str,
     measured: str = "",
 ) -> Block:
@@ -231,7 +217,7 @@ def still_block(
             figures_html(forecast),
             advice_html(sentences),
             f"<p>{told}</p>" if told else "",
-            pictures_html(forecast, prefix=prefix),
+            pictures_html(forecast),
             comparison_html(forecasts, forecast, advised),
             numbers_html(forecast),
         ]

@@ -2,42 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.evaluation.comparison import direction_of
 from sparkwright.storage._files import write_bytes
-from sparkwright_widgets._block import Block
+from sparkwright_widgets._block import Block, sentence_block, table_block
+from sparkwright_widgets._comparison_table import differing
 from sparkwright_widgets._contract import Run
-from sparkwright_widgets._curve_figure import start_at_zero
-from sparkwright_widgets._evaluation_figures._blocks import (
-    figure_block,
-    legend_above,
-    named_axes,
-    short_name,
-    table_block,
-)
-from sparkwright_widgets._figure_svg import COLOURS
-from sparkwright_widgets._format import count_text, duration_text, escaped, loss_text, rate_text
+from sparkwright_widgets._evaluation_blocks import compared
+from sparkwright_widgets._format import count_text, duration_text, escaped, rate_text
 
-from ._alternatives import with_alternative_texts
-from ._epochs import Best, Epoch, best_of, direction_of, epochs_of
-from ._evaluation_section import compared
-from ._facts import RunFacts, facts_of
-from ._folds import short_value
-from ._page import Section, page, report_body
+from ._facts import Best, RunFacts, best_of, epochs_of, facts_of
+from ._learning_blocks import curve_blocks
+from ._page import Section, report_page
 from ._pdf import pdf_of
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_MOST_DRAWN = 12  # more lines cannot be told apart; the table holds all
-_MOST_ROWS = 200
-_STYLES = ("-", "--", "-.", ":")
-_MARKERS = "os^DXPv<>*hp"
 # What differs between any two runs, and says nothing of why they ended differently.
-_NOT_COMPARED = {"environment", "data", "spark_settings", "partitions"}
+_NOT_COMPARED = ("environment", "data", "spark_settings", "partitions")
 
 
 def report_runs(
@@ -78,20 +60,18 @@ def comparison_html(
         raise ConfigurationError("`runs` must hold at least one run. Received: none.")
     epochs = {name: epochs_of(facts) for name, facts in named.items()}
     best = {name: best_of(facts, epochs[name]) for name, facts in named.items()}
-    sections = [
-        Section(title="Results", html=_html([_results_block(named, best)])),
-        Section(title="How they learnt", html=_html(_curve_blocks(epochs))),
-        Section(title="Evaluation", html=_html(compared(evaluations or {}))),
-        Section(title="What differed", html=_html([difference_block(named)])),
-    ]
-    many = f"{count_text(len(named))} runs" if len(named) != 1 else "one run"
-    line = (
-        f"Sparkwright report · {many} · "
-        f'<time datetime="{made_at.isoformat(timespec="seconds")}">{made_at:%d %B %Y, %H:%M}</time>'
+    return report_page(
+        title=title,
+        about=f"{count_text(len(named))} runs" if len(named) != 1 else "one run",
+        made_at=made_at,
+        opening=f"<p><strong>{escaped(winner_sentence(best))}</strong></p>",
+        sections=[
+            Section("Results", [_results_block(named, best)]),
+            Section("How they learnt", curve_blocks(epochs)),
+            Section("Evaluation", compared(evaluations or {})),
+            Section("What differed", [difference_block(named)]),
+        ],
     )
-    opening = f"<p><strong>{escaped(winner_sentence(best))}</strong></p>"
-    body = report_body(title, opening, [section for section in sections if section.html])
-    return with_alternative_texts(page(title=title, line=line, body=body))
 
 
 def winner_sentence(best: Mapping[str, Best | None]) -> str:
@@ -117,21 +97,18 @@ def winner_sentence(best: Mapping[str, Best | None]) -> str:
 
 def difference_block(named: Mapping[str, RunFacts]) -> Block:
     """The options whose values are not the same in all runs, as a table."""
-    flat = {name: _flat(facts.configuration) for name, facts in named.items()}
-    options = list(dict.fromkeys(option for each in flat.values() for option in each))
-    rows = [
-        [option, *values]
-        for option in options
-        if len(set(values := [each.get(option, "—") for each in flat.values()])) > 1
+    settings = [
+        {name: v for name, v in facts.configuration.items() if name not in _NOT_COMPARED}
+        for facts in named.values()
     ]
+    rows = differing(settings)
     if not rows:
-        sentence = "The runs were configured alike."
-        return Block(html=f"<p>{sentence}</p>", text=sentence, kind="differences")
-    options_word = "options" if len(rows) != 1 else "option"
+        return sentence_block("The runs were configured alike.", kind="differences")
+    options = "options" if len(rows) != 1 else "option"
     return table_block(
         ["Option", *named],
         rows,
-        caption=f"{count_text(len(rows))} {options_word} differed; all others were alike.",
+        caption=f"{count_text(len(rows))} {options} differed; all others were alike.",
         label="Options that differed",
         kind="differences",
         text_columns=range(1, len(named) + 1),
@@ -145,7 +122,6 @@ def _named(runs: Sequence[Run] | Mapping[str, Run]) -> dict[str, RunFacts]:
 
 
 def _results_block(named: Mapping[str, RunFacts], best: Mapping[str, Best | None]) -> Block:
-    heads = ["Run", "State", "Best", "In epoch", "Epochs", "Workers", "Examples/s", "Time"]
     rows: list[list[object]] = []
     for name, facts in named.items():
         status, found = facts.status, best[name]
@@ -163,112 +139,10 @@ def _results_block(named: Mapping[str, RunFacts], best: Mapping[str, Best | None
         )
     fastest = max(named, key=lambda name: named[name].status.examples_per_s)
     return table_block(
-        heads,
+        ["Run", "State", "Best", "In epoch", "Epochs", "Workers", "Examples/s", "Time"],
         rows,
         caption=f"What came of each run; {fastest} trained the most examples a second.",
         label="Results of the runs",
         kind="results",
         text_columns=(1, 2),
-    )
-
-
-def _curve_blocks(epochs: Mapping[str, Sequence[Epoch]]) -> list[Block]:
-    blocks: list[Block] = []
-    validated = {
-        name: {e.number: e.validation_loss for e in each if e.validation_loss is not None}
-        for name, each in epochs.items()
-    }
-    trained = {name: {e.number: e.loss for e in each} for name, each in epochs.items()}
-    metrics = dict.fromkeys(
-        metric for each in epochs.values() for e in each for metric in e.validation_metrics
-    )
-    for title, lines in (
-        ("validation loss", validated),
-        *((f"validation {metric}", _metric(epochs, metric)) for metric in metrics),
-        ("training loss", trained),
-    ):
-        if any(lines.values()):
-            blocks.append(_curve_block(title, lines))
-    return blocks
-
-
-def _metric(epochs: Mapping[str, Sequence[Epoch]], metric: str) -> dict[str, dict[int, float]]:
-    return {
-        name: {
-            e.number: e.validation_metrics[metric] for e in each if metric in e.validation_metrics
-        }
-        for name, each in epochs.items()
-    }
-
-
-def _curve_block(title: str, lines: Mapping[str, Mapping[int, float]]) -> Block:
-    numbers = sorted({number for line in lines.values() for number in line})
-    last = {name: line[max(line)] for name, line in lines.items() if line}
-    is_loss = title.endswith("loss")
-    low, high = min(last, key=lambda n: last[n]), max(last, key=lambda n: last[n])
-    caption = f"{title[0].upper()}{title[1:]} by epoch"
-    if len(last) > 1 and loss_text(last[low]) == loss_text(last[high]):
-        caption += f": it ends at {loss_text(last[low])} in every run"
-    elif len(last) > 1:
-        caption += (
-            f": it ends between {loss_text(last[low])} ({low}) and {loss_text(last[high])} ({high})"
-        )
-    shown = numbers[:_MOST_ROWS]
-    return figure_block(
-        _drawn(title, lines, starts_at_zero=is_loss),
-        caption=f"{caption}.",
-        heads=["Epoch", *lines],
-        rows=[
-            [count_text(number), *(loss_text(line.get(number)) for line in lines.values())]
-            for number in shown
-        ],
-        label=f"{title[0].upper()}{title[1:]} of each run",
-        kind="learning",
-        left_out=len(numbers) - len(shown),
-    )
-
-
-def _drawn(
-    title: str, lines: Mapping[str, Mapping[int, float]], *, starts_at_zero: bool
-) -> "Figure":
-    from matplotlib.ticker import MaxNLocator
-
-    figure, axes = named_axes(x="epoch", y=title, width_inches=5.4, height_inches=3.2)
-    for place, (name, line) in enumerate(list(lines.items())[:_MOST_DRAWN]):
-        x = np.array(sorted(line))
-        y = np.array([line[int(number)] for number in x], np.float64)
-        axes.plot(
-            x,
-            np.where(np.isfinite(y), y, np.nan),
-            color=COLOURS[place % len(COLOURS)],
-            linestyle=_STYLES[place % len(_STYLES)],
-            marker=_MARKERS[place % len(_MARKERS)],
-            markersize=4,
-            markevery=max(1, len(x) // 40),
-            label=short_name(name, 24),
-        )
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if starts_at_zero:
-        start_at_zero(axes, np.array([v for line in lines.values() for v in line.values()]))
-    legend_above(axes, columns=2)
-    return figure
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested settings under names with dots, as text."""
-    found: dict[str, str] = {}
-    for name, value in settings.items():
-        if not prefix and name in _NOT_COMPARED:
-            continue
-        if isinstance(value, Mapping):
-            found.update(_flat(value, f"{prefix}{name}."))
-        else:
-            found[f"{prefix}{name}"] = short_value(value)
-    return found
-
-
-def _html(blocks: Sequence[Block]) -> str:
-    return "\n".join(
-        f'<div class="sparkwright-block sparkwright-{escaped(block.kind)}">{block.html}</div>'
-        for block in blocks
     )

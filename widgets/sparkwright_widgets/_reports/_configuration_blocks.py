@@ -1,13 +1,20 @@
 """How a run was configured: network, optimizer, training master, seeds. Pure."""
 
+from dataclasses import replace
 from typing import Any
 
-from sparkwright_widgets._block import Block
-from sparkwright_widgets._format import count_text, escaped
-from sparkwright_widgets._table import html_table, text_table
+from sparkwright_widgets._block import (
+    Block,
+    facts_block,
+    fold,
+    joined,
+    json_fold,
+    table_block,
+    text_fold,
+)
+from sparkwright_widgets._format import count_text, short_value
 
 from ._facts import RunFacts
-from ._folds import facts_table, facts_text, json_text, short_value, text_fold
 from ._network_facts import NetworkFacts
 
 # Of a deeper network the table says how many more there are.
@@ -18,10 +25,8 @@ def network_block(network: NetworkFacts) -> Block:
     """The layers as a table, optimizer and loss, and the whole as code and as JSON."""
     shown = network.layers[:_MOST_LAYERS]
     left_out = len(network.layers) - len(shown)
-    heads = ["Layer", "Kind", "Output", "Parameters"]
     total = [("in all", "", "", _parameters(network))]
     more = [(f"{left_out} more layers", "", "", "")] if left_out else []
-    rows = [*shown, *more, *total]
     pairs: list[tuple[str, object]] = [
         ("Optimizer", network.optimizer or "—"),
         *(
@@ -32,18 +37,20 @@ def network_block(network: NetworkFacts) -> Block:
         ("Loss", network.loss or "—"),
         ("Metrics", ", ".join(network.metrics) or "—"),
     ]
-    html = (
-        f"<p>The network “{escaped(network.name)}” has {count_text(len(network.layers))} layers "
-        f"and {_parameters(network)} parameters.</p>"
-        f"{html_table(heads, rows, label='Layers', text_columns=(1, 2))}"
-        f"{facts_table(pairs, label='Optimizer, loss and metrics')}"
+    layers = table_block(
+        ["Layer", "Kind", "Output", "Parameters"],
+        [*shown, *more, *total],
+        caption=f"The network “{network.name}” has {count_text(len(network.layers))} layers and "
+        f"{_parameters(network)} parameters.",
+        label="Layers",
+        text_columns=(1, 2),
     )
+    parts = [layers, facts_block(pairs, label="Optimizer, loss and metrics")]
     if network.code:
-        html += text_fold("The network as Python code", network.code, prints=True)
+        parts.append(text_fold("The network as Python code", network.code, prints=True))
     if network.json:
-        html += text_fold("The network as JSON", network.json)
-    text = f"{text_table(heads, rows, text_columns=(1, 2))}\n{facts_text(pairs)}"
-    return Block(html=html, text=text, kind="network")
+        parts.append(text_fold("The network as JSON", network.json))
+    return joined("network", *parts)
 
 
 def master_block(facts: RunFacts, *, code: str = "") -> Block:
@@ -68,15 +75,14 @@ def master_block(facts: RunFacts, *, code: str = "") -> Block:
     stopping: Any = configuration.get("early_stopping")
     if stopping:
         run.append(("Early stopping", short_value({k: v for k, v in stopping.items() if v})))
-    every = html_table(["Option", "Value"], settings, label="Options", text_columns=(1,))
-    html = (
-        f"{facts_table(run, label='How the run was configured')}"
-        f"<details><summary>All options of the training master</summary>{every}</details>"
+    every = facts_block(settings, label="Options")
+    return joined(
+        "master",
+        facts_block(run, label="How the run was configured"),
+        replace(fold("All options of the training master", every.html), text=every.text),
+        *([text_fold("The training master as Python code", code)] if code else []),
+        json_fold("Configuration of the run as JSON", configuration),
     )
-    if code:
-        html += text_fold("The training master as Python code", code)
-    html += text_fold("Configuration of the run as JSON", json_text(configuration))
-    return Block(html=html, text=facts_text([*run, *settings]), kind="master")
 
 
 def _parameters(network: NetworkFacts) -> str:

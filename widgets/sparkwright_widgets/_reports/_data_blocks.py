@@ -1,15 +1,29 @@
-"""The data of a run: how much, which arrays, balance of classes, partitions. Pure."""
+"""The data of a run, and how the work was distributed over the workers. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparkwright_widgets._block import Block
-from sparkwright_widgets._evaluation_figures._blocks import table_block
-from sparkwright_widgets._format import bytes_text, count_text, escaped, percent_text
-from sparkwright_widgets._table import Markup, html_table, text_table
+import numpy as np
+
+from sparkwright_widgets._block import (
+    Block,
+    facts_block,
+    joined,
+    json_fold,
+    sentence_block,
+    table_block,
+)
+from sparkwright_widgets._format import (
+    bytes_text,
+    count_text,
+    loss_text,
+    percent_text,
+    rate_text,
+)
+from sparkwright_widgets._partition_table import share_bar
+from sparkwright_widgets._timeline_figure import timeline_block
 
 from ._facts import RunFacts
-from ._folds import facts_table, facts_text, json_text, text_fold
 
 _MOST_CLASSES = 40
 _MOST_PARTITIONS = 64
@@ -38,8 +52,7 @@ def data_blocks(facts: RunFacts, overviews: Overviews) -> list[Block]:
         *([_partitions_block(facts.plan)] if facts.plan else []),
     ]
     if not blocks:
-        sentence = "The run noted nothing of its data."
-        return [Block(html=f"<p>{sentence}</p>", text=sentence, kind="data")]
+        return [sentence_block("The run noted nothing of its data.", kind="data")]
     return blocks
 
 
@@ -79,8 +92,8 @@ def _sets_block(sets: Mapping[str, Mapping[str, Any]], *, adds_up: bool) -> Bloc
     schema = next((found["schema"] for found in sets.values() if found.get("schema")), None)
     if schema is None:
         return block
-    fold = text_fold("Schema of the table that the data came from, as JSON", json_text(schema))
-    return Block(html=block.html + fold, text=block.text, kind="data")
+    folded = json_fold("Schema of the table that the data came from, as JSON", schema)
+    return joined("data", block, folded)
 
 
 def _columns_blocks(sets: Mapping[str, Mapping[str, Any]]) -> list[Block]:
@@ -130,7 +143,7 @@ def _balance(output: str, counts: Mapping[str, Mapping[str, int]]) -> Block:
                 title,
                 *(count_text(each.get(title, 0)) for each in counts.values()),
                 percent_text(count / totals[first]) if totals[first] else "—",
-                _bar(count, largest),
+                share_bar(count, largest),
             ]
         )
     more = len(titles) - _MOST_CLASSES
@@ -141,12 +154,11 @@ def _balance(output: str, counts: Mapping[str, Mapping[str, int]]) -> Block:
     caption = f"{count_text(len(titles))} classes of “{output}”{ratio}."
     if more > 0:
         caption += f" {count_text(more)} more classes are not shown."
-    html = (
-        f"<p>{escaped(caption)}</p>"
-        f"{html_table(heads, rows, label=f'Classes of {output}', text_columns=(len(heads) - 1,))}"
-    )
-    words = text_table(heads[:-1], [row[:-1] for row in rows])
-    return Block(html=html, text=f"{caption}\n{words}", kind="classes")
+    last = len(heads) - 1
+    return table_block(
+        heads, rows, caption=caption, label=f"Classes of {output}", kind="classes",
+        drawn_columns=(last,),
+    )  # fmt: skip
 
 
 def _partitions_block(plan: Mapping[str, Any]) -> Block:
@@ -158,12 +170,16 @@ def _partitions_block(plan: Mapping[str, Any]) -> Block:
         [
             number,
             *(_cell(counts, number) for counts in (before, after)),
-            _bar(after[number] if number < len(after) else 0, largest),
+            share_bar(after[number] if number < len(after) else 0, largest),
         ]
         for number in range(min(count, _MOST_PARTITIONS))
     ]
-    heads = ["Partition", "Before", "After", "After, as a bar"]
-    table = html_table(heads, rows, label="Partitions before and after", text_columns=(3,))
+    table = table_block(
+        ["Partition", "Before", "After", "After, as a bar"],
+        rows,
+        label="Partitions before and after",
+        drawn_columns=(3,),
+    )
     pairs: list[tuple[str, object]] = [
         ("Repartition", str(plan.get("mode", "—")).replace("_", " ")),
         ("Strategy", str(plan.get("strategy", "—")).replace("_", " ")),
@@ -182,9 +198,8 @@ def _partitions_block(plan: Mapping[str, Any]) -> Block:
         f"{count_text(len(after))}, one a worker. Skew is the fullest partition over the mean."
         f"{more}"
     )
-    html = f"<p>{escaped(caption)}</p>{facts_table(pairs, label='Repartition')}{table}"
-    words = text_table(heads[:3], [row[:3] for row in rows])
-    return Block(html=html, text=f"{caption}\n{facts_text(pairs)}\n{words}", kind="partitions")
+    facts = facts_block(pairs, label="Repartition")
+    return joined("partitions", sentence_block(caption), facts, table)
 
 
 def _cell(counts: Sequence[int], number: int) -> str:
@@ -195,9 +210,63 @@ def _short(fingerprint: Any) -> str:
     return "—" if not fingerprint else f"{str(fingerprint)[:16]}…"
 
 
-def _bar(count: int, largest: int) -> Markup:
-    width = 100 * count / largest if largest else 0
-    return Markup(
-        f'<span class="sparkwright-share" aria-hidden="true"><span style="width:{width:.1f}%">'
-        "</span></span>"
+def distribution_blocks(facts: RunFacts) -> list[Block]:
+    """The workers as a table, and the timeline if their phases were collected."""
+    blocks = [_workers_block(facts)] if facts.status.workers else []
+    if facts.timeline is not None and facts.timeline.tallies.count[1:].any():
+        return [*blocks, timeline_block(facts.timeline)]
+    sentence = (
+        "The phases of the workers were not collected. A training master with "
+        "collect_training_stats=True measures them."
+    )
+    return [*blocks, sentence_block(sentence, kind="phases")]
+
+
+def _workers_block(facts: RunFacts) -> Block:
+    workers, rows = facts.status.workers, facts.rows
+    sends = any(worker.sent_bytes for worker in workers)
+    heads = ["Worker", "Host", "Rows", "Minibatches", "Examples/s, median", "Last loss", "Restarts"]
+    table: list[list[object]] = []
+    for worker in workers:
+        mine = rows["worker"] == worker.worker
+        rate = rows["examples_per_s"][mine]
+        known = rate[np.isfinite(rate) & (rate > 0)]
+        table.append(
+            [
+                worker.worker,
+                worker.host or "—",
+                count_text(worker.rows),
+                count_text(worker.steps),
+                # Not the mean: the first minibatches wait for a compiler.
+                rate_text(float(np.median(known)) if len(known) else float("nan")),
+                loss_text(worker.loss),
+                count_text(worker.restarts),
+                *([bytes_text(worker.sent_bytes)] if sends else []),
+            ]
+        )
+    return table_block(
+        [*heads, *(["Sent"] if sends else [])],
+        table,
+        caption=_workers_caption(facts),
+        label="Workers",
+        kind="workers",
+        text_columns=(1,),
+    )
+
+
+def _workers_caption(facts: RunFacts) -> str:
+    workers = facts.status.workers
+    rows = [worker.rows for worker in workers]
+    restarts = sum(worker.restarts for worker in workers)
+    mean = sum(rows) / len(rows)
+    skew = f"; the fullest held {max(rows) / mean:.2f} times the mean" if mean else ""
+    again = "no worker had to be started again"
+    if restarts:
+        again = f"workers were started again {count_text(restarts)} times"
+        if restarts == 1:
+            again = "one worker was started again once"
+    many = f"{count_text(len(workers))} workers" if len(workers) != 1 else "One worker"
+    return (
+        f"{many} trained {rate_text(facts.status.examples_per_s)} examples a second together"
+        f"{skew}; {again}."
     )

@@ -8,13 +8,19 @@ import numpy as np
 
 from sparkwright.configuration import to_code
 from sparkwright.masters import EarlyStopping
-from sparkwright_widgets._block import Block
+from sparkwright_widgets._block import (
+    Block,
+    facts_block,
+    fold,
+    joined,
+    sentence_block,
+    table_block,
+    text_fold,
+)
 from sparkwright_widgets._environment_table import environment_rows
 from sparkwright_widgets._format import count_text, duration_text, escaped
-from sparkwright_widgets._table import html_table, text_table
 
 from ._facts import RunFacts
-from ._folds import text_fold
 from ._network_facts import NetworkFacts
 
 
@@ -39,18 +45,13 @@ def environment_block(facts: RunFacts) -> Block:
         ),
         *(row for row in environment_rows() if not (row[0] == "Java" and "java" in configuration)),
     ]
-    html = html_table(["What", "Value"], rows, label="Environment", text_columns=(1,))
+    table = table_block(["What", "Value"], rows, label="Environment", text_columns=(1,))
     settings: Any = configuration.get("spark_settings") or {}
-    if settings:
-        table = html_table(
-            ["Setting", "Value"], list(settings.items()), label="Spark", text_columns=(1,)
-        )
-        html += (
-            "<details><summary>Settings of Spark that are not its defaults; secrets are hidden"
-            f"</summary>{table}</details>"
-        )
-    words = text_table(["What", "Value"], rows, text_columns=(1,))
-    return Block(html=html, text=words, kind="environment")
+    if not settings:
+        return joined("environment", table)
+    title = "Settings of Spark that are not its defaults; secrets are hidden"
+    spark = facts_block(list(settings.items()), label="Spark")
+    return joined("environment", table, fold(title, spark.html))
 
 
 def warnings_block(facts: RunFacts) -> Block:
@@ -64,8 +65,7 @@ def warnings_block(facts: RunFacts) -> Block:
         several = "minibatches" if wrong != 1 else "minibatch"
         texts.insert(0, f"The loss of {count_text(wrong)} {several} was not a finite number.")
     if not texts:
-        sentence = "No warnings were raised."
-        return Block(html=f"<p>{sentence}</p>", text=sentence, kind="warnings")
+        return sentence_block("No warnings were raised.", kind="warnings")
     items = "".join(f"<li>{escaped(text)}</li>" for text in texts)
     several = f"{count_text(len(texts))} warnings" if len(texts) != 1 else "One warning"
     html = (
@@ -81,8 +81,8 @@ def reproduce_block(facts: RunFacts, network: NetworkFacts | None, *, master_cod
     sentence = "One cell that trains the same way."
     if facts.code is None:
         sentence += " What the run does not know is left to fill in."
-    html = f"<p>{sentence}</p>{text_fold('The cell', code, opens=True, prints=True)}"
-    return Block(html=html, text=code, kind="reproduce")
+    cell = text_fold("The cell", code, opens=True, prints=True)
+    return Block(html=f"<p>{sentence}</p>{cell.html}", text=code, kind="reproduce")
 
 
 def reproducing_code(facts: RunFacts, network: NetworkFacts | None, *, master_code: str) -> str:

@@ -1,29 +1,29 @@
-"""How a network learnt, epoch by epoch: curves with the best epoch marked, and the table. Pure."""
+"""How networks learnt, epoch by epoch: of one run with the best epoch marked, and of several."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sparkwright.evaluation.plots import STYLES
+from sparkwright.evaluation.reports import Figure, Table
 from sparkwright_widgets._block import Block
-from sparkwright_widgets._curve_figure import start_at_zero
-from sparkwright_widgets._evaluation_figures._blocks import (
-    figure_block,
-    legend_above,
-    named_axes,
-)
-from sparkwright_widgets._figure_svg import COLOURS, INK
+from sparkwright_widgets._figure_svg import COLOURS, INK, Line, draw_lines, figure_block
 from sparkwright_widgets._format import count_text, loss_text
 
-from ._epochs import Best, Epoch, metric_names
+from ._facts import Best, Epoch, metric_names
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
-_TRAINING, _VALIDATION = COLOURS[0], COLOURS[3]
 _MOST_ROWS = 200  # of a table: of more epochs, some are left out
+_MOST_RUNS = 12  # more lines cannot be told apart; the table holds all
+_LONGEST_NAME = 24
+_MARKERS = "os^DXPv<>*hp"
 _LESS_TEXT = 5e-5  # a gap below this is none
+
+Values = Mapping[int, float]  # epoch -> figure
 
 
 def learning_blocks(epochs: Sequence[Epoch], best: Best | None) -> list[Block]:
@@ -35,119 +35,158 @@ def learning_blocks(epochs: Sequence[Epoch], best: Best | None) -> list[Block]:
     """
     if not epochs:
         return []
-    blocks = [_loss_block(epochs, best)]
+    validation = {e.number: e.validation_loss for e in epochs if e.validation_loss is not None}
+    training = {e.number: e.loss for e in epochs}
+    rows = [
+        [
+            count_text(e.number),
+            loss_text(e.loss),
+            loss_text(e.validation_loss),
+            loss_text(e.gap),
+            "★ best" if best is not None and best.epoch == e.number else "",
+        ]
+        for e in _spread(epochs)
+    ]
+    heads = ["Epoch", "Training loss", "Validation loss", "Gap", ""]
+    left_out = len(epochs) - len(rows)
+    table = Table([heads, *rows], text_columns=(4,), left_out=left_out)
+    caption = _loss_caption(epochs, best)
+    blocks = [_learning_block("loss", training, validation, best, caption, table)]
     for name in metric_names(epochs):
-        blocks.append(_metric_block(name, epochs, best))
+        training = {e.number: e.metrics[name] for e in epochs if name in e.metrics}
+        validation = _validated(epochs, name)
+        rows = [
+            [
+                count_text(e.number),
+                _figure_text(training.get(e.number)),
+                _figure_text(validation.get(e.number)),
+            ]
+            for e in _spread(epochs)
+        ]
+        table = Table(
+            [["Epoch", f"Training {name}", f"Validation {name}"], *rows],
+            left_out=len(epochs) - len(rows),
+        )
+        caption = _metric_caption(name, training, validation)
+        blocks.append(_learning_block(name, training, validation, best, caption, table))
     return blocks
 
 
-def _loss_block(epochs: Sequence[Epoch], best: Best | None) -> Block:
-    training = [epoch.loss for epoch in epochs]
-    validation = [_or_nan(epoch.validation_loss) for epoch in epochs]
-    shown = _shown(len(epochs))
-    heads = ["Epoch", "Training loss", "Validation loss", "Gap", ""]
-    rows = [
-        [
-            count_text(epochs[k].number),
-            loss_text(training[k]),
-            loss_text(epochs[k].validation_loss),
-            loss_text(epochs[k].gap),
-            "★ best" if best is not None and best.epoch == epochs[k].number else "",
+def curve_blocks(epochs: Mapping[str, Sequence[Epoch]]) -> list[Block]:
+    """The losses and validated metrics of several runs over each other.
+
+    Args:
+        epochs: name of the run -> its epochs.
+    """
+    validated = {
+        name: {e.number: e.validation_loss for e in each if e.validation_loss is not None}
+        for name, each in epochs.items()
+    }
+    trained = {name: {e.number: e.loss for e in each} for name, each in epochs.items()}
+    metrics = dict.fromkeys(
+        metric for each in epochs.values() for e in each for metric in e.validation_metrics
+    )
+    titled: list[tuple[str, Mapping[str, Values]]] = [("validation loss", validated)]
+    for metric in metrics:
+        lines = {name: _validated(each, metric) for name, each in epochs.items()}
+        titled.append((f"validation {metric}", lines))
+    titled.append(("training loss", trained))
+    return [_runs_block(title, lines) for title, lines in titled if any(lines.values())]
+
+
+def _learning_block(
+    name: str, training: Values, validation: Values, best: Best | None, caption: str, table: Table
+) -> Block:
+    def draw(axes: "Axes") -> None:
+        lines = [
+            _line(label, values, color=color, style=style, marker=marker)
+            for label, values, color, style, marker in (
+                ("training", training, COLOURS[0], "-", "o"),
+                ("validation", validation, COLOURS[3], "--", "s"),
+            )
+            if np.isfinite(list(values.values())).any()
         ]
-        for k in shown
-    ]
+        both = sorted(training.keys() & validation.keys())
+        if name == "loss" and both:
+            low, high = ([values[k] for k in both] for values in (training, validation))
+            axes.fill_between(both, low, high, color=INK, alpha=0.09, linewidth=0, label="gap")
+        if best is not None:
+            _mark(axes, best, validation.get(best.epoch, training.get(best.epoch, math.nan)))
+        _draw_epochs(axes, lines, y=name, legend=4)
+
     return figure_block(
-        _drawn("loss", epochs, training, validation, best, fills=True),
-        caption=_loss_caption(epochs, best),
-        heads=heads,
-        rows=rows,
-        label="Loss by epoch",
-        kind="learning",
-        left_out=len(epochs) - len(shown),
-        text_columns=(4,),
+        Figure(
+            kind="learning",
+            label=f"{name.capitalize()} by epoch",
+            caption=caption,
+            draw=draw,
+            table=table,
+            size=(5.4, 3.0),
+        )
     )
 
 
-def _metric_block(name: str, epochs: Sequence[Epoch], best: Best | None) -> Block:
-    training = [_or_nan(epoch.metrics.get(name)) for epoch in epochs]
-    validation = [_or_nan(epoch.validation_metrics.get(name)) for epoch in epochs]
-    shown = _shown(len(epochs))
-    rows = [
-        [
-            count_text(epochs[k].number),
-            _figure_text(training[k]),
-            _figure_text(validation[k]),
-        ]
-        for k in shown
+def _mark(axes: "Axes", best: Best, height: float) -> None:
+    """A line through the best epoch, and a star on the curve."""
+    axes.axvline(best.epoch, color=INK, linewidth=1, linestyle=(0, (2, 3)))
+    if math.isfinite(height):
+        (star,) = axes.plot([best.epoch], [height], marker="*", markersize=13, linestyle="none")
+        star.set(color=COLOURS[2], markeredgecolor=INK, markeredgewidth=0.6, zorder=5)
+        star.set_label(f"best epoch, {best.epoch}")
+
+
+def _runs_block(title: str, lines: Mapping[str, Values]) -> Block:
+    numbers = sorted({number for line in lines.values() for number in line})
+    last = {name: line[max(line)] for name, line in lines.items() if line}
+    low, high = min(last, key=lambda n: last[n]), max(last, key=lambda n: last[n])
+    ends = [loss_text(last[low]), loss_text(last[high])]
+    caption = f"{title[0].upper()}{title[1:]} by epoch"
+    if len(last) > 1 and ends[0] == ends[1]:
+        caption += f": it ends at {ends[0]} in every run"
+    elif len(last) > 1:
+        caption += f": it ends between {ends[0]} ({low}) and {ends[1]} ({high})"
+    drawn = [
+        _line(
+            name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…",
+            line,
+            color=COLOURS[place % len(COLOURS)],
+            style=STYLES[place % len(STYLES)],
+            marker=_MARKERS[place % len(_MARKERS)],
+        )
+        for place, (name, line) in enumerate(list(lines.items())[:_MOST_RUNS])
     ]
-    return figure_block(
-        _drawn(name, epochs, training, validation, best, fills=False),
-        caption=_metric_caption(name, epochs, training, validation),
-        heads=["Epoch", f"Training {name}", f"Validation {name}"],
-        rows=rows,
-        label=f"{name.capitalize()} by epoch",
+    rows = [
+        [count_text(number), *(loss_text(line.get(number)) for line in lines.values())]
+        for number in numbers[:_MOST_ROWS]
+    ]
+    is_loss = title.endswith("loss")
+    figure = Figure(
         kind="learning",
-        left_out=len(epochs) - len(shown),
+        label=f"{title[0].upper()}{title[1:]} of each run",
+        caption=f"{caption}.",
+        draw=lambda axes: _draw_epochs(axes, drawn, y=title, legend=2, from_zero=is_loss),
+        table=Table([["Epoch", *lines], *rows], left_out=len(numbers) - len(rows)),
+        size=(5.4, 3.2),
     )
+    return figure_block(figure)
 
 
-def _drawn(
-    name: str,
-    epochs: Sequence[Epoch],
-    training: Sequence[float],
-    validation: Sequence[float],
-    best: Best | None,
-    *,
-    fills: bool,
-) -> "Figure":
+def _line(label: str, values: Values, *, color: str, style: str, marker: str) -> Line:
+    points = np.array(sorted(values.items()), np.float64).reshape(-1, 2)
+    return Line(label=label, points=points, color=color, style=style, marker=marker, width=1.8)
+
+
+def _draw_epochs(
+    axes: "Axes", lines: Sequence[Line], *, y: str, legend: int, from_zero: bool = True
+) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    figure, axes = named_axes(x="epoch", y=name, width_inches=5.4, height_inches=3.0)
-    x = np.array([epoch.number for epoch in epochs])
-    values = np.array([training, validation], np.float64)
-    values[~np.isfinite(values)] = np.nan
-    every = max(1, len(x) // 40)
-    for label, y, colour, style, marker in (
-        ("training", values[0], _TRAINING, "-", "o"),
-        ("validation", values[1], _VALIDATION, "--", "s"),
-    ):
-        if np.isfinite(y).any():
-            axes.plot(
-                x,
-                y,
-                color=colour,
-                linestyle=style,
-                marker=marker,
-                markersize=4,
-                markevery=every,
-                linewidth=1.8,
-                label=label,
-            )
-    if fills and np.isfinite(values).all(axis=0).any():
-        axes.fill_between(x, values[0], values[1], color=INK, alpha=0.09, linewidth=0, label="gap")
-    if best is not None:
-        axes.axvline(best.epoch, color=INK, linewidth=1, linestyle=(0, (2, 3)))
-        mine = values[:, x == best.epoch]
-        height = mine[1] if np.isfinite(mine[1]).any() else mine[0]
-        if np.isfinite(height).any():
-            axes.plot(
-                [best.epoch],
-                height,
-                marker="*",
-                markersize=13,
-                linestyle="none",
-                color=COLOURS[2],
-                markeredgecolor=INK,
-                markeredgewidth=0.6,
-                label=f"best epoch, {best.epoch}",
-                zorder=5,
-            )
+    draw_lines(axes, lines, x="epoch", y=y, legend=legend, from_zero=from_zero)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if len(x) == 1:
-        axes.set_xlim(x[0] - 1, x[0] + 1)
-    start_at_zero(axes, values.ravel())
-    legend_above(axes, columns=4)
-    return figure
+    epochs = {x for line in lines for x in line.points[:, 0].tolist()}
+    if len(epochs) == 1:
+        (only,) = epochs
+        axes.set_xlim(only - 1, only + 1)
 
 
 def _loss_caption(epochs: Sequence[Epoch], best: Best | None) -> str:
@@ -172,12 +211,10 @@ def _loss_caption(epochs: Sequence[Epoch], best: Best | None) -> str:
     return f"{text}."
 
 
-def _metric_caption(
-    name: str, epochs: Sequence[Epoch], training: Sequence[float], validation: Sequence[float]
-) -> str:
+def _metric_caption(name: str, training: Values, validation: Values) -> str:
     parts: list[str] = []
     for title, values in (("validation", validation), ("training", training)):
-        known = [(e.number, v) for e, v in zip(epochs, values, strict=True) if math.isfinite(v)]
+        known = [(number, v) for number, v in sorted(values.items()) if math.isfinite(v)]
         if len(known) == 1:
             parts.append(f"the {title} {name} is {known[0][1]:.4g} in epoch {known[0][0]}")
         elif known:
@@ -189,16 +226,17 @@ def _metric_caption(
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _shown(count: int) -> list[int]:
-    """Which rows a table shows: all, or evenly spread ones, the first and the last among them."""
-    if count <= _MOST_ROWS:
-        return list(range(count))
-    return np.unique(np.linspace(0, count - 1, _MOST_ROWS).round().astype(int)).tolist()
+def _validated(epochs: Sequence[Epoch], name: str) -> dict[int, float]:
+    return {e.number: e.validation_metrics[name] for e in epochs if name in e.validation_metrics}
 
 
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
+def _spread(epochs: Sequence[Epoch]) -> list[Epoch]:
+    """All epochs, or evenly spread ones, the first and the last among them."""
+    places = np.arange(len(epochs))
+    if len(epochs) > _MOST_ROWS:
+        places = np.unique(np.linspace(0, len(epochs) - 1, _MOST_ROWS).round().astype(int))
+    return [epochs[k] for k in places.tolist()]
 
 
-def _figure_text(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else "—"
+def _figure_text(value: float | None) -> str:
+    return "—" if value is None or not math.isfinite(value) else f"{value:.4g}"

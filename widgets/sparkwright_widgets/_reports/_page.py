@@ -1,26 +1,32 @@
-"""A report as one HTML file that needs no network: sections, contents, styles. Pure."""
+"""A report as one HTML file that needs no network: sections, contents, alternative texts. Pure."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from datetime import datetime
+from html import unescape
+from typing import NamedTuple
 
 from sparkwright_widgets._assets import asset
+from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import escaped
 
 _LEAST_CONTENTS = 4  # fewer sections are seen at a glance
+_PICTURE = re.compile(r"<(?:img|svg|canvas)\b[^>]*>", re.IGNORECASE)
+_HEADING = re.compile(r"<h([1-6])\b[^>]*>(.*?)</h\1>", re.IGNORECASE | re.DOTALL)
+_ALT = re.compile(r"""\salt\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
+_LABEL = re.compile(r"""\saria-(?:label|labelledby)\s*=\s*["'][^"']+["']""", re.IGNORECASE)
+_HIDDEN = re.compile(r"""\saria-hidden\s*=\s*["']true["']""", re.IGNORECASE)
+# What nbconvert writes where a notebook gives no text.
+_NO_TEXT = ("", "no description has been provided for this image")
+# Text of programs and styles, in which "<img" is no picture.
+_RAW = re.compile(r"<(script|style|textarea)\b.*?</\1>", re.IGNORECASE | re.DOTALL)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Section:
-    """A part of a report.
-
-    Attributes:
-        title: its heading.
-        html: what follows; made by this package.
-    """
+class Section(NamedTuple):
+    """A part of a report: its heading and what follows."""
 
     title: str
-    html: str
+    blocks: Sequence[Block]
 
 
 _NOTHING_OUTSIDE = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:"
@@ -46,26 +52,48 @@ def page(*, title: str, line: str, body: str, scripts: bool = False) -> str:
     )
 
 
-def report_body(title: str, opening: str, sections: Sequence[Section]) -> str:
-    """Title, opening, contents and sections, as the body of a page.
+def report_page(
+    *,
+    title: str,
+    about: str,
+    made_at: datetime,
+    opening: str,
+    sections: Sequence[Section],
+    took: str = "",
+) -> str:
+    """A report of blocks: title, opening, contents, and the sections that have any.
 
     Args:
         title: the heading of all.
-        opening: HTML below it: the verdict.
+        about: what the report is of, for the line on top.
+        made_at: when it was made.
+        opening: HTML below the title: the verdict.
         sections: in order.
+        took: how long that took which the report is of; default: not said.
     """
-    styles = f"<style>{asset('panel.css')}</style>"
-    parts = [f"<h1>{escaped(title)}</h1>", styles, opening]
+    sections = [section for section in sections if section.blocks]
+    titles = [escaped(section.title) for section in sections]
     ids = _ids([section.title for section in sections])
+    parts = [f"<h1>{escaped(title)}</h1>", f"<style>{asset('panel.css')}</style>", opening]
     if len(sections) >= _LEAST_CONTENTS:
-        titles = [escaped(section.title) for section in sections]
         parts.append(_contents(list(zip(ids, titles, strict=True))))
-    parts += [
-        f'<section aria-labelledby="{name}"><h2 id="{name}">{escaped(section.title)}</h2>\n'
-        f"{section.html}</section>"
-        for name, section in zip(ids, sections, strict=True)
-    ]
-    return "\n".join(parts)
+    for name, heading, section in zip(ids, titles, sections, strict=True):
+        blocks = "\n".join(block.inside() for block in section.blocks)
+        parts.append(
+            f'<section aria-labelledby="{name}"><h2 id="{name}">{heading}</h2>\n{blocks}</section>'
+        )
+    line = first_line(about, made_at, took)
+    return with_alternative_texts(page(title=title, line=line, body="\n".join(parts)))
+
+
+def first_line(about: str, made_at: datetime, took: str) -> str:
+    """What a report is of, when it was made, and how long that took, if it is said."""
+    ran = f" · ran for {escaped(took)}" if took else ""
+    return (
+        f"Sparkwright report · {escaped(about)} · "
+        f'<time datetime="{made_at.isoformat(timespec="seconds")}">'
+        f"{made_at:%d %B %Y, %H:%M}</time>{ran}"
+    )
 
 
 def with_contents(body: str) -> str:
@@ -95,3 +123,57 @@ def _ids(titles: Sequence[str]) -> list[str]:
         name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
         found.append(name if name not in found else f"{name}-{len(found)}")
     return found
+
+
+def pictures_without_text(html: str) -> list[str]:
+    """The tags of pictures that say nothing to those who cannot see them."""
+    return [match[0] for match in _pictures(html) if not _has_text(match[0])]
+
+
+def with_alternative_texts(html: str) -> str:
+    """Number the pictures without a text of their own, and say to which section they belong.
+
+    Example:
+        >>> with_alternative_texts('<h2>Losses</h2><img src="data:,">')
+        '<h2>Losses</h2><img src="data:," alt="Figure 1 of the section Losses">'
+    """
+    headings = [(match.start(), unescape(_bare(match[2]))) for match in _HEADING.finditer(html)]
+    parts: list[str] = []
+    end = number = 0
+    for match in _pictures(html):
+        number += 1
+        if _has_text(match[0]):
+            continue
+        above = [text for start, text in headings if start < match.start() and text]
+        text = f"Figure {number}" + (f" of the section {above[-1]}" if above else "")
+        parts += [html[end : match.start()], _with_text(match[0], text)]
+        end = match.end()
+    return "".join([*parts, html[end:]])
+
+
+def _pictures(html: str) -> list[re.Match[str]]:
+    raw = [match.span() for match in _RAW.finditer(html)]
+    return [
+        match
+        for match in _PICTURE.finditer(html)
+        if not any(start <= match.start() < stop for start, stop in raw)
+    ]
+
+
+def _has_text(tag: str) -> bool:
+    if _LABEL.search(tag) or _HIDDEN.search(tag):
+        return True
+    if not tag.lower().startswith("<img"):
+        return False
+    alt = _ALT.search(tag)
+    return alt is not None and (alt[1] or alt[2] or "").strip().lower() not in _NO_TEXT
+
+
+def _with_text(tag: str, text: str) -> str:
+    if tag.lower().startswith("<img"):
+        tag = _ALT.sub("", tag)
+        attributes = f'alt="{escaped(text)}"'
+    else:
+        attributes = f'role="img" aria-label="{escaped(text)}"'
+    ending = "/>" if tag.endswith("/>") else ">"
+    return f"{tag[: -len(ending)].rstrip()} {attributes}{ending}"

@@ -9,26 +9,21 @@ from sparkwright.data import DataSet, DistributedDataSet
 from sparkwright.data._overview import overview_of
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import training_master_from_dict
-from sparkwright_widgets._block import Block
-from sparkwright_widgets._contract import Run
+from sparkwright_widgets._block import Block, sentence_block
+from sparkwright_widgets._contract import MEAN_NAME, Run, Sharing, sharing_of
 from sparkwright_widgets._curve import Curve
-from sparkwright_widgets._curve_figure import curve_alt, curve_svg
-from sparkwright_widgets._format import duration_text, escaped
-from sparkwright_widgets._quantity_figure import quantity_alt, quantity_svg
-from sparkwright_widgets._sharing import MEAN_NAME, Sharing, sharing_of
+from sparkwright_widgets._evaluation_blocks import evaluation_section
+from sparkwright_widgets._figure_svg import figure_block
+from sparkwright_widgets._format import duration_text
+from sparkwright_widgets._run_figures import loss_figure, quantity_figure
 
-from ._alternatives import with_alternative_texts
 from ._configuration_blocks import master_block, network_block
-from ._data_blocks import data_blocks
-from ._distribution_blocks import distribution_blocks
+from ._data_blocks import data_blocks, distribution_blocks
 from ._environment_blocks import environment_block, reproduce_block, warnings_block
-from ._epochs import best_of, epochs_of
-from ._evaluation_section import evaluation_section
-from ._facts import RunFacts, facts_of
+from ._facts import RunFacts, best_of, epochs_of, facts_of
 from ._learning_blocks import learning_blocks
-from ._line_tables import minibatch_table, quantity_table
 from ._network_facts import model_of, network_facts
-from ._page import Section, page, report_body
+from ._page import Section, report_page
 from ._pdf import pdf_of
 from ._saved_model import look_at_model, saved_model_block
 from ._verdict import verdict_block
@@ -87,38 +82,29 @@ def run_report_html(
     master_code = _master_code(facts)
     epochs = epochs_of(facts)
     best = best_of(facts, epochs)
-    sections = [
-        _section("How it learnt", [*learning_blocks(epochs, best), *_minibatches(facts, sharing)]),
-        _section("Evaluation", evaluation_section(evaluations)),
-        _section("Data", data_blocks(facts, _overviews(data))),
-        _section("Distribution over the workers", distribution_blocks(facts)),
-        _section("Network", [] if described is None else [network_block(described)]),
-        _section("Training configuration", [master_block(facts, code=master_code)]),
-        _section("Saved model", _model_blocks(model_url, run, network)),
-        _section("Environment", [environment_block(facts)]),
-        _section("Warnings", [warnings_block(facts)]),
-        _section(
-            "How to reproduce it", [reproduce_block(facts, described, master_code=master_code)]
-        ),
-    ]
-    heading = title or facts.title
-    opening = _html(verdict_block(facts, epochs, best, sharing))
-    body = report_body(heading, opening, [each for each in sections if each.html])
-    line = (
-        f"Sparkwright report · run {escaped(facts.id)} · "
-        f'<time datetime="{made_at.isoformat(timespec="seconds")}">'
-        f"{made_at:%d %B %Y, %H:%M}</time> · ran for {escaped(duration_text(facts.seconds))}"
+    return report_page(
+        title=title or facts.title,
+        about=f"run {facts.id}",
+        took=duration_text(facts.seconds),
+        made_at=made_at,
+        opening=verdict_block(facts, epochs, best, sharing).inside(),
+        sections=[
+            Section(
+                "How it learnt", [*learning_blocks(epochs, best), *_minibatches(facts, sharing)]
+            ),
+            Section("Evaluation", evaluation_section(evaluations)),
+            Section("Data", data_blocks(facts, _overviews(data))),
+            Section("Distribution over the workers", distribution_blocks(facts)),
+            Section("Network", [] if described is None else [network_block(described)]),
+            Section("Training configuration", [master_block(facts, code=master_code)]),
+            Section("Saved model", _model_blocks(model_url, run, network)),
+            Section("Environment", [environment_block(facts)]),
+            Section("Warnings", [warnings_block(facts)]),
+            Section(
+                "How to reproduce it", [reproduce_block(facts, described, master_code=master_code)]
+            ),
+        ],
     )
-    return with_alternative_texts(page(title=heading, line=line, body=body))
-
-
-def _section(title: str, blocks: list[Block]) -> Section:
-    return Section(title=title, html="\n".join(map(_html, blocks)))
-
-
-def _html(block: Block) -> str:
-    # The page holds the styles once.
-    return f'<div class="sparkwright-block sparkwright-{block.kind}">{block.html}</div>'
 
 
 def _minibatches(facts: RunFacts, sharing: Sharing | None) -> list[Block]:
@@ -129,25 +115,12 @@ def _minibatches(facts: RunFacts, sharing: Sharing | None) -> list[Block]:
     curve.finish()
     lines = curve.lines()
     if not lines:
-        sentence = "No minibatch has been reported."
-        return [Block(html=f"<p>{sentence}</p>", text=sentence, kind="curve")]
+        return [sentence_block("No minibatch has been reported.", kind="curve")]
     names = {} if sharing is None else {"mean_name": MEAN_NAME}
-    alt = curve_alt(lines)
-    blocks = [_figure(curve_svg(lines, alt=alt, **names), alt, minibatch_table(lines))]
-    quantities = tuple(quantity for _, quantity in curve.quantities()[1:])
+    figures = [loss_figure(lines, **names)]
     if others := curve.quantity_lines():
-        alt = quantity_alt(quantities, others)
-        svg = quantity_svg(quantities, others, alt=alt)
-        blocks.append(_figure(svg, alt, quantity_table(quantities, others)))
-    return blocks
-
-
-def _figure(svg: str, caption: str, table: str) -> Block:
-    html = (
-        f"<figure>{svg}<figcaption>{escaped(caption)}</figcaption></figure>"
-        f"<details><summary>The same as a table</summary>{table}</details>"
-    )
-    return Block(html=html, text=caption, kind="curve")
+        figures.append(quantity_figure([each for _, each in curve.quantities()[1:]], others))
+    return [figure_block(figure, alt=figure.caption) for figure in figures]
 
 
 def _overviews(data: Any) -> dict[str, Mapping[str, Any]]:

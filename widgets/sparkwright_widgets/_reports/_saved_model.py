@@ -9,10 +9,8 @@ import numpy as np
 from sparkwright.errors import SparkwrightError
 from sparkwright.storage import load_model
 from sparkwright.storage._files import open_to_read
-from sparkwright_widgets._block import Block
+from sparkwright_widgets._block import Block, facts_block, joined
 from sparkwright_widgets._format import bytes_text, escaped, plain
-
-from ._folds import facts_table, facts_text
 
 _PIECE_BYTES = 1 << 22
 
@@ -99,11 +97,9 @@ def saved_model_block(found: SavedModel) -> Block:
         ("Size", "—" if found.size_bytes is None else bytes_text(found.size_bytes)),
         ("SHA-256 of the file", found.sha256 or "—"),
     ]
-    html = (
-        f'<p><span aria-hidden="true">{icon}</span> {escaped(found.verdict)}</p>'
-        f"{facts_table(pairs, label='Saved model')}"
-    )
-    return Block(html=html, text=f"{found.verdict}\n{facts_text(pairs)}", kind="saved-model")
+    html = f'<p><span aria-hidden="true">{icon}</span> {escaped(found.verdict)}</p>'
+    verdict = Block(html=html, text=found.verdict, kind="verdict")
+    return joined("saved-model", verdict, facts_block(pairs, label="Saved model"))
 
 
 def _checksum(url: str) -> tuple[int, str]:

@@ -4,20 +4,16 @@ from collections.abc import Sequence
 
 from sparkwright_widgets import _fragments as fragments
 from sparkwright_widgets._block import Block
-from sparkwright_widgets._contract import ENDED
+from sparkwright_widgets._contract import ENDED, Sharing
 from sparkwright_widgets._format import (
     count_text,
-    duration_text,
     escaped,
     loss_text,
     plain,
-    rate_text,
 )
-from sparkwright_widgets._sharing import Sharing
 from sparkwright_widgets._table import text_table
 
-from ._epochs import Best, Epoch
-from ._facts import RunFacts
+from ._facts import Best, Epoch, RunFacts
 
 
 def verdict_sentence(facts: RunFacts, best: Best | None) -> str:
@@ -47,16 +43,14 @@ def verdict_block(
     has_ended = status.state in ENDED
     icon, word = fragments.STATES[status.state] if has_ended else ("▶", "Still going on")
     last = epochs[-1] if epochs else None
-    figures = [
-        ("Epochs", f"{count_text(status.epoch)} of {count_text(status.epochs)}"),
-        *([("Training loss", loss_text(last.loss))] if last else []),
-        *_validation(last),
-        ("Workers", count_text(len(status.workers))),
-        ("Examples/s", rate_text(status.examples_per_s)),
-        ("Time", duration_text(facts.seconds)),
-        ("Start to first loss", duration_text(facts.start_seconds)),
-        *fragments.sharing_figures(status, sharing),
-    ]
+    figures = fragments.result_figures(
+        status,
+        last.loss if last else None,
+        sharing,
+        seconds=facts.seconds,
+        start_seconds=facts.start_seconds,
+        loss_name="Training loss",
+    )
     html = (
         f'<p class="sparkwright-state sparkwright-is-{escaped(status.state)}">'
         f'<span class="sparkwright-badge"><span aria-hidden="true">{icon}</span> {word}</span> '
@@ -67,13 +61,6 @@ def verdict_block(
     words = text_table(["figure", "value"], figures)
     words += f"\n{status.note}" if status.note else ""
     return Block(html=html, text=f"{word}: {sentence}\n{words}", kind="verdict")
-
-
-def _validation(last: Epoch | None) -> list[tuple[str, str]]:
-    if last is None or last.validation_loss is None:
-        return []
-    metrics = [(f"Validation {name}", f"{v:.4g}") for name, v in last.validation_metrics.items()]
-    return [("Validation loss", loss_text(last.validation_loss)), *metrics]
 
 
 def _ending(facts: RunFacts) -> str:

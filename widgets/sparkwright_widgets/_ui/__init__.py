@@ -1,16 +1,24 @@
 """What all parts of the notebook kit are made of: controls, forms, work in the background."""
 
 from ._background import Background as Background
+from ._configuration_form import (
+    ConfigurationForm as ConfigurationForm,
+    Path as Path,
+    changed_options as changed_options,
+    values_of as values_of,
+)
 from ._controls import (
     Button as Button,
     Checkbox as Checkbox,
     Dropdown as Dropdown,
     FloatSlider as FloatSlider,
     IntSlider as IntSlider,
+    ListBox as ListBox,
     Text as Text,
     Textarea as Textarea,
     ToggleButtons as ToggleButtons,
 )
 from ._fold import Fold as Fold
-from ._forms import OptionForm as OptionForm
+from ._forms import OptionForm as OptionForm, advice as advice, alert as alert
 from ._part import Part as Part, close_all as close_all, row as row
+from ._text_editor import TextEditor as TextEditor

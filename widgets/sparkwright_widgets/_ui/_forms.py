@@ -1,4 +1,4 @@
-"""A form made of options: a field for each, its advice, and what is wrong with it beside it."""
+"""Forms generated from declared options: a field for each, its help, and its problem beside it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,11 +13,26 @@ from ._controls import Checkbox, Dropdown, Text
 from ._fold import Fold
 
 
+def advice(text: str) -> str:
+    """HTML of help; empty for none."""
+    return f'<div class="sparkwright-advice">{escaped(text)}</div>' if text else ""
+
+
+def alert(sentence: str) -> str:
+    """HTML of a problem, which screen readers announce; empty for none."""
+    if not sentence:
+        return ""
+    return (
+        '<div class="sparkwright-problem" role="alert"><span aria-hidden="true">✕</span> '
+        f"{escaped(sentence)}</div>"
+    )
+
+
 class OptionForm(widgets.VBox):
     """Fields for `options`; those of a group stand in a fold of their own.
 
     Args:
-        options: what to ask for.
+        options: what is asked for.
         values: by name; what is missing takes its default.
     """
 
@@ -37,7 +52,7 @@ class OptionForm(widgets.VBox):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The value of each option; of a field that holds none, the last one it held."""
+        """The value of each option; of an invalid field its most recent valid value."""
         return {name: field.value for name, field in self.fields.items()}
 
     @property
@@ -51,7 +66,7 @@ class OptionForm(widgets.VBox):
 
     @property
     def problems(self) -> dict[str, str]:
-        """What is wrong, by the name of the option."""
+        """Problems by the name of the option."""
         return {name: field.problem for name, field in self.fields.items() if field.problem}
 
     def on_change(self, callback: Callable[[str], None]) -> None:
@@ -59,12 +74,12 @@ class OptionForm(widgets.VBox):
         self._listeners.append(callback)
 
     def set(self, values: Mapping[str, Any]) -> None:
-        """Show other values, without telling anybody."""
+        """Show other values, without calling the callbacks."""
         for name, value in values.items():
             self.fields[name].set(value)
 
     def complain(self, name: str, sentence: str) -> None:
-        """Show at a field what is wrong with it; an empty sentence takes that back."""
+        """Show a problem at a field; an empty sentence removes it."""
         self.fields[name].complain(sentence)
 
     def _changed(self, name: str) -> None:
@@ -73,7 +88,7 @@ class OptionForm(widgets.VBox):
 
 
 class OptionField(widgets.VBox):
-    """One option: label, control, advice, and what is wrong."""
+    """One option: label, control, help, and its problem."""
 
     def __init__(self, option: Option, value: Any, changed: Callable[[str], None]) -> None:
         self.option = option
@@ -83,23 +98,23 @@ class OptionField(widgets.VBox):
         self._setting = False
         self.control = _control(option, value)
         self.control.observe(self._typed, "value")
-        self.advice = widgets.HTML(_advice(option))
+        self.advice = widgets.HTML(advice(option.help))
         self.alert = widgets.HTML()
         super().__init__([self.control, self.advice, self.alert])
         self.add_class("sparkwright-field")
 
     @property
     def value(self) -> Any:
-        """The last value that could be meant."""
+        """The most recent valid value."""
         return self._value
 
     @property
     def problem(self) -> str:
-        """What is wrong with what was typed, or with the value among others; empty: nothing."""
+        """The problem of what was typed, or of the value among others; empty: none."""
         return self._problem or self._complaint
 
     def set(self, value: Any) -> None:
-        """Show another value, without telling anybody."""
+        """Show another value, without calling the callback."""
         self._setting = True
         try:
             self._value, self._problem, self._complaint = value, "", ""
@@ -109,7 +124,7 @@ class OptionField(widgets.VBox):
         self._show_problem()
 
     def complain(self, sentence: str) -> None:
-        """Say that the value does not go with others."""
+        """Show that the value does not go with others; an empty sentence removes it."""
         self._complaint = sentence
         self._show_problem()
 
@@ -128,20 +143,14 @@ class OptionField(widgets.VBox):
         self._changed(self.option.name)
 
     def _show_problem(self) -> None:
-        self.alert.value = (
-            '<div class="sparkwright-problem" role="alert"><span aria-hidden="true">✕</span> '
-            f"{escaped(self.problem)}</div>"
-            if self.problem
-            else ""
-        )
+        self.alert.value = alert(self.problem)
         (self.add_class if self.problem else self.remove_class)("sparkwright-has-problem")
 
 
 def _control(option: Option, value: Any) -> Any:
     title = f"{option.title} ({option.unit})" if option.unit else option.title
-    look: dict[str, Any] = {"description": title, "style": {"description_width": "initial"}}
     if option.kind == "flag" and not option.optional:
-        return Checkbox(value=bool(value), indent=False, **look)
+        return Checkbox(value=bool(value), description=title)
     if option.kind == "choice":
         # Texts, because a Dropdown takes None for "nothing is chosen" and shows nothing.
         none = [(f"({option.none_text})", "")] if option.optional else []
@@ -149,20 +158,14 @@ def _control(option: Option, value: Any) -> Any:
             *none,
             *((option.text(choice), option.text(choice)) for choice in option.choices),
         ]
-        return Dropdown(options=choices, value=option.text(value), **look)
+        return Dropdown(options=choices, value=option.text(value), description=title)
     placeholder = option.none_text if option.optional else ""
-    return Text(value=option.text(value), placeholder=placeholder, **look)
+    return Text(value=option.text(value), placeholder=placeholder, description=title)
 
 
 def _shown(option: Option, value: Any) -> Any:
     is_checkbox = option.kind == "flag" and not option.optional
     return bool(value) if is_checkbox else option.text(value)
-
-
-def _advice(option: Option) -> str:
-    if not option.help:
-        return ""
-    return f'<div class="sparkwright-advice">{escaped(option.help)}</div>'
 
 
 def _grid(inside: Sequence[widgets.Widget]) -> widgets.Box:

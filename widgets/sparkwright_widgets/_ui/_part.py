@@ -18,6 +18,7 @@ from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import escaped
 
 from ._background import Background
+from ._controls import Button
 from ._keys import KeptKeys
 
 _logger = logging.getLogger(__name__)
@@ -65,6 +66,25 @@ class Part(widgets.VBox):
                 self.show_error(error)
 
     # --- doing things
+
+    def new_button(
+        self, description: str, action: Callable[[], object], tooltip: str = "", **options: Any
+    ) -> Button:
+        """A button that calls `action`, whose exceptions are shown in the part.
+
+        Args:
+            description: its text.
+            action: called without arguments.
+            tooltip: what it does.
+            options: further ones of the widget, such as `icon`.
+        """
+        made = Button(description=description, tooltip=tooltip or None, **options)
+
+        def pressed(_button: Any) -> None:
+            action()
+
+        made.on_click(self.guarded(pressed))
+        return made
 
     def guarded(self, callback: Callable[..., None]) -> Callable[..., None]:
         """`callback`, whose exceptions are shown in the part; an error shown before goes away."""

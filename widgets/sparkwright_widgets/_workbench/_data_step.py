@@ -1,18 +1,13 @@
 """The first step of the workbench: which data, how its features are scaled, loading it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from sparkwright import Experiment
 from sparkwright.data import DataSource
 from sparkwright_widgets._data_picker import DataPicker
-from sparkwright_widgets._ui import Button, Dropdown, Part, row
-
-_NORMALIZE = [
-    ("as they are", ""),
-    ("to mean 0, deviation 1", "standardize"),
-    ("to the range 0 to 1", "min_max"),
-]
+from sparkwright_widgets._ui import ConfigurationForm, Part, row
 
 
 class DataStep(Part):
@@ -34,28 +29,30 @@ class DataStep(Part):
         self._load = load
         self.picker = DataPicker(spark, experiment.data, with_load=False)
         self.picker.on_change(lambda _picker: self._changed())
-        self._normalize = Dropdown(
-            options=_NORMALIZE,
-            value=experiment.normalize or "",
-            description="Take features",
-            style={"description_width": "initial"},
+        self.form = ConfigurationForm(experiment, names=("normalize",))
+        self.form.on_change(lambda _path: self._changed())
+        self.load_button = self.new_button(
+            "Load", self.load, "Load the data on Spark and count it", icon="download"
         )
-        self._normalize.observe(self.guarded(lambda _change: self._changed()), "value")
-        self.load_button = Button(
-            description="Load", icon="download", tooltip="Load the data on Spark and count it"
-        )
-        self.load_button.on_click(self.guarded(lambda _button: self.load()))
-        self.show(self.picker, row(self._normalize, self.load_button))
+        self.show(self.picker, self.form, row(self.load_button))
 
     @property
     def source(self) -> DataSource:
         """Which data."""
         return self.picker.source
 
+    @source.setter
+    def source(self, source: DataSource) -> None:
+        self.picker.source = source
+
     @property
     def normalize(self) -> Any:
         """How features are scaled; None: not at all."""
-        return self._normalize.value or None
+        return self.form.value.normalize
+
+    @normalize.setter
+    def normalize(self, normalize: Any) -> None:
+        self.form.set(replace(self.form.value, normalize=normalize))
 
     @property
     def seen(self) -> dict[str, Any]:
@@ -75,11 +72,6 @@ class DataStep(Part):
     def problem(self) -> str | None:
         """Why the data cannot be loaded, in one sentence; None: it can."""
         return self.picker.problem
-
-    def put(self, experiment: Experiment) -> None:
-        """Show another experiment's choices."""
-        self.picker.source = experiment.data
-        self._normalize.value = experiment.normalize or ""
 
     def set_spark(self, spark: Any | None) -> None:
         """Hand the session on."""

@@ -10,7 +10,7 @@ from sparkwright import Experiment
 from sparkwright.options import Option
 from sparkwright.storage._files import exists
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Button, OptionForm, Part, Textarea, row
+from sparkwright_widgets._ui import OptionForm, Part, TextEditor, row
 
 _WHERE = Option(
     name="url",
@@ -30,10 +30,10 @@ _REPORT = Option(
 
 
 class ExperimentFile(Part):
-    """Shows the experiment as YAML, takes changed YAML, and reads and writes files.
+    """Shows the experiment as text, takes changed text, and reads and writes files.
 
     Args:
-        get: the experiment as it is.
+        get: returns the experiment.
         put: takes another one.
         report: writes the report of the last run to a URL.
     """
@@ -47,96 +47,66 @@ class ExperimentFile(Part):
     ) -> None:
         self._report = report
         self._get, self._put = get, put
-        self._shown = ""  # the text as it was shown last
-        self._overruled = ""  # a state of the experiment that Apply may replace
+        self._overruled: Experiment | None = None  # a state that Apply may replace
         self._asked_about: str | None = None  # the file that the next press may replace
         super().__init__()
-        self.text = Textarea(
-            description="Experiment (YAML)",
-            rows=14,
-            style={"description_width": "initial"},
-            layout={"width": "100%"},
-        )
-        self.text.add_class("sparkwright-yaml")
-        self.apply_button = Button(
-            description="Apply", icon="check", tooltip="Take over the text above"
-        )
-        self.apply_button.on_click(self.guarded(lambda _button: self.apply()))
-        self.refresh_button = Button(
-            description="Show anew", icon="refresh", tooltip="Show the experiment as it is now"
-        )
-        self.refresh_button.on_click(self.guarded(lambda _button: self.refresh()))
+        self.editor = TextEditor("Experiment", self._text, self._apply)
+        self._shown = get()
         self.where = OptionForm([_WHERE])
-        self.save_button = Button(
-            description="Save", icon="save", tooltip="Write the experiment to the URL"
+        self.save_button = self.new_button(
+            "Save", self.save, "Write the experiment to the URL", icon="save"
         )
-        self.save_button.on_click(self.guarded(lambda _button: self.save()))
-        self.open_button = Button(
-            description="Open", icon="folder-open", tooltip="Read an experiment from the URL"
+        self.open_button = self.new_button(
+            "Open", self.open_file, "Read an experiment from the URL", icon="folder-open"
         )
-        self.open_button.on_click(self.guarded(lambda _button: self.open_file()))
-        self.export_button = Button(
-            description="Export as notebook",
+        self.export_button = self.new_button(
+            "Export as notebook",
+            self.export,
+            "Write plain code cells that do the same without widgets",
             icon="book",
-            tooltip="Write plain code cells that do the same without widgets",
         )
-        self.export_button.on_click(self.guarded(lambda _button: self.export()))
         self.report_where = OptionForm([_REPORT])
-        self.report_button = Button(
-            description="Write report", icon="file", tooltip="Write a report of the last run"
+        self.report_button = self.new_button(
+            "Write report", self.report, "Write a report of the last run", icon="file"
         )
-        self.report_button.on_click(self.guarded(lambda _button: self.report()))
         self.link = widgets.HTML()
         self.show(
-            self.text,
-            row(self.apply_button, self.refresh_button),
+            self.editor,
             self.where,
             row(self.save_button, self.open_button, self.export_button),
             self.link,
             self.report_where,
             row(self.report_button),
         )
-        self.refresh()
-
-    @property
-    def is_edited(self) -> bool:
-        """Whether the text has been changed and was not applied yet."""
-        return self.text.value != self._shown
 
     def follow(self) -> None:
-        """Show the experiment as it is, unless somebody is editing the text."""
-        if not self.is_edited:
-            self.refresh()
-
-    def refresh(self) -> None:
-        """Show the experiment as it is; what was typed and not applied is gone."""
-        text = self._get().to_yaml()
-        if text != self._shown or self.text.value != text:
-            self._shown = text
-            self.text.value = text
+        """Show the experiment as it is, unless the text is being edited."""
+        if not self.editor.is_edited and self._get() != self._shown:
             self.link.value = ""
+            self.editor.follow()
 
-    def apply(self) -> None:
-        """Take over the text; what is wrong with it is shown, and nothing changes then.
+    def _text(self, form: str) -> str:
+        self._shown = self._get()
+        return self._shown.to_json() if form == "json" else self._shown.to_yaml()
 
-        Where the experiment has changed since the text was shown, it asks again first.
-        """
-        experiment = Experiment.from_yaml(self.text.value)
-        now = self._get().to_yaml()
-        if self.is_edited and now not in (self._shown, self._overruled):
+    def _apply(self, text: str, form: str) -> bool:
+        """Take over the text; if the experiment has changed meanwhile, ask again first."""
+        experiment = (Experiment.from_json if form == "json" else Experiment.from_yaml)(text)
+        now = self._get()
+        if now not in (self._shown, self._overruled):
             self._overruled = now
             self.say(
                 "The experiment has been changed elsewhere since this text was shown. Apply once "
                 "more to replace all of it with the text, or Show anew to see the changes."
             )
-            return
+            return False
         self._put(experiment)
-        self.refresh()
         self.say("Applied.")
+        return True
 
     def save(self) -> None:
         """Write the experiment, in the background; asks again before it replaces a file."""
-        if self.is_edited:
+        if self.editor.is_edited:
             self.say("The text has changes that are not applied: press Apply first, or Show anew.")
             return
         url, experiment = self.where.values["url"], self._get()
@@ -148,7 +118,7 @@ class ExperimentFile(Part):
 
         def take(experiment: Experiment) -> None:
             self._put(experiment)
-            self.refresh()
+            self.editor.refresh()
             self.say(f"Read from {url}.")
 
         self.in_background(f"Reading {url}", lambda: Experiment.load(url), take)

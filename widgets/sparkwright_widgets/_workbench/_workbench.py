@@ -14,7 +14,7 @@ from sparkwright.runs import TrainingRun
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._evaluation_panel import EvaluationPanel
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._launch_panel import LaunchPanel
+from sparkwright_widgets._launch_panel import RUN_OPTIONS, LaunchPanel
 from sparkwright_widgets._master_picker import TrainingMasterPicker
 from sparkwright_widgets._model_store import ModelStore
 from sparkwright_widgets._network_builder import NetworkBuilder
@@ -27,9 +27,14 @@ from ._bench import Bench
 from ._data_step import DataStep
 from ._experiment_file import ExperimentFile
 from ._section import Section
-from ._state import BenchState, Measured
-from ._tellings import Telling, tellings
+from ._state import BenchState, Context, Measured, contexts
 
+# Step -> option of the experiment -> attribute of the part that holds it.
+_CHOICES = {
+    "data": {"data": "source", "normalize": "normalize"},
+    "network": {"network": "spec"},
+    "master": {"master": "master", "parallel": "parallel"},
+}
 _SUMMARY_EVERY_S = 1.0
 _REFRESH_TIMEOUT_S = 10.0
 
@@ -67,17 +72,13 @@ class Workbench(Part):
         self._lock = threading.RLock()  # of the flags below: callbacks come on any thread
         self._bench = Bench(Experiment() if experiment is None else experiment, spark)
         self._models_url = models_url
-        self._told: Telling = {}  # what each part knows of the others
+        self._told: Context = {}  # what each part knows of the others
         self._pushing = 0  # how often parts are just being told of another experiment
         self._refreshed = threading.Condition(self._lock)
         self._stale = self._refreshing = False
         self._cards: list[Any] = []  # display handles of what stays in a saved notebook
         super().__init__("Workbench", styles=("workbench.css",))
-        self.title_field = Text(
-            value=self.experiment.title,
-            description="Experiment",
-            style={"description_width": "initial"},
-        )
+        self.title_field = Text(value=self.experiment.title, description="Experiment")
         self.title_field.observe(
             self.guarded(lambda _change: self._update(lambda: {"title": self.title_field.value})),
             "value",
@@ -119,9 +120,9 @@ class Workbench(Part):
         try:
             self._bench.change(lambda state: replace(state, experiment=experiment))
             self.title_field.value = experiment.title
-            for name, push in self._pushes().items():
-                if self.sections[name].made is not None:
-                    push()
+            for name in (*_CHOICES, "train"):
+                if (part := self.sections[name].made) is not None:
+                    self._push(name, part)
         finally:
             with self._lock:
                 self._pushing -= 1
@@ -177,6 +178,10 @@ class Workbench(Part):
     def start(self) -> TrainingRun:
         """Begin to train now; blocks until the run has begun, and returns it."""
         self._keras.wait()
+        builder: NetworkBuilder | None = self.sections["network"].made
+        if builder is not None:
+            builder.editing.wait()
+            self._refresh(wait=True)
         return self.sections["train"].part.start_now()
 
     def evaluate(self, data: str | None = None) -> Any:
@@ -224,24 +229,15 @@ class Workbench(Part):
     # --- the steps
 
     def _make_data(self) -> DataStep:
-        step = DataStep(self.experiment, spark=self.spark, load=self._load)
-        step.on_change(
-            lambda part: self._update(lambda: {"data": part.source, "normalize": part.normalize})
-        )
-        return step
+        return self._follow("data", DataStep(self.experiment, spark=self.spark, load=self._load))
 
     def _make_network(self) -> NetworkBuilder:
-        builder = NetworkBuilder(self.experiment.network)
-        builder.on_change(lambda part: self._update(lambda: {"network": part.spec}))
-        return builder
+        return self._follow("network", NetworkBuilder(self.experiment.network))
 
     def _make_master(self) -> TrainingMasterPicker:
-        picker = TrainingMasterPicker(self.experiment.master)
-        picker.parallel = self.experiment.parallel
-        picker.on_change(
-            lambda part: self._update(lambda: {"master": part.master, "parallel": part.parallel})
-        )
-        return picker
+        experiment = self.experiment
+        picker = TrainingMasterPicker(experiment.master, parallel=experiment.parallel)
+        return self._follow("master", picker)
 
     def _make_partitions(self) -> PartitionPreview:
         master = self.experiment.master
@@ -253,8 +249,8 @@ class Workbench(Part):
 
     def _make_train(self) -> LaunchPanel:
         panel = LaunchPanel(begin=self._begin)
-        self._push_run(panel)
-        panel.on_change(self._run_chosen)
+        panel.experiment = self.experiment
+        self._follow("train", panel)
         panel.on_starting(self._refresh)
         panel.on_run(self._run_began)
         panel.on_end(lambda _run: self._happened())
@@ -278,30 +274,18 @@ class Workbench(Part):
             report=self.report,
         )
 
-    def _pushes(self) -> dict[str, Callable[[], None]]:
-        """What shows the experiment in each part that was made."""
+    def _follow(self, name: str, part: Any) -> Any:
+        """Take over into the experiment what a part holds whenever that changes."""
+        part.on_change(lambda part: self._update(lambda: _chosen(name, part)))
+        return part
 
-        def master() -> None:
-            self.sections["master"].part.master = self.experiment.master
-            self.sections["master"].part.parallel = self.experiment.parallel
-
-        return {
-            "data": lambda: self.sections["data"].part.put(self.experiment),
-            "network": lambda: setattr(
-                self.sections["network"].part, "spec", self.experiment.network
-            ),
-            "master": master,
-            "train": lambda: self._push_run(self.sections["train"].part),
-        }
-
-    def _push_run(self, panel: LaunchPanel) -> None:
-        panel.settings = self.experiment.spark
-        panel.set_run(
-            epochs=self.experiment.epochs,
-            validates=self.experiment.validate,
-            validates_on=self.experiment.validate_on,
-            early_stopping=self.experiment.early_stopping,
-        )
+    def _push(self, name: str, part: Any) -> None:
+        """Show the experiment in a part."""
+        if name == "train":
+            part.experiment = self.experiment
+            return
+        for option, attribute in _CHOICES[name].items():
+            setattr(part, attribute, getattr(self.experiment, option))
 
     def _problems(self) -> dict[str, str]:
         """What is wrong in each step that says so; also of the network before it is opened."""
@@ -353,18 +337,6 @@ class Workbench(Part):
         if (picker := self.sections["master"].made) is not None:
             picker.master = master
         self._update(lambda: {"master": master})
-
-    def _run_chosen(self, panel: LaunchPanel) -> None:
-        if panel.problem is None or panel.problem == self.problem:
-            self._update(
-                lambda: {
-                    "spark": panel.settings,
-                    "epochs": panel.epochs,
-                    "validate": panel.validates,
-                    "validate_on": panel.validates_on,
-                    "early_stopping": panel.early_stopping,
-                }
-            )
 
     def _load(self) -> None:
         """Called by the step Data, on a thread of its own."""
@@ -461,7 +433,7 @@ class Workbench(Part):
     def _show_everything(self) -> None:
         step: DataStep | None = self.sections["data"].made
         seen = None if step is None else step.seen
-        told = tellings(self._bench.state, seen=seen, problem=self.problem)
+        told = contexts(self._bench.state, seen=seen, problem=self.problem)
         for (name, what), known in told.items():
             self._tell(name, what, known)
         file: ExperimentFile | None = self.sections["file"].made
@@ -565,6 +537,14 @@ class Workbench(Part):
         )
         text = "\n".join([experiment.title, *(f"{title}: {text}" for title, text in steps)])
         return Block(html=html, text=text, kind="workbench")
+
+
+def _chosen(name: str, part: Any) -> dict[str, Any]:
+    """The options of the experiment that a part holds."""
+    if name == "train":
+        experiment = part.experiment
+        return {each: getattr(experiment, each) for each in ("spark", *RUN_OPTIONS)}
+    return {each: getattr(part, attribute) for each, attribute in _CHOICES[name].items()}
 
 
 def _figures(result: Any) -> dict[str, float]:

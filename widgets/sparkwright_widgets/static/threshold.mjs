@@ -1,6 +1,6 @@
 /**
  * What a threshold gives: data without DOM, tested by Node. Python's side, which says the same, is
- * `_threshold_points.py`.
+ * `_threshold_explorer.py`.
  */
 
 /** The message of `ThresholdPoints.to_bytes`: three rows of little-endian doubles. */

@@ -9,18 +9,17 @@ import numpy as np
 
 from sparkwright.data._arrow import from_bytes
 from sparkwright.data._dataset import Array
-from sparkwright.data._minibatches._exported import find_export
-from sparkwright.data._minibatches._paths import find_files
+from sparkwright.data._exported import find_export
+from sparkwright.data._paths import find_files
 from sparkwright.data._sources._data_source import DataSource
 from sparkwright.data._tf_example import parse_example, values_of
 from sparkwright.data._tfrecord import compression_of, read_frames
 from sparkwright.storage._files import open_to_read, read_bytes
 from sparkwright.storage._listing import StoredFile
 
-from ._column_look import ColumnLook, look_at
-from ._data_preview import DataPreview, ImageLook
+from ._browsing import still_wanted
+from ._data_preview import ColumnLook, DataPreview, ImageLook, look_at
 from ._image_beginning import picture
-from ._time_limit import still_wanted
 
 _EXAMPLES = 200
 _SHOWN = 6

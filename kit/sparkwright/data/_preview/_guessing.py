@@ -2,15 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from sparkwright.data._dataset import Array
+from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._sources._data_source import DataTask
 from sparkwright.data._sources._formats import FORMATS, SourceFormat
-from sparkwright.data._tables._csv_format import CsvFormat
-from sparkwright.data._tables._csv_records import complete_end, is_plain, records
 
-from ._column_look import ColumnLook, number_of
+from ._data_preview import ColumnLook, number_of
 
 _LABEL_NAMES = ("label", "target", "class", "y", "outcome", "species", "category", "diagnosis")
 # The first of two that do equally well: where numbers have commas, others are between them.
@@ -90,12 +89,11 @@ def guess_csv(content: bytes, name: str = "", *, is_all: bool = True) -> dict[st
     if delimiter != ",":
         found["delimiter"] = {"\t": "tab", " ": "space"}.get(delimiter, delimiter)
     form = CsvFormat(delimiter=delimiter)
-    if multiline := has_line_breaks(block, form, is_all=is_all):
+    if has_line_breaks(block, form, is_all=is_all):
         found["newlines_in_values"] = True
-        form = CsvFormat(delimiter=delimiter, newlines_in_values=True)
-    starts, ends, _ = _whole_records(block, form, multiline=multiline, is_all=is_all)
-    lines = [block[a:b].decode() for a, b in zip(starts[:_LINES], ends[:_LINES], strict=True)]
-    if lines and not has_header([form.fields(line) for line in lines]):
+        form = _with_line_breaks(form)
+    rows = _rows(block, form, is_all=is_all)[:_LINES]
+    if rows and not has_header([fields or [""] for fields in rows]):
         found["header"] = False
     return found
 
@@ -110,13 +108,13 @@ def guess_delimiter(block: bytes, *, is_all: bool = True) -> str:
     best, best_score = ",", (0.0, 0)
     for sign in _DELIMITERS:
         form = CsvFormat(delimiter=sign)
-        multiline = has_line_breaks(block, form, is_all=is_all)
-        _, _, fields = _whole_records(block, form, multiline=multiline, is_all=is_all)
-        counts = Counter(fields[:_LINES].tolist())
-        if not counts:
+        if has_line_breaks(block, form, is_all=is_all):
+            form = _with_line_breaks(form)
+        rows = _rows(block, form, is_all=is_all)[:_LINES]
+        if not rows:
             continue
-        usual, lines = counts.most_common(1)[0]
-        score = (lines / min(_LINES, len(fields)), usual)
+        usual, lines = Counter(map(len, rows)).most_common(1)[0]
+        score = (lines / len(rows), usual)
         # Text has commas and spaces too; only what cuts nearly all lines alike counts.
         if usual > 1 and score[0] >= 0.8 and score > best_score:
             best, best_score = sign, score
@@ -139,13 +137,13 @@ def first_line_break(content: bytes, form: CsvFormat) -> int | None:
         >>> first_line_break(b'1,"a\n2,"b\n', CsvFormat()) is None
         True
     """
-    sign = _signs(form, multiline=True)
-    starts, ends, fields = records(content, **sign)
+    form = _with_line_breaks(form)
     first: int | None = None
-    for start, end, count in zip(starts.tolist(), ends.tolist(), fields.tolist(), strict=True):
+    starts, ends, closed = (found.tolist() for found in form.records(content))
+    for start, end, is_closed in zip(starts, ends, closed, strict=True):
         record = content[start:end]
-        if count and (b"\n" in record or b"\r" in record):
-            if not is_plain(record, 1, **sign):
+        if is_closed and (b"\n" in record or b"\r" in record):
+            if not form.is_plain(record, 1):
                 return None
             first = start if first is None else first
     return first
@@ -163,37 +161,32 @@ def has_line_breaks(content: bytes, form: CsvFormat, *, is_all: bool) -> bool:
         >>> has_line_breaks(b'a,b\n1,x\n2,"y\nz"\n', CsvFormat(), is_all=True)
         True
     """
-    if form.quote_byte is None or form.quote_byte not in content:
+    if form.quote is None or form.quote.encode() not in content:
         return False
-    _, _, lines = _whole_records(content, form, multiline=False, is_all=is_all)
-    together, _, values = _whole_records(content, form, multiline=True, is_all=is_all)
-    misfits = _misfits(lines)
-    if not misfits or not len(together) or 2 * _misfits(values) > misfits:
+    misfits = _misfits(_rows(content, form, is_all=is_all))
+    together = _rows(content, _with_line_breaks(form), is_all=is_all)
+    if not misfits or not together or 2 * _misfits(together) > misfits:
         return False
     return first_line_break(content, form) is not None
 
 
-def _whole_records(
-    content: bytes, form: CsvFormat, *, multiline: bool, is_all: bool
-) -> tuple[Array, Array, Array]:
-    """Begin, end and number of fields of each record but the last one that may be cut."""
-    sign = _signs(form, multiline=multiline)
-    end = len(content) if is_all else complete_end(content, **sign)
-    return records(content[:end], **sign)
+def _with_line_breaks(form: CsvFormat) -> CsvFormat:
+    return replace(form, newlines_in_values=True)
 
 
-def _signs(form: CsvFormat, *, multiline: bool) -> dict[str, Any]:
-    return {
-        "delimiter": form.delimiter_byte,
-        "quote": form.quote_byte,
-        "multiline": multiline,
-    }
+def _rows(content: bytes, form: CsvFormat, *, is_all: bool) -> list[list[str]]:
+    """The fields of each record but the last one that may be cut; none where a quote is open."""
+    text = content if is_all else content[: form.complete_end(content)]
+    return [
+        form.fields(text[start:end].decode()) if is_closed else []
+        for start, end, is_closed in zip(*form.records(text), strict=True)
+    ]
 
 
-def _misfits(fields: Array) -> int:
+def _misfits(rows: Sequence[Sequence[str]]) -> int:
     """Records with another number of fields than most have."""
-    counts = Counter(fields[fields > 0].tolist())
-    return len(fields) - (counts.most_common(1)[0][1] if counts else 0)
+    counts = Counter(len(row) for row in rows if row)
+    return len(rows) - (counts.most_common(1)[0][1] if counts else 0)
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -233,7 +226,7 @@ def guess_task(column: ColumnLook) -> DataTask:
     """Classification for texts and for few different whole numbers, else regression.
 
     Example:
-        >>> from sparkwright.data._preview._column_look import look_at
+        >>> from sparkwright.data._preview._data_preview import look_at
         >>> guess_task(look_at("price", ["1.5", "2.25"])), guess_task(look_at("y", ["a", "b"]))
         ('regression', 'classification')
     """

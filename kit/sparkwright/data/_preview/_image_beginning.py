@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from sparkwright.data._images._image_decoding import ImageOptions, decode
-from sparkwright.data._images._image_labels import MaskFile, UnusableItem, found_label, is_in_path
+from sparkwright.data._image_decoding import ImageOptions, decode
+from sparkwright.data._image_labels import MaskFile, UnusableItem, found_label, is_in_path
 from sparkwright.data._sources._data_source import DataSource
 from sparkwright.storage._files import is_folder, read_bytes
 from sparkwright.storage._listing import list_files
 
-from ._browsing import Entry, entries_of
+from ._browsing import Entry, entries_of, still_wanted
 from ._data_preview import DataPreview, DataProblem, ImageLook
 from ._problems import label_problems
-from ._time_limit import still_wanted
 
 MOST_FOLDERS, MOST_FILES = 200, 200_000
 _SIDE = 72

@@ -4,21 +4,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from sparkwright.data._column_choice import of_unnamed
 from sparkwright.data._sources._data_source import DataSource
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._files import is_folder, open_to_read
 from sparkwright.storage._listing import StoredFile, list_files
 
 from ._array_beginning import export_preview, tfrecord_preview
-from ._browsing import browse
-from ._column_look import ColumnLook
-from ._columnar_beginning import columnar_beginning
-from ._data_preview import DataPreview, DataProblem
+from ._beginning import Beginning, columnar_beginning, csv_beginning
+from ._browsing import browse, within
+from ._data_preview import ColumnLook, DataPreview, DataProblem
 from ._guessing import guess_csv, guess_format, guess_label, guess_task
 from ._image_beginning import digits_preview, image_preview
 from ._problems import column_problems, feature_columns, label_problems
-from ._table_beginning import Beginning, csv_beginning
-from ._time_limit import within
 
 _GUESS_BYTES = 64 << 10
 _LONGEST_CELL = 60
@@ -142,13 +140,12 @@ def _looked(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
 def _of_csv(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
     files = _files(source)
     is_sequences = source.format == "csv_sequences"
-    prefix = "f" if is_sequences else "column_"
+    if is_sequences and not source.all_options["header"]:
+        features = tuple(map(of_unnamed, source.features))
+        label = None if source.label is None else of_unnamed(source.label)
+        source = replace(source, label=label, features=features)
     begun = csv_beginning(
-        files,
-        source.csv_format(),
-        sample_bytes=sample_bytes,
-        prefix=prefix,
-        can_break=not is_sequences,
+        files, source.csv_format(), sample_bytes=sample_bytes, can_break=not is_sequences
     )
     found = _of_table(source, begun, files, rows)
     if not is_sequences:

@@ -1,82 +1,50 @@
 """How data is divided into what is trained on, validated with and tested with."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal
 
-from sparkwright.errors import ConfigurationError
-from sparkwright.options import Option
-
-SPLIT_OPTIONS = (
-    Option(
-        name="validation",
-        kind="float",
-        default=0.1,
-        minimum=0.0,
-        maximum=0.9,
-        label="Share for validation",
-        help="Watched while training, as by early stopping. 0: none.",
-    ),
-    Option(
-        name="test",
-        kind="float",
-        default=0.1,
-        minimum=0.0,
-        maximum=0.9,
-        label="Share for the test",
-        help="Kept for the end: what the network never saw. 0: none.",
-    ),
-    Option(
-        name="kind",
-        kind="choice",
-        choices=("random", "stratified"),
-        default="random",
-        label="Drawn",
-        help="stratified: each part has its share of every class; counts the classes first.",
-    ),
-    Option(
-        name="seed",
-        kind="int",
-        default=0,
-        minimum=0,
-        help="The same seed gives the same parts.",
-    ),
+from sparkwright.configuration import (
+    Configuration,
+    Expression,
+    call_to_code,
+    configuration,
+    option,
 )
+from sparkwright.errors import ConfigurationError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DataSplit:
-    """Shares of the parts, and how they are drawn. What is left is trained on.
-
-    Attributes:
-        validation: share from 0 to below 1; default 0.1. 0: no such part.
-        test: likewise; default 0.1.
-        kind: "random" (default): sizes come out by chance, nothing is counted. "stratified": each
-            part has its share of every class.
-        seed: default 0.
+@configuration
+class DataSplit(Configuration):
+    """Shares of the parts, and how they are drawn. The rest is trained on.
 
     Example:
         >>> DataSplit(test=0.2).shares
         {'train': 0.7, 'validation': 0.1, 'test': 0.2}
     """
 
-    validation: float = 0.1
-    test: float = 0.1
-    kind: Literal["random", "stratified"] = "random"
-    seed: int = 0
+    validation: float = option(
+        default=0.1,
+        minimum=0.0,
+        maximum=0.9,
+        label="Share for validation",
+        help="Watched while training, as by early stopping. 0: none.",
+    )
+    test: float = option(
+        default=0.1,
+        minimum=0.0,
+        maximum=0.9,
+        label="Share for the test",
+        help="Kept for the end: what the network never saw. 0: none.",
+    )
+    kind: Literal["random", "stratified"] = option(
+        default="random",
+        label="Drawn",
+        help="random: sizes vary by chance, and nothing is counted. stratified: each part has its "
+        "share of every class; counts the classes first.",
+    )
+    seed: int = option(default=0, minimum=0, help="The same seed gives the same parts.")
 
-    def __post_init__(self) -> None:
-        """Check each option.
-
-        Raises:
-            ConfigurationError: naming the option and what it received.
-        """
-        for option in SPLIT_OPTIONS:
-            option.check(getattr(self, option.name))
-        for name in ("validation", "test"):
-            # NumPy's floats are floats too, but do not look like them in code.
-            object.__setattr__(self, name, float(getattr(self, name)))
+    def _check(self) -> None:
         if self.validation + self.test > 0.95 + 1e-9:
             raise ConfigurationError(
                 "`validation` and `test` must leave at least 0.05 to train on. Received: "
@@ -94,7 +62,7 @@ class DataSplit:
         """Python source that splits `variable`; empty if all is trained on.
 
         Args:
-            variable: what the data is called; default "data".
+            variable: the name of the data; default "data".
             seed: Python source that stands in place of the seed, such as a name; default None:
                 the seed itself.
 
@@ -105,30 +73,9 @@ class DataSplit:
         shares = self.shares
         if len(shares) < 2:
             return ""
-        weights = ", ".join(map(repr, shares.values()))
-        told = self.seed if seed is None else seed
-        return f"{', '.join(shares)} = {variable}.{self.kind}_split([{weights}], seed={told})\n"
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
-        return {
-            "validation": self.validation,
-            "test": self.test,
-            "kind": self.kind,
-            "seed": self.seed,
-        }
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; what is left out takes its default.
-
-        Raises:
-            ConfigurationError: if a field is unknown or of the wrong kind.
-        """
-        known = {option.name for option in SPLIT_OPTIONS}
-        unknown = [str(name) for name in settings if name not in known]
-        if unknown:
-            raise ConfigurationError(
-                f"a split has validation, test, kind and seed. Received: {', '.join(unknown)}."
-            )
-        return cls(**settings)
+        call = call_to_code(
+            f"{', '.join(shares)} = {variable}.{self.kind}_split",
+            list(shares.values()),
+            seed=self.seed if seed is None else Expression(seed),
+        )
+        return f"{call}\n"

@@ -1,0 +1,146 @@
+"""Columns of Arrow tables as NumPy arrays: numbers, texts, arrays in rows. Pure."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.data._dataset import Array
+from sparkwright.errors import DataError
+
+Mask = NDArray[np.bool_]
+
+
+def column_of(table: Any, name: str) -> Any:
+    """One column as one `pyarrow.Array`."""
+    import pyarrow as pa
+
+    column = table.column(name)
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def numbers(column: Any, name: str) -> tuple[Array, Mask | None]:
+    """A column as NumPy numbers, NaN where `missing` says that there is none.
+
+    Raises:
+        DataError: if it does not hold numbers.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        column = column.cast(pa.uint8() if pa.types.is_boolean(kind) else pa.float64())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise DataError(
+            f"column {name!r} must hold numbers. Received: the type {kind}. Columns of text go "
+            "into `categories`, or into labels with `classes`."
+        )
+    missing = None
+    if column.null_count:
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        if not pa.types.is_floating(column.type):
+            column = column.cast(pa.float64(), safe=False)
+    values = column.to_numpy(zero_copy_only=False)
+    if values.dtype.kind == "f":
+        empty = np.isnan(values)
+        if empty.any():
+            missing = empty
+    return values, missing
+
+
+def texts(column: Any, name: str) -> Any:
+    """A column of text, or of integers or booleans as text, as a `pyarrow.DictionaryArray`.
+
+    Raises:
+        DataError: if it holds anything else.
+    """
+    import pyarrow as pa
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if pa.types.is_dictionary(column.type) and is_text:
+        return column
+    if not (is_text or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        is_text = str(kind) == "string_view"
+        if not (is_text or pa.types.is_null(kind)):
+            raise DataError(
+                f"column {name!r} must hold text, integers or truth values to be classes or "
+                f"categories. Received: the type {kind}."
+            )
+    return column.cast(pa.string()).dictionary_encode()
+
+
+def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask, Mask, Mask]:
+    """A column of lists or tensors as (n, …) numbers.
+
+    Returns:
+        The numbers, which rows have another shape, which rows lack some or all of their values,
+        and (n, …) which values are missing where the shape is right.
+
+    Raises:
+        DataError: if the innermost values are no numbers.
+    """
+    import pyarrow as pa
+
+    rows = len(column)
+    nothing = column.is_null().to_numpy(zero_copy_only=False)
+    missing = nothing.copy()
+    faulty = np.zeros(rows, np.bool_)
+    levels = shape
+    if isinstance(column.type, pa.FixedShapeTensorType):
+        if column.type.permutation not in (None, list(range(len(column.type.shape)))):
+            raise DataError(
+                f"column {name!r} must hold tensors in the order of their axes. Received: "
+                f"permutation={column.type.permutation}."
+            )
+        faulty[:] = tuple(column.type.shape) != shape
+        column, levels = column.storage, (math.prod(shape),)
+    level = column
+    owners = np.arange(rows)
+    for length in levels:
+        if pa.types.is_fixed_size_list(level.type):
+            if level.type.list_size != length:
+                faulty[owners] = True
+            lengths = np.full(len(level), level.type.list_size, np.int64)
+        else:
+            lengths = level.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        wrong = (lengths != length) | level.is_null().to_numpy(zero_copy_only=False)
+        faulty[owners[wrong]] = True
+        if pa.types.is_fixed_size_list(level.type):
+            inner = level.values.slice(level.offset * level.type.list_size, int(lengths.sum()))
+        else:
+            inner = level.flatten()
+            lengths = np.where(level.is_null().to_numpy(zero_copy_only=False), 0, lengths)
+        owners = np.repeat(owners, lengths)
+        level = inner
+    faulty &= ~nothing
+    values, absent = numbers(level, name)
+    if absent is not None:
+        missing[owners[absent]] = True
+    good = ~(faulty | nothing)
+    gaps = np.zeros((rows, *shape), np.bool_)
+    gaps[nothing] = True
+    if absent is not None:
+        gaps[good] = absent[good[owners]].reshape(int(good.sum()), *shape)
+    if good.all():
+        return values.reshape(gaps.shape), faulty, missing, gaps
+    found = np.zeros(gaps.shape, values.dtype if values.dtype.kind == "f" else np.float32)
+    found[good] = values[good[owners]].reshape(int(good.sum()), *shape)
+    return found, faulty, missing, gaps
+
+
+def distinct(table: Any, names: Iterable[str]) -> dict[str, set[str]]:
+    """The different values of each column, as text; missing ones do not count."""
+    found: dict[str, set[str]] = {}
+    for name in names:
+        encoded = texts(column_of(table, name), name)
+        # A dictionary may hold values that no row has.
+        used = encoded.dictionary.take(encoded.indices.unique().drop_null())
+        found[name] = {value for value in used.to_pylist() if value is not None}
+    return found

@@ -1,0 +1,299 @@
+"""What users say of columns (names, positions, ranges, classes to be found), made a schema."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from sparkwright.data._table_schema import Missing, TableSchema, check_missing, listed
+from sparkwright.errors import ConfigurationError, DataError
+
+# A name, a position, a range of either, or several of these.
+Columns = str | int | slice | range | Sequence["str | int | slice | range"]
+Classes = int | Sequence[Any] | Literal["infer"] | None
+
+
+def select_columns(columns: Sequence[str], choice: Any, *, option: str) -> tuple[str, ...]:
+    """The names that `choice` selects, in its order.
+
+    Args:
+        columns: all there are.
+        choice: a name; a position, from the end if negative; a range, as `range(2, 5)`,
+            `slice(2, 5)` (5 is not in it) or, with names, `slice("a", "c")` ("c" is in it); or a
+            sequence of these.
+        option: for messages.
+
+    Raises:
+        ConfigurationError: if there is no such column, or one is selected twice.
+
+    Example:
+        >>> select_columns(["a", "b", "c", "d"], [slice("b", "c"), 0], option="features")
+        ('b', 'c', 'a')
+    """
+    found: list[str] = []
+    positions = {name: index for index, name in enumerate(columns)}
+    parts = choice if isinstance(choice, list | tuple | np.ndarray) else [choice]
+    for part in cast(Sequence[Any], parts):
+        found += _selected(positions, columns, part, option)
+    repeated = [name for name, count in Counter(found).items() if count > 1]
+    if repeated:
+        raise ConfigurationError(
+            f"`{option}` must select a column once. Received: {option}={choice!r}, with "
+            f"{listed(repeated)} more than once."
+        )
+    return tuple(found)
+
+
+def _selected(
+    positions: Mapping[str, int], columns: Sequence[str], part: Any, option: str
+) -> list[str]:
+    if isinstance(part, str):
+        name = part if part in positions else of_unnamed(part)
+        if name not in positions:
+            raise ConfigurationError(
+                f"`{option}` must select columns that are there. Received: {part!r}, of the "
+                f"columns {listed(columns)}."
+            )
+        return [name]
+    if isinstance(part, int | np.integer) and not isinstance(part, bool):
+        if not -len(columns) <= part < len(columns):
+            raise ConfigurationError(
+                f"`{option}` must select columns that are there. Received: {part}, of "
+                f"{len(columns)} columns."
+            )
+        return [columns[int(part)]]
+    if isinstance(part, range):
+        return [n for index in part for n in _selected(positions, columns, index, option)]
+    if isinstance(part, slice):
+        return _sliced(positions, columns, part, option)
+    raise ConfigurationError(
+        f"`{option}` must be names, positions or ranges of columns. Received: {option}={part!r}."
+    )
+
+
+def of_unnamed(name: str) -> str:
+    """The name of a column without a header, which earlier versions called `f3` or `_c3`.
+
+    Example:
+        >>> of_unnamed("f3"), of_unnamed("age")
+        ('column_3', 'age')
+    """
+    return re.sub(r"^(?:f|_c)(\d+)$", r"column_\1", name)
+
+
+def _sliced(
+    positions: Mapping[str, int], columns: Sequence[str], part: slice, option: str
+) -> list[str]:
+    def position(end: Any, *, after: int) -> Any:
+        if not isinstance(end, str):
+            return end
+        return positions[_selected(positions, columns, end, option)[0]] + after
+
+    first, last = position(part.start, after=0), position(part.stop, after=1)
+    try:
+        return list(columns[first : last : part.step])
+    except (TypeError, ValueError):
+        raise ConfigurationError(
+            f"a range of `{option}` must run from a name or position to another. "
+            f"Received: {part!r}."
+        ) from None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnChoice:
+    """What a user says of columns; with the columns of a table it becomes a `TableSchema`.
+
+    Attributes:
+        features: columns of the one input, or input name -> columns; default None: all that are
+            neither labels nor weights.
+        labels: columns of the one output, or output name -> columns; default None: none.
+        classes: number of classes, their names, or "infer"; None (default) for regression. Or
+            output name -> one of these.
+        one_hot: whether class labels become 0/1 vectors; default False.
+        categories: column of text -> its values, or "infer"; default none.
+        weights: column of example weights; default None.
+        missing: "error" (default), "skip", or a number.
+    """
+
+    features: Columns | Mapping[str, Columns] | None = None
+    labels: Columns | Mapping[str, Columns] | None = None
+    classes: Classes | Mapping[str, Classes] = None
+    one_hot: bool = False
+    categories: Mapping[str, Any] | None = field(default=None)
+    weights: str | int | None = None
+    missing: Missing = "error"
+
+    def __post_init__(self) -> None:
+        """Check what needs no columns.
+
+        Raises:
+            ConfigurationError: naming the option.
+        """
+        if not isinstance(self.one_hot, bool):
+            raise ConfigurationError(
+                f"`one_hot` must be True or False. Received: one_hot={self.one_hot!r}."
+            )
+        if self.categories is not None and not isinstance(self.categories, Mapping):
+            raise ConfigurationError(
+                '`categories` must be column -> values, or "infer". '
+                f"Received: categories={self.categories!r}."
+            )
+        if self.classes is not None and self.labels is None:
+            raise ConfigurationError(
+                "`classes` needs `labels`: the columns that hold them. "
+                f"Received: classes={self.classes!r}, labels=None."
+            )
+        check_missing(self.missing)
+
+    def to_infer(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The columns whose values must be found before there can be a schema."""
+        labels = self._labels(columns)
+        found = [n for o, c in self._classes(labels).items() if _is_infer(c) for n in labels[o]]
+        for name, values in self._categories(columns).items():
+            if _is_infer(values):
+                found.append(name)
+        return tuple(dict.fromkeys(found))
+
+    def used(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The columns that become features, labels and weights, each once."""
+        labels, weights = self._labels(columns), self._weights(columns)
+        groups = [*self._features(columns, labels, weights).values(), *labels.values()]
+        names = [name for group in groups for name in group]
+        return tuple(dict.fromkeys(names + ([] if weights is None else [weights])))
+
+    def schema(
+        self,
+        columns: Sequence[str],
+        *,
+        values: Mapping[str, Sequence[str]],
+        shapes: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> TableSchema:
+        """The schema for a table.
+
+        Args:
+            columns: all columns of the table.
+            values: column -> its different values, for those of `to_infer`.
+            shapes: column -> shape of its arrays, for columns of arrays.
+
+        Raises:
+            ConfigurationError: if the choice does not fit the columns.
+        """
+        labels = self._labels(columns)
+        classes: dict[str, Any] = {}
+        for output, given in self._classes(labels).items():
+            found = {value for name in labels[output] for value in values.get(name, ())}
+            fixed = _inferred(found, labels[output]) if _is_infer(given) else _fixed(given)
+            if fixed is not None:
+                classes[output] = fixed
+        weights = self._weights(columns)
+        features = self._features(columns, labels, weights)
+        categories = {
+            name: in_order(set(values[name])) if _is_infer(given) else _fixed(given)
+            for name, given in self._categories(columns).items()
+        }
+        used = {n for group in (*features.values(), *labels.values()) for n in group} | {weights}
+        return TableSchema(
+            columns=tuple(columns),
+            features=features,
+            labels=labels,
+            classes=classes,
+            one_hot=self.one_hot,
+            categories=cast(Any, categories),
+            shapes={name: shape for name, shape in (shapes or {}).items() if name in used},
+            weights=weights,
+            missing=self.missing,
+        )
+
+    def _labels(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        if self.labels is None:
+            return {}
+        return _groups(columns, self.labels, option="labels")
+
+    def _features(
+        self, columns: Sequence[str], labels: Mapping[str, tuple[str, ...]], weights: str | None
+    ) -> dict[str, tuple[str, ...]]:
+        if self.features is not None:
+            return _groups(columns, self.features, option="features")
+        taken = {name for group in labels.values() for name in group} | {weights}
+        return {"features": tuple(name for name in columns if name not in taken)}
+
+    def _weights(self, columns: Sequence[str]) -> str | None:
+        if self.weights is None:
+            return None
+        return select_columns(columns, [self.weights], option="weights")[0]
+
+    def _classes(self, labels: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+        if isinstance(self.classes, Mapping):
+            strangers = sorted(set(self.classes) - set(labels))
+            if strangers:
+                raise ConfigurationError(
+                    f"`classes` must name outputs of `labels`. Received: {listed(strangers)}, of "
+                    f"the outputs {listed(labels)}."
+                )
+            return dict(self.classes)
+        return dict.fromkeys(labels, self.classes)
+
+    def _categories(self, columns: Sequence[str]) -> dict[str, Any]:
+        given = self.categories or {}
+        return {
+            select_columns(columns, [name], option="categories")[0]: values
+            for name, values in given.items()
+        }
+
+
+def in_order(values: set[str]) -> tuple[str, ...]:
+    """Sorted as numbers if all are finite numbers, otherwise as text.
+
+    Example:
+        >>> in_order({"10", "9"}), in_order({"10", "9", "x"})
+        (('9', '10'), ('10', '9', 'x'))
+    """
+    try:
+        numbers = {value: float(value) for value in values}
+    except ValueError:
+        return tuple(sorted(values))
+    # NaN has no place in an order.
+    if not all(map(math.isfinite, numbers.values())):
+        return tuple(sorted(values))
+    return tuple(sorted(values, key=lambda value: (numbers[value], value)))
+
+
+def _inferred(found: set[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Classes in order.
+
+    Raises:
+        DataError: if they look like numbers to predict.
+    """
+    classes = in_order(found)
+    try:
+        fractions = [text for text in classes if not float(text).is_integer()]
+    except (ValueError, OverflowError):
+        return classes
+    if fractions:
+        raise DataError(
+            'labels with `classes="infer"` must be texts or whole numbers. Received: '
+            f"{fractions[0]} in {listed(names)}. To predict these numbers (regression), leave "
+            "`classes` out; if they are names of classes, list them: `classes=[…]`."
+        )
+    return classes
+
+
+def _is_infer(values: Any) -> bool:
+    return isinstance(values, str) and values == "infer"
+
+
+def _fixed(values: Any) -> Any:
+    """Names as a tuple of text; anything else as it is, for the schema to judge."""
+    several = isinstance(values, list | tuple | range | np.ndarray)
+    return tuple(str(value) for value in cast(Sequence[Any], values)) if several else values
+
+
+def _groups(columns: Sequence[str], choice: Any, *, option: str) -> dict[str, tuple[str, ...]]:
+    if isinstance(choice, Mapping):
+        named = cast(Mapping[Any, Any], choice)
+        return {str(n): select_columns(columns, c, option=option) for n, c in named.items()}
+    return {option: select_columns(columns, choice, option=option)}

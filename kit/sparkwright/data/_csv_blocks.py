@@ -1,0 +1,264 @@
+"""CSV files as blocks of whole records: parts of files, unpacked, in UTF-8, one block in memory."""
+
+import codecs
+import contextlib
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from sparkwright.data._csv_format import CsvFormat, compression_of, line_count, line_end
+from sparkwright.data._pieces import SkipLog
+from sparkwright.errors import DataError
+from sparkwright.storage._files import open_file, open_to_read, told
+
+# Parsing is as fast with blocks from 1 to 4 MiB; smaller ones need less memory.
+BLOCK_BYTES = 2 << 20
+# A record that does not end within this is none: a binary file, a quote that is never closed.
+LONGEST_RECORD_BYTES = 64 << 20
+HEAD_BYTES = 64 << 10
+
+Read = Callable[[int], bytes]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """What stands before the records of a file.
+
+    Attributes:
+        names: the header's, or None without one.
+        first: the first record's fields, without a header; empty if there is none.
+        size_bytes: bytes before the first record.
+        lines: lines before it.
+    """
+
+    names: tuple[str, ...] | None
+    first: tuple[str, ...]
+    size_bytes: int
+    lines: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """Whole records of a file: UTF-8, and how many lines of the file come before, if asked."""
+
+    content: bytes
+    lines_before: Callable[[], int]
+
+
+class EmptyFileError(Exception):
+    """A file without header or records."""
+
+
+@contextlib.contextmanager
+def opened(url: str, form: CsvFormat) -> Generator[tuple[Read, BinaryIO]]:
+    """Open a file; the first is for UTF-8 text, the second for its bytes as stored.
+
+    Raises:
+        OSError: naming `url`.
+    """
+    with told(url, "read"), open_file(url) as file:
+        codec = compression_of(url)
+        read: Read = file.read
+        if codec is not None:
+            import pyarrow as pa
+
+            stored: Any = file
+            stream: Any = pa.CompressedInputStream(pa.PythonFile(stored, mode="r"), codec)
+            read = stream.read
+        yield (read if form.is_utf8 else _transcoded(read, form.encoding)), file
+
+
+def _transcoded(read: Read, encoding: str) -> Read:
+    decoder: Any = codecs.getincrementaldecoder(encoding)()
+    trouble: UnicodeDecodeError | None = None
+
+    def reader(size: int) -> bytes:
+        nonlocal trouble
+        while trouble is None:
+            before = decoder.getstate()
+            raw = read(size)
+            try:
+                text: str = decoder.decode(raw, final=not raw)
+            except UnicodeDecodeError as error:
+                # What stands before the wrong byte comes first, the error with the next call.
+                trouble, text = error, _text_before(decoder, before, error)
+            if text or not (raw or trouble):
+                return text.encode()
+        raise trouble
+
+    return reader
+
+
+def _text_before(decoder: Any, state: tuple[bytes, int], error: UnicodeDecodeError) -> str:
+    decoder.setstate((b"", state[1]))  # the object of the error begins with what was left over
+    try:
+        return decoder.decode(error.object[: error.start])
+    except UnicodeDecodeError:
+        return ""
+
+
+def read_head(read: Read, form: CsvFormat, *, with_first: bool = True) -> tuple[Head, bytes]:
+    """The beginning of a file, and what was read beyond it.
+
+    Args:
+        read: gives the next bytes.
+        form: how the file is written.
+        with_first: whether the first record is wanted, without a header; default True.
+
+    Raises:
+        EmptyFileError: if there is no header, or no record where there is no header.
+        DataError: if the header does not end; without the name of the file.
+        UnicodeDecodeError: if the header is not in the encoding.
+    """
+    text, over = b"", False
+    while True:
+        more = read(max(HEAD_BYTES, len(text)))
+        over = not more
+        text += more
+        found = _head_of(text, form, over=over, with_first=with_first)
+        if found is not None:
+            return found, text[found.size_bytes :]
+        if over:
+            raise EmptyFileError
+        if len(text) > LONGEST_RECORD_BYTES:
+            raise DataError(
+                f"the first line must end within {LONGEST_RECORD_BYTES} bytes. Received: a line "
+                f"that begins with {text[:40]!r}. Is this a CSV file?"
+            )
+
+
+def _head_of(text: bytes, form: CsvFormat, *, over: bool, with_first: bool) -> Head | None:
+    """None if it is not all there, or there is none."""
+    at = len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
+    for _ in range(form.skip_lines):
+        end = line_end(text, at)
+        # A last `\r` may be half of a `\r\n`.
+        if end is None or (end == len(text) and text[-1:] == b"\r" and not over):
+            return None
+        at = end
+    begun = text[at:]
+    if not (form.header or with_first) and not begun.isspace() and begun:
+        return Head(names=None, first=(), size_bytes=at, lines=form.skip_lines)
+    end = len(begun) if over else form.complete_end(begun)
+    starts, ends, _ = form.records(begun[:end])
+    if not len(starts):
+        return None
+    start, stop = int(starts[0]), int(ends[0])
+    first = tuple(form.fields(begun[start:stop].decode()))
+    if not form.header:
+        return Head(names=None, first=first, size_bytes=at, lines=form.skip_lines)
+    # The line end of the header goes with it, and blank lines before it.
+    after = stop + (2 if begun[stop : stop + 2] == b"\r\n" else 1 if stop < len(begun) else 0)
+    return Head(
+        names=first,
+        first=(),
+        size_bytes=at + after,
+        lines=form.skip_lines + line_count(begun[:after]),
+    )
+
+
+def blocks(
+    read: Read,
+    carried: bytes,
+    left: int | None,
+    form: CsvFormat,
+    *,
+    lines_before: Callable[[], int],
+    url: str,
+    log: SkipLog,
+) -> Iterator[Block]:
+    """Cut what follows in a file into blocks of whole records.
+
+    Args:
+        read: gives the next bytes.
+        carried: what has been read already.
+        left: how many bytes still to read; None: to the end.
+        form: how the file is written.
+        lines_before: lines of the file before `carried`.
+        url: for messages.
+        log: where a record that does not end, or bytes not in the encoding, are reported.
+    """
+    buffer, lines = carried, 0
+    wrong = None
+    while True:
+        wanted = BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)
+        try:
+            more = read(wanted) if wanted else b""
+        except UnicodeDecodeError as error:
+            wrong, more = error, b""
+        if left is not None:
+            left -= len(more)
+        buffer = buffer + more if buffer else more
+        end = form.complete_end(buffer) if more or wrong else len(buffer)
+        if end:
+            content = buffer[:end]
+            before = lines
+            yield Block(content=content, lines_before=lambda n=before: lines_before() + n)
+            buffer = buffer[end:]
+            lines += line_count(content) if more or wrong else 0
+        if wrong is not None:
+            # Where the next character begins is not sure in every encoding.
+            line = lines_before() + lines + line_count(buffer) + 1
+            log.skip(
+                "not in the encoding",
+                f"{url}, line {line}: the text must be {form.encoding}. Received: "
+                f"{wrong_bytes(wrong)}. Give its `encoding`; the rest of the file cannot be read.",
+            )
+        if not more:
+            return
+        if len(buffer) > LONGEST_RECORD_BYTES:
+            log.skip(
+                "record without an end",
+                f"{url}, line {lines_before() + lines + 1}: a record must end within "
+                f"{LONGEST_RECORD_BYTES} bytes. Received: one that does not. Look for a quote that "
+                "is not closed; or this is no CSV file.",
+            )
+            if form.newlines_in_values:
+                return  # nobody knows where the next record begins
+            buffer, left = _after_line_end(read, left)
+            lines += 1
+
+
+def wrong_bytes(error: UnicodeDecodeError) -> str:
+    """What could not be decoded, and why."""
+    return f"{error.object[error.start : error.end][:8]!r}, {error.reason}"
+
+
+def _after_line_end(read: Read, left: int | None) -> tuple[bytes, int | None]:
+    while True:
+        wanted = BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)
+        more = read(wanted) if wanted else b""
+        if left is not None:
+            left -= len(more)
+        end = more.find(b"\n") + 1
+        if end or not more:
+            return more[end:], left
+
+
+def line_begin(file: BinaryIO, at: int) -> int:
+    """The first byte from `at` on with which a line begins; the end of the file if none does."""
+    if at == 0:
+        return 0
+    position = file.seek(at - 1)
+    while True:
+        more = file.read(HEAD_BYTES)
+        end = more.find(b"\n") + 1
+        if end or not more:
+            return position + end
+        position += len(more)
+
+
+def count_lines(url: str, until: int) -> int:
+    """Line ends in the first `until` bytes of a file.
+
+    Raises:
+        OSError: naming `url`.
+    """
+    lines = 0
+    with open_to_read(url) as file:
+        while until > 0:
+            more = file.read(min(BLOCK_BYTES, until))
+            if not more:
+                break
+            lines, until = lines + line_count(more), until - len(more)
+    return lines

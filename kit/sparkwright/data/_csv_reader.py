@@ -1,0 +1,269 @@
+"""Files of CSV text, whole or in pieces, as what is made of their records."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import pairwise
+from typing import Any, BinaryIO
+
+from sparkwright.data._csv_blocks import (
+    Block,
+    EmptyFileError,
+    Head,
+    Read,
+    blocks,
+    count_lines,
+    line_begin,
+    opened,
+    read_head,
+    wrong_bytes,
+)
+from sparkwright.data._csv_format import CsvFormat
+from sparkwright.data._csv_parse import CsvColumns, convert_block
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._table_schema import TableSchema, listed
+from sparkwright.data._table_source import Urls, files_of
+from sparkwright.data.tables import Convert, unreadable
+from sparkwright.errors import DataError
+from sparkwright.storage._listing import StoredFile
+
+_PACKED = ("", ".gz", ".bz2", ".zst")
+ENDINGS = tuple(f"{kind}{packed}" for kind in ("csv", "tsv", "txt") for packed in _PACKED)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CsvPiece:
+    """A file, or the records of it that begin between two bytes.
+
+    Attributes:
+        url: the file.
+        begin: first byte.
+        end: byte after the last, or None for the whole file, which may then be packed.
+        is_whole: whether these are all its records.
+        size_bytes: of this piece, as stored.
+    """
+
+    url: str
+    begin: int = 0
+    end: int | None = None
+    is_whole: bool = True
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CsvReader:
+    """Reads pieces of CSV files.
+
+    Attributes:
+        form: how the files are written.
+        columns: what to take from them.
+        is_exact: whether every header must equal `columns.names`; otherwise the columns that are
+            used must be in it, anywhere.
+    """
+
+    form: CsvFormat
+    columns: CsvColumns
+    is_exact: bool
+
+    def read(self, piece: CsvPiece, log: SkipLog, convert: Convert) -> Iterator[Any]:
+        """What `convert` makes of the blocks of a piece.
+
+        Raises:
+            DataError: naming file and line, with `on_error="raise"`.
+        """
+        for content, columns, place in self.blocks(piece, log):
+            made = convert_block(content, self.form, columns, convert, place, log)
+            if made is not None:
+                yield made
+
+    def blocks(
+        self, piece: CsvPiece, log: SkipLog
+    ) -> Iterator[tuple[bytes, CsvColumns, Callable[[int], str]]]:
+        """Whole records, what to take from them, and line (from 0) -> file and line."""
+        trouble = None
+        try:
+            with opened(piece.url, self.form) as (read, file):
+                yield from self._blocks(piece, log, read, file)
+        except EmptyFileError:
+            trouble = "empty file", f"{piece.url}: a file must not be empty. Look at what wrote it."
+        except UnicodeDecodeError as error:
+            trouble = (
+                "not in the encoding",
+                f"{piece.url}: the first line must be {self.form.encoding}. Received: "
+                f"{wrong_bytes(error)}. Give its `encoding`.",
+            )
+        except OSError as error:
+            log.skip(unreadable(is_whole=piece.is_whole), " ".join(str(error).split()))
+        # All parts of a file begin with its head: the first speaks for the others.
+        if trouble is not None and piece.begin == 0:
+            log.skip(*trouble)
+
+    def _blocks(
+        self, piece: CsvPiece, log: SkipLog, read: Read, file: BinaryIO
+    ) -> Iterator[tuple[bytes, CsvColumns, Callable[[int], str]]]:
+        try:
+            head, carried = read_head(read, self.form, with_first=False)
+            names, columns = self._names(head), self.columns
+            columns = columns if names == columns.names else replace(columns, names=names)
+        except DataError as error:
+            if piece.begin == 0 or log.raises:
+                log.skip("unusable header", f"{piece.url}: {error}")
+            return
+        left: int | None = None
+        lines_before: Callable[[], int] = partial(int, head.lines)
+        if piece.end is not None:
+            begin, end = (
+                max(head.size_bytes, line_begin(file, at)) for at in (piece.begin, piece.end)
+            )
+            file.seek(begin)
+            carried, left = b"", end - begin
+            lines_before = cache(partial(count_lines, piece.url, begin))
+        for block in blocks(
+            read, carried, left, self.form, lines_before=lines_before, url=piece.url, log=log
+        ):
+            yield block.content, columns, partial(_place, piece.url, block)
+
+    def _names(self, head: Head) -> tuple[str, ...]:
+        expected = self.columns.names
+        if head.names is None:
+            return expected
+        names = head.names
+        if self.form.column_names is not None:
+            if len(names) != len(self.form.column_names):
+                raise DataError(
+                    f"the header must have as many columns as `column_names`, "
+                    f"{len(self.form.column_names)}. Received: {len(names)}, {listed(names)}."
+                )
+            return self.form.column_names
+        if self.is_exact and names != expected:
+            raise DataError(
+                f"all files must have the header of the first, {listed(expected)}. "
+                f"Received: {listed(names)}."
+            )
+        absent = [name for name in self.columns.used if name not in names]
+        if absent or len(set(names)) < len(names):
+            raise DataError(
+                f"the header must have each of the columns {listed(self.columns.used)} once. "
+                f"Received: {listed(names)}."
+            )
+        return names
+
+
+def _place(url: str, block: Block, line: int) -> str:
+    return f"{url}, line {block.lines_before() + line + 1}"
+
+
+class CsvSource:
+    """CSV files; their columns are those of the first that is not empty."""
+
+    def __init__(self, urls: Urls, form: CsvFormat, schema: TableSchema | None = None) -> None:
+        """List the files and read a first line.
+
+        Args:
+            urls: as for `from_csv`.
+            form: how they are written.
+            schema: names the columns of files without a header; default None.
+
+        Raises:
+            DataError: if all files are empty, or the first line is of no use.
+        """
+        self.files: Sequence[StoredFile] = files_of(urls, ENDINGS)
+        self.options: Mapping[str, Any] = {"kind": "csv", **form.to_dict()}
+        self._form = form
+        self.columns = columns_of(self.files, form, schema)
+
+    def shapes(self, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """CSV files have no columns of arrays."""
+        del names
+        return {}
+
+    def pieces(self, piece_bytes: int) -> list[CsvPiece]:
+        """Whole files, or ranges of those that can be cut."""
+        found: list[CsvPiece] = []
+        for file in self.files:
+            size, url = file.size_bytes, file.url
+            if not self._form.can_split(url):
+                found.append(CsvPiece(url=url, size_bytes=size))
+                continue
+            count = max(1, -(-size // piece_bytes))
+            bounds = [size * index // count for index in range(count + 1)]
+            found += [
+                CsvPiece(url=url, begin=a, end=b, is_whole=count == 1, size_bytes=b - a)
+                for a, b in pairwise(bounds)
+            ]
+        return found
+
+    def reader(self, used: Sequence[str], texts: Iterable[str], *, is_exact: bool) -> CsvReader:
+        """A reader of some columns."""
+        columns = CsvColumns(names=self.columns, used=tuple(used), texts=frozenset(texts))
+        return CsvReader(form=self._form, columns=columns, is_exact=is_exact)
+
+
+def columns_of(
+    files: Sequence[StoredFile], form: CsvFormat, schema: TableSchema | None = None
+) -> tuple[str, ...]:
+    """The columns of the first file that can be read.
+
+    Raises:
+        DataError: if there is none, or its first line is of no use.
+    """
+    head, url = _first_head(files, form)
+    count = len(head.first if head.names is None else head.names)
+    if form.column_names is not None:
+        if count != len(form.column_names):
+            raise DataError(
+                f"{url}: `column_names` must name each column. Received: "
+                f"{len(form.column_names)} names for {count} columns."
+            )
+        return form.column_names
+    if head.names is None:
+        if schema is not None and len(schema.columns) == count:
+            return schema.columns
+        return tuple(f"column_{index}" for index in range(count))
+    if len(set(head.names)) < count:
+        raise DataError(
+            f"{url}: the names in the header must differ. Received: {listed(head.names)}. Give "
+            "others: `column_names`."
+        )
+    if all(map(_is_number, head.names)):
+        raise DataError(
+            f"{url}: the first line must name the columns. Received: numbers alone, "
+            f"{listed(head.names)}. For a file without a header: `header=False`; if these are "
+            "names, give them as `column_names`."
+        )
+    return head.names
+
+
+def _first_head(files: Sequence[StoredFile], form: CsvFormat) -> tuple[Head, str]:
+    trouble = ""
+    for file in files:
+        # What is wrong with a file is reported when it is read, unless there is no other.
+        try:
+            with opened(file.url, form) as (read, _):
+                return read_head(read, form)[0], file.url
+        except EmptyFileError:
+            continue
+        except UnicodeDecodeError as error:
+            found = (
+                f"{file.url}: the first line must be {form.encoding}. Received: {error.reason} at "
+                f"byte {error.start}. Give its `encoding`."
+            )
+        except DataError as error:
+            found = f"{file.url}: {error}"
+        except OSError as error:
+            found = " ".join(str(error).split())
+        trouble = trouble or found
+    after = f" after the {form.skip_lines} to leave out (`skip_lines`)" if form.skip_lines else ""
+    raise DataError(
+        trouble
+        or f"at least one file must hold a line{after}. Received: "
+        f"{listed([file.url for file in files])}, which hold none."
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return not text.strip().isalpha()  # "nan" may be a name

@@ -1,0 +1,302 @@
+"""An export at a URL: finding one, publishing one as a whole, deleting it.
+
+    URL/manifest.json                                          written last
+    URL/_minibatches-5f0c…/part-00003/0000/minibatch-000017.arrow
+
+The folder of files has a new name each time and begins with "_", which readers of folders leave
+out: files count only once a manifest names them.
+"""
+
+import contextlib
+import os
+import re
+import time
+import uuid
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sparkwright._version import __version__
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.storage._files import (
+    absolute,
+    join,
+    read_bytes,
+    remove,
+    remove_empty_folder,
+    remove_tree,
+    write_bytes,
+)
+from sparkwright.storage._listing import list_entries, list_files
+
+from ._manifest import MANIFEST_NAME, Columns, Manifest, MinibatchFile
+
+_FOLDER = re.compile(r"_minibatches-[0-9a-f]{12}/?")
+# What a driver leaves that is killed while it writes the manifest.
+_HALF_MANIFEST = re.compile(re.escape(f".{MANIFEST_NAME}.") + r"[0-9a-f]{8}\.tmp")
+_CLEANING_S = 10.0
+_TRY_S = 0.2
+# Spark gives the Python of a killed task two seconds.
+_QUIET_TRIES = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExportedDataSet:
+    """Minibatches in files.
+
+    Attributes:
+        url: the export's folder.
+        manifest: what it holds.
+        reused: whether it was there already, of the same data, and nothing was written.
+    """
+
+    url: str
+    manifest: Manifest
+    reused: bool = False
+
+    @property
+    def examples(self) -> int:
+        """Examples in all files."""
+        return self.manifest.examples
+
+    @property
+    def paths(self) -> list[str]:
+        """URLs of the files, in order."""
+        folder = join(self.url, self.manifest.folder)
+        return [join(folder, file.path) for file in self.manifest.files]
+
+    def __str__(self) -> str:
+        manifest = self.manifest
+        what = "present already, nothing written" if self.reused else "written"
+        skipped = f"; {manifest.skipped}" if manifest.skipped.total else ""
+        return (
+            f"{self.url}: {manifest.examples:,} examples in {len(manifest.files):,} files of "
+            f"{manifest.batch_size}, {manifest.size_bytes / 2**20:.1f} MiB, {what}{skipped}"
+        )
+
+
+class NewExport:
+    """An export that is being written.
+
+    Attributes:
+        url: the export's folder.
+        name: of its folder of files.
+        folder: URL of its folder of files.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Choose a name; nothing is written."""
+        self.url = url
+        self.name = f"_minibatches-{uuid.uuid4().hex[:12]}"
+        self.folder = join(url, self.name)
+        self._replaces = _manifest_bytes(url)
+
+    def is_published(self) -> bool:
+        """Whether the manifest names this export's files."""
+        try:
+            present = find_export(self.url)
+        except DataError:
+            return False
+        return present is not None and present.manifest.folder == self.name
+
+    def publish(
+        self, *, columns: Columns, batch_size: int, files: Iterable[MinibatchFile], **known: Any
+    ) -> ExportedDataSet:
+        """Write the manifest: this export replaces the one that was there when it began.
+
+        Args:
+            columns: of all files.
+            batch_size: examples of each file but the last.
+            files: what was written, in order.
+            known: further fields of the manifest.
+        """
+        import pyarrow as pa
+
+        if _manifest_bytes(self.url) != self._replaces:
+            raise ConfigurationError(
+                "an export must be the only one at its URL. Received: another export was finished "
+                f"at {self.url} while this one was being written. Use a URL of its own."
+            )
+        manifest = Manifest(
+            batch_size=batch_size,
+            columns=columns,
+            files=tuple(files),
+            folder=self.name,
+            created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            versions={"sparkwright": __version__, "pyarrow": pa.__version__},
+            **known,
+        )
+        write_bytes(join(self.url, MANIFEST_NAME), manifest.to_json().encode())
+        with contextlib.suppress(OSError):  # it is published, whatever happens to these
+            _remove_half_manifests(self.url)
+        if self._replaces is not None:
+            # The one before may have been damaged; then its files are found by their names only.
+            with contextlib.suppress(DataError):
+                old = Manifest.from_json(self._replaces, url=self.url).folder
+                if _FOLDER.fullmatch(old):
+                    remove_tree(join(self.url, old))
+        return ExportedDataSet(url=self.url, manifest=manifest)
+
+
+def find_export(url: str) -> ExportedDataSet | None:
+    """The export at `url`, or None if there is no manifest."""
+    content = _manifest_bytes(url)
+    if content is None:
+        return None
+    manifest = Manifest.from_json(content, url=join(url, MANIFEST_NAME))
+    return ExportedDataSet(url=absolute(url).rstrip("/"), manifest=manifest)
+
+
+def reusable_export(
+    url: str, *, fingerprint: str | None, batch_size: int, reuse: bool, overwrite: bool
+) -> ExportedDataSet | None:
+    """The export at `url` if it is of this data; None if one may be written there."""
+    entries = list_entries(url)
+    others = [e for e in entries if e != MANIFEST_NAME and not _is_unfinished(e)]
+    if others:
+        raise ConfigurationError(
+            "an export needs a folder of its own, empty or not there yet. Received: "
+            f"url={url!r}, where there is {others[:3]}. Choose another URL."
+        )
+    if MANIFEST_NAME not in entries:
+        return None
+    try:
+        present = find_export(url)
+        assert present is not None
+        different = _difference(present, fingerprint=fingerprint, batch_size=batch_size)
+    except DataError as error:
+        different = str(error)
+    else:
+        if reuse and different is None:
+            return ExportedDataSet(url=present.url, manifest=present.manifest, reused=True)
+    if overwrite:
+        return None
+    raise ConfigurationError(
+        "an export is replaced only on request. Received: "
+        f"url={url!r}, where there is one: {different or 'reuse=False'}. Use `overwrite=True` or "
+        "another URL."
+    )
+
+
+def _difference(
+    present: ExportedDataSet, *, fingerprint: str | None, batch_size: int
+) -> str | None:
+    """Why the export is not of this data; None if it is."""
+    manifest = present.manifest
+    if manifest.batch_size != batch_size:
+        return f"it has batch_size={manifest.batch_size}, asked for is {batch_size}"
+    if fingerprint is None:
+        return "whether it is of the same data is unknown, as the data has no fingerprint"
+    if manifest.fingerprint is None:
+        return "which data it is of is unknown, or files have been removed from it"
+    if manifest.fingerprint != fingerprint:
+        return "it is of other data, or prepared in another way"
+    folder = join(present.url, manifest.folder)
+    stored = list_files(folder) if list_entries(folder) else []
+    found = {file.url: file.size_bytes for file in stored}
+    sizes = zip(present.paths, manifest.files, strict=True)
+    damaged = sum(found.get(path) != file.size_bytes for path, file in sizes)
+    return f"{damaged} of its files are missing or changed" if damaged else None
+
+
+@contextlib.contextmanager
+def new_export(url: str, *, tasks: bool = False) -> Generator[NewExport]:
+    """A place for a new export; what was written is removed unless it has been published.
+
+    Args:
+        url: the export's folder.
+        tasks: whether Spark's tasks write there, which end a while after their job has failed.
+    """
+    writing = NewExport(url)
+    try:
+        yield writing
+    except BaseException:
+        # No error of the cleaning may replace the error that caused it.
+        with contextlib.suppress(Exception, KeyboardInterrupt):
+            if not writing.is_published():
+                remove_until_gone(writing.folder, quiet_tries=_QUIET_TRIES if tasks else 1)
+                remove_empty_folder(url)
+        raise
+
+
+def delete_export(url: str | os.PathLike[str], *, unfinished: bool = False) -> bool:
+    """Remove an export: its manifest first, then its files and what interrupted ones left there.
+
+    Files that no export wrote stay.
+
+    Args:
+        url: the export's folder.
+        unfinished: remove also if no export has been finished there; default False.
+
+    Returns:
+        Whether there was anything to remove.
+
+    Raises:
+        ConfigurationError: if the folder holds no export.
+        OSError: whatever the store says.
+    """
+    url = os.fspath(url)
+    entries = list_entries(url)
+    if not entries:
+        return False
+    folders = [entry.rstrip("/") for entry in entries if _FOLDER.fullmatch(entry)]
+    left = [entry for entry in entries if _is_unfinished(entry)]
+    if MANIFEST_NAME in entries:
+        try:
+            find_export(url)
+        except DataError as error:
+            if not folders:  # a manifest.json of another program
+                raise ConfigurationError(f"only exports are deleted. Received: {error}") from None
+        remove(join(url, MANIFEST_NAME))
+    elif not left:
+        raise ConfigurationError(
+            "only exports are deleted: folders with a manifest. Received: "
+            f"url={url!r}, with {entries[:3]}."
+        )
+    elif not unfinished:
+        raise ConfigurationError(
+            "an export is deleted once it is finished. Received: "
+            f"url={url!r}, with what an export has left that was interrupted, or that is still "
+            "being written. If none is, use `unfinished=True`."
+        )
+    _remove_half_manifests(url)
+    for folder in folders:
+        remove_tree(join(url, folder))
+    remove_empty_folder(url)
+    return True
+
+
+def remove_until_gone(folder: str, *, quiet_tries: int) -> None:
+    """Remove a folder, and again while tasks that are being killed still write to it.
+
+    Returns after ten seconds; no reader sees what is left then, and `delete_export` removes it.
+
+    Args:
+        folder: URL of the folder.
+        quiet_tries: how often in a row, every fifth of a second, nothing must be there.
+    """
+    end = time.monotonic() + _CLEANING_S
+    quiet = 0
+    while quiet < quiet_tries and time.monotonic() < end:
+        # "Not empty", when a task writes while the folder is being removed.
+        with contextlib.suppress(OSError):
+            remove_tree(folder)
+        time.sleep(_TRY_S)
+        quiet = 0 if list_entries(folder) else quiet + 1
+
+
+def _remove_half_manifests(url: str) -> None:
+    for entry in list_entries(url):
+        if _HALF_MANIFEST.fullmatch(entry):
+            remove(join(url, entry))
+
+
+def _manifest_bytes(url: str) -> bytes | None:
+    try:
+        return read_bytes(join(url, MANIFEST_NAME))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _is_unfinished(entry: str) -> bool:
+    return bool(_FOLDER.fullmatch(entry) or _HALF_MANIFEST.fullmatch(entry))

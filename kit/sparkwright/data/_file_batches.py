@@ -1,0 +1,251 @@
+"""File batches: ZIP archives of a few original files each, and where these came from.
+
+Many small files are slow to list and to open; a batch is one file for many. An archive holds
+`originalUris.txt`, one URI a line, and `file_0.jpg`, `file_1.jpg`, … in the same order. This is the
+layout of Deeplearning4j's FileBatch, which reads what is written here, and the other way round.
+"""
+
+import io
+import re
+import zipfile
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+from urllib.parse import quote, unquote
+
+from sparkwright.errors import DataError
+from sparkwright.storage._archive import DAMAGE, read_entry
+from sparkwright.storage._files import read_bytes
+
+INDEX = "originalUris.txt"
+# Limits of readers, so that no small archive fills the memory.
+ENTRY_BYTES = 256 << 20
+BATCH_BYTES = 1 << 30
+ENTRIES = 9_999  # Java's reader takes 10,000 with the index
+_NAME = re.compile(r"file_(\d{1,4})(?:\.[^/\\]*)?")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileBatch:
+    """The bytes of some files, and the URIs that they came from.
+
+    Attributes:
+        uris: of the original files, percent-encoded, such as `file:/data/cat/a%20b.jpg`.
+        contents: their bytes, in the same order.
+
+    Example:
+        >>> batch = FileBatch(uris=("file:/data/a%20cat/1.jpg",), contents=(b"bytes",))
+        >>> FileBatch.from_bytes(batch.to_bytes()) == batch
+        True
+        >>> batch.urls
+        ('/data/a cat/1.jpg',)
+    """
+
+    uris: tuple[str, ...]
+    contents: tuple[bytes, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.uris) != len(self.contents) or not self.uris:
+            raise DataError(
+                "a file batch must have one URI for each file, and at least one file. "
+                f"Received: {len(self.uris)} URIs for {len(self.contents)} files."
+            )
+        broken = [uri for uri in self.uris if not uri or "\n" in uri]
+        if broken:
+            raise DataError(
+                "each URI of a file batch must be one line of text. "
+                f"Received: uri={broken[0]!r}. Percent-encode it."
+            )
+
+    def __len__(self) -> int:
+        return len(self.uris)
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Return the URIs as paths and URLs, as `list_paths` names files."""
+        return tuple(map(url_of, self.uris))
+
+    def to_bytes(self) -> bytes:
+        """Return the ZIP archive; files are stored: most formats are compressed already.
+
+        Raises:
+            DataError: if it would be larger than readers accept.
+        """
+        check_sizes([len(content) for content in self.contents], what="a file batch")
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as packed:
+            packed.writestr(_entry(INDEX), "\n".join(self.uris).encode())
+            for number, (uri, content) in enumerate(zip(self.uris, self.contents, strict=True)):
+                packed.writestr(_entry(f"file_{number}.{_extension(uri)}"), content)
+        return archive.getvalue()
+
+    @classmethod
+    def from_bytes(cls, content: bytes, *, url: str = "the archive") -> "FileBatch":
+        """Read what `to_bytes` returned.
+
+        Args:
+            content: the archive.
+            url: its name in messages.
+
+        Raises:
+            DataError: naming `url`, if it is no such archive, or damaged, or too large.
+        """
+        files: dict[str, list[Any]] = {"uris": [], "contents": []}
+        for uri, _, found in iterate(content, url):
+            if isinstance(found, DataError):
+                raise found
+            files["uris"].append(uri)
+            files["contents"].append(found)
+        return cls(**{name: tuple(values) for name, values in files.items()})
+
+
+def read_file_batch(url: str) -> FileBatch:
+    """Read one batch.
+
+    Raises:
+        DataError: naming `url`, if it is none, or damaged.
+        OSError: if it cannot be read, naming `url`.
+    """
+    return FileBatch.from_bytes(read_bytes(url), url=url)
+
+
+def iterate(content: bytes, url: str) -> Iterator[tuple[str, str, bytes | DataError]]:
+    """Yield (URI, entry's name, bytes) of each file of an archive, one after the other.
+
+    An unreadable file is yielded as the error that names it; those after it are read.
+    """
+    if not content:
+        raise DataError(f"a file batch must not be empty. Received: {url} with 0 bytes.")
+    with _opened(io.BytesIO(content), f"{url} with {len(content):,} bytes") as archive:
+        uris, entries = _checked(archive, url)
+        for uri, entry in zip(uris, entries, strict=True):
+            yield uri, entry.filename, _file_in(archive, entry, uri, url)
+
+
+def uris_in(file: BinaryIO, url: str) -> list[str]:
+    """Return the URIs alone, without reading the files; needs `seek`."""
+    with _opened(file, url) as archive:
+        return _checked(archive, url)[0]
+
+
+@contextmanager
+def _opened(file: BinaryIO, received: str) -> Generator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            yield archive
+    except DataError:
+        raise
+    except DAMAGE as error:
+        raise DataError(
+            f"a file batch must be an intact ZIP archive. Received: {received}: {error}. "
+            "Write it again."
+        ) from error
+
+
+def uri_of(url: str) -> str:
+    """Return a path or URL as a URI that Java reads.
+
+    Example:
+        >>> uri_of("/data/a cat/1.jpg"), uri_of("s3://bucket/a#1.jpg")
+        ('file:/data/a%20cat/1.jpg', 's3://bucket/a%231.jpg')
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return f"file:{_quoted(url)}"
+    return f"file:{_quoted(rest)}" if scheme == "file" else f"{scheme}://{_quoted(rest)}"
+
+
+def url_of(uri: str) -> str:
+    """Return the path or URL of a URI; one without scheme is a path already.
+
+    Example:
+        >>> url_of("file:///data/a%20cat/1.jpg"), url_of("s3://bucket/a%231.jpg")
+        ('/data/a cat/1.jpg', 's3://bucket/a#1.jpg')
+    """
+    if not _SCHEME.match(uri):
+        return uri
+    scheme, _, rest = uri.partition(":")
+    if scheme == "file":
+        return unquote(rest[2:] if rest.startswith("///") else rest, errors="surrogateescape")
+    return f"{scheme}:{unquote(rest, errors='surrogateescape')}"
+
+
+def check_sizes(sizes: Sequence[int], *, what: str) -> None:
+    """Raise if readers would refuse an archive of files of these sizes."""
+    if len(sizes) > ENTRIES or max(sizes, default=0) > ENTRY_BYTES or sum(sizes) > BATCH_BYTES:
+        raise DataError(
+            f"{what} must hold at most {ENTRIES:,} files of {ENTRY_BYTES >> 20} MiB each and "
+            f"{BATCH_BYTES >> 20} MiB together. Received: {len(sizes):,} files of at most "
+            f"{max(sizes, default=0):,} bytes, {sum(sizes):,} together. Use a smaller batch size."
+        )
+
+
+def _checked(archive: zipfile.ZipFile, url: str) -> tuple[list[str], list[zipfile.ZipInfo]]:
+    """Return URIs and entries in order, after all checks that need no file's content."""
+    entries = {entry.filename: entry for entry in archive.infolist()}
+    if len(entries) != len(archive.infolist()):
+        raise DataError(f"each entry of a file batch must occur once. Received: {url} repeats one.")
+    index = entries.pop(INDEX, None)
+    if index is None:
+        raise DataError(f"a file batch must hold {INDEX!r}. Received: {url} with {_few(entries)}.")
+    check_sizes([e.file_size for e in entries.values()], what=f"the file batch {url}")
+    check_sizes([index.file_size], what=f"the index of {url}")
+    numbered: dict[int, zipfile.ZipInfo] = {}
+    for name, entry in entries.items():
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise DataError(
+                "a file batch must hold only its index and files named `file_NUMBER.EXTENSION`. "
+                f"Received: {name!r:.80} in {url}."
+            )
+        numbered[int(match[1])] = entry
+    try:
+        lines = read_entry(archive, index).decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{INDEX!r} must be UTF-8. Received: {url}: {error}.") from None
+    uris = [line.rstrip("\r") for line in lines]
+    while uris and not uris[-1]:
+        uris.pop()
+    if sorted(numbered) != list(range(len(uris))) or len(numbered) != len(entries) or not uris:
+        raise DataError(
+            "a file batch must hold one file for each line of its index, numbered from 0. "
+            f"Received: {url} with {len(uris)} lines and {_few(entries)}."
+        )
+    return uris, [numbered[number] for number in range(len(uris))]
+
+
+def _file_in(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, uri: str, url: str
+) -> bytes | DataError:
+    try:
+        return read_entry(archive, entry)
+    except (*DAMAGE, OSError) as error:
+        found = DataError(
+            "each file of a file batch must be intact. Received: "
+            f"{entry.filename} ({uri}) in {url}: {error}. Write the archive again."
+        )
+        found.__cause__ = error
+        return found
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    # A fixed time: equal files make equal archives.
+    return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+
+
+def _extension(uri: str) -> str:
+    name = url_of(uri).rpartition("/")[2]
+    before, _, extension = name.rpartition(".")
+    return extension if before and extension.isascii() and extension.isalnum() else "bin"
+
+
+def _quoted(path: str) -> str:
+    # The characters that a path of a Java URI may hold.
+    return quote(path, safe="/!*'():@&=+$,;", errors="surrogateescape")
+
+
+def _few(entries: dict[str, zipfile.ZipInfo]) -> str:
+    names = sorted(entries)[:3]
+    return f"{len(entries)} files" + (f", such as {', '.join(names)}" if names else "")

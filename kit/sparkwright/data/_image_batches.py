@@ -1,0 +1,331 @@
+"""Images out of file batches, distributed; a loader of one batch; and packing batches."""
+
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.options import check_count
+from sparkwright.storage._files import (
+    absolute,
+    exists,
+    join,
+    move_files,
+    open_to_read,
+    read_bytes,
+    remove,
+    remove_empty_folder,
+    remove_tree,
+    write_atomically,
+)
+from sparkwright.storage._listing import list_files, list_folder
+
+from ._dataset import DataSet
+from ._distributed import DistributedDataSet
+from ._file_batches import ENTRIES, FileBatch, check_sizes, iterate, uri_of, uris_in, url_of
+from ._image_labels import Label, MaskFile, check_found_classes, collect_classes, is_in_path
+from ._image_reader import EncodedImage, ImageArguments, ImageReader
+from ._images import file_groups, fingerprint_of
+from ._paths import check_visible
+from ._pieces import OnError, SkipLog, check_on_error, from_pieces
+from ._record_parts import check_reached
+from ._wording import session_first
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_BATCH = re.compile(r"batch-\d{6,}\.zip")
+
+
+@session_first
+def from_image_batches(
+    spark: "SparkSession",
+    url: str,
+    *,
+    recursive: bool = True,
+    on_error: OnError = "raise",
+    partitions: int | None = None,
+    **options: Unpack[ImageArguments],
+) -> DistributedDataSet:
+    """Read images packed by `write_file_batches`, as `from_images` would have read them.
+
+    Labels come from the original files' URLs. Archives are read in the order of their URLs, files
+    in the order of each archive.
+
+    Args:
+        spark: the session.
+        url: a folder with archives (`*.zip`), one archive, or a pattern.
+        recursive: with sub-folders (default).
+        on_error: as in `from_images`; an archive without readable index counts as one item.
+        partitions: as in `from_images`.
+        options: `size`, `channels`, `label`, `classes`, `one_hot`, `scale`, `resize`, `upright`,
+            `draft`, `augment` and `threads` as in `from_images`. `label` may not be a `MaskFile`; a
+            function receives the original URL, decoded. Without `classes` a Spark job reads the
+            URLs in the archives' indices.
+
+    Raises:
+        ConfigurationError: if an option is invalid.
+        DataError: if there is no archive, or if the URLs hold fewer than two classes; later, on
+            executors, if a file is unusable.
+        FileNotFoundError: if there is nothing at `url`.
+    """
+    reader = _batch_reader(options)
+    check_on_error(on_error)
+    files = list_files(url, extensions=("zip",), recursive=recursive)
+    if not files:
+        raise DataError(
+            f"there must be at least one archive. Received: url={url!r}, where no file ends in "
+            "`.zip`. Write some: `write_file_batches`."
+        )
+    groups = file_groups(spark, files, partitions)
+    pieces = [[file.url for file in group] for group in groups]
+    if reader.encoder.classes is None and is_in_path(reader.label):
+        found, example = _classes_in(spark, pieces, reader.label)
+        if example:  # otherwise no archive is readable, and reading reports why
+            check_found_classes(found, reader.label, url, example)
+        reader = reader.with_classes(found)
+    return from_pieces(
+        spark,
+        pieces,
+        partial(_read_batches, reader=reader),
+        sizes=[sum(file.size_bytes for file in group) for group in groups],
+        partitions=len(groups),
+        on_error=on_error,
+        fingerprint=fingerprint_of(reader, files, on_error),
+        class_names=reader.class_names(),
+    )
+
+
+class ImageBatchLoader:
+    """Reads one archive as one DataSet: a loader for minibatches that are file batches.
+
+    Example:
+        >>> loader = ImageBatchLoader(size=(64, 64), classes=["cat", "dog"])
+        >>> loader
+        ImageBatchLoader(size=(64, 64))
+    """
+
+    def __init__(self, *, on_error: OnError = "raise", **options: Unpack[ImageArguments]) -> None:
+        """Check the options, which are those of `from_image_batches`.
+
+        Raises:
+            ConfigurationError: if one is invalid, or if the URLs hold the labels and there are no
+                `classes`.
+        """
+        self._reader = _batch_reader(options)
+        check_on_error(on_error)
+        if self._reader.encoder.classes is None and is_in_path(self._reader.label):
+            raise ConfigurationError(
+                "`classes` must be given, because one archive does not hold them all. "
+                "Received: classes=None."
+            )
+        self._on_error: OnError = on_error
+
+    def __repr__(self) -> str:
+        return f"ImageBatchLoader(size={self._reader.options.size})"
+
+    def __call__(self, source: Any) -> DataSet:
+        """Return the images of an archive.
+
+        Args:
+            source: a URL, or an object with `url` and `read()`.
+
+        Raises:
+            DataError: if a file is unusable, or none is left.
+        """
+        url = source if isinstance(source, str) else str(source.url)
+        content = read_bytes(url) if isinstance(source, str) else bytes(source.read())
+        log = SkipLog(self._on_error)
+        found = list(self._reader.read(_images_in(iterate(content, url), url, log), log))
+        if not found:
+            raise DataError(f"an archive must hold at least one image. Received: {url}.")
+        return DataSet.concatenate(found)
+
+
+def _read_batches(urls: Sequence[str], log: SkipLog, *, reader: ImageReader) -> Iterator[DataSet]:
+    return reader.read(_images_of(urls, log), log)
+
+
+def _images_of(urls: Iterable[str], log: SkipLog) -> Iterator[EncodedImage]:
+    for url in urls:
+        yield from _images_in(_files_in(url, log), url, log)
+
+
+def _files_in(url: str, log: SkipLog) -> Iterator[tuple[str, str, bytes | DataError]]:
+    try:
+        yield from iterate(read_bytes(url), url)
+    except OSError as error:
+        log.skip("unreadable file", str(error))
+    except DataError as error:
+        log.skip("damaged archive", str(error))
+
+
+def _images_in(
+    files: Iterable[tuple[str, str, bytes | DataError]], url: str, log: SkipLog
+) -> Iterator[EncodedImage]:
+    for uri, name, content in files:
+        if isinstance(content, DataError):
+            log.skip("damaged entry", str(content))
+        else:
+            yield EncodedImage(url=url_of(uri), where=f"{name} ({uri}) in {url}", content=content)
+
+
+def _batch_reader(options: ImageArguments) -> ImageReader:
+    reader = ImageReader.of(**options)
+    if isinstance(reader.label, MaskFile):
+        raise ConfigurationError(
+            "`label` must not be a MaskFile with file batches, which hold no masks. Use "
+            f"`from_images`, or a function. Received: label={reader.label!r}."
+        )
+    return reader
+
+
+def _classes_in(
+    spark: "SparkSession", pieces: Sequence[Sequence[str]], label: Label
+) -> tuple[tuple[str, ...], str]:
+    """Return the labels in the indices of all archives, and the URL of an image, if any."""
+    from sparkwright.spark._jobs import run_job
+
+    def labels_of(urls: Sequence[str]) -> tuple[set[str], str]:
+        found: set[str] = set()
+        example = ""
+        for url in urls:
+            try:
+                with open_to_read(url) as file:
+                    uris = uris_in(file, url)
+            except (OSError, DataError):
+                continue  # reported when the images are read
+            originals = [url_of(uri) for uri in uris]
+            found.update(collect_classes(label, originals))
+            example = example or next(iter(originals), "")
+        return found, example
+
+    rdd = spark.sparkContext.parallelize(list(pieces), len(pieces)).map(labels_of)
+    found = run_job(spark, rdd.collect, description="collect classes")
+    names = set[str]().union(*(names for names, _ in found))
+    return tuple(sorted(names)), next((example for _, example in found if example), "")
+
+
+def write_file_batches(
+    source_url: str,
+    out_url: str,
+    *,
+    batch_size: int = 32,
+    spark: "SparkSession | None" = None,
+    extensions: Sequence[str] | None = None,
+    recursive: bool = True,
+    seed: int | None = 0,
+    overwrite: bool = False,
+    partitions: int | None = None,
+) -> list[str]:
+    """Pack files, as they are, into archives `batch-000000.zip`, `batch-000001.zip`, ….
+
+    Args:
+        source_url: a folder, a file or a pattern.
+        out_url: a folder for the archives; with `spark`, one that all executors see.
+        batch_size: files an archive, 1 to 9,999; the last may hold fewer. Default 32.
+        spark: pack on the executors; default None: on this machine.
+        extensions: endings of the files to pack, in any case; default None: all files.
+        recursive: with sub-folders (default).
+        seed: shuffles the files, so that each batch has some of all folders; default 0. None:
+            sorted by URL.
+        overwrite: replace the batches that are in `out_url`, once all is written; default False.
+        partitions: tasks of the Spark job; default None: Spark's default parallelism.
+
+    Returns:
+        The URLs of the archives, in order.
+
+    Raises:
+        ConfigurationError: if an option is invalid, or `out_url` holds batches already.
+        DataError: if there is no file, or a batch would be larger than readers accept.
+        OSError: if a file cannot be read or written, naming it.
+    """
+    check_count("batch_size", batch_size, maximum=ENTRIES)
+    check_count("partitions", partitions, optional=True)
+    files = list_files(source_url, extensions=extensions, recursive=recursive)
+    out_url = absolute(out_url)  # executors may work in other folders
+    files = [file for file in files if not _is_batch_in(out_url, file.url)]
+    if not files:
+        raise DataError(
+            f"there must be at least one file to pack. Received: source_url={source_url!r}, "
+            f"extensions={extensions!r}."
+        )
+    old = [name for name in list_folder(out_url) if _BATCH.fullmatch(name)]
+    if old and not overwrite:
+        raise ConfigurationError(
+            f"`out_url` must be a folder without batches. Received: {out_url} with {len(old)}. Use "
+            "another folder, or `overwrite=True`."
+        )
+    if seed is not None:
+        files = [files[i] for i in np.random.default_rng(seed).permutation(len(files))]
+    work: list[tuple[str, list[str]]] = []
+    for start in range(0, len(files), batch_size):
+        batch = files[start : start + batch_size]
+        check_sizes([file.size_bytes for file in batch], what="a file batch")
+        work.append((f"batch-{start // batch_size:06d}.zip", [file.url for file in batch]))
+    names = [name for name, _ in work]
+    present = exists(out_url)
+    # Hidden until all are written: old archives stay if anything fails.
+    new = join(out_url, f".batches.{uuid.uuid4().hex}")
+    try:
+        if spark is None:
+            written = list(_packed(work, new))
+        else:
+            written = _packed_on_spark(spark, work, new, partitions)
+        _check_complete(new, names, written)
+        move_files(names, new, out_url)
+        for name in set(old) - set(names):
+            remove(join(out_url, name))
+    finally:
+        remove_tree(new)
+        if not present:
+            remove_empty_folder(out_url)
+    return [join(out_url, name) for name in names]
+
+
+def _packed_on_spark(
+    spark: "SparkSession", work: list[tuple[str, list[str]]], folder: str, partitions: int | None
+) -> list[str]:
+    from sparkwright.spark._jobs import collect
+
+    check_reached(spark, folder)
+    check_visible(spark, work[0][1][0])
+    context = spark.sparkContext
+    tasks = min(len(work), partitions or context.defaultParallelism)
+    rdd = context.parallelize(work, tasks).mapPartitions(partial(_packed, folder=folder))
+    return collect(spark, rdd, description="write file batches")
+
+
+def _packed(work: Iterable[tuple[str, list[str]]], folder: str) -> Iterator[str]:
+    """Write the archives; a second attempt of a task writes the same over it."""
+    for name, urls in work:
+        contents = tuple(map(read_bytes, urls))
+        batch = FileBatch(uris=tuple(map(uri_of, urls)), contents=contents)
+        with write_atomically(join(folder, name)) as file:
+            file.write(batch.to_bytes())
+        yield name
+
+
+def _check_complete(folder: str, names: list[str], written: list[str]) -> None:
+    """Raise unless the driver sees the archives of the executors."""
+    found = {*list_folder(folder)} & {*written}
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise DataError(
+            "the folder must hold the archives that the tasks have written. Received: "
+            f"{len(missing)} of {len(names)} missing, such as {missing[0]}, in {folder}. All "
+            "executors must write into one store."
+        )
+
+
+def _is_batch_in(folder: str, url: str) -> bool:
+    parent, _, name = url.rpartition("/")
+    return _BATCH.fullmatch(name) is not None and _path(parent) == _path(folder)
+
+
+def _path(url: str) -> str:
+    return absolute(url).removeprefix("file://").rstrip("/")

@@ -1,0 +1,173 @@
+"""One encoded image to pixels, by Pillow."""
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparkwright.configuration import Configuration, configuration, option
+from sparkwright.errors import ConfigurationError
+
+from ._dataset import Array
+from ._image_labels import UnusableItem
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+IMAGE_EXTENSIONS = ("bmp", "gif", "jpeg", "jpg", "png", "tif", "tiff", "webp")
+# Only these are ever tried, whatever a file's name is: some of Pillow's other formats start
+# programs (EPS: Ghostscript).
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
+_FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
+
+
+@configuration
+class ImageOptions(Configuration):
+    """How an encoded image becomes an array."""
+
+    size: tuple[int, int] = option(form=False, help="(height, width) in pixels.")
+    channels: int = option(default=3, choices=(3, 1), help="3 (RGB) or 1 (gray).")
+    scale: bool = option(default=True, help="float32 from 0 to 1, or uint8 from 0 to 255.")
+    resize: str = option(default="bilinear", choices=_FILTERS, help="Pillow's filter.")
+    upright: bool = option(default=False, help="Rotate by the EXIF orientation.")
+    draft: bool = option(default=False, help="Decode JPEGs at a half, a quarter or an eighth.")
+
+    def _check(self) -> None:
+        size: Any = self.size
+        pair = isinstance(size, tuple | list) and len(size) == 2  # pyright: ignore[reportUnknownArgumentType]
+        if not pair or not all(type(side) is int and side >= 1 for side in size):
+            raise ConfigurationError(
+                f"`size` must be (height, width) in pixels. Received: {size=}."
+            )
+        object.__setattr__(self, "size", tuple(size))
+
+
+def decode(content: bytes, where: str, options: ImageOptions) -> Array:
+    """Return the pixels of an encoded image.
+
+    The same as Pillow's `Image.open(…).convert("RGB").resize((width, height), …)`, or "L" for gray.
+    So transparency is dropped, a palette and CMYK become colors, and of several frames the first
+    is taken. Gray of 16 bits keeps its upper 8, as Pillow does with colors of 16 bits.
+
+    Args:
+        content: the file.
+        where: its name, for messages.
+        options: of the result.
+
+    Returns:
+        (height, width, channels) uint8.
+
+    Raises:
+        UnusableItem: if it is no image, damaged, or larger than Pillow's limit of pixels.
+    """
+    from PIL import Image, ImageOps
+
+    height, width = options.size
+    mode = "RGB" if options.channels == 3 else "L"
+    with _opened(content, where) as image:
+        try:
+            if options.draft:
+                # Twice the wanted size at least, so that the filter has something to do.
+                image.draft(mode, (2 * width, 2 * height))
+            image.load()
+            found = ImageOps.exif_transpose(image) if options.upright else image
+            if found.mode.startswith("I;16"):
+                found = Image.fromarray((np.asarray(found) >> 8).astype(np.uint8))
+            if found.mode in ("I", "F"):
+                raise UnusableItem(
+                    "unusable depth",
+                    "an image must have 8 or 16 bits a channel, so that its range is known. "
+                    f"Received: {where} with mode={found.mode!r}. Convert it first.",
+                )
+            if found.mode != mode:
+                found = found.convert(mode)
+            found = found.resize((width, height), Image.Resampling[options.resize.upper()])
+            return np.asarray(found).reshape(height, width, options.channels)
+        except UnusableItem:
+            raise
+        except Exception as error:  # Pillow raises nearly anything for damaged files
+            raise _damaged(content, where, error) from error
+
+
+def decode_mask(content: bytes, where: str, size: tuple[int, int], *, binary: bool) -> Array:
+    """Return the values of a mask, resized by nearest neighbor.
+
+    Args:
+        content: the file: one channel, or a palette, of which the indices are taken.
+        where: its name, for messages.
+        size: (height, width).
+        binary: False: (height, width) int32. True: (height, width, 1) float32, 1 above value 0.
+
+    Raises:
+        UnusableItem: as `decode`; or if it has several channels.
+    """
+    from PIL import Image
+
+    with _opened(content, where) as image:
+        if image.mode not in ("1", "L", "P") and not image.mode.startswith("I"):
+            raise UnusableItem(
+                "unusable mask",
+                "a mask must have one channel, or a palette. "
+                f"Received: {where} with mode={image.mode!r}.",
+            )
+        try:
+            resized = image.resize((size[1], size[0]), Image.Resampling.NEAREST)
+            values = np.asarray(resized).astype(np.int32)
+        except Exception as error:  # as above
+            raise _damaged(content, where, error) from error
+    return (values > 0).astype(np.float32)[..., None] if binary else values
+
+
+def scaled(pixels: Array) -> Array:
+    """Return uint8 from 0 to 255 as float32 from 0 to 1."""
+    return np.divide(pixels, np.float32(255), dtype=np.float32)
+
+
+def prepare() -> None:
+    """Load Pillow's formats, once a process, before threads need them."""
+    from PIL import Image
+
+    Image.preinit()
+    Image.init()
+
+
+def _opened(content: bytes, where: str) -> "Image.Image":
+    """Return the image, its header read."""
+    from PIL import Image
+
+    if not content:
+        raise UnusableItem(
+            "empty file", f"an image file must not be empty. Received: {where} with 0 bytes."
+        )
+    limit = Image.MAX_IMAGE_PIXELS
+    try:
+        image = Image.open(io.BytesIO(content), formats=_FORMATS)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise _too_large(where, limit, str(error)) from None
+    except Image.UnidentifiedImageError:
+        raise UnusableItem(
+            "no image",
+            f"an image must be one of {', '.join(_FORMATS)}. Received: {where} with "
+            f"{len(content):,} bytes that begin with {content[:8]!r}.",
+        ) from None
+    except Exception as error:  # as above
+        raise _damaged(content, where, error) from error
+    if limit is not None and image.width * image.height > limit:
+        raise _too_large(where, limit, f"{image.width} x {image.height} pixels")
+    return image
+
+
+def _damaged(content: bytes, where: str, error: Exception) -> UnusableItem:
+    return UnusableItem(
+        "damaged image",
+        "an image must be complete and intact. Received: "
+        f"{where} with {len(content):,} bytes: {str(error) or type(error).__name__}. Replace it.",
+    )
+
+
+def _too_large(where: str, limit: int | None, found: str) -> UnusableItem:
+    return UnusableItem(
+        "too many pixels",
+        f"an image must have at most {limit:,} pixels, to limit the memory of small files. "
+        f"Received: {where}, {found.rstrip('.')}. Make it smaller first.",
+    )

@@ -1,0 +1,330 @@
+"""Labels of images: the folder, a part of the name, a function, or a mask file beside them."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from sparkwright.configuration import Configuration, configuration, option
+from sparkwright.errors import ConfigurationError, DataError
+
+from ._dataset import Array
+
+
+class UnusableItem(Exception):
+    """An image that cannot be used, with the reason.
+
+    Attributes:
+        reason: a few words, the same for all items of a kind.
+        message: rule, what was received with the file's name, remedy.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
+
+
+@configuration
+class PatternLabel(Configuration):
+    r"""The label is a part of the file's name (without folder and extension).
+
+    Example:
+        >>> PatternLabel(pattern="_").of("/data/cat_017.jpg")
+        'cat'
+        >>> PatternLabel(pattern=r"is-(\w+)", group=1).of("/data/17 is-cat.jpg")
+        'cat'
+    """
+
+    pattern: str = option(
+        help="Regular expression. With `position` the name is split wherever it matches."
+    )
+    position: int = option(default=0, help="Number of the part, from 0, or from -1 at the end.")
+    group: int | str | None = option(
+        default=None,
+        form=False,
+        help="Number or name of a group of `pattern`, which is searched in the name; instead of "
+        "splitting.",
+    )
+
+    def _check(self) -> None:
+        try:
+            compiled = re.compile(self.pattern)
+        except re.error as error:
+            raise ConfigurationError(
+                f"`pattern` must be a regular expression. Received: pattern={self.pattern!r}, "
+                f"{error}."
+            ) from None
+        known = [*range(compiled.groups + 1), *compiled.groupindex]
+        if self.group is not None and self.group not in known:
+            raise ConfigurationError(
+                f"`group` must be a group of the pattern, one of {known}. "
+                f"Received: group={self.group!r}, pattern={self.pattern!r}."
+            )
+
+    def of(self, url: str) -> str:
+        """Return the label of the file at `url`.
+
+        Raises:
+            UnusableItem: if the name has no such part.
+        """
+        name = stem(url)
+        if self.group is not None:
+            match = re.search(self.pattern, name)
+            found = match[self.group] if match else None
+        else:
+            parts = re.split(self.pattern, name)
+            # One part: the pattern is not in the name, and the whole name is no class.
+            here = len(parts) > 1 and -len(parts) <= self.position < len(parts)
+            found = parts[self.position] if here else None
+        if not found:
+            there = re.search(self.pattern, name) is not None
+            why = "it has no such part" if there else "the pattern is not in the name"
+            raise UnusableItem(
+                "no label",
+                f"the name of each image must hold its label. Received: {url} with {self}; {why}. "
+                "Rename the file, or change the pattern.",
+            )
+        return found
+
+
+@configuration
+class MaskFile(Configuration):
+    """The label is an image beside the image: one class a pixel, for segmentation.
+
+    `photos/a.jpg` has the mask `photos/a.png`; with `folder="masks"`, `masks/a.png`; with
+    `suffix="_mask"`, `photos/a_mask.png`. Masks must have one channel, or a palette whose indices
+    are the classes; they are resized by nearest neighbor. Images with the same ending as their
+    masks need `folder` or `suffix`.
+    """
+
+    folder: str | None = option(
+        default=None, none_text="the image's own", help="Name of the folder beside the image's."
+    )
+    suffix: str = option(default="", help="Text behind the image's name in the mask's name.")
+    extension: str = option(default="png", help="Extension of the masks.")
+    binary: bool = option(
+        default=False,
+        help="False: (height, width) int32 of the values. True: (height, width, 1) float32, 1 "
+        "where the value is above 0.",
+    )
+
+    def of(self, url: str) -> str:
+        """Return the URL of the mask of the image at `url`."""
+        parent, _, _ = url.rpartition("/")
+        if self.folder is not None:
+            parent = f"{parent.rpartition('/')[0]}/{self.folder}"
+        return f"{parent}/{stem(url)}{self.suffix}.{self.extension.lstrip('.')}"
+
+
+Label: TypeAlias = Literal["parent"] | PatternLabel | MaskFile | Callable[[str], Any] | None
+
+
+def check_label(label: Any) -> None:
+    """Raise if `label` is no source of labels."""
+    known = label is None or label == "parent" or isinstance(label, PatternLabel | MaskFile)
+    if not known and (isinstance(label, str | type) or not callable(label)):
+        raise ConfigurationError(
+            '`label` must be "parent", a PatternLabel, a MaskFile, a function of the URL, or None. '
+            f"Received: label={label!r}."
+        )
+
+
+def is_in_path(label: Label) -> bool:
+    """Whether the class is known from the URL alone, without calling the user's function."""
+    return label == "parent" or isinstance(label, PatternLabel)
+
+
+def found_label(label: Label, url: str) -> Any:
+    """Return the label of the image at `url`, from its path or the user's function."""
+    if isinstance(label, PatternLabel):
+        return label.of(url)
+    if label == "parent":
+        parent = url.rpartition("/")[0].rpartition("/")[2]
+        if not parent:
+            raise UnusableItem(
+                "no label",
+                "the folder of each image must be its label. Received: "
+                f"{url}, which has no folder. Use another `label`.",
+            )
+        return parent
+    assert callable(label)
+    failure, received = None, "None"
+    try:
+        found = label(url)
+    except Exception as error:
+        found, failure, received = None, error, f"{type(error).__name__}: {error}"
+    if found is None:
+        raise UnusableItem(
+            "no label",
+            "the `label` function must return a label for each image. "
+            f"Received: {received} for {url}.",
+        ) from failure
+    return found
+
+
+def collect_classes(label: Label, urls: Iterable[str]) -> tuple[str, ...]:
+    """Return all labels in the URLs, sorted; the reader reports URLs without one.
+
+    Example:
+        >>> collect_classes("parent", ["/a/dog/1.png", "/a/cat/1.png", "/a/cat/2.png"])
+        ('cat', 'dog')
+    """
+    found: set[str] = set()
+    for url in urls:
+        try:
+            found.add(found_label(label, url))
+        except UnusableItem:
+            continue
+    return tuple(sorted(found))
+
+
+def check_found_classes(found: tuple[str, ...], label: Label, place: str, example: str) -> None:
+    """Raise unless the paths of the images hold at least two classes.
+
+    Args:
+        found: the result of `collect_classes`.
+        label: the source of the labels.
+        place: the location of the images, for the message.
+        example: the URL of one of them.
+
+    Raises:
+        DataError: if there are fewer than two.
+    """
+    if len(found) > 1:
+        return
+    if found:
+        received = f"only {found[0]!r}"
+    else:
+        try:
+            received = f"none; {found_label(label, example)!r}"
+        except UnusableItem as error:
+            received = f"none: {error.reason}; {error.message}"
+    raise DataError(
+        "the paths of images must hold at least two classes. Received: "
+        f"{received}, in {place} with label={label!r}. If names begin with the class, as in "
+        '`cat_017.jpg`: `label=PatternLabel(pattern="_")`. If these images are all of one class: '
+        "`classes=[…]`, the names of all classes. Without labels: `label=None`."
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabelEncoder:
+    """Converts labels to numbers.
+
+    Attributes:
+        classes: their names, in the order of their numbers; None if labels are no classes.
+        one_hot: (classes,) float32 instead of an int32 number.
+    """
+
+    classes: tuple[str, ...] | None
+    one_hot: bool
+
+    def encode(self, found: Any, url: str) -> Array:
+        """Return one example's label: a scalar int32 or float32, or an array.
+
+        Text becomes its class number; 64-bit numbers become 32-bit ones. With `classes` a whole
+        float, such as 1.0, is a class number too; with `one_hot` nothing else is a label.
+        """
+        if isinstance(found, str):
+            return self._class(self._number(found, url))
+        try:
+            array = np.asarray(found)
+        except ValueError:  # lists of unequal length
+            array = np.empty(0)
+        value: Any = array.item() if array.ndim == 0 else None
+        if isinstance(value, Integral | Real):
+            if isinstance(value, Integral) or (self.classes is not None and value == value // 1):
+                return self._class(self._checked(int(value), url))  # pyright: ignore[reportArgumentType]
+            if self.classes is None:
+                return np.asarray(value, np.float32)
+        if self.classes is not None and (self.one_hot or array.ndim == 0):
+            raise UnusableItem(
+                "unusable label",
+                "where there are `classes`, a label must be a class name or its number"
+                f"{', not an array, with `one_hot=True`' if self.one_hot else ''}. "
+                f"Received: {found!r:.80} for {url}. Or leave `classes` and `one_hot` out.",
+            )
+        if array.dtype.kind not in "biuf" or not array.size:
+            raise UnusableItem(
+                "unusable label",
+                "a label must be a class name, a number, or an array of numbers. "
+                f"Received: {found!r:.80} for {url}.",
+            )
+        if array.dtype == np.float64:
+            return array.astype(np.float32)
+        if array.dtype.name not in ("int64", "uint64", "uint32"):
+            return array
+        if array.min() < -(2**31) or array.max() >= 2**31:
+            raise UnusableItem(
+                "unusable label",
+                "whole numbers in a label must fit into 32 bits. "
+                f"Received: {array.min()} to {array.max()} for {url}.",
+            )
+        return array.astype(np.int32)
+
+    def _number(self, name: str, url: str) -> int:
+        if self.classes is None:
+            raise UnusableItem(
+                "unusable label",
+                "a `label` function that returns names needs `classes`, the list of all of them. "
+                f"Received: {name!r} for {url}.",
+            )
+        if name not in self.classes:
+            shown = ", ".join(map(repr, self.classes[:10]))
+            more = len(self.classes) - 10
+            raise UnusableItem(
+                "unknown class",
+                f"each label must be one of `classes`: {shown}"
+                f"{f' and {more} more' if more > 0 else ''}. Received: {name!r} for {url}.",
+            )
+        return self.classes.index(name)
+
+    def _checked(self, number: int, url: str) -> int:
+        lowest, limit = (-(2**31), 2**31) if self.classes is None else (0, len(self.classes))
+        if not lowest <= number < limit:
+            raise UnusableItem(
+                "unknown class",
+                f"each label must be a whole number from {lowest} to {limit - 1}. "
+                f"Received: {number} for {url}.",
+            )
+        return number
+
+    def _class(self, number: int) -> Array:
+        if not self.one_hot:
+            return np.asarray(number, np.int32)
+        assert self.classes is not None
+        encoded = np.zeros(len(self.classes), np.float32)
+        encoded[number] = 1
+        return encoded
+
+
+def check_classes(
+    classes: Sequence[str] | None, *, label: Label, one_hot: bool
+) -> tuple[str, ...] | None:
+    """Return `classes` as a tuple."""
+    known = None
+    if classes is not None:
+        listed = isinstance(classes, Iterable) and not isinstance(classes, str)
+        known = tuple(classes) if listed else ()
+        texts = all(isinstance(name, str) and name for name in known)
+        if not known or not texts or len(set(known)) < len(known):
+            raise ConfigurationError(
+                '`classes` must be a list of different names, as ["cat", "dog"], or None: those '
+                f"in the paths. Received: classes={classes!r}."
+            )
+    if one_hot and (isinstance(label, MaskFile) or (known is None and not is_in_path(label))):
+        raise ConfigurationError(
+            '`one_hot=True` needs labels that are classes: `label="parent"`, a PatternLabel, or a '
+            f"function together with `classes`. Received: label={label!r}, classes={classes!r}."
+        )
+    return known
+
+
+def stem(url: str) -> str:
+    """Return the name of a file without folder and extension."""
+    name = url.rpartition("/")[2]
+    before, dot, _ = name.rpartition(".")
+    return before if dot and before else name

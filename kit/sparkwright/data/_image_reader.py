@@ -1,0 +1,246 @@
+"""What executors do with images: read, decode, label, augment, in blocks of examples."""
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Required, TypedDict, TypeVar
+
+import numpy as np
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_count
+from sparkwright.storage._files import read_bytes
+
+from ._arrow import CHUNK_BYTES
+from ._augmentation import Augmentation
+from ._dataset import Array, DataSet
+from ._image_decoding import ImageOptions, decode, decode_mask, prepare, scaled
+from ._image_labels import (
+    Label,
+    LabelEncoder,
+    MaskFile,
+    UnusableItem,
+    check_classes,
+    check_label,
+    found_label,
+)
+from ._pieces import SkipLog
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class ImageArguments(TypedDict, total=False):
+    """The options that all sources of images share, as `from_images` documents them."""
+
+    size: Required[tuple[int, int]]
+    channels: int
+    label: Label
+    classes: Sequence[str] | None
+    one_hot: bool
+    scale: bool
+    resize: str
+    upright: bool
+    draft: bool
+    augment: Augmentation | None
+    threads: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EncodedImage:
+    """An image that is still to be decoded.
+
+    Attributes:
+        url: its location, or the original one of a packed image: the source of its label.
+        where: its name in messages.
+        content: the file; None: it is still to be read from `url`.
+    """
+
+    url: str
+    where: str
+    content: bytes | None = None
+
+
+# Pixels of an image and its label, once or once a variant; or why there are none.
+_Decoded = list[tuple[Array, Any]] | UnusableItem
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageReader:
+    """The options of reading, which executors receive.
+
+    Attributes:
+        options: of the decoding.
+        label: the source of the labels.
+        encoder: converts them to numbers.
+        augment: random variants; None: none.
+        threads: how many decode at the same time, in each task.
+    """
+
+    options: ImageOptions
+    label: Label
+    encoder: LabelEncoder
+    augment: Augmentation | None
+    threads: int
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        classes: Sequence[str] | None = None,
+        one_hot: bool = False,
+        label: Label = "parent",
+        augment: Augmentation | None = None,
+        threads: int = 4,
+        **options: Any,
+    ) -> "ImageReader":
+        """Check the options that all sources of images share."""
+        checked = ImageOptions(**options)
+        check_label(label)
+        names = check_classes(classes, label=label, one_hot=one_hot)
+        if not (augment is None or isinstance(augment, Augmentation)):
+            raise ConfigurationError(
+                f"`augment` must be an Augmentation or None. Received: augment={augment!r}."
+            )
+        if augment is not None:
+            augment.output_size(checked.size)
+        check_count("threads", threads, maximum=256)
+        encoder = LabelEncoder(classes=names, one_hot=one_hot)
+        return cls(options=checked, label=label, encoder=encoder, augment=augment, threads=threads)
+
+    def with_classes(self, classes: tuple[str, ...] | None) -> "ImageReader":
+        """Return the same with the classes found in the paths."""
+        return replace(self, encoder=replace(self.encoder, classes=classes))
+
+    def class_names(self) -> dict[str, Sequence[str]]:
+        """Return the names of the classes by output."""
+        classes = self.encoder.classes
+        return {} if classes is None or self.label is None else {"labels": classes}
+
+    def read_files(self, urls: Iterable[str], log: SkipLog) -> Iterator[DataSet]:
+        """Yield the examples of image files, in order."""
+        return self.read((EncodedImage(url=url, where=url) for url in urls), log)
+
+    def read(self, images: Iterable[EncodedImage], log: SkipLog) -> Iterator[DataSet]:
+        """Yield the examples of `images`, in order, in blocks of about two chunks."""
+        prepare()
+        # Closed explicitly: the garbage collector might join the threads while Python's own locks
+        # of threads are held, and hang.
+        with contextlib.closing(on_threads(self._decoded, images, threads=self.threads)) as decoded:
+            yield from self._blocks(decoded, log)
+
+    def _blocks(
+        self, images: Iterable[tuple[EncodedImage, _Decoded]], log: SkipLog
+    ) -> Iterator[DataSet]:
+        pixels: list[Array] = []
+        labels: list[Array] = []
+        first: Array | None = None
+        for image, decoded in images:
+            if isinstance(decoded, UnusableItem):
+                log.skip(decoded.reason, decoded.message)
+                continue
+            if self.label is not None:
+                label: Array = decoded[0][1]
+                if first is None:
+                    first = label
+                if label.shape != first.shape or label.dtype != first.dtype:
+                    log.skip("wrong shape of label", _unequal(image, label, first))
+                    continue
+            for variant, label in decoded:
+                pixels.append(variant)
+                labels.append(label)
+            if len(pixels) >= self._block_rows:
+                yield self._examples(pixels, labels)
+                pixels, labels = [], []
+        if pixels:
+            yield self._examples(pixels, labels)
+
+    @property
+    def _block_rows(self) -> int:
+        # Two chunks' worth: a single one would be cut in two again if it is one example too large.
+        height, width = self.options.size
+        if self.augment is not None:
+            height, width = self.augment.output_size((height, width))
+        row_bytes = height * width * self.options.channels * (4 if self.options.scale else 1)
+        return 2 * max(1, CHUNK_BYTES // (row_bytes + 4))
+
+    def _examples(self, pixels: list[Array], labels: list[Array]) -> DataSet:
+        stacked = np.stack(pixels)
+        features = scaled(stacked) if self.options.scale else stacked
+        return DataSet(features, None if self.label is None else np.stack(labels))
+
+    def _decoded(self, image: EncodedImage) -> tuple[EncodedImage, _Decoded]:
+        """Decode an image, on a thread; the calling thread reports an unusable one."""
+        known = replace(image, content=None)  # release the bytes
+        try:
+            content = _content(image.url) if image.content is None else image.content
+            pixels = decode(content, image.where, self.options)
+            label = None if self.label is None else self._label(image)
+            if self.augment is None:
+                return known, [(pixels, label)]
+            return known, self.augment.apply(pixels, label, key=image.url)
+        except UnusableItem as error:
+            return known, error
+
+    def _label(self, image: EncodedImage) -> Array:
+        if not isinstance(self.label, MaskFile):
+            return self.encoder.encode(found_label(self.label, image.url), image.where)
+        url = self.label.of(image.url)
+        if url == image.url:
+            raise UnusableItem(
+                "unusable mask",
+                f"a mask must be another file than its image. Received: {url} for both, with "
+                f'{self.label}. Tell them apart: `MaskFile(suffix="_mask")`, or '
+                '`MaskFile(folder="masks")`.',
+            )
+        mask = decode_mask(_content(url), url, self.options.size, binary=self.label.binary)
+        classes = self.encoder.classes
+        if classes is not None and not self.label.binary and int(mask.max()) >= len(classes):
+            raise UnusableItem(
+                "unknown class",
+                f"each value of a mask must be from 0 to {len(classes) - 1}, the number of a "
+                f"class. Received: {int(mask.max())} in {url}.",
+            )
+        return mask
+
+
+def _content(url: str) -> bytes:
+    try:
+        return read_bytes(url)
+    except OSError as error:
+        raise UnusableItem("unreadable file", f"{error}") from error
+
+
+def _unequal(image: EncodedImage, label: Array, first: Array) -> str:
+    return (
+        "the labels of all images must have one shape and one type. Received: "
+        f"{label.dtype}{list(label.shape)} for {image.where}, {first.dtype}{list(first.shape)} for "
+        "an image before it."
+    )
+
+
+def on_threads(
+    function: Callable[[Item], Result], items: Iterable[Item], *, threads: int
+) -> Generator[Result]:
+    """Yield `function` of each item, in order, computed up to four items a thread ahead.
+
+    An exception of `function` is raised in place of its result. Items are taken on the calling
+    thread. Threads end with the iterator, also if it is closed early.
+
+    Example:
+        >>> list(on_threads(str.upper, "abc", threads=2))
+        ['A', 'B', 'C']
+    """
+    waiting: deque[Future[Result]] = deque()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="sparkwright-images")
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > 4 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

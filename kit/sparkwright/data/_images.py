@@ -1,0 +1,176 @@
+"""Folders of image files, distributed."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparkwright.errors import DataError
+from sparkwright.storage._listing import StoredFile, list_files
+
+from ._augmentation import Augmentation
+from ._distributed import DistributedDataSet
+from ._image_decoding import IMAGE_EXTENSIONS
+from ._image_labels import (
+    Label,
+    MaskFile,
+    PatternLabel,
+    check_found_classes,
+    collect_classes,
+    is_in_path,
+)
+from ._image_reader import ImageReader
+from ._pieces import OnError, check_on_error, check_partitions, from_pieces, group_by_size
+from ._wording import session_first
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PARTITION_BYTES = 128 << 20
+
+
+@session_first
+def from_images(
+    spark: "SparkSession",
+    url: str,
+    *,
+    size: tuple[int, int],
+    channels: int = 3,
+    label: Label = "parent",
+    classes: Sequence[str] | None = None,
+    one_hot: bool = False,
+    scale: bool = True,
+    resize: str = "bilinear",
+    upright: bool = False,
+    draft: bool = False,
+    augment: Augmentation | None = None,
+    extensions: Sequence[str] = IMAGE_EXTENSIONS,
+    recursive: bool = True,
+    seed: int | None = 0,
+    on_error: OnError = "raise",
+    partitions: int | None = None,
+    threads: int = 4,
+) -> DistributedDataSet:
+    """Read image files as (n, height, width, channels) features, with labels.
+
+    The driver lists the files; executors read and decode them whenever the data is needed. The
+    pixels are those of Pillow on one machine.
+
+    Args:
+        spark: the session.
+        url: a folder, a file, or a pattern, in any file system that fsspec knows.
+        size: (height, width) in pixels that every image is stretched to.
+        channels: 3 (default, RGB) or 1 (gray).
+        label: "parent" (default): the name of the file's folder; `PatternLabel`: a part of its
+            name; `MaskFile`: an image beside it; None: no labels. Or a function of the URL that
+            returns a class name, a number or an array; it runs on the executors.
+        classes: their names in the order of their numbers; default None: all in the URLs, sorted.
+        one_hot: (n, classes) float32 instead of (n,) int32; default False.
+        scale: True (default): float32 from 0 to 1. False: uint8, a quarter of the memory.
+        resize: "nearest", "box", "bilinear" (default), "hamming", "bicubic" or "lanczos".
+        upright: rotate photos by their EXIF orientation; default False: pixels as stored.
+        draft: decode JPEGs at a half, a quarter or an eighth of their size if that is still at
+            least twice `size`: faster, but other pixels. Default False.
+        augment: random variants of each image; default None.
+        extensions: extensions of files to read, in any case.
+        recursive: with sub-folders (default).
+        seed: shuffles the files once, so that each partition has images of all folders; default 0.
+            None: sorted by URL.
+        on_error: "raise" (default): the first unusable file is an error that names it. "skip":
+            such files are left out, and counted in `skipped()`.
+        partitions: how many; default None: Spark's default parallelism, or more if a partition
+            would hold more than 128 MiB of files.
+        threads: how many decode at the same time in each task; default 4.
+
+    Raises:
+        ConfigurationError: if an option is invalid.
+        DataError: if there is no image, or if the paths hold fewer than two classes; later, on
+            executors, if a file is unusable.
+        FileNotFoundError: if there is nothing at `url`.
+    """
+    reader = ImageReader.of(
+        size=size,
+        channels=channels,
+        label=label,
+        classes=classes,
+        one_hot=one_hot,
+        scale=scale,
+        resize=resize,
+        upright=upright,
+        draft=draft,
+        augment=augment,
+        threads=threads,
+    )
+    check_on_error(on_error)
+    listed = list_files(url, extensions=extensions, recursive=recursive)
+    files = _without_masks(listed, label)
+    if not files:
+        raise DataError(
+            f"there must be at least one image. Received: url={url!r}, where no file has one of "
+            f"the extensions {', '.join(extensions)}."
+        )
+    if reader.encoder.classes is None and is_in_path(label):
+        found = collect_classes(label, (file.url for file in files))
+        check_found_classes(found, label, url, files[0].url)
+        reader = reader.with_classes(found)
+    if seed is not None:
+        files = [files[i] for i in np.random.default_rng(seed).permutation(len(files))]
+    groups = file_groups(spark, files, partitions)
+    return from_pieces(
+        spark,
+        [[file.url for file in group] for group in groups],
+        reader.read_files,
+        sizes=[sum(file.size_bytes for file in group) for group in groups],
+        partitions=len(groups),
+        on_error=on_error,
+        fingerprint=fingerprint_of(reader, listed, seed, on_error),
+        class_names=reader.class_names(),
+    )
+
+
+def file_groups(
+    spark: "SparkSession", files: Sequence[StoredFile], partitions: int | None
+) -> list[list[StoredFile]]:
+    """Return the files of each partition.
+
+    As in `from_pieces`, but a partition is one piece: a piece keeps its threads to its end.
+    """
+    check_partitions(partitions)
+    sizes = [file.size_bytes for file in files]
+    least = -(-sum(sizes) // _PARTITION_BYTES)
+    wanted = partitions or max(spark.sparkContext.defaultParallelism, least)
+    return [[files[i] for i in group] for group in group_by_size(sizes, wanted)]
+
+
+def fingerprint_of(
+    reader: ImageReader, files: Sequence[StoredFile], *options: object
+) -> str | None:
+    """Return a digest of all files and options; None if labels depend on anything else."""
+    label = reader.label
+    if isinstance(label, MaskFile):
+        known = {file.url for file in files}
+        if not all(label.of(image.url) in known for image in _without_masks(files, label)):
+            return None  # masks elsewhere may change
+    elif callable(label):
+        return None
+    described = {
+        "files": [(file.url, file.size_bytes, file.version) for file in files],
+        "options": reader.options.to_dict(),
+        "label": repr(label) if isinstance(label, PatternLabel | MaskFile) else label,
+        "classes": reader.encoder.classes,
+        "one_hot": reader.encoder.one_hot,
+        "augment": None if reader.augment is None else reader.augment.to_dict(),
+        "more": options,
+    }
+    return hashlib.sha256(json.dumps(described).encode()).hexdigest()
+
+
+def _without_masks(files: Sequence[StoredFile], label: Label) -> list[StoredFile]:
+    """Leave out files that are masks of others; the reader refuses an image that is its own."""
+    if not isinstance(label, MaskFile):
+        return list(files)
+    pairs = [(file.url, label.of(file.url)) for file in files]
+    masks = {mask for url, mask in pairs if mask != url}
+    return [file for file in files if file.url not in masks]

@@ -1,1 +1,0 @@
-"""Images from folders and from archives of files, their labels, and augmentation."""

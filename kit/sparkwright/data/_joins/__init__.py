@@ -1,1 +1,0 @@
-"""Several sources joined by key."""

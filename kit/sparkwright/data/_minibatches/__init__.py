@@ -1,1 +1,0 @@
-"""Minibatches in files: exported, written here, read back, validated."""

@@ -1,1 +1,0 @@
-"""Normalizers: fitted on data, applied, reverted, kept with a model."""

@@ -1,0 +1,309 @@
+"""Pairs of CSV files as sequences of one length: what executors do."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from sparkwright.data._alignment import Alignment, LengthRange, pad
+from sparkwright.data._arrow import CHUNK_BYTES
+from sparkwright.data._arrow_columns import distinct
+from sparkwright.data._classes import MOST_CLASSES, one_hot, together
+from sparkwright.data._csv_format import compression_of
+from sparkwright.data._csv_reader import CsvPiece, CsvReader
+from sparkwright.data._dataset import Array, DataSet
+from sparkwright.data._pieces import OnError, SkipLog
+from sparkwright.data.tables import Columns, Fault
+from sparkwright.errors import DataError
+from sparkwright.storage._listing import StoredFile
+
+MOST_BYTES = 1 << 30  # of the numbers of one file
+Pair = tuple[str, str | None]  # URL of the features, and of the labels if they are elsewhere
+
+
+class UnusableFileError(Exception):
+    """A file that holds no sequence as it should: why, in a few words and in whole sentences."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
+
+
+class _FirstFault(SkipLog):
+    """Ends the reading of a file at whatever is wrong with it: half a sequence is none."""
+
+    def __init__(self) -> None:
+        super().__init__("raise")
+
+    def skip(self, reason: str, message: str, *, count: int = 1) -> None:
+        del count
+        raise UnusableFileError(reason, message)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepFiles:
+    """Files with a step a line, and what becomes of their columns.
+
+    Attributes:
+        reader: of the files.
+        features: columns of features.
+        labels: columns of labels.
+        classes: None for numbers; else how many classes there are, or their names; "infer" keeps
+            the texts.
+        one_hot: whether classes become vectors.
+    """
+
+    reader: CsvReader
+    features: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    classes: int | tuple[str, ...] | Literal["infer"] | None = None
+    one_hot: bool = False
+
+    def read(self, url: str) -> dict[str, Array]:
+        """The steps of a file: "features" (steps, columns), "labels" (steps, …).
+
+        Raises:
+            UnusableFileError: naming file, line and column.
+        """
+        parts: list[dict[str, Array]] = []
+        size_bytes = 0
+        for part in self.reader.read(CsvPiece(url=url), _FirstFault(), self._arrays):
+            parts.append(part)
+            size_bytes += sum(array.nbytes for array in part.values())
+            # A few packed megabytes may hold a terabyte of zeros.
+            if size_bytes > MOST_BYTES:
+                raise UnusableFileError(
+                    "too large",
+                    f"a sequence must have at most {MOST_BYTES:,} bytes. Received: more in {url}.",
+                )
+        if not parts:
+            raise UnusableFileError(
+                "empty file", f"a sequence must have at least one step. Received: none in {url}."
+            )
+        if len(parts) == 1:
+            return parts[0]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _arrays(self, table: Any, shown: Any) -> tuple[dict[str, Array], list[Fault]]:
+        columns = Columns(table, shown=shown)
+        found: dict[str, Array] = {}
+        if self.features:
+            found["features"] = columns.numbers(self.features)
+        if not self.labels:
+            return found, columns.faults
+        if self.classes is None:
+            found["labels"] = columns.numbers(self.labels)
+        elif self.classes == "infer":
+            (names,) = distinct(table, self.labels).values()
+            codes = columns.codes(self.labels[0], tuple(names), "class")
+            found["labels"] = np.array([*names, ""], object)[codes, None]
+        else:
+            codes = columns.classes(self.labels[0], self.classes)
+            count = self.classes if isinstance(self.classes, int) else len(self.classes)
+            found["labels"] = one_hot(codes, count) if self.one_hot else codes[:, None]
+        return found, columns.faults
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SequenceReader:
+    """Reads pairs of files as examples of one length; travels to the executors.
+
+    Attributes:
+        features: the files with features.
+        labels: those with labels, if any: the same, unless pairs name others.
+        flat: drop the column axis of the labels: a single column was given without a list.
+        per_step: labels of each step, not of the whole sequence.
+        align: what to do where features and labels differ in length.
+        length: of all; 0 while it is being found out.
+        truncate: whether longer sequences are cut.
+        masked: whether there are masks.
+    """
+
+    features: StepFiles
+    labels: StepFiles | None
+    flat: bool
+    per_step: bool
+    align: Alignment
+    length: int = 0
+    truncate: bool = False
+    masked: bool = False
+
+    def __call__(self, pairs: Iterable[Pair], log: SkipLog) -> Iterator[DataSet]:
+        """The examples of a piece, some at a time."""
+        waiting: list[tuple[Array, Array | None]] = []
+        size_bytes = 0
+        for features, labels in self.sequences(pairs, log):
+            waiting.append((features, labels))
+            size_bytes += features.nbytes // len(features) * self.length
+            if size_bytes >= 4 * CHUNK_BYTES:
+                yield self._dataset(waiting)
+                waiting, size_bytes = [], 0
+        if waiting:
+            yield self._dataset(waiting)
+
+    def survey(self, pairs: Iterable[Pair], on_error: OnError) -> "Survey":
+        """What has to be known of a piece before it can be read."""
+        steps: list[int] = []
+        values: set[str] = set()
+        for features, labels in self.sequences(pairs, SkipLog(on_error)):
+            steps.append(len(features))
+            if labels is not None and self.per_step:
+                steps.append(len(labels))
+            if labels is not None and self.to_infer and len(values) <= MOST_CLASSES:
+                values.update(np.ravel(labels).tolist())
+        return Survey(lengths=LengthRange.of(steps), classes=together([values]))
+
+    @property
+    def to_infer(self) -> bool:
+        """Whether classes are still to be found."""
+        return self.labels is not None and self.labels.classes == "infer"
+
+    def sequences(
+        self, pairs: Iterable[Pair], log: SkipLog
+    ) -> Iterator[tuple[Array, Array | None]]:
+        """(steps, columns) features and the labels of each pair: (steps[, k]), or ([k])."""
+        for pair in pairs:
+            try:
+                sequence = self._sequence(*pair)
+            except UnusableFileError as error:
+                log.skip(error.reason, error.message)
+            else:
+                yield sequence
+
+    def _sequence(self, url: str, labels_url: str | None) -> tuple[Array, Array | None]:
+        found = self.features.read(url)
+        features = found["features"]
+        self._check_length(len(features), url)
+        if self.labels is None:
+            return features, None
+        where = labels_url or url
+        labels = found["labels"] if labels_url is None else self.labels.read(labels_url)["labels"]
+        if self.flat:
+            labels = labels[:, 0]
+        if not self.per_step:
+            if labels_url is not None and len(labels) != 1:
+                raise UnusableFileError(
+                    "several labels",
+                    'with `label_per="sequence"` a file of labels must have one line. Received: '
+                    f'{len(labels)} in {where}. Use `label_per="step"` for a label each step.',
+                )
+            return features, labels[-1]
+        self._check_length(len(labels), where)
+        if self.align == "equal_length" and len(labels) != len(features):
+            raise UnusableFileError(
+                "lengths differ",
+                "features and labels of a sequence must have as many steps. Received: "
+                f'{len(features)} in {url}, {len(labels)} in {where}. Use `align="start"` or '
+                '`align="end"` if they belong together nevertheless.',
+            )
+        return features, labels
+
+    def _check_length(self, steps: int, url: str) -> None:
+        if self.length and steps > self.length and not self.truncate:
+            raise UnusableFileError(
+                "too long",
+                f"sequences must have at most {self.length} steps, as `length` says. Received: "
+                f"{steps} in {url}. Use a larger `length`, or `truncate=True`.",
+            )
+
+    def _dataset(self, sequences: Sequence[tuple[Array, Array | None]]) -> DataSet:
+        features, mask = self._padded([features for features, _ in sequences])
+        labels = [found for _, found in sequences if found is not None]
+        masks = mask if self.masked else None
+        if not labels:
+            return DataSet(features, features_masks=masks)
+        if not self.per_step:
+            return DataSet(features, np.stack(labels), features_masks=masks)
+        padded, labels_mask = self._padded(labels)
+        return DataSet(
+            features,
+            padded,
+            features_masks=masks,
+            labels_masks=labels_mask if self.masked else None,
+        )
+
+    def _padded(self, arrays: list[Array]) -> tuple[Array, Array]:
+        lengths = np.array([len(array) for array in arrays])
+        return pad(np.concatenate(arrays), lengths, self.length, align=self.align)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Survey:
+    """What a first pass has found; sums cover both.
+
+    Attributes:
+        lengths: of all features, and labels per step.
+        classes: values of the labels, if they were asked for.
+    """
+
+    lengths: LengthRange = field(default_factory=LengthRange)
+    classes: frozenset[str] = frozenset()
+
+    def __add__(self, other: "Survey") -> "Survey":
+        return Survey(
+            lengths=self.lengths + other.lengths, classes=together([self.classes, other.classes])
+        )
+
+
+def in_natural_order(files: Iterable[StoredFile]) -> list[StoredFile]:
+    """`files` by URL, `2.csv` before `10.csv`."""
+    return sorted(files, key=lambda file: natural_key(file.url))
+
+
+def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
+    """A key by which names sort as people count.
+
+    Example:
+        >>> sorted(["x10", "x9", "x"], key=natural_key)
+        ['x', 'x9', 'x10']
+    """
+    parts = re.split(r"([0-9]+)", text)
+    return tuple((0, int(p), p) if p.isdecimal() else (1, 0, p) for p in parts if p)
+
+
+def paired(
+    files: Sequence[StoredFile], label_files: Sequence[StoredFile] | None, pair_by: str
+) -> list[tuple[StoredFile, StoredFile | None]]:
+    """Each file of features with its labels.
+
+    Raises:
+        DataError: if one has no counterpart, or if a name is there twice; naming the first.
+    """
+    if label_files is None:
+        return [(file, None) for file in files]
+    if pair_by == "order":
+        if len(files) != len(label_files):
+            longer = max(files, label_files, key=len)
+            raise DataError(
+                'with `pair_by="order"` there must be as many files with labels as with features. '
+                f"Received: {len(files)} with features, {len(label_files)} with labels; the first "
+                f"without counterpart is {longer[min(len(files), len(label_files))].url}."
+            )
+        return list(zip(files, label_files, strict=True))
+    features, labels = _by_stem(files), _by_stem(label_files)
+    for ours, others, what in ((features, labels, "labels"), (labels, features, "features")):
+        alone = next((file for stem, file in ours.items() if stem not in others), None)
+        if alone is not None:
+            raise DataError(
+                "files with features and with labels must have the same names, but for the ending. "
+                f'Received: no {what} for {alone.url}. Use `pair_by="order"` if names differ.'
+            )
+    return [(file, labels[stem]) for stem, file in features.items()]
+
+
+def _by_stem(files: Iterable[StoredFile]) -> dict[str, StoredFile]:
+    found: dict[str, StoredFile] = {}
+    for file in files:
+        name = file.url.rpartition("/")[2]
+        if compression_of(name) is not None:
+            name = name.rpartition(".")[0]
+        stem = name.rpartition(".")[0] or name
+        if stem in found:
+            raise DataError(
+                "names must differ where features and labels are paired by name. Received: "
+                f'{found[stem].url} and {file.url}. Use `pair_by="order"`.'
+            )
+        found[stem] = file
+    return found

@@ -1,1 +1,0 @@
-"""Sequences from CSV files, one each."""

@@ -1,0 +1,302 @@
+"""Which example goes where when data is split or shuffled randomly: sizes, quotas, draws."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import ConfigurationError, DataError
+
+Counts = NDArray[np.int64]
+# NumPy draws hypergeometric numbers only from populations below this.
+_MAX_POPULATION = 10**9 - 1
+
+
+def check_weights(weights: Sequence[float]) -> NDArray[np.float64]:
+    """The shares, with a sum of 1."""
+    try:
+        shares = np.asarray(weights, np.float64)
+    except (TypeError, ValueError):
+        shares = np.full(1, np.nan)
+    fits = shares.ndim == 1 and shares.size and np.isfinite(shares).all() and (shares >= 0).all()
+    if not fits or shares.sum() <= 0:
+        raise ConfigurationError(
+            "`weights` must be numbers of at least 0 with a sum above 0. "
+            f"Received: weights={weights!r}."
+        )
+    return shares / shares.sum()
+
+
+def apportion(total: int, weights: Sequence[float] | NDArray[np.float64]) -> Counts:
+    """Cut `total` into whole numbers in proportion to `weights`, each off by less than 1.
+
+    By largest remainders; of equal ones the first wins.
+
+    Example:
+        >>> apportion(10, [0.5, 0.25, 0.25]).tolist()
+        [5, 3, 2]
+    """
+    exact = total * check_weights(list(weights))
+    sizes = np.floor(exact + 1e-9).astype(np.int64)
+    rest = int(total - sizes.sum())
+    sizes[np.argsort(sizes - exact, kind="stable")[:rest]] += 1
+    return sizes
+
+
+def balanced_sizes(total: int, parts: int) -> Counts:
+    """`parts` sizes that differ by one at most, larger ones first."""
+    size, surplus = divmod(total, parts)
+    return size + (np.arange(parts) < surplus).astype(np.int64)
+
+
+def equal_sizes(total: int, largest: int) -> Counts:
+    """As few parts of at most `largest` as possible, sizes differing by one at most.
+
+    Example:
+        >>> equal_sizes(250, 100).tolist()
+        [84, 83, 83]
+    """
+    return balanced_sizes(total, max(1, -(-total // largest)))
+
+
+def stratified_sizes(counts: Sequence[int], weights: Sequence[float]) -> Counts:
+    """How much of each class goes into each part: within one example of its share.
+
+    The examples that rounding leaves over go to the parts that are furthest behind their share of
+    all classes so far, so that many small classes do not all favor the same part.
+
+    Returns:
+        (classes, parts) int64.
+
+    Example:
+        >>> stratified_sizes([3, 3], [1, 1]).tolist()
+        [[2, 1], [1, 2]]
+    """
+    shares = check_weights(weights)
+    sizes = np.zeros((len(counts), len(shares)), np.int64)
+    behind = np.zeros(len(shares))
+    for row, count in zip(sizes, counts, strict=True):
+        exact = count * shares
+        row[:] = np.floor(exact + 1e-9)
+        behind += exact - row
+        # At most one more for a part, and none where the share is a whole number.
+        open_parts = np.flatnonzero(exact - row > 1e-9)
+        rest = int(count - row.sum())
+        chosen = open_parts[np.argsort(-behind[open_parts], kind="stable")[:rest]]
+        row[chosen] += 1
+        behind[chosen] -= 1
+    return sizes
+
+
+def draw_quotas(
+    counts: Sequence[int], sizes: Sequence[int] | Counts, seed: Sequence[int]
+) -> Counts:
+    """How many examples of each partition go into each part, drawn as if from one urn.
+
+    Every set of examples of these sizes is equally likely, if in each partition the examples are
+    then drawn with equal chances (`assigned`). Beyond a billion examples, partitions are taken in
+    groups below a billion whose shares are exact to one example.
+
+    Args:
+        counts: examples in each partition.
+        sizes: examples in each part; as many in all.
+        seed: one or more numbers of at least 0.
+
+    Returns:
+        (partitions, parts) int64, with row sums `counts` and column sums `sizes`.
+
+    Example:
+        >>> quotas = draw_quotas([4, 6], [5, 5], [7])
+        >>> quotas.sum(axis=1).tolist(), quotas.sum(axis=0).tolist()
+        ([4, 6], [5, 5])
+    """
+    random = np.random.default_rng(list(seed))
+    left = np.array(sizes, np.int64)
+    quotas = np.zeros((len(counts), len(left)), np.int64)
+    urn, urn_left = left.copy(), 0
+    for partition, count in enumerate(counts):
+        if urn_left < count:
+            urn = _urn(left, counts[partition:])
+            urn_left = int(urn.sum())
+        drawn = (
+            random.multivariate_hypergeometric(urn, count, method="marginals")
+            if urn_left <= _MAX_POPULATION
+            else _rounded_share(count, left)
+        )
+        quotas[partition] = drawn
+        left -= drawn
+        urn = urn - drawn
+        urn_left -= count
+    return quotas
+
+
+def _urn(left: Counts, counts: Sequence[int]) -> Counts:
+    """What the next partitions draw from: all that is left, or a share NumPy can draw from."""
+    if int(left.sum()) <= _MAX_POPULATION:
+        return left.copy()
+    taken = 0
+    for count in counts:
+        if taken and taken + count > _MAX_POPULATION:
+            break
+        taken += count
+    return _rounded_share(taken, left)
+
+
+def _rounded_share(count: int, left: Counts) -> Counts:
+    return np.minimum(apportion(count, left.astype(np.float64)), left)
+
+
+def assigned(quotas: NDArray[Any], seed: Sequence[int]) -> NDArray[np.int32]:
+    """(examples,) int32 part of each example of a partition, in a uniformly random order.
+
+    Args:
+        quotas: (parts,) examples for each part.
+        seed: one or more numbers of at least 0.
+    """
+    parts = np.repeat(np.arange(len(quotas), dtype=np.int32), quotas)
+    np.random.default_rng(list(seed)).shuffle(parts)
+    return parts
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class PartQuotas:
+    """How many examples of each class go from each partition into each part.
+
+    Few arrays for all partitions are quick to send and to read, where a dict for each is not.
+
+    Attributes:
+        starts: (partitions + 1,) int64: the rows of partition i are `starts[i]:starts[i + 1]`.
+        classes: (rows,) int64 class of each row; only classes that a partition has.
+        counts: (rows, parts) int64 examples.
+
+    Example:
+        >>> drawn = {0: np.array([[1, 2], [0, 0]]), 7: np.array([[3, 0], [2, 2]])}
+        >>> quotas = PartQuotas.of(drawn)
+        >>> [quotas.of_partition(i) for i in (0, 1)]
+        [{0: array([1, 2]), 7: array([3, 0])}, {7: array([2, 2])}]
+        >>> quotas.part_counts(0)
+        (4, 2)
+    """
+
+    starts: Counts
+    classes: Counts
+    counts: Counts
+
+    @classmethod
+    def of(cls, drawn: Mapping[int, Counts]) -> "PartQuotas":
+        """From class -> (partitions, parts); one class at least."""
+        stacked = np.stack(list(drawn.values()), axis=1)  # (partitions, classes, parts)
+        place, row = np.nonzero(stacked.any(axis=2))
+        return cls(
+            starts=np.searchsorted(place, np.arange(len(stacked) + 1)),
+            classes=np.array(list(drawn), np.int64)[row],
+            counts=stacked[place, row],
+        )
+
+    def of_partition(self, partition: int) -> dict[int, Counts]:
+        """Class -> (parts,) examples."""
+        rows = slice(self.starts[partition], self.starts[partition + 1])
+        return dict(zip(self.classes[rows].tolist(), self.counts[rows], strict=True))
+
+    def part_counts(self, part: int) -> tuple[int, ...]:
+        """Examples of each partition in `part`."""
+        total = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.counts[:, part])])
+        return tuple(np.diff(total[self.starts]).tolist())
+
+
+class Assignment:
+    """Assigns the examples of one partition to parts, chunk after chunk, class by class.
+
+    Args:
+        quotas: class -> (parts,) examples for each part; one class 0 where classes do not matter.
+        seed: numbers of at least 0; the class is added.
+        partition: for the message.
+    """
+
+    def __init__(
+        self, quotas: Mapping[int, Counts], seed: Sequence[int], *, partition: int
+    ) -> None:
+        self._parts = {
+            number: assigned(row, [*seed, index])
+            for index, (number, row) in enumerate(sorted(quotas.items()))
+        }
+        self._used = dict.fromkeys(self._parts, 0)
+        self._partition = partition
+
+    def take(self, classes: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The part of each of the next examples."""
+        found = np.empty(len(classes), np.int32)
+        for number in np.unique(classes).tolist():
+            rows = np.flatnonzero(classes == number)
+            start = self._used.get(number, 0)
+            parts = self._parts.get(number, found[:0])[start : start + len(rows)]
+            if len(parts) < len(rows):
+                raise self._changed("more than")
+            found[rows] = parts
+            self._used[number] = start + len(rows)
+        return found
+
+    def finish(self) -> None:
+        """Check that all examples that were counted have come."""
+        if any(self._used[number] < len(parts) for number, parts in self._parts.items()):
+            raise self._changed("fewer than")
+
+    def _changed(self, how: str) -> DataError:
+        counted = sum(map(len, self._parts.values()))
+        return DataError(
+            "the data must be the same each time it is read. Received: in partition "
+            f"{self._partition} {how} the {counted} examples that were counted, or other classes. "
+            "Seed its random steps, or persist or export it before it is split."
+        )
+
+
+class RandomBlocks:
+    """A shuffle's placement: to which of `partitions * blocks` blocks each example goes.
+
+    Any choice of the examples of a target partition is equally likely. In it each example falls
+    into each block with the same chance, whatever the others do, as if the block were the first
+    digit of a random key. With a uniform permutation in each block (`order_of`), any order of all
+    examples is equally likely. Blocks differ in size randomly; a block is small enough for memory,
+    however large a partition is.
+
+    Attributes:
+        source_counts: examples in each source partition.
+        target_counts: examples in each target partition; they differ by at most one.
+        partitions: target partitions.
+        blocks: consecutive blocks of each target partition.
+        quotas: (sources, partitions) int32 examples of each source in each target partition.
+    """
+
+    def __init__(
+        self, source_counts: tuple[int, ...], *, partitions: int, blocks: int, seed: int
+    ) -> None:
+        """Draw how many examples of each source go into each target partition."""
+        self.source_counts, self.partitions, self.blocks = source_counts, partitions, blocks
+        self._seed = seed
+        sizes = balanced_sizes(sum(source_counts), partitions)
+        self.target_counts = tuple(sizes.tolist())
+        self.quotas: NDArray[np.int32] = draw_quotas(source_counts, sizes, [seed, 1]).astype(
+            np.int32
+        )
+        self._known: tuple[int, NDArray[np.int32]] | None = None
+
+    def destinations(self, source: int, start: int, stop: int) -> NDArray[np.int32]:
+        """(stop - start,) int32 block of examples `start` to `stop` of `source`."""
+        if self._known is None or self._known[0] != source:
+            targets = assigned(self.quotas[source], [self._seed, 2, source])
+            chance = np.random.default_rng([self._seed, 4, source])
+            targets *= self.blocks
+            targets += chance.integers(self.blocks, size=len(targets), dtype=np.int32)
+            self._known = source, targets
+        return self._known[1][start:stop]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the destinations of the most recent source."""
+        return {**self.__dict__, "_known": None}
+
+
+def order_of(block: int, count: int, *, seed: int) -> NDArray[np.int64]:
+    """(count,) the order in which a block's examples come."""
+    return np.random.default_rng([seed, 3, block]).permutation(count)

@@ -1,1 +1,0 @@
-"""Splits, samples and shuffles: who goes where, and doing it."""

@@ -1,0 +1,239 @@
+"""Random splits and shuffles of distributed data, every example exactly once."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.options import Option
+
+from ._arrow import errors_as_chunks, from_bytes, joined_chunks, row_count, to_bytes
+from ._classes import added, class_of_each_example, class_output, counted
+from ._dataset import DataSet, check_whole
+from ._reducing import reduce_partitions
+from ._splits import (
+    Assignment,
+    Counts,
+    PartQuotas,
+    RandomBlocks,
+    apportion,
+    check_weights,
+    draw_quotas,
+    equal_sizes,
+    order_of,
+    stratified_sizes,
+)
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+
+    from ._distributed import DistributedDataSet
+
+Data = TypeVar("Data", bound="DistributedDataSet")
+_BLOCK_BYTES = 8 << 20  # of a shuffle: what is permuted in memory at once
+
+
+def split_randomly(data: Data, weights: Sequence[float], *, exact: bool, seed: int) -> list[Data]:
+    """See `DistributedDataSet.random_split`."""
+    check_whole("seed", seed, minimum=0)
+    shares = check_weights(weights)
+    if exact:
+        return _split_to_sizes(data, apportion(data.count(), weights), seed=seed)
+    edges = np.concatenate([[0.0], np.cumsum(shares)])
+    edges[-1] = np.inf
+    return [
+        data.derive(
+            data.rdd.mapPartitionsWithIndex(partial(_within, seed=seed, low=low, high=high)),
+            step=f"random_split {low} {high} {seed}",
+        )
+        for low, high in pairwise(edges.tolist())
+    ]
+
+
+def split_to_equal_sizes(data: Data, examples_per_part: int, *, seed: int) -> list[Data]:
+    """See `DistributedDataSet.balanced_split`."""
+    check_whole("seed", seed, minimum=0)
+    check_whole("examples_per_part", examples_per_part)
+    return _split_to_sizes(data, equal_sizes(data.count(), examples_per_part), seed=seed)
+
+
+def sample(data: Data, size: int | None, fraction: float | None, *, seed: int) -> Data:
+    """See `DistributedDataSet.sample`."""
+    check_whole("seed", seed, minimum=0)
+    if (size is None) == (fraction is None):
+        raise ConfigurationError(
+            f"give either `size` or `fraction`. Received: size={size!r}, fraction={fraction!r}."
+        )
+    if size is not None:
+        check_whole("size", size, minimum=0)
+    Option(name="fraction", kind="float", minimum=0, maximum=1, optional=True).check(fraction)
+    count = data.count()
+    drawn = round(count * fraction) if fraction is not None else int(size or 0)
+    if drawn > count:
+        raise DataError(
+            f"a sample can have as many examples as there are, {count}, at most. "
+            f"Received: size={size}."
+        )
+    return _split_to_sizes(data, np.array([drawn, count - drawn]), seed=seed)[0]
+
+
+def split_stratified(
+    data: Data, weights: Sequence[float], *, label: str | None, seed: int
+) -> list[Data]:
+    """See `DistributedDataSet.stratified_split`."""
+    check_whole("seed", seed, minimum=0)
+    shares = check_weights(weights)
+    found = reduce_partitions(
+        data, partial(_class_counts, label=label), added, description="count classes"
+    )
+    counts = [known or {} for known in found]
+    classes = sorted({number for known in counts for number in known})
+    totals = [sum(known.get(number, 0) for known in counts) for number in classes]
+    sizes = stratified_sizes(totals, weights)
+    drawn = {
+        number: draw_quotas([c.get(number, 0) for c in counts], sizes[index], [seed, index])
+        for index, number in enumerate(classes)
+    }
+    # Without any example there is no class, but there may be partitions.
+    quotas = PartQuotas.of(drawn or {0: np.zeros((len(counts), len(weights)), np.int64)})
+    step = f"stratified_split {shares.tolist()} {label} {seed}"
+    classes_of = partial(_labels, label=label)
+    return _parts(data, quotas, len(weights), classes_of=classes_of, seed=seed, step=step)
+
+
+def shuffle(data: Data, *, partitions: int | None, seed: int) -> Data:
+    """See `DistributedDataSet.shuffle`."""
+    from sparkwright.partitions._execute import place
+
+    check_whole("seed", seed, minimum=0)
+    if partitions is not None:
+        check_whole("partitions", partitions)
+    counts = data.partition_counts()
+    wanted = partitions or max(1, len(counts))
+    total_bytes = sum(counts) * _example_bytes(data) if sum(counts) else 0
+    blocks = max(1, -(-total_bytes // (wanted * _BLOCK_BYTES)))
+    placement = RandomBlocks(counts, partitions=wanted, blocks=blocks, seed=seed)
+    placed = place(
+        data.rdd,
+        placement,
+        source_counts=counts,
+        partitions=wanted,
+        partition_of=partial(_partition_of, blocks=blocks),
+        join=partial(_permuted, seed=seed),
+    )
+    step = f"shuffle {wanted} {blocks} {seed}"
+    return data.derive(placed, step=step, counts=placement.target_counts)
+
+
+def _split_to_sizes(data: Data, sizes: Counts, *, seed: int) -> list[Data]:
+    quotas = PartQuotas.of({0: draw_quotas(data.partition_counts(), sizes, [seed, 0])})
+    step = f"split to sizes {sizes.tolist()} {seed}"
+    return _parts(data, quotas, len(sizes), classes_of=_one_class, seed=seed, step=step)
+
+
+def _parts(
+    data: Data,
+    quotas: PartQuotas,
+    parts: int,
+    *,
+    classes_of: Callable[[bytes], NDArray[np.int64]],
+    seed: int,
+    step: str,
+) -> list[Data]:
+    # Read once by each worker process, and not by each task.
+    shared = data.rdd.context.broadcast(quotas)
+    return [
+        data.derive(
+            data.rdd.mapPartitionsWithIndex(
+                partial(_part, part=part, quotas=shared, classes_of=classes_of, seed=seed)
+            ),
+            step=f"{step} part {part}",
+            counts=quotas.part_counts(part),
+        )
+        for part in range(parts)
+    ]
+
+
+@errors_as_chunks
+def _part(
+    index: int,
+    chunks: Iterable[bytes],
+    *,
+    part: int,
+    quotas: "Broadcast[PartQuotas]",
+    classes_of: Callable[[bytes], NDArray[np.int64]],
+    seed: int,
+) -> Iterator[bytes]:
+    assignment = Assignment(quotas.value.of_partition(index), [seed, index], partition=index)
+    for chunk in chunks:
+        yield from _selected(chunk, assignment.take(classes_of(chunk)) == part)
+    assignment.finish()
+
+
+@errors_as_chunks
+def _within(
+    index: int, chunks: Iterable[bytes], *, seed: int, low: float, high: float
+) -> Iterator[bytes]:
+    random = np.random.default_rng([seed, index])
+    for chunk in chunks:
+        draws = random.random(row_count(chunk))
+        yield from _selected(chunk, (draws >= low) & (draws < high))
+
+
+def _selected(chunk: bytes, chosen: NDArray[np.bool_]) -> Iterator[bytes]:
+    if chosen.all():
+        yield chunk
+    elif chosen.any():
+        yield to_bytes(from_bytes(chunk).take(chosen))
+
+
+def _one_class(chunk: bytes) -> NDArray[np.int64]:
+    return np.zeros(row_count(chunk), np.int64)
+
+
+def _labels(chunk: bytes, *, label: str | None) -> NDArray[np.int64]:
+    dataset = from_bytes(chunk)
+    return class_of_each_example(dataset, class_output(dataset, label))
+
+
+def _class_counts(
+    chunk: DataSet, partition: int, start: int, *, label: str | None
+) -> dict[int, int]:
+    return counted(class_of_each_example(chunk, class_output(chunk, label)))
+
+
+def _example_bytes(data: "DistributedDataSet") -> int:
+    from sparkwright.spark._jobs import run_job
+
+    chunks = run_job(data.spark, lambda: data.rdd.take(1), description="look at one chunk")
+    return max(1, len(chunks[0]) // max(1, row_count(chunks[0])))
+
+
+def _permuted(
+    placed: Iterable[tuple[tuple[int, int, int], bytes]], *, seed: int
+) -> Iterator[bytes]:
+    for block, pieces in groupby(placed, key=_block):
+        datasets = [from_bytes(piece) for _, piece in pieces]
+        order = order_of(block, sum(map(len, datasets)), seed=seed)
+        if all(dataset.layout == datasets[0].layout for dataset in datasets):
+            joined = DataSet.concatenate(datasets)
+            # In pieces, so that no second copy of the block is made.
+            row_bytes = max(1, joined.size_bytes // max(1, len(joined)))
+            rows = max(1, (1 << 20) // row_bytes)
+            for start in range(0, len(order), rows):
+                yield to_bytes(joined.take(order[start : start + rows]))
+        else:
+            singles = [one for dataset in datasets for one in dataset.split()]
+            yield from map(to_bytes, joined_chunks(singles[number] for number in order))
+
+
+def _block(element: tuple[tuple[int, int, int], bytes]) -> int:
+    return element[0][0]
+
+
+def _partition_of(block: int, *, blocks: int) -> int:
+    return block // blocks

@@ -1,0 +1,238 @@
+"""Statistics and label balance of distributed data, in one or two passes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import DataError
+from sparkwright.options import check_count
+
+from ._classes import added, balance_of, class_output, titled
+from ._column_statistics import (
+    QUANTILES,
+    ArraySummary,
+    ColumnStatistics,
+    bin_edges,
+    column_statistics,
+    histogram_counts,
+    summaries_of,
+)
+from ._dataset import DataSet
+from ._moments import Per, merge_readings
+from ._reducing import Merge, Summarise, Summary, merge_all, reduce_all, reduce_partitions
+
+if TYPE_CHECKING:
+    from ._distributed import DistributedDataSet
+
+_SAMPLE_ROWS = 10_000
+Readings = dict[str, dict[Per, ArraySummary]]  # flat name -> of the array, the best first
+Counts = dict[str, NDArray[np.int64]]  # flat name -> (columns, bins)
+Edges = Mapping[str, Sequence[NDArray[np.float64]]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataStatistics:
+    """What `DistributedDataSet.statistics` found; shown as a table in notebooks.
+
+    Attributes:
+        columns: of each position on the last axis of each feature and label array.
+        partitions: the same for each partition, empty ones without columns; () unless asked for.
+
+    Example:
+        statistics = data.statistics()
+        statistics["features/features", 3].mean
+        statistics.to_frame().sort_values("missing")
+    """
+
+    columns: tuple[ColumnStatistics, ...]
+    partitions: tuple["DataStatistics", ...] = ()
+
+    def __getitem__(self, key: str | tuple[str, int]) -> ColumnStatistics:
+        """By name of the column, name of an array of one column, or (array, position).
+
+        Raises:
+            KeyError: if there is none, or more than one.
+        """
+        found = [
+            column
+            for column in self.columns
+            if key in ((column.array, column.position), column.name, column.array)
+        ]
+        if len(found) != 1:
+            raise KeyError(f"{len(found)} columns are called {key!r}; see `to_frame`")
+        return found[0]
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __iter__(self) -> Iterator[ColumnStatistics]:
+        return iter(self.columns)
+
+    def to_frame(self) -> Any:
+        """A pandas.DataFrame: a row for each column, without histograms.
+
+        With statistics of partitions, a row for each column of each, and `partition` first.
+        """
+        import pandas as pd
+
+        if not self.partitions:
+            return pd.DataFrame([_row(column) for column in self.columns])
+        return pd.DataFrame(
+            [
+                {"partition": number, **_row(column)}
+                for number, partition in enumerate(self.partitions)
+                for column in partition.columns
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return {
+            "columns": [column.to_dict() for column in self.columns],
+            "partitions": [partition.to_dict() for partition in self.partitions],
+        }
+
+    def __repr__(self) -> str:
+        frame = DataStatistics(columns=self.columns).to_frame()
+        return f"DataStatistics of {len(self)} columns\n{frame.to_string(max_rows=40)}"
+
+    def _repr_html_(self) -> str:
+        frame = DataStatistics(columns=self.columns).to_frame()
+        return frame.to_html(max_rows=40, index=False, float_format="{:.6g}".format)
+
+
+def statistics_of(
+    data: "DistributedDataSet", *, bins: int, per_partition: bool, seed: int
+) -> DataStatistics:
+    """See `DistributedDataSet.statistics`."""
+    check_count("bins", bins, minimum=0)
+    parts = _reduced(
+        data,
+        partial(_summary, seed=seed),
+        merge_readings,
+        per_partition=per_partition,
+        description="statistics of columns",
+    )
+    whole = merge_all(parts, merge_readings)
+    if whole is None:
+        raise DataError("statistics need at least one example. Received: none.")
+    pers: dict[str, Per] = {name: next(iter(found)) for name, found in whole.items()}
+    edges: Edges = {name: bin_edges(whole[name][per], bins) for name, per in pers.items() if bins}
+    counts: list[Counts | None] = [None] * len(parts)
+    if bins:
+        counts = _reduced(
+            data,
+            partial(_histograms, edges=edges, pers=pers),
+            _summed,
+            per_partition=per_partition,
+            description="histograms of columns",
+        )
+    names = _column_names(data.schema)
+
+    def shown(found: Readings | None, bars: Counts | None) -> tuple[ColumnStatistics, ...]:
+        return tuple(
+            column
+            for name, per in (pers.items() if found is not None else ())
+            for column in column_statistics(
+                name,
+                (found or {})[name][per],
+                names=names.get(name, ()),
+                histograms=None if bars is None else bars[name],
+                edges=edges.get(name, ()),
+            )
+        )
+
+    return DataStatistics(
+        columns=shown(whole, merge_all(counts, _summed)),
+        partitions=tuple(
+            DataStatistics(columns=shown(found, bars))
+            for found, bars in zip(parts, counts, strict=True)
+            if per_partition
+        ),
+    )
+
+
+def label_balance_of(
+    data: "DistributedDataSet", *, label: str | None, per_partition: bool
+) -> dict[Any, int] | list[dict[Any, int]]:
+    """See `DistributedDataSet.label_balance`."""
+    found = _reduced(
+        data,
+        partial(_class_counts, label=label),
+        added,
+        per_partition=per_partition,
+        description="count labels",
+    )
+    names = data.class_names.get(label) if label else next(iter(data.class_names.values()), None)
+    total = merge_all(found, added) or {}
+    if not per_partition:
+        return titled(total, total, names)
+    # A class that some partition lacks has 0 there.
+    return [titled(counts or {}, total, names) for counts in found]
+
+
+def _reduced(
+    data: "DistributedDataSet",
+    summarise: Summarise[Summary],
+    merge: Merge[Summary],
+    *,
+    per_partition: bool,
+    description: str,
+) -> list[Summary | None]:
+    if per_partition:
+        return reduce_partitions(data, summarise, merge, description=description)
+    return [reduce_all(data, summarise, merge, description=description)]
+
+
+def _row(column: ColumnStatistics) -> dict[str, Any]:
+    known = asdict(column)
+    names = ("array", "position", "name", "count", "missing", "infinite", "zeros")
+    return {
+        **{name: known[name] for name in names},
+        **{"min": column.minimum, "max": column.maximum, "mean": column.mean, "std": column.std},
+        **{f"{at:.0%}": column.quantiles.get(at) for at in QUANTILES},
+        "quantiles_exact": column.quantiles_exact,
+    }
+
+
+def _arrays(chunk: DataSet) -> list[str]:
+    return [name for name in chunk.columns() if name.startswith(("features/", "labels/"))]
+
+
+def _summary(chunk: DataSet, partition: int, start: int, *, seed: int) -> Readings:
+    options = {"partition": partition, "start": start, "size": _SAMPLE_ROWS, "seed": seed}
+    return {name: summaries_of(chunk, name, **options) for name in _arrays(chunk)}
+
+
+def _histograms(
+    chunk: DataSet, partition: int, start: int, *, edges: Edges, pers: Mapping[str, Per]
+) -> Counts:
+    return {
+        name: histogram_counts(chunk, name, edges[name], per=pers[name]) for name in _arrays(chunk)
+    }
+
+
+def _summed(first: Counts, second: Counts) -> Counts:
+    return {name: counts + second[name] for name, counts in first.items()}
+
+
+def _column_names(schema: Any) -> dict[str, Sequence[str]]:
+    """Names of a table's columns, by flat name of the array."""
+    if schema is None:
+        return {}
+    known: dict[str, Sequence[str]] = {}
+    for name in schema.features:
+        known[f"features/{name}"] = schema.feature_names(name)
+    for name, columns in schema.labels.items():
+        known[f"labels/{name}"] = tuple(columns)
+    return known
+
+
+def _class_counts(
+    chunk: DataSet, partition: int, start: int, *, label: str | None
+) -> dict[int, int]:
+    return balance_of(chunk, class_output(chunk, label))

@@ -1,1 +1,0 @@
-"""Statistics of columns and labels, mergeable."""

@@ -1,0 +1,257 @@
+"""Which columns of a table become which arrays: fixed, so that other files are read alike."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from sparkwright.errors import ConfigurationError
+
+Missing = Literal["error", "skip"] | float
+_SHOWN = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableSchema:
+    """Columns of a table, and the arrays of a DataSet that are made of them.
+
+    `from_csv`, `from_parquet` and `from_arrow` leave it in `data.schema`. Give it to another call
+    (`schema=train.schema`), and other files are read the same way, with the same classes.
+
+    Attributes:
+        columns: all columns of the table, in order.
+        features: input name -> its columns, in order. Each input is a (n, width) float32 array.
+        labels: output name -> its columns; one column gives (n,), several (n, columns).
+        classes: output name -> names of the classes, or how many there are. Labels of such outputs
+            are int32 indices; those of others are float32 numbers.
+        one_hot: whether class labels become (n, classes) float32 instead; default False.
+        categories: column of text -> its values: as many 0/1 features in place of the column.
+        shapes: column of arrays -> shape of one; such columns are flattened into their input,
+            unless they are its only column.
+        weights: column of example weights, or None.
+        missing: what becomes of rows with missing values: "error", "skip" (left out, counted), or
+            the number that stands in for missing numbers among the features.
+    """
+
+    columns: tuple[str, ...]
+    features: Mapping[str, tuple[str, ...]]
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    classes: Mapping[str, tuple[str, ...] | int] = field(
+        default_factory=dict[str, tuple[str, ...] | int]
+    )
+    one_hot: bool = False
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    weights: str | None = None
+    missing: Missing = "error"
+
+    def __post_init__(self) -> None:
+        """Check that the parts fit together.
+
+        Raises:
+            ConfigurationError: naming the option and what it received.
+        """
+        repeated = [name for name, count in Counter(self.columns).items() if count > 1]
+        _require(
+            not repeated,
+            f"column names must differ. Received: {listed(repeated)} more than once. Give others "
+            "with `column_names`, where there is that option.",
+        )
+        _require(
+            bool(self.features) and all(self.features.values()),
+            "`features` must name at least one column for each input. Received: "
+            f"features={dict(self.features)!r}, of the columns {listed(self.columns)}.",
+        )
+        _require(
+            all(self.labels.values()),
+            "`labels` must name at least one column for each output. Received: "
+            f"labels={dict(self.labels)!r}.",
+        )
+        unknown = sorted(set(self.used) - set(self.columns))
+        _require(
+            not unknown,
+            f"a schema may only use columns that it has. Received: {listed(unknown)}, of the "
+            f"columns {listed(self.columns)}.",
+        )
+        features = {name for columns in self.features.values() for name in columns}
+        self._check_classes()
+        strangers = sorted(set(self.categories) - features)
+        _require(
+            not strangers,
+            f"`categories` must name columns among the features. Received: {listed(strangers)}.",
+        )
+        for column, values in self.categories.items():
+            check_values("categories", column, values)
+        numbers = (features - set(self.categories)) | {self.weights or ""}
+        for output, columns in self.labels.items():
+            if output not in self.classes or isinstance(self.classes[output], int):
+                numbers |= set(columns)
+        both = sorted(numbers & self.texts)
+        _require(
+            not both,
+            f"a column must be read either as text or as numbers. Received: both for "
+            f"{listed(both)}. Give `categories` for features of text.",
+        )
+        check_missing(self.missing)
+
+    def _check_classes(self) -> None:
+        strangers = sorted(set(self.classes) - set(self.labels))
+        _require(
+            not strangers,
+            f"`classes` must name outputs of `labels`. Received: {listed(strangers)}, of the "
+            f"outputs {listed(self.labels)}.",
+        )
+        for output, classes in self.classes.items():
+            check_values("classes", output, classes)
+        for output, columns in self.labels.items() if self.one_hot else ():
+            _require(
+                output in self.classes and len(columns) == 1,
+                "`one_hot` needs one label column with `classes` for each output. Received: "
+                f"output {output!r} with the columns {listed(columns)} and "
+                f"classes={self.classes.get(output)!r}.",
+            )
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The columns that are read, each once."""
+        groups = [*self.features.values(), *self.labels.values()]
+        names = [name for group in groups for name in group]
+        return tuple(dict.fromkeys(names + ([self.weights] if self.weights is not None else [])))
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """The used columns that are text: categories, and labels whose classes have names."""
+        named = [o for o, classes in self.classes.items() if not isinstance(classes, int)]
+        return frozenset(self.categories).union(*(self.labels[output] for output in named))
+
+    @property
+    def class_names(self) -> dict[str, tuple[str, ...]]:
+        """Output name -> names of its classes, where they have names."""
+        return {o: c for o, c in self.classes.items() if not isinstance(c, int)}
+
+    def width(self, column: str) -> int:
+        """How many numbers of an input one feature column gives."""
+        if column in self.categories:
+            return len(self.categories[column])
+        return math.prod(self.shapes.get(column, ()))
+
+    def feature_names(self, name: str = "features") -> tuple[str, ...]:
+        """What each number of an input is: `age`, `colour=red`, `pixels[3]`.
+
+        Args:
+            name: the input; default "features".
+        """
+        found: list[str] = []
+        for column in self.features[name]:
+            if column in self.categories:
+                found += [f"{column}={value}" for value in self.categories[column]]
+            elif column in self.shapes:
+                found += [f"{column}[{index}]" for index in range(self.width(column))]
+            else:
+                found.append(column)
+        return tuple(found)
+
+    def without_labels(self) -> "TableSchema":
+        """For tables to predict from, which have neither labels nor weights."""
+        return replace(self, labels={}, classes={}, one_hot=False, weights=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        number = not isinstance(self.missing, str)
+        return {
+            "name": "TableSchema",
+            "columns": list(self.columns),
+            "features": {name: list(columns) for name, columns in self.features.items()},
+            "labels": {name: list(columns) for name, columns in self.labels.items()},
+            "classes": {o: c if isinstance(c, int) else list(c) for o, c in self.classes.items()},
+            "one_hot": self.one_hot,
+            "categories": {name: list(values) for name, values in self.categories.items()},
+            "shapes": {name: list(shape) for name, shape in self.shapes.items()},
+            "weights": self.weights,
+            # JSON knows no NaN.
+            "missing": {"number": str(self.missing)} if number else self.missing,
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "TableSchema":
+        """The inverse of `to_dict`.
+
+        Raises:
+            ConfigurationError: if `content` is no such thing.
+        """
+        try:
+            if content["name"] != "TableSchema":
+                raise ValueError(content["name"])
+            missing = content["missing"]
+            return cls(
+                columns=tuple(map(str, content["columns"])),
+                features={str(n): tuple(map(str, c)) for n, c in content["features"].items()},
+                labels={str(n): tuple(map(str, c)) for n, c in content["labels"].items()},
+                classes={
+                    str(o): c if isinstance(c, int) else tuple(map(str, c))
+                    for o, c in content["classes"].items()
+                },
+                one_hot=bool(content["one_hot"]),
+                categories={str(n): tuple(map(str, v)) for n, v in content["categories"].items()},
+                shapes={str(n): tuple(map(int, s)) for n, s in content["shapes"].items()},
+                weights=None if content["weights"] is None else str(content["weights"]),
+                missing=missing if isinstance(missing, str) else float(missing["number"]),  # pyright: ignore[reportArgumentType]
+            )
+        except ConfigurationError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ConfigurationError(
+                "a schema must be what `TableSchema.to_dict` gives. Received: "
+                f"{str(content)[:200]!r} ({type(error).__name__}: {error})."
+            ) from None
+
+
+def check_missing(missing: Any) -> None:
+    """Refuse anything but "error", "skip" and a number, which may be NaN but not infinite.
+
+    Raises:
+        ConfigurationError: naming the option.
+    """
+    number = isinstance(missing, int | float) and not isinstance(missing, bool)
+    _require(
+        missing in ("error", "skip") or (number and not math.isinf(missing)),
+        '`missing` must be "error", "skip" or a number to put in place of missing ones. '
+        f"Received: missing={missing!r}.",
+    )
+
+
+def check_values(option: str, name: str, values: Any) -> None:
+    """Refuse anything but a number of classes, or names that are not empty and differ.
+
+    Raises:
+        ConfigurationError: naming the option.
+    """
+    if option == "classes" and isinstance(values, int) and not isinstance(values, bool):
+        fits = values >= 1
+    else:
+        fits = isinstance(values, tuple) and len(set(map(str, values))) == len(values)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    accepted = "a number of at least 1, or different names" if option == "classes" else (
+        "different values"
+    )  # fmt: skip
+    _require(fits, f"`{option}` must be {accepted}. Received: {option}={values!r} for {name!r}.")
+    _require(
+        values != (), f"`{option}` must not be empty. Received: {option}={values!r} for {name!r}."
+    )
+
+
+def _require(fits: bool, message: str) -> None:
+    if not fits:
+        raise ConfigurationError(message)
+
+
+def listed(names: Iterable[Any]) -> str:
+    """Some names for a message, without the end of a long list.
+
+    Example:
+        >>> listed(["a", "b"])
+        "'a', 'b'"
+    """
+    shown: Sequence[str] = [repr(name)[:80] for name in names]
+    more = len(shown) - _SHOWN
+    return ", ".join(shown[:_SHOWN]) + (f", … ({more} more)" if more > 0 else "") or "none"

@@ -1,0 +1,423 @@
+"""A pass over files or a data set that counts invalid items, and removes invalid files."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import takewhile
+from operator import add
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.options import check_choice
+from sparkwright.storage._files import (
+    absolute,
+    exists,
+    is_folder,
+    is_on_this_machine,
+    join,
+    move,
+    remove,
+    write_bytes,
+)
+
+from ._dataset import DataSet
+from ._distributed import DistributedDataSet
+from ._exported import ExportedDataSet
+from ._loaders import Loader, MinibatchSource, arrow_loader, checked_dataset, load
+from ._manifest import MANIFEST_NAME, Manifest
+from ._minibatch_files import problem_of, read_ahead
+from ._paths import FileToRead, check_any_visible, export_at, find_files, is_rdd
+from ._skipped import ValidationResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OnInvalid = Literal["keep", "delete", "move"]
+Shape = Sequence[int | None]
+Shapes = Shape | Mapping[str, Shape]
+_FILES_A_TASK = 64
+_REASONS = {
+    "missing file": "missing_file",
+    "no features": "missing_features",
+    "unreadable file": "unreadable",
+}
+
+
+def validate(
+    where: Any,
+    *,
+    spark: "SparkSession | None" = None,
+    features_shape: Shapes | None = None,
+    labels_shape: Shapes | None = None,
+    loader: Loader | None = None,
+    labels_required: bool = True,
+    on_invalid: OnInvalid = "keep",
+    move_to: str | os.PathLike[str] | None = None,
+) -> ValidationResult:
+    """Load every file, count what is wrong, and remove what is invalid if so chosen.
+
+    Args:
+        where: what `from_minibatches` takes; or a DistributedDataSet or DataSet, of which
+            examples are counted.
+        spark: the session; default None: on this machine, unless `where` is on Spark.
+        features_shape: of one example, such as (28, 28, 1), where None or -1 is any length; with
+            several inputs a dict name -> shape; default None: as an export's manifest says, else
+            not checked.
+        labels_shape: likewise, () for a class number.
+        loader: as for `from_minibatches`; default None: files that `export` wrote.
+        labels_required: whether examples without labels are invalid; default True, unless an
+            export's manifest says that there are none.
+        on_invalid: "keep" (default) changes nothing; "delete" removes the files that exist and
+            are invalid; "move" moves them below `move_to`. The manifest of an export is rewritten
+            without the files that are gone. With a loader and "delete" or "move", `where` must be
+            a pattern, a list or an export, not a folder in which other files may lie.
+        move_to: URL of a folder, for "move", outside the one that is validated.
+
+    Raises:
+        ConfigurationError: if an option is invalid, or executors do not see the files.
+        DataError: if there is no file; with "delete" or "move" also if the loader raises anything
+            but DataError, before any file is touched.
+        OSError: whatever the store says when listing, removing or moving; with "delete" or "move"
+            also when loading (from executors as a WorkerError), before any file is touched.
+
+    Example:
+        print(sw.data.validate("exports/train", spark=spark, features_shape=(28, 28, 1)))
+    """
+    expected = Expected(
+        features=_shapes("features_shape", features_shape),
+        labels=_shapes("labels_shape", labels_shape),
+        labels_required=labels_required,
+    )
+    target = None if move_to is None else os.fspath(move_to)
+    _check_options(where, on_invalid, target)
+    if isinstance(where, DataSet):
+        return check_examples(where, expected, "the data set")
+    if isinstance(where, DistributedDataSet):
+        check = partial(_check_chunk, expected=expected)
+        found = where.reduce_chunks(check, add, description="validate examples")
+        return found or ValidationResult()
+    clearing = on_invalid != "keep"
+    checked = _checked(where, expected, loader, spark, clearing=clearing)
+    result = sum((part.result for part in checked), ValidationResult())
+    if not clearing or not result.invalid:
+        return result
+    return result + _clear(
+        where,
+        invalid=[url for part in checked for url in part.invalid],
+        missing=[url for part in checked for url in part.missing],
+        root=reduce(_common_folder, (part.folder for part in checked)),
+        move_to=target,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expected:
+    """What every item must have.
+
+    Attributes:
+        features: input name -> shape; "" stands for the only one; None: not checked.
+        labels: likewise.
+        labels_required: whether there must be labels.
+    """
+
+    features: dict[str, tuple[int, ...]] | None = None
+    labels: dict[str, tuple[int, ...]] | None = None
+    labels_required: bool = True
+
+    def completed(self, manifest: Manifest) -> "Expected":
+        """With what a manifest says where nothing else was asked for."""
+        shapes: dict[str, dict[str, tuple[int, ...]]] = {"features": {}, "labels": {}}
+        for column, (_, shape) in manifest.columns.items():
+            group, _, name = column.partition("/")
+            if group in shapes:
+                shapes[group][name] = shape
+        return Expected(
+            features=self.features or shapes["features"],
+            labels=self.labels or shapes["labels"],
+            labels_required=self.labels_required and bool(shapes["labels"]),
+        )
+
+    def problem(self, dataset: DataSet) -> tuple[str, str] | None:
+        """The reason why `dataset` is invalid, and a message; None if it is valid."""
+        groups = (
+            ("features", dataset.features, self.features or {}),
+            ("labels", dataset.labels, self.labels or {}),
+        )
+        for group, arrays, shapes in groups:
+            if not arrays and (shapes or self.labels_required):
+                return f"missing_{group}", f"it has no {group}"
+            missing = sorted(set(shapes) - set(arrays))
+            if arrays and missing and "" not in shapes:
+                names = sorted(arrays)
+                return f"missing_{group}", f"it has the {group} {names}, not {missing}"
+        for group, arrays, shapes in groups:
+            for name, array in arrays.items():
+                wanted, found = shapes.get(name, shapes.get("")), array.shape[1:]
+                if wanted is not None and not _fits(found, wanted):
+                    message = f"{group} {name!r} have the shape {_text(found)}, not {_text(wanted)}"
+                    return f"invalid_{group}", message
+        return None
+
+
+def check_examples(
+    dataset: DataSet, expected: Expected, name: str, *, count: int | None = None
+) -> ValidationResult:
+    """What is wrong with `dataset`, counted as `count` items (default: its examples)."""
+    items = len(dataset) if count is None else count
+    found = expected.problem(dataset)
+    if found is None:
+        return ValidationResult(total=items, valid=items)
+    reason, message = found
+    return ValidationResult(total=items, **{reason: items}, first=(f"{name}: {message}",))
+
+
+def _check_chunk(
+    chunk: DataSet, partition: int, start: int, *, expected: Expected
+) -> ValidationResult:
+    return check_examples(chunk, expected, f"partition {partition}")
+
+
+def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
+    return len(shape) == len(wanted) and all(
+        length in (-1, found) for found, length in zip(shape, wanted, strict=True)
+    )
+
+
+def _text(shape: Sequence[int]) -> str:
+    return "(" + ", ".join("any" if n == -1 else str(n) for n in shape) + ")"
+
+
+def _shapes(option: str, shapes: Any) -> dict[str, tuple[int, ...]] | None:
+    if shapes is None:
+        return None
+    named: Any = shapes if isinstance(shapes, Mapping) else {"": shapes}
+    try:
+        found = {
+            str(name): tuple(-1 if n is None else int(n) for n in shape)
+            for name, shape in named.items()
+        }
+    except (TypeError, ValueError):
+        found = {"": (0,)}
+    if any(n == 0 or n < -1 for shape in found.values() for n in shape):
+        raise ConfigurationError(
+            f"`{option}` must be a shape of one example: lengths of at least 1, None or -1 for any "
+            f"length; or a dict name -> shape. Received: {option}={shapes!r}."
+        )
+    return found
+
+
+def _check_options(where: Any, on_invalid: str, move_to: str | None) -> None:
+    check_choice("on_invalid", on_invalid, get_args(OnInvalid))
+    if (on_invalid == "move") != (move_to is not None):
+        raise ConfigurationError(
+            '`move_to` is where `on_invalid="move"` moves files to. Received: '
+            f"on_invalid={on_invalid!r}, move_to={move_to!r}."
+        )
+    if on_invalid != "keep" and isinstance(where, (DataSet, DistributedDataSet)):
+        raise ConfigurationError(
+            "only files can be deleted or moved. Received: "
+            f"on_invalid={on_invalid!r} for a {type(where).__name__}."
+        )
+    folder = None if move_to is None else _folder_of(where)
+    if folder is not None and move_to is not None and _lies_in(move_to, folder):
+        raise ConfigurationError(
+            "`move_to` must be outside the folder that is validated. Received: "
+            f"move_to={move_to!r} in {folder}. Choose another folder."
+        )
+
+
+# -- checking files
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckedFiles:
+    """What a task found in its files.
+
+    Attributes:
+        result: the counts.
+        invalid: URLs of the files that are there and invalid, if they will be removed.
+        missing: URLs of the files that are not there, likewise.
+        folder: of all files, with a slash behind it, and without the "file://" of local ones.
+    """
+
+    result: ValidationResult
+    invalid: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    folder: str
+
+
+def _checked(
+    where: Any,
+    expected: Expected,
+    loader: Loader | None,
+    spark: "SparkSession | None",
+    *,
+    clearing: bool,
+) -> list[CheckedFiles]:
+    """What each task found."""
+    check = partial(check_files, expected=expected, loader=loader, clearing=clearing)
+    if is_rdd(where):
+        if spark is None:
+            raise ConfigurationError(
+                "an RDD of paths is validated by Spark. Received: spark=None. Give `spark=`."
+            )
+        rdd = where.map(lambda url: FileToRead(str(url)))
+    else:
+        found = find_files(where, ours=loader is None)
+        if found.manifest is not None:
+            check = partial(check, expected=expected.completed(found.manifest))
+        elif clearing and loader is not None and _folder_of(where) is not None:
+            raise ConfigurationError(
+                "with a loader, files of a folder are not deleted or moved: it would find all "
+                f"others invalid. Received: {where}. Give a pattern, such as `folder/*.npz`, or "
+                "a list."
+            )
+        if spark is None:
+            return list(check(found.files))
+        check_any_visible(spark, found.probes)
+        context, files = spark.sparkContext, list(found.files)
+        tasks = max(context.defaultParallelism, -(-len(files) // _FILES_A_TASK))
+        rdd = context.parallelize(files, min(tasks, len(files)))
+
+    from sparkwright.spark._jobs import collect
+
+    return collect(spark, rdd.mapPartitions(check), description="validate minibatch files")
+
+
+def check_files(
+    files: Iterable[FileToRead], *, expected: Expected, loader: Loader | None, clearing: bool
+) -> Iterator[CheckedFiles]:
+    """Load `files` and sum up what is wrong with them; yields once, or never without files.
+
+    Args:
+        files: what to load.
+        expected: what every file must hold.
+        loader: None for files that `export` wrote.
+        clearing: whether invalid files will be removed: then they are named, and an error that may
+            not be the file's fault is raised instead of counted.
+    """
+
+    def check(file: FileToRead) -> tuple[str, ValidationResult]:
+        return file.url, _check_file(file, expected, loader or arrow_loader, clearing=clearing)
+
+    result = ValidationResult()
+    invalid: list[str] = []
+    missing: list[str] = []
+    folder = None
+    for url, found in read_ahead(files, check):
+        folder = _common_folder(folder or _plain(url), _plain(url))
+        result = result + found
+        if clearing and found.invalid:
+            (missing if found.missing_file else invalid).append(url)
+    if folder is not None:
+        yield CheckedFiles(
+            result=result, invalid=tuple(invalid), missing=tuple(missing), folder=folder
+        )
+
+
+def _common_folder(one: str, other: str) -> str:
+    """The folder, with a slash behind it, that two URLs share."""
+    pairs = zip(one.split("/")[:-1], other.split("/")[:-1], strict=False)
+    return "".join(f"{part}/" for part, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _check_file(
+    file: FileToRead, expected: Expected, loader: Loader, *, clearing: bool
+) -> ValidationResult:
+    source, content = MinibatchSource(file.url), b""
+    try:
+        if loader is arrow_loader:
+            content = source.read()
+            dataset = checked_dataset(content)
+        else:
+            dataset = load(loader, source)
+    except Exception as error:  # any exception of the user's loader
+        problem = problem_of(file.url, error)
+        if clearing and problem.reason != "missing file" and not isinstance(error, DataError):
+            # A store that fails and a mistake in a loader are not the file's fault.
+            kind = OSError if isinstance(error, OSError) else DataError
+            raise kind(
+                "a file is deleted or moved only for what it holds; a loader reports that by "
+                f"`sparkwright.DataError`. Received: {file.url}: {type(error).__name__}: {error}. "
+                "No file was touched. Correct the store or the loader, or use "
+                '`on_invalid="keep"`.'
+            ) from error
+        return ValidationResult(total=1, **{_REASONS[problem.reason]: 1}, first=(problem.message,))
+    wrong = None
+    result = check_examples(dataset, expected, file.url, count=1)
+    if file.examples is not None and file.examples != len(dataset):
+        wrong = f"it holds {len(dataset)} examples, its manifest says {file.examples}"
+    elif result.valid and loader is arrow_loader and not file.is_as_written(content):
+        wrong = "its bytes are not those of its checksum in the manifest"
+    if wrong is None:
+        return result
+    return ValidationResult(total=1, unreadable=1, first=(f"{file.url}: {wrong}",))
+
+
+# -- removing or moving invalid files: on the driver, as tasks may be retried
+
+
+def _clear(
+    where: Any, *, invalid: Sequence[str], missing: Sequence[str], root: str, move_to: str | None
+) -> ValidationResult:
+    """Remove or move files, and remove them and the missing ones from an export's manifest.
+
+    Args:
+        where: what was validated.
+        invalid: URLs of the files to remove, or to move.
+        missing: URLs of files that are not there.
+        root: the folder of all files; what is behind it is kept when moving.
+        move_to: URL of a folder; None: remove them.
+
+    Returns:
+        How many were removed or moved.
+    """
+    urls = list(dict.fromkeys(invalid))  # a list may name a file twice
+    if move_to is None:
+        for url in urls:
+            remove(url)
+    else:
+        targets = [join(absolute(move_to), _plain(url).removeprefix(root)) for url in urls]
+        # A pattern or a list may have files below `move_to`, valid ones among them.
+        taken = [target for target in targets if _lies_in(target, root) and exists(target)]
+        if taken:
+            raise ConfigurationError(
+                "`move_to` must be a folder where files replace none of those that are validated. "
+                f"Received: {taken[0]}, which exists. Choose another folder."
+            )
+        for url, target in zip(urls, targets, strict=True):
+            move(url, target)
+    folder = _folder_of(where)
+    export = None if folder is None else export_at(folder)
+    if export is not None:
+        files = join(export.url, export.manifest.folder) + "/"
+        manifest = export.manifest.without({u.removeprefix(files) for u in (*urls, *missing)})
+        if manifest != export.manifest:
+            write_bytes(join(export.url, MANIFEST_NAME), manifest.to_json().encode())
+    done = len(urls)
+    return ValidationResult(deleted=done) if move_to is None else ValidationResult(moved=done)
+
+
+def _folder_of(where: Any) -> str | None:
+    """URL of the folder or export that `where` is; None if it is something else."""
+    if isinstance(where, ExportedDataSet):
+        return where.url
+    if isinstance(where, (str, os.PathLike)):
+        url = os.fspath(where)
+        return url if is_folder(url) else None
+    return None
+
+
+def _lies_in(url: str, folder: str) -> bool:
+    return (_place(url) + "/").startswith(_place(folder).rstrip("/") + "/")
+
+
+def _place(url: str) -> str:
+    whole = _plain(absolute(url))
+    return os.path.realpath(whole) if is_on_this_machine(url) else whole.rstrip("/")
+
+
+def _plain(url: str) -> str:
+    """A path of this machine in one form of its two."""
+    return url.removeprefix("file://")

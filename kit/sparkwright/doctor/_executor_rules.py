@@ -1,0 +1,305 @@
+"""Rules about versions, and whether executors reach one another, the same files and time. Pure."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from sparkwright.timeline.summary import seconds_text
+
+from ._diagnosis import Check
+from ._findings import CachedData, Findings, Place
+from ._rules import Note, PlaceRule, grouped
+
+# Hosts whose clocks are kept by NTP differ by a few milliseconds.
+_CLOCK_WARNS_S = 0.1
+# Kerberos refuses tickets of clocks that differ by more.
+_CLOCK_FAILS_S = 300.0
+_CLOCK_STEP_S = 0.01
+_MOST_PEERS_NAMED = 3
+
+_OPEN = (
+    "Open the ports between the machines, name those that are open with `MeshConfig(ports=…)`, or "
+    "the network to use with `MeshConfig(network_mask=…)`."
+)
+_SPARK_INSTEAD = ' Where executors may not open ports, train with `communication="spark"`.'
+_KNOWN_FAILURES = {
+    "PYTHON_VERSION_MISMATCH": (
+        "Set PYSPARK_PYTHON for executors to a Python of the driver's version "
+        "(`spark.pyspark.python`), or ship an environment with `spark.archives`."
+    ),
+    "Cannot run program": (
+        "There is no such Python on the executors: set `spark.pyspark.python`, or ship an "
+        "environment with `spark.archives`."
+    ),
+    "No module named 'pyspark'": (
+        "The executors' Python finds no PySpark: install it there, or unset PYTHONPATH."
+    ),
+    "no task of": (
+        "Other jobs may hold all slots, or the cluster has given no executors: look at Spark's "
+        "pages, and at the cluster manager's. Wait longer with `timeout_s=`."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """How alike two versions must be.
+
+    Attributes:
+        fails: if they differ in one of the first so many numbers, training fails; 0: it does not.
+        warns: if they differ in one of so many, it may.
+        least: the oldest that serves.
+        needed: whether executors need it.
+        exact: whether any difference fails.
+        why: what comes of a difference.
+    """
+
+    fails: int = 2
+    warns: int = 3
+    least: tuple[int, ...] = ()
+    needed: bool = True
+    exact: bool = False
+    why: str = ""
+
+
+PACKAGES = {
+    "Python": _Rule(
+        warns=2, least=(3, 11), why="PySpark refuses tasks of another Python than the driver's."
+    ),
+    "sparkwright": _Rule(exact=True, why="Driver and workers of a run speak one protocol."),
+    "sparkwright's sources": _Rule(
+        exact=True,
+        needed=False,
+        why="Code was changed on one side; `spark.stop()` and start again, or do not ship by hand.",
+    ),
+    "PySpark": _Rule(least=(4, 1), why="Driver and Python workers of PySpark speak one protocol."),
+    "TensorFlow": _Rule(least=(2, 18), why="Workers would compute with different code."),
+    "Keras": _Rule(
+        least=(3, 13, 2), why="A model written by one Keras may not be read by another."
+    ),
+    "NumPy": _Rule(fails=1, least=(1, 26), why="Pickled arrays may not be read."),
+    "PyArrow": _Rule(fails=0, warns=1, least=(18,), why="Data travels as Arrow's bytes."),
+    "pandas": _Rule(fails=0, warns=1, least=(2, 2), needed=False, why="DataFrames may be refused."),
+    "Java": _Rule(fails=0, warns=1, needed=False, why="Driver and executors are one application."),
+}
+_TESTED_JAVAS = (17, 21)
+_NUMBER = re.compile(r"\d+")
+
+
+def job_checks(findings: Findings) -> Iterator[Check]:
+    """Whether the executors could be looked at."""
+    if findings.spark_problem:
+        remedy = "See what it says; `sparkwright.start_spark` gives the same."
+        yield Note("problem", findings.spark_problem, remedy).check("Spark", "Spark")
+    spark = findings.spark
+    if spark is None:
+        if not findings.spark_problem:
+            note = Note("not checked", "no Spark session", "Call `sw.doctor(spark)`.")
+            yield note.check("Executors", "Spark")
+        return
+    if findings.job_problem:
+        yield _failed_job(findings.job_problem).check("Executors", "Spark")
+    if not findings.executors:
+        return
+    seen = len(findings.executors)
+    if spark.came is not None and spark.came < spark.tasks and not findings.job_problem:
+        yield Note(
+            "warning",
+            f"{spark.came} of {spark.tasks} tasks ran at the same time, on {seen} executors",
+            "A run needs all its workers at once. Other jobs may hold the slots, GPUs may be fewer "
+            "than cores, or executors were still starting: look again.",
+        ).check("Executors", "Spark")
+    elif not findings.job_problem:
+        note = Note("ok", f"{seen} looked at, {spark.tasks} task slots")
+        yield note.check("Executors", "Spark")
+
+
+def _failed_job(problem: str) -> Note:
+    """Explain a failed job by the words that Spark uses for it."""
+    for words, remedy in _KNOWN_FAILURES.items():
+        if words in problem:
+            return Note("problem", problem, remedy)
+    return Note("problem", problem, "Look into the executors' logs (stderr) in Spark's pages.")
+
+
+def _version(name: str, place: Place, findings: Findings) -> Iterator[Note]:
+    note = _compared(name, PACKAGES[name], place, findings.driver)
+    if note is not None:
+        yield note
+
+
+def _compared(name: str, rule: _Rule, place: Place, driver: Place) -> Note | None:
+    version, wanted = place.versions.get(name), driver.versions.get(name)
+    if version is None:
+        if not rule.needed:
+            return None
+        remedy = f"Install {name} {wanted or ''}".rstrip() + " there, or ship an environment."
+        return Note("problem", "is not installed", remedy)
+    numbers = _numbers(version)
+    if rule.least and numbers and numbers < rule.least:
+        least = ".".join(map(str, rule.least))
+        return Note("problem", f"{version}; {least} is needed", f"Install {name} {least} or later.")
+    if name == "Java" and numbers and numbers[0] not in _TESTED_JAVAS:
+        return Note("warning", f"{version} was not tried", "Install Java 17 or 21.")
+    if place is driver or wanted is None or version == wanted:
+        return Note("ok", version)
+    found = f"{version}, but the driver has {wanted}"
+    remedy = f"{rule.why} Install {wanted} there, or ship the driver's environment."
+    theirs = _numbers(wanted)
+    if rule.exact or numbers[: rule.fails] != theirs[: rule.fails]:
+        return Note("problem", found, remedy)
+    if numbers[: rule.warns] != theirs[: rule.warns]:
+        return Note("warning", found, remedy)
+    return Note("ok", found)
+
+
+def _backend(place: Place, findings: Findings) -> Iterator[Note]:
+    """Models are made on the driver; workers choose TensorFlow by themselves."""
+    backend = findings.driver.environment.get("KERAS_BACKEND", "")
+    if place is findings.driver and backend not in ("", "tensorflow"):
+        yield Note(
+            "problem",
+            f"KERAS_BACKEND={backend}",
+            "Workers train with TensorFlow. Set KERAS_BACKEND=tensorflow before Keras is imported.",
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in _NUMBER.findall(version)[:3])
+
+
+def _driver_port(place: Place, findings: Findings) -> Iterator[Note]:
+    problem = findings.port_problem
+    if place is findings.driver and problem is not None:
+        yield Note("problem", problem, _OPEN) if problem else Note("ok", "a port could be opened")
+
+
+def _to_driver(place: Place, _: Findings) -> Iterator[Note]:
+    problem = place.driver_problem
+    if problem is None:
+        yield Note("not checked", "the driver had no port open")
+    elif not problem:
+        yield Note("ok", "the driver's port was reached and its secret proved")
+    elif "cannot be imported" in problem:
+        yield Note("problem", problem, "Install or ship what is missing: docs/shipping.md.")
+    else:
+        yield Note(
+            "problem",
+            problem,
+            "Workers connect to the driver. Let it be reached: `spark.driver.host`, "
+            "`MeshConfig(controller_address=…)` where the driver is behind a router, and a "
+            "firewall that lets `MeshConfig(ports=…)` pass.",
+        )
+
+
+def _to_peers(place: Place, _: Findings) -> Iterator[Note]:
+    if place.port_problem:
+        yield Note("problem", place.port_problem, _OPEN + _SPARK_INSTEAD)
+    elif place.port_problem is None:
+        yield Note("not checked", "not asked to connect to one another")
+    if lost := _lost(place.peers):
+        yield Note("problem", lost, _OPEN + _SPARK_INSTEAD)
+    elif place.peers:
+        yield Note("ok", "every other executor's port that was tried was reached")
+    elif place.port_problem == "":
+        yield Note("ok", "a port could be opened; there is no other executor to reach")
+
+
+def _lost(peers: Mapping[str, str]) -> str:
+    lost = [f"{label} was not reached: {problem}" for label, problem in peers.items() if problem]
+    more = len(lost) - _MOST_PEERS_NAMED
+    return "; ".join(lost[:_MOST_PEERS_NAMED]) + (f"; and {more} more" if more > 0 else "")
+
+
+def clock_checks(findings: Findings) -> Iterator[Check]:
+    """Offsets from the driver's clock; those that are small are one row."""
+    notes = [(place, _clock(place)) for place in findings.executors]
+    rest = [(place, note) for place, note in notes if note is not None]
+    yield from grouped("Clock", rest, findings)
+    good = [place for place, note in notes if note is None]
+    if good:
+        # Any further away than what is wrong by at most so much.
+        most = max(abs(p.clock.offset_s) + p.clock.uncertainty_s for p in good if p.clock)
+        note = Note("ok", f"within {seconds_text(most)} of the driver's")
+        yield from grouped("Clock", [(place, note) for place in good], findings)
+
+
+def _clock(place: Place) -> Note | None:
+    """Return a note on a clock, or None if it is right."""
+    clock = place.clock
+    if clock is None:
+        return Note("not checked", "it is compared over the connection to the driver")
+    surely_s = abs(clock.offset_s) - clock.uncertainty_s
+    if surely_s <= _CLOCK_WARNS_S:
+        return None
+    side = "ahead of" if clock.offset_s > 0 else "behind"
+    # In steps of 10 ms: executors of one machine are then one row.
+    steps = math.ceil(clock.uncertainty_s / _CLOCK_STEP_S)
+    found = (
+        f"{seconds_text(round(abs(clock.offset_s), 2))} {side} the driver's, give or take "
+        f"{seconds_text(max(1, steps) * _CLOCK_STEP_S)}"
+    )
+    remedy = (
+        "Have both machines keep time by NTP (`timedatectl set-ntp true`, or chrony). Timelines "
+        "measure the difference and are right all the same; dates of files and logs are not."
+    )
+    if surely_s > _CLOCK_FAILS_S:
+        return Note("problem", found, f"Kerberos refuses it. {remedy}")
+    return Note("warning", found, remedy)
+
+
+def file_checks(findings: Findings) -> Iterator[Check]:
+    """One check for each URL that was asked about."""
+    urls = dict.fromkeys(url for place in findings.places for url in place.files)
+    for url in urls:
+        notes = [(p, _file(p.files[url])) for p in findings.places if url in p.files]
+        yield from grouped(f"Files {url}", notes, findings)
+
+
+def _file(problem: str) -> Note:
+    if not problem:
+        return Note("ok", "written, and read by the others")
+    return Note(
+        "problem",
+        problem,
+        "Use storage that all machines see at one place (hdfs://…, s3://…, a shared mount), and "
+        "check the rights of the user that executors run as.",
+    )
+
+
+def cache_checks(findings: Findings) -> Iterator[Check]:
+    """Storage levels of what is cached."""
+    for data in findings.spark.cached if findings.spark else ():
+        yield _cached(data).check("Cached data", data.name)
+
+
+def _cached(data: CachedData) -> Note:
+    share = f"{data.level}, {data.cached} of {data.partitions} partitions kept"
+    if data.uses_off_heap:
+        return Note(
+            "warning",
+            share,
+            "Memory outside the heap is what TensorFlow needs: use MEMORY_AND_DISK.",
+        )
+    if data.cached < data.partitions and not data.uses_disk:
+        return Note(
+            "warning",
+            share,
+            "What has no room is computed again each time: use MEMORY_AND_DISK or DISK_ONLY, or "
+            "export the data.",
+        )
+    # Spark sees Python's data as bytes and knows their size at every level.
+    return Note("ok", share)
+
+
+VERSION_RULES = (
+    *(PlaceRule(name, partial(_version, name)) for name in PACKAGES),
+    PlaceRule("Keras' backend", _backend),
+)
+NETWORK_RULES = (
+    PlaceRule("Port of the driver", _driver_port),
+    PlaceRule("Driver reached", _to_driver, executors_only=True),
+    PlaceRule("Executors reached", _to_peers, executors_only=True),
+)

@@ -1,0 +1,101 @@
+"""Folders that all machines should see: a file is written by each, and read by the others."""
+
+import contextlib
+import re
+import secrets
+from collections.abc import Callable, Generator, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from ._probe import all_within, file_of
+
+# Of Azure's addresses that part is no user but a container.
+_IN_ADDRESS = re.compile(r"(?<!abfs://)(?<!abfss://)(?<=://)[^/\s@]+(?=@)")
+_QUERY = re.compile(r"\?\S*")
+
+
+def told_url(url: str) -> str:
+    """A URL, or a text with some, without what may be secret in them.
+
+    Example:
+        >>> told_url("s3://ann:abc@bucket/a?sig=x")
+        's3://(hidden)@bucket/a'
+    """
+    return _QUERY.sub("", _IN_ADDRESS.sub("(hidden)", url))
+
+
+@contextlib.contextmanager
+def folders_at(
+    urls: Iterable[str], seconds: float
+) -> Generator[tuple[dict[str, str], dict[str, str]]]:
+    """Folders of our own at the URLs, each with the driver's file; removed at the end.
+
+    Yields:
+        (folder -> URL as told, of those that could be written; URL -> what is wrong, "" if nothing)
+    """
+    from sparkwright.storage._files import (
+        is_folder,
+        join,
+        remove_empty_folder,
+        remove_tree,
+        write_bytes,
+    )
+
+    told = {told_url(url): url for url in urls}
+    made: set[str] = set()
+    content = secrets.token_bytes(64)
+
+    def write(folder: str, url: str) -> str:
+        if not is_folder(url):
+            made.add(folder)
+        write_bytes(join(folder, "driver"), content)
+        return ""
+
+    def clear(folder: str, url: str) -> str:
+        remove_tree(folder)
+        if folder in made:
+            remove_empty_folder(url)
+        return ""
+
+    mine = {
+        shown: join(url, f".sparkwright-doctor-{secrets.token_hex(6)}")
+        for shown, url in told.items()
+    }
+    writing = {shown: partial(write, folder, told[shown]) for shown, folder in mine.items()}
+    problems = {shown: told_url(text) for shown, text in _all_within(writing, seconds).items()}
+    folders = {folder: shown for shown, folder in mine.items() if not problems[shown]}
+    try:
+        yield folders, problems
+    finally:
+        clearing = {shown: partial(clear, folder, told[shown]) for folder, shown in folders.items()}
+        _all_within(clearing, seconds)
+
+
+def read_back(
+    folders: Mapping[str, str],
+    answers: list[dict[str, Any]],
+    problems: dict[str, str],
+    seconds: float,
+) -> None:
+    """Whether the driver sees what executors have written."""
+    from sparkwright.storage._files import join, read_bytes
+
+    def read(file: str) -> str:
+        read_bytes(file)
+        return ""
+
+    written = {
+        join(folder, file_of(answer["executor"])): (shown, answer["label"])
+        for folder, shown in folders.items()
+        for answer in answers
+        if answer["place"].get("files", {}).get(shown) == ""
+    }
+    reading = {file: partial(read, file) for file in written}
+    for file, problem in _all_within(reading, seconds).items():
+        shown, label = written[file]
+        if problem and not problems[shown]:
+            problems[shown] = f"the file that {label} wrote is not here: {told_url(problem)}"
+
+
+def _all_within(actions: dict[str, Callable[[], str]], seconds: float) -> dict[str, str]:
+    return all_within(actions, seconds, f"no answer within {seconds:g} s")

@@ -1,0 +1,202 @@
+"""Figures of classes: the confusion matrix, and precision, recall and F1 of each class."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .plots import COLORS, finish, short_name
+from .rates import BinaryCounts, Rates
+from .reports import MOST_ROWS, Figure, Table
+
+_WRITTEN = 20  # more numbers in a matrix cannot be read
+_INK = ("#111111", "#fefefe")  # on light and dark cells
+RATES = ("precision", "recall", "F1")
+
+Matrix = NDArray[np.int64]
+
+
+def confusion_figure(confusion: Matrix, names: Sequence[str]) -> Figure:
+    """A (C, C) matrix, rows actual, each cell tinted by its share of the row.
+
+    The table of more than 30 classes holds the most frequent confusions alone.
+    """
+    classes = len(names)
+    side = min(3.0 + 0.45 * max(classes, 2), 8.5)
+    table = _with_rates(confusion, names)
+    if classes > MOST_ROWS:
+        table = _most_frequent(confusion, names)
+    return Figure(
+        kind="confusion",
+        label="Confusion matrix",
+        caption=confusion_sentence(confusion, names),
+        draw=lambda axes: _draw_confusion(axes, confusion, names),
+        table=table,
+        size=(side + 0.9, side),
+    )
+
+
+def confusion_sentence(counts: Matrix, names: Sequence[str]) -> str:
+    """The matrix in one sentence: how many were right, and the most frequent confusion."""
+    total, right = int(counts.sum()), int(np.trace(counts))
+    if total == 0:
+        return "No examples were evaluated."
+    sentence = f"{right:,} of {total:,} right ({right / total:.1%})"
+    wrong = counts - np.diag(np.diag(counts))
+    if wrong.max() == 0:
+        return f"{sentence}."
+    actual, predicted = np.unravel_index(int(wrong.argmax()), wrong.shape)
+    times = "once" if wrong.max() == 1 else f"{int(wrong.max()):,} times"
+    return (
+        f"{sentence}; the most frequent confusion is {names[int(actual)]} taken for "
+        f"{names[int(predicted)]} ({times})."
+    )
+
+
+def rates_figure(
+    counts: BinaryCounts,
+    names: Sequence[str],
+    *,
+    what: str,
+    table: Callable[[list[int]], Table] | None = None,
+) -> Figure:
+    """Precision, recall and F1 of each class or output as bars; of many, the lowest F1.
+
+    Args:
+        counts: of the classes or outputs.
+        names: of them.
+        what: "class" or "output".
+        table: of some of them, by number; default None: `rates_table`.
+    """
+    f1 = counts.f_beta(1.0)
+    order = np.argsort(np.nan_to_num(f1, nan=2.0), kind="stable")
+    shown = np.arange(len(names)) if len(names) <= _WRITTEN else order[:_WRITTEN]
+    listed = np.arange(len(names)) if len(names) <= MOST_ROWS else order[:MOST_ROWS]
+    make = table or (lambda chosen: rates_table(counts, names, chosen, what=what))
+    found = make(listed.tolist())
+    left_out = len(names) - len(listed)
+    return Figure(
+        kind="rates",
+        label=f"Precision, recall and F1 by {what}",
+        caption=_rates_sentence(f1, names, what, len(shown)),
+        draw=lambda axes: _draw_rates(axes, counts, names, shown),
+        table=Table(found.rows, found.title, left_out=left_out),
+        size=(5.4, min(1.6 + 0.4 * max(len(shown), 1), 11.0)),
+    )
+
+
+def rates_table(
+    counts: BinaryCounts, names: Sequence[str], chosen: Sequence[int], *, what: str
+) -> Table:
+    """Rows, predictions, precision, recall and F1 of some classes; "—" for 0/0."""
+    predicted = counts.true_positives + counts.false_positives
+    rates = [counts.precision(), counts.recall(), counts.f_beta(1.0)]
+    rows = [
+        [names[k], f"{counts.positives[k]}", f"{predicted[k]}", *(rate_text(r[k]) for r in rates)]
+        for k in chosen
+    ]
+    return Table([[what, "examples", "predicted", *RATES], *rows])
+
+
+def rate_text(rate: float) -> str:
+    """Four decimals; "—" for 0/0."""
+    return "—" if np.isnan(rate) else f"{rate:.4f}"
+
+
+def _rates_sentence(f1: Rates, names: Sequence[str], what: str, shown: int) -> str:
+    if not np.isfinite(f1).any():
+        return f"No {what} was there or was predicted."
+    worst, best = int(np.nanargmin(f1)), int(np.nanargmax(f1))
+    if worst == best or f1[worst] == f1[best]:
+        sentence = f"F1 is {f1[best]:.4f}" + (" throughout" if len(names) > 1 else "")
+    else:
+        sentence = (
+            f"F1 goes from {f1[worst]:.4f} ({names[worst]}) to {f1[best]:.4f} ({names[best]})"
+        )
+    if shown < len(names):
+        plural = "classes" if what == "class" else f"{what}s"
+        sentence += f"; shown are the {shown} of {len(names):,} {plural} with the lowest"
+    return f"{sentence}."
+
+
+def _draw_rates(
+    axes: Any, counts: BinaryCounts, names: Sequence[str], shown: NDArray[np.intp]
+) -> None:
+    rates = (counts.precision(), counts.recall(), counts.f_beta(1.0))
+    for bar, (name, values) in enumerate(zip(RATES, rates, strict=True)):
+        places = np.arange(len(shown)) + (bar - 1) * 0.27
+        heights = np.nan_to_num(values[shown], nan=0.0)
+        axes.barh(places, heights, height=0.24, color=COLORS[bar], label=name)
+    axes.set_yticks(range(len(shown)), [short_name(names[k]) for k in map(int, shown)])
+    axes.set_xlim(0, 1)
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    finish(axes, x="", y="", legend=3)
+
+
+def _draw_confusion(axes: Any, confusion: Matrix, names: Sequence[str]) -> None:
+    """Tinted with cividis, which is readable with any kind of color vision."""
+    classes = len(names)
+    shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
+    image = axes.imshow(
+        shares if classes else np.zeros((1, 1)), cmap="cividis", vmin=0, vmax=1, aspect="equal"
+    )
+    shown = range(0, classes, max(-(-classes // _WRITTEN), 1))
+    labels = [short_name(names[k]) for k in shown]
+    upright = max(map(len, labels), default=0) > 3
+    axes.set_xticks(list(shown), labels, rotation=90 if upright else 0)
+    axes.set_yticks(list(shown), labels)
+    finish(axes, x="predicted", y="actual")
+    if classes <= _WRITTEN:
+        place = {"ha": "center", "va": "center", "fontsize": 9 if classes <= 10 else 7}
+        luminance = image.cmap(shares)[..., :3] @ np.array([0.2126, 0.7152, 0.0722])
+        for (actual, predicted), count in np.ndenumerate(confusion):
+            if count:
+                ink = _INK[0 if luminance[actual, predicted] > 0.45 else 1]
+                axes.text(predicted, actual, _short_count(int(count)), color=ink, **place)
+    bar = axes.figure.colorbar(image, ax=axes, shrink=0.8)
+    bar.set_label("share of the actual class")
+    bar.outline.set_visible(False)
+
+
+def _with_rates(counts: Matrix, names: Sequence[str]) -> Table:
+    actual, predicted, right = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
+    rows = [
+        [name, *(f"{count:,}" for count in row.tolist()), _share(right[k], actual[k])]
+        for k, (name, row) in enumerate(zip(names, counts, strict=True))
+    ]
+    precision = [_share(right[k], predicted[k]) for k in range(len(names))]
+    return Table(
+        [["actual", *names, "recall"], *rows, ["precision", *precision, ""]],
+        "Confusion matrix: rows actual, columns predicted",
+    )
+
+
+def _most_frequent(counts: Matrix, names: Sequence[str]) -> Table:
+    """The most frequent confusions; of equally frequent ones the first in the matrix."""
+    wrong = (counts - np.diag(np.diag(counts))).ravel()
+    order = np.argsort(-wrong, kind="stable")
+    order = order[wrong[order] > 0]
+    actual, predicted = np.divmod(order[:MOST_ROWS], len(names))
+    totals = counts.sum(axis=1)
+    rows = [
+        [names[a], names[p], f"{counts[a, p]:,}", _share(counts[a, p], totals[a])]
+        for a, p in zip(map(int, actual), map(int, predicted), strict=True)
+    ]
+    return Table(
+        [["actual", "predicted", "rows", "share of the actual class"], *rows],
+        "The most frequent confusions",
+        left_out=max(0, order.size - MOST_ROWS),
+    )
+
+
+def _share(part: Any, whole: Any) -> str:
+    return f"{part / whole:.1%}" if whole else "—"
+
+
+def _short_count(count: int) -> str:
+    """At most five characters, so that it fits its cell."""
+    for limit, unit, sign in ((10**4, 1, ""), (10**6, 10**3, "k"), (10**9, 10**6, "M")):
+        if count < limit:
+            return f"{count}" if unit == 1 else f"{count / unit:.3g}{sign}"
+    return f"{count:.0e}".replace("+", "")

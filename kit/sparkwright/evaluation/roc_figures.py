@@ -1,0 +1,160 @@
+"""Figures of scores: ROC and precision-recall curves, of one score or of several."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from .plots import COLORS, STYLES, THIN_LINE, finish, short_name
+from .reports import MOST_ROWS, Figure, Table, number_text
+from .roc_curves import RocBand, bootstrap_band
+
+if TYPE_CHECKING:
+    from .roc import RocReadings
+
+Which = Literal["roc", "precision_recall"]
+Named = Sequence[tuple[str, "RocReadings"]]
+
+_POINTS = 400  # of a curve that is some 400 pixels wide
+_TABLE_POINTS = 12
+_MOST_CURVES = 10  # more cannot be told apart
+_MOST_AVERAGED = 100
+_GRID = np.linspace(0.0, 1.0, 201)
+_LABELS: dict[Which, str] = {"roc": "ROC curve", "precision_recall": "Precision-recall curve"}
+_AXES: dict[Which, tuple[str, str]] = {
+    "roc": ("false positive rate", "true positive rate"),
+    "precision_recall": ("recall", "precision"),
+}
+
+
+def score_figures(roc: "RocReadings", *, band: bool = True) -> list[Figure]:
+    """Both curves of a score; none without positives or without negatives.
+
+    Args:
+        roc: of any kind.
+        band: whether to draw what 95 % of resampled curves lie within.
+    """
+    if not (roc.positives and roc.negatives):
+        return []
+    bounds = bootstrap_band(roc) if band else None
+    return [score_figure(roc, which, bounds) for which in _LABELS]
+
+
+def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None) -> Figure:
+    """One curve of a score with its best threshold, in a band if there is one."""
+    guess = roc.positives / max(roc.examples, 1)
+
+    def draw(axes: Any) -> None:
+        if bounds is not None:
+            low, high = bounds.true_positive_rate if which == "roc" else bounds.precision
+            axes.fill_between(
+                bounds.grid,
+                low,
+                high,
+                color=COLORS[0],
+                alpha=0.2,
+                linewidth=0,
+                label=f"{bounds.confidence:.0%} of resampled curves",
+            )
+        area = f"AUC {roc.auc:.4f}" if which == "roc" else f"AUPRC {roc.auprc:.4f}"
+        axes.plot(*_ascending(roc, which), color=COLORS[0], linewidth=1.8, label=area)
+        if roc.positives and roc.negatives:
+            point = roc.precision_recall_curve().point_at_threshold(roc.best_threshold("f1"))
+            place = (point.false_positive_rate, point.recall)
+            if which == "precision_recall":
+                place = (point.recall, point.precision)
+            label = f"best F1, from {number_text(point.threshold)} on"
+            axes.plot(*place, "D", color=COLORS[1], markersize=7, label=label)
+        _dress(axes, which, guess)
+
+    curve = roc.precision_recall_curve(_TABLE_POINTS)
+    points = [curve.point_at_threshold(float(t)) for t in curve.thresholds[-2::-1]]
+    rows = [[number_text(p.threshold), *(f"{share:.4f}" for share in p[1:])] for p in points]
+    return Figure(
+        kind=which.replace("_", "-"),
+        label=_LABELS[which],
+        caption=_caption(roc, bounds, which, guess),
+        draw=draw,
+        table=Table([["threshold", "precision", "recall", "false positive rate"], *rows]),
+        size=(4.6, 4.3),
+    )
+
+
+def curves_figure(named: Named, which: Which, *, caption: str, what: str, label: str) -> Figure:
+    """Curves over each other, told apart by color and dash; of many, mean and spread.
+
+    Args:
+        named: names and scores, each with positives and negatives.
+        which: of the curves.
+        caption: of the figure.
+        what: plural noun for the curves.
+        label: of the figure.
+    """
+    head = "result" if what == "results" else ""
+    ordered = named if len(named) <= MOST_ROWS else sorted(named, key=lambda pair: pair[1].auc)
+    rows = [
+        [name, f"{r.positives:,}", f"{r.negatives:,}", f"{r.auc:.4f}", f"{r.average_precision:.4f}"]
+        for name, r in ordered[:MOST_ROWS]
+    ]
+    return Figure(
+        kind=which.replace("_", "-"),
+        label=label,
+        caption=caption,
+        draw=lambda axes: _draw_curves(axes, named, which, what),
+        table=Table(
+            [[head, "positive", "negative", "AUC", "average precision"], *rows],
+            left_out=len(named) - len(rows),
+        ),
+        size=(4.6, 4.3),
+    )
+
+
+def _draw_curves(axes: Any, named: Named, which: Which, what: str) -> None:
+    if len(named) > _MOST_CURVES:
+        some = named[:_MOST_AVERAGED]
+        heights = np.stack([np.interp(_GRID, *_ascending(roc, which)) for _, roc in some])
+        mean = f"mean of {len(some)} {what}"
+        axes.plot(_GRID, heights.mean(axis=0), color=COLORS[0], linewidth=1.8, label=mean)
+        spread = {"color": COLORS[0], "alpha": 0.18, "linewidth": 0, "label": "lowest to highest"}
+        axes.fill_between(_GRID, heights.min(axis=0), heights.max(axis=0), **spread)
+    else:
+        for number, (name, roc) in enumerate(named):
+            area = roc.auc if which == "roc" else roc.auprc
+            axes.plot(
+                *_ascending(roc, which),
+                color=COLORS[number % len(COLORS)],
+                linestyle=STYLES[number % len(STYLES)],
+                linewidth=1.8,
+                label=f"{short_name(name)}  {area:.4f}",
+            )
+    _dress(axes, which, None)
+
+
+def _dress(axes: Any, which: Which, guess: float | None) -> None:
+    heights = [0.0, 1.0] if which == "roc" else None if guess is None else [guess, guess]
+    if heights is not None:
+        axes.plot([0, 1], heights, label="guessing", **THIN_LINE)
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    x, y = _AXES[which]
+    finish(axes, x=x, y=y, legend=2)
+
+
+def _ascending(roc: "RocReadings", which: Which) -> tuple[Any, Any]:
+    """Horizontal and vertical coordinates, from left to right."""
+    if which == "roc":
+        curve = roc.curve(_POINTS)
+        return curve.false_positive_rate, curve.true_positive_rate
+    trade = roc.precision_recall_curve(_POINTS)
+    return trade.recall[::-1], trade.precision[::-1]
+
+
+def _caption(roc: "RocReadings", bounds: RocBand | None, which: Which, guess: float) -> str:
+    if which == "roc":
+        text, guessing = f"AUC {roc.auc:.4f}", "0.5"
+        interval = None if bounds is None else bounds.auc
+    else:
+        text, guessing = f"Average precision {roc.average_precision:.4f}", f"{guess:.4f}"
+        interval = None if bounds is None else bounds.average_precision
+    if bounds is not None and interval is not None:
+        text += f" ({bounds.confidence:.0%} interval {interval[0]:.4f} to {interval[1]:.4f})"
+    return f"{text}; guessing gives {guessing}."

@@ -1,0 +1,260 @@
+"""Where repartitioning puts each example, worked out without moving any; pure.
+
+A placement is a frozen value over the counts of the source partitions. It answers for any range of
+a partition's examples, so the driver can plan a billion examples and an executor can place one
+chunk at a time, each without an array of all of them.
+"""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Counts = NDArray[np.int64]
+Destinations = NDArray[np.int32]
+
+# P. L'Ecuyer, "Tables of linear congruential generators of different sizes and good lattice
+# structure", Mathematics of Computation 68 (1999): the multiplier for modulus 2**64.
+_MULTIPLIER = np.uint64(2862933555777941757)
+_ONE = np.uint64(1)
+_SHIFT = np.uint64(33)
+_BLOCK = 1 << 20  # examples looked at together while counting: 8 MB an array
+
+
+class Tally(NamedTuple):
+    """What a placement amounts to."""
+
+    target_counts: Counts  # (targets,) examples that each target partition receives
+    rows_moved: int  # examples whose partition index changes
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the examples of each source partition go.
+
+    Attributes:
+        source_counts: examples in each source partition.
+        targets: how many target partitions there are.
+    """
+
+    source_counts: tuple[int, ...]
+    targets: int
+
+    def destinations_of(self, source: int, numbers: Counts) -> Destinations:
+        """(k,) int32 target partition of some examples; `numbers` are their places in `source`."""
+        raise NotImplementedError
+
+    def counts_of(self, source: int) -> Counts:
+        """(targets,) examples of `source` that each target receives."""
+        raise NotImplementedError
+
+    def destinations(self, source: int, start: int, stop: int) -> Destinations:
+        """(stop - start,) int32 target partition of examples `start` to `stop` of `source`."""
+        return self.destinations_of(source, np.arange(start, stop, dtype=np.int64))
+
+    def tally(self) -> Tally:
+        """Count what `destinations` gives over all examples of all source partitions."""
+        counts, stayed = np.zeros(self.targets, np.int64), 0
+        for source in range(len(self.source_counts)):
+            found = self.counts_of(source)
+            counts += found
+            stayed += int(found[source]) if source < self.targets else 0
+        return Tally(counts, self.total - stayed)
+
+    @cached_property
+    def total(self) -> int:
+        """All examples."""
+        return sum(self.source_counts)
+
+    @cached_property
+    def starts(self) -> Counts:
+        """(sources,) place of each source partition's first example in the whole data."""
+        return np.cumsum([0, *self.source_counts], dtype=np.int64)[:-1]
+
+
+@dataclass(frozen=True)
+class Grouped(Placement):
+    """All examples of source partition i go to target `groups[i]`."""
+
+    groups: tuple[int, ...]
+
+    def destinations_of(self, source: int, numbers: Counts) -> Destinations:
+        """See `Placement`."""
+        return np.full(len(numbers), self.groups[source], np.int32)
+
+    def counts_of(self, source: int) -> Counts:
+        """See `Placement`."""
+        counts = np.zeros(self.targets, np.int64)
+        counts[self.groups[source]] = self.source_counts[source]
+        return counts
+
+
+@dataclass(frozen=True)
+class Balanced(Placement):
+    """Cuts the examples, in their order over all source partitions, into `targets` blocks.
+
+    With `total = targets * size + surplus`, the first `surplus` blocks hold `size + 1` examples,
+    the others `size`. Deeplearning4j's BalancedPartitioner fixes the size beforehand: what does
+    not fit goes to a partition drawn without a seed, and too little data leaves the last
+    partitions empty. Here neither can happen.
+    """
+
+    def destinations_of(self, source: int, numbers: Counts) -> Destinations:
+        """See `Placement`."""
+        index = numbers + self.starts[source]
+        return np.searchsorted(self._block_ends, index, side="right").astype(np.int32)
+
+    def counts_of(self, source: int) -> Counts:
+        """See `Placement`."""
+        start = int(self.starts[source])
+        ends = np.clip(self._block_ends, start, start + self.source_counts[source])
+        return np.diff(ends, prepend=start)
+
+    @cached_property
+    def _block_ends(self) -> Counts:
+        """(targets,) index just past each block."""
+        size, surplus = divmod(self.total, self.targets)
+        number = np.arange(1, self.targets + 1, dtype=np.int64)
+        return number * size + np.minimum(number, surplus)
+
+
+@dataclass(frozen=True)
+class SparkDefault(Placement):
+    """Round robin over the targets, each source partition from a first target of its own.
+
+    What `RDD.repartition` does, with two differences: single examples are dealt (Spark would deal
+    whole chunks of them), and the first targets follow from `seed`. They are hashed here rather
+    than drawn from NumPy's generator, whose stream may differ between two NumPy versions and so
+    between driver and executor.
+    """
+
+    seed: int
+
+    def destinations_of(self, source: int, numbers: Counts) -> Destinations:
+        """See `Placement`."""
+        return ((numbers + self._first_target(source)) % self.targets).astype(np.int32)
+
+    def counts_of(self, source: int) -> Counts:
+        """See `Placement`."""
+        rounds, extra = divmod(self.source_counts[source], self.targets)
+        place = (np.arange(self.targets) - self._first_target(source)) % self.targets
+        return rounds + (place < extra).astype(np.int64)
+
+    def _first_target(self, source: int) -> int:
+        """Return the target of the source partition's first example."""
+        seed = np.array([self.seed & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)
+        hashed = _mixed(_mixed(seed) + np.uint64(source))
+        return int(hashed[0] % np.uint64(self.targets))
+
+
+@dataclass(frozen=True)
+class ApproximateBalanced(Placement):
+    """Moves few examples; target counts come out near, not at, the mean.
+
+    The rules are those of Deeplearning4j's HashingBalancedPartitioner. A partition's weight is its
+    count over the mean count. An example of a partition of weight `w > 1` leaves it with
+    probability `1 - 1 / w`; one of a partition that will no longer exist always leaves; the others
+    stay. Those that leave are spread over the partitions of weight below 1, in proportion to what
+    each lacks. The draws come from a linear congruential generator seeded by the example's number,
+    so a plan can be repeated and needs no exchange between partitions.
+
+    Three departures. Deeplearning4j numbers examples `place in partition * partitions + partition`,
+    which spares it counting; but for some numbers of partitions (29, 33) the generator's draws then
+    fall in step, and targets come out up to half too small. Counts are known here, so an example's
+    number is its place in the whole data. Deeplearning4j takes `number mod targets` for the
+    partition that an example is in, wrong when partitions are added; here it is where the example
+    is. And its mean is rounded down (to 0 for few examples); here weights are compared exactly, as
+    integers.
+    """
+
+    def destinations_of(self, source: int, numbers: Counts) -> Destinations:
+        """See `Placement`."""
+        if not self._may_leave(source):
+            return np.full(len(numbers), source, np.int32)
+        number = numbers.astype(np.uint64) + np.uint64(self.starts[source])
+        first = number * _MULTIPLIER + _ONE
+        second = first * _MULTIPLIER + _ONE
+        leaves = _uniform(first) < self._leave_probability(source)
+        elsewhere = np.searchsorted(self._cumulative_shortage, _uniform(second), side="left")
+        return np.where(leaves, elsewhere, source).astype(np.int32)
+
+    def counts_of(self, source: int) -> Counts:
+        """See `Placement`. Costs about 0.1 s per ten million examples that may leave."""
+        counts, count = np.zeros(self.targets, np.int64), self.source_counts[source]
+        if not self._may_leave(source):
+            counts[source] = count
+            return counts
+        for start in range(0, count, _BLOCK):
+            goes_to = self.destinations(source, start, min(start + _BLOCK, count))
+            counts += np.bincount(goes_to, minlength=self.targets)
+        return counts
+
+    def _may_leave(self, source: int) -> bool:
+        return source >= self.targets or self.source_counts[source] * self.targets > self.total
+
+    def _leave_probability(self, source: int) -> float:
+        if source >= self.targets:
+            return 2.0  # more than any draw: the partition vanishes
+        return 1.0 - self.total / (self.source_counts[source] * self.targets)
+
+    @cached_property
+    def _cumulative_shortage(self) -> NDArray[np.float64]:
+        """(targets,) share of all missing examples that partitions 0 to i lack; ends at 1.
+
+        Whenever an example may leave, something is missing somewhere: counts sum to the total.
+        """
+        kept = np.zeros(self.targets, np.int64)
+        shared = min(self.targets, len(self.source_counts))
+        kept[:shared] = self.source_counts[:shared]
+        cumulative = np.cumsum(np.maximum(self.total - kept * self.targets, 0))
+        return cumulative / cumulative[-1]
+
+
+def group_partitions(counts: Sequence[int], workers: int) -> tuple[int, ...]:
+    """Give each partition, whole, to a worker.
+
+    With no more partitions than workers, partition i goes to worker i. Otherwise the fullest
+    partitions are given out first, each to the worker that has the fewest examples so far, which
+    ends at most 4/3 above the best possible maximum. Ties go to the worker with fewer partitions,
+    then to the lower index, so the result depends only on the arguments.
+
+    Args:
+        counts: examples in each partition.
+        workers: how many workers there are, at least 1.
+
+    Returns:
+        The worker of each partition.
+
+    Example:
+        >>> group_partitions([5, 1, 4, 2], 2)
+        (0, 0, 1, 1)
+
+    References:
+        R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math. 17 (1969).
+    """
+    if len(counts) <= workers:
+        return tuple(range(len(counts)))
+    groups = [0] * len(counts)
+    load = [(0, 0, worker) for worker in range(workers)]  # examples, partitions, worker
+    for partition in sorted(range(len(counts)), key=lambda p: (-counts[p], p)):
+        rows, held, worker = load[0]
+        groups[partition] = worker
+        heapq.heapreplace(load, (rows + counts[partition], held + 1, worker))
+    return tuple(groups)
+
+
+def _uniform(state: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """In (0, 1], from the generator's 31 highest bits."""
+    return ((state >> _SHIFT) + _ONE).astype(np.float64) / 2.0**31
+
+
+def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every bit."""
+    state = state + np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))

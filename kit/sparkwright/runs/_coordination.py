@@ -1,0 +1,201 @@
+"""What both coordinators share: membership, deadlines, failures, the verdict, the result; pure.
+
+A coordinator takes events and returns actions. It has no sockets, threads or clocks: `_server.py`
+turns messages into events and actions into messages.
+"""
+
+from collections.abc import Collection
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from ._decisions import (
+    Action,
+    BestReceived,
+    Dismiss,
+    EndRun,
+    EpochScored,
+    Event,
+    KeepBest,
+    SendVerdict,
+    WorkerAlive,
+    WorkerRegistered,
+)
+from ._early_stopping import Judge
+from ._protocol import Failure, Group, Progress
+from .membership import Delivery, Membership
+
+# Rings that break one after another without a single averaging between them.
+MAX_FRUITLESS_GROUPS = 5
+
+
+class _MemberOfRun(Protocol):
+    """A connected worker."""
+
+    worker: int
+
+
+Member = TypeVar("Member", bound=_MemberOfRun)
+
+
+class RunRules(Generic[Member]):
+    """The part of a coordinator that does not depend on what its workers exchange.
+
+    Attributes:
+        phase: where the run is; each coordinator has phases of its own.
+        generation: the current group's number, 0 before the first.
+        workers: how many belong to the run.
+        exact: whether what is logged beyond `progress` is done again, so that it does not count.
+    """
+
+    exact: ClassVar[bool]
+    phase: Any
+    generation: int
+
+    def __init__(
+        self,
+        *,
+        workers: int,
+        slots: int | None = None,
+        judge: Judge | None = None,
+        replacement_grace_s: float = 2.0,
+        now_s: float = 0.0,
+        **membership: Any,
+    ) -> None:
+        """Begin to gather.
+
+        Args:
+            workers: how many are to come.
+            slots: task slots that Spark is known to have, for messages.
+            judge: of early stopping; default None: the run goes on to its last epoch.
+            replacement_grace_s: see `MeshConfig`.
+            now_s: the clock's present reading.
+            **membership: deadlines and limits, see `Membership`.
+        """
+        self.phase = "gathering"
+        self.generation = 0
+        self.workers = workers
+        self._membership = Membership(workers=workers, slots=slots, now_s=now_s, **membership)
+        self._members: dict[int, Member] = {}  # by connection
+        self._judge = judge
+        self._grace_s = replacement_grace_s
+        self._now_s = now_s
+        self._stopping = False
+        self._failure: Failure | None = None
+        self._timed_out = ""
+        self._delivery = Delivery()
+
+    @property
+    def progress(self) -> Progress:
+        """What counts."""
+        raise NotImplementedError
+
+    @property
+    def present(self) -> dict[int, WorkerRegistered]:
+        """Worker -> its latest registration, of those connected."""
+        return self._membership.present
+
+    @property
+    def attempts(self) -> dict[int, int]:
+        """Worker -> attempts seen; more than one means that Spark started it again."""
+        return self._membership.attempts
+
+    def handle(self, event: Event, *, now_s: float) -> list[Action]:
+        """Take one event and return what the server must now do, in order."""
+        self._now_s = now_s
+        return self._handle(event)
+
+    def _handle(self, event: Event) -> list[Action]:
+        raise NotImplementedError
+
+    # -- what a coordinator adds ------------------------------------------------------------
+
+    @property
+    def _replaces_lost(self) -> bool:
+        """Whether tasks of lost workers are started again."""
+        raise NotImplementedError
+
+    def _snapshot_sources(self) -> Collection[int]:
+        """Connections whose control threads may have the last average."""
+        raise NotImplementedError
+
+    def _end_undelivered(self) -> list[Action]:
+        """End the run: no worker delivered the result."""
+        raise NotImplementedError
+
+    # -- what both do -----------------------------------------------------------------------
+
+    def _refusal(self, event: WorkerRegistered, *, is_ending: bool) -> list[Action]:
+        """The answer to a worker that cannot be admitted; empty if it can."""
+        reason = "the run has ended" if is_ending else self._membership.refusal(event)
+        return [Dismiss(connection=event.connection, reason=reason)] if reason else []
+
+    def _admit(self, event: WorkerRegistered) -> tuple[int | None, list[Action]]:
+        """Take a worker in; the connection that it replaces, if any, and its dismissal."""
+        replaced = self._membership.admit(event, self._now_s)
+        if replaced is None:
+            return None, []
+        reason = f"attempt {event.attempt} of worker {event.worker} has taken its place"
+        return replaced, [Dismiss(connection=replaced, reason=reason)]
+
+    def _relaunch(self, worker: int) -> list[Action]:
+        return [*self._membership.launch(worker)] if self._replaces_lost else []
+
+    def _take_heartbeat(self, event: WorkerAlive) -> list[Action]:
+        actions: list[Action] = [*self._membership.heartbeat(event, self._now_s)]
+        if self.phase == "delivering" and event.connection in self._members:
+            match self._delivery.heartbeat(event.connection):
+                case "hung":
+                    actions += self._delivery.request_snapshots(self._snapshot_sources())
+                case "failed":
+                    actions += self._end_undelivered()
+                case "sending":
+                    pass
+        return actions
+
+    def _watch(self) -> list[Action]:
+        """Show, replace or drop workers that make no progress, or fell silent."""
+        actions: list[Action] = [*self._membership.stalled(self._now_s)]
+        if self._replaces_lost:
+            actions += self._membership.replace_silent(self._now_s)
+        return actions
+
+    def _answer(self, event: EpochScored | BestReceived) -> list[Action]:
+        """The verdict on an epoch, for the worker that asks; nothing without a judge."""
+        judge = self._judge
+        if judge is None or event.connection not in self._members:
+            return []
+        if isinstance(event, BestReceived):
+            if event.epoch != judge.result.best_epoch:
+                return []  # of a worker that has been lost since
+            judge.kept_epoch = event.epoch
+            return [KeepBest(connection=event.connection, epoch=event.epoch)]
+        verdict = judge.judge(event.epoch, loss=event.loss, metrics=event.metrics)
+        return [
+            SendVerdict(
+                connection=event.connection,
+                verdict=verdict,
+                ends=judge.stops_after(event.epoch),
+                keep=judge.wants_state(event.epoch),
+            )
+        ]
+
+    def _group(self, connections: Collection[int], *, source: int) -> Group:
+        """The next group, of these members."""
+        return Group(
+            generation=self.generation,
+            seats=self._membership.seats(connections),
+            rows=self._membership.all_rows,
+            validation_rows=self._membership.all_validation_rows,
+            progress=self.progress,
+            source=source,
+        )
+
+    def _ended(self, *, stopped: bool, reason: str = "") -> list[Action]:
+        """The run is over: dismiss everybody, and say how it ended."""
+        self.phase = "over"
+        dismissals = [Dismiss(connection=number, reason=reason) for number in self._members]
+        end = EndRun(stopped=stopped, failure=self._failure, timed_out=self._timed_out)
+        return [*dismissals, end]
+
+    @property
+    def _by_worker(self) -> list[Member]:
+        return sorted(self._members.values(), key=lambda member: member.worker)

@@ -1,0 +1,65 @@
+"""What the notebook packages add to a run: its live panel and its report.
+
+The engine does not know the widgets: they register themselves as entry points.
+"""
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.storage._files import write_bytes
+
+DISPLAY, REPORT = "sparkwright.display", "sparkwright.report"
+
+
+def in_notebook() -> bool:
+    """Whether this code runs in an IPython kernel."""
+    import sys
+
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and getattr(shell, "kernel", None) is not None
+
+
+def show(run: Any) -> None:
+    """Display `run` with the registered panel, or as one line of text."""
+    from IPython.display import display
+
+    panel_for, _ = _registered(DISPLAY)
+    if panel_for is None:
+        display({"text/plain": repr(run)}, raw=True)
+    else:
+        display(panel_for(run))
+
+
+def write_report(run: Any, url: str, options: Mapping[str, Any]) -> None:
+    """Write what the registered function makes of `run` to `url`.
+
+    Args:
+        run: the run.
+        url: where to; nobody sees half of the file.
+        options: what else the report is about, for the function.
+
+    Raises:
+        ConfigurationError: if nothing is registered, or what is cannot be imported.
+        OSError: whatever the store says, naming `url`.
+    """
+    make, reason = _registered(REPORT)
+    if make is None:
+        raise ConfigurationError(
+            f"`run.report` needs the notebook packages. Received: {reason}. Install them with "
+            "`pip install 'sparkwright[notebook]'`."
+        )
+    write_bytes(url, make(run, url=url, **options))
+
+
+def _registered(group: str) -> tuple[Any, str]:
+    """The first entry point of `group` that can be imported, or None and why."""
+    reason = f"nothing is registered as {group!r}"
+    for entry in entry_points(group=group):
+        try:
+            return entry.load(), ""
+        except ImportError as error:
+            reason = str(error)
+    return None, reason

@@ -1,0 +1,94 @@
+"""What a saved network holds beside its weights: how it was trained, and its training master."""
+
+from typing import Any
+
+import numpy as np
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.masters import TrainingMaster
+from sparkwright.masters._reading import master_from_distributed_config
+from sparkwright.runs import TrainingRun
+from sparkwright.storage import load_model
+from sparkwright.storage._model_reading import distributed_config
+
+
+def load_distributed_model(
+    url: str, *, custom_objects: dict[str, Any] | None = None, safe_mode: bool = True
+) -> tuple[Any, TrainingMaster]:
+    """Read a Keras HDF5 file with the attribute `distributed_config`.
+
+    Args:
+        url: where from. A local path counts as a URL.
+        custom_objects: as for `load_model`.
+        safe_mode: as for `load_model`.
+
+    Returns:
+        The keras.Model, and the training master that the attribute describes.
+
+    Raises:
+        OSError: whatever the store says, naming the URL.
+        DataError: if the file is damaged or no model, has no such attribute, or an unknown key or a
+            value there that cannot be; names the URL, the key and the value.
+    """
+    master = distributed_master(url)
+    if master is None:
+        raise DataError(
+            "the file must be Keras HDF5 with the attribute `distributed_config`. Received: "
+            f"{url}, which has none. Read the model alone with `load_model`."
+        )
+    return load_model(url, custom_objects=custom_objects, safe_mode=safe_mode), master
+
+
+def distributed_master(url: str) -> TrainingMaster | None:
+    """The training master that a model's file describes; None for a file without one.
+
+    Raises:
+        What `load_distributed_model` raises.
+    """
+    distributed = distributed_config(url)
+    if distributed is None:
+        return None
+    try:
+        return master_from_distributed_config(distributed)
+    except ConfigurationError as error:
+        raise DataError(
+            f"`distributed_config` of {url} describes no training master: {error}"
+        ) from None
+
+
+def training_summary(master: TrainingMaster | None, run: TrainingRun | None) -> dict[str, Any]:
+    """JSON-able: the master's settings, and of the last run what it did.
+
+    Args:
+        master: how to train; None: nothing is known of it.
+        run: the last one; None: there was none since the network was made or loaded.
+
+    Returns:
+        "master" (settings by name), "run" (its id), "state", "epochs", "examples", "averagings",
+        "seconds", "loss" (mean over the examples of the last epoch, as trained), "validation_loss"
+        (the last one); each only if known.
+    """
+    found: dict[str, Any] = {} if master is None else {"master": master.to_dict()}
+    if run is None:
+        return found
+    status, rows = run.status, run.log.rows()
+    found |= {
+        "run": run.id,
+        "state": status.state,
+        "epochs": status.epoch,
+        "examples": int(rows["examples"].sum()),
+        "averagings": status.averagings,
+        "seconds": round(status.elapsed_s, 3),
+        "loss": _last_loss(rows),
+    }
+    if status.validation:
+        found["validation_loss"] = float(status.validation[-1].loss)
+    return found
+
+
+def _last_loss(rows: dict[str, Any]) -> float | None:
+    known = np.isfinite(rows["loss"])
+    if not known.any():
+        return None
+    last = known & (rows["epoch"] == rows["epoch"][known].max())
+    return float(np.average(rows["loss"][last], weights=rows["examples"][last]))

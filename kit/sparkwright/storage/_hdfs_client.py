@@ -1,0 +1,321 @@
+"""HDFS' client with time-outs, errors with remedies, and files as Python's file objects."""
+
+import io
+import os
+import queue
+import re
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, BinaryIO, TypeVar, cast
+
+from sparkwright.errors import NetworkError, RunTimeoutError, SparkwrightError
+
+_T = TypeVar("_T")
+# Of the sizes from 128 kB to 256 MB, the client reads and writes this one fastest.
+_PIECE_BYTES = 4 << 20
+_BUFFER_BYTES = 256 << 10
+_Call = Callable[[Callable[[], Any], str], Any]
+# The client has the server's exception as text: RPCError("class", "message\n\tat …").
+_REMOTE = re.compile(r'RPCError\("([\w.$]+)", "(.*)"\)', re.DOTALL)
+_OWN = re.compile(r'(\w+)\("(.*)"\)', re.DOTALL)
+_ESCAPE = re.compile(r"\\u\{([0-9a-f]+)\}|\\(.)", re.DOTALL)
+_PLAIN = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
+# Words in the errors of the system's libraries for a host that cannot be reached.
+_CONNECTION = (
+    *("connection", "failed to lookup", "no route", "timed out", "unreachable", "eof"),
+    *("broken pipe", "refused", "reset by peer"),
+)
+
+_KINDS: dict[str, type[OSError]] = {
+    "FileNotFoundException": FileNotFoundError,
+    "FileAlreadyExistsException": FileExistsError,
+    "AccessControlException": PermissionError,
+    "AuthorizationException": PermissionError,
+    "ParentNotDirectoryException": NotADirectoryError,
+    "PathIsNotDirectoryException": NotADirectoryError,
+    "StandbyException": NetworkError,
+}
+_REMEDIES = {
+    "AccessControlException": (
+        "Act as another user with the environment variable HADOOP_USER_NAME (without Kerberos), "
+        "or have the path's owner permit it."
+    ),
+    "SafeModeException": (
+        "Wait until the NameNode knows all blocks, or, if it was turned on by hand, end it "
+        "with: hdfs dfsadmin -safemode leave."
+    ),
+    "DSQuotaExceededException": "Remove files there, or have the administrator raise the quota.",
+    "NSQuotaExceededException": "Remove files there, or have the administrator raise the quota.",
+    "StandbyException": (
+        "Use the name of the nameservice instead of a host, with HADOOP_CONF_DIR set."
+    ),
+    "InvalidPathException": 'Names in HDFS have no ":" and no empty parts.',
+    "AlreadyBeingCreatedException": "Another writer has the file open; wait for its end.",
+}
+_NO_HOST = (
+    "Name the NameNode's host and port, as in hdfs://namenode:8020/path, or set HADOOP_CONF_DIR to "
+    "a folder with core-site.xml and hdfs-site.xml."
+)
+
+
+class _Helper(threading.Thread):
+    """A thread that runs one call after the other; a call that never ends keeps it."""
+
+    def __init__(self) -> None:
+        super().__init__(name="hdfs-call", daemon=True)
+        self.calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            function, future = self.calls.get()
+            result, error = None, None
+            try:
+                result = function()
+            except BaseException as raised:  # the client's own panics are no Exceptions
+                error = raised
+            _idle.append(self)
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+            del function, future, result, error
+
+
+_idle: deque[_Helper] = deque()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # a forked process has no threads
+
+
+def within(timeout_s: float, function: Callable[[], _T], *, what: str, server: str) -> _T:
+    """Call `function` on another thread and wait for it.
+
+    The client itself waits for a NameNode without limit, and ignores Ctrl-C meanwhile. A call that
+    times out continues until the client ends it.
+
+    Args:
+        timeout_s: how long to wait, in seconds.
+        function: of the client.
+        what: the action, for the message: "list the folder".
+        server: for the message: "hdfs://namenode:8020".
+
+    Raises:
+        RunTimeoutError: after `timeout_s`.
+        OSError: of `function`, with a remedy.
+    """
+    try:
+        helper = _idle.pop()
+    except IndexError:
+        helper = _Helper()
+    future: Future[_T] = Future()
+    helper.calls.put((function, future))
+    try:
+        error = future.exception(timeout_s)
+    except TimeoutError:
+        raise RunTimeoutError(
+            f"Waited {timeout_s:g} s for {server} to {what}. Check that its NameNode and DataNodes "
+            "run and can be reached; the environment variable FSSPEC_HDFS_TIMEOUT_S sets another "
+            "limit."
+        ) from None
+    if error is None:
+        return future.result()
+    try:
+        # Its own panics are no Exceptions; other errors are mistakes of the caller.
+        ours = isinstance(error, SparkwrightError) or not isinstance(error, OSError | RuntimeError)
+        if ours and type(error).__name__ != "PanicException":
+            raise error
+        raise as_os_error(error, server=server) from None
+    finally:
+        del error, future  # a cycle would keep the caller's frames
+
+
+def as_os_error(error: BaseException, *, server: str) -> OSError:
+    """Return the error to raise for one of the client: its class, one sentence and a remedy."""
+    text = str(error)
+    if remote := _REMOTE.fullmatch(text):
+        name = remote[1].rpartition(".")[2]
+        message = _first_lines(_unescaped(remote[2]))
+        remedy = _REMEDIES.get(name, "")
+        kind = _KINDS.get(name, OSError)
+        return kind(f"{_sentence(message or name)} {remedy}".rstrip())
+    if isinstance(error, OSError) and "\n\tat " in text:
+        message = _first_lines(text)
+        kind = IsADirectoryError if message.startswith("Path is not a file") else type(error)
+        return kind(_sentence(message))
+    if isinstance(error, FileNotFoundError | FileExistsError):
+        return error
+    if own := _OWN.fullmatch(text):
+        text = f"{own[1]}: {_unescaped(own[2])}"
+        if own[1] == "InvalidArgument":
+            return OSError(f"{server} names no NameNode ({_unescaped(own[2])}). {_NO_HOST}")
+    if any(word in text.lower() for word in _CONNECTION):
+        return NetworkError(
+            f"{server} cannot be reached ({_first_lines(text)}). Check the host and the port, and "
+            "that its NameNode and DataNodes run."
+        )
+    return OSError(f"HDFS at {server} failed: {_first_lines(text)}")
+
+
+def _first_lines(text: str) -> str:
+    """Return the message without the server's traceback, in one line."""
+    return " ".join(text.partition("\n\tat ")[0].split())
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!")) else f"{text}."
+
+
+def _unescaped(text: str) -> str:
+    def plain(found: re.Match[str]) -> str:
+        if found[1]:
+            return chr(int(found[1], 16))
+        return _PLAIN.get(found[2], found[2])
+
+    return _ESCAPE.sub(plain, text)
+
+
+def open_reader(
+    open_inner: Callable[[], Any], call: _Call, path: str, version: Callable[[], Any] | None = None
+) -> BinaryIO:
+    """Open a file to read, with a buffer.
+
+    Args:
+        open_inner: opens it with the client.
+        call: runs a function of the client with a time-out, given the action's name.
+        path: for messages.
+        version: returns a value that changes when the file is replaced; default None: unknown.
+    """
+    reader = _Reader(open_inner, call, path, version)
+    return cast(BinaryIO, io.BufferedReader(reader, _BUFFER_BYTES))
+
+
+def open_writer(open_inner: Callable[[], Any], call: _Call, path: str) -> BinaryIO:
+    """Create a file to write, with a buffer; arguments as of `open_reader`."""
+    return cast(BinaryIO, io.BufferedWriter(_Writer(open_inner, call, path), _PIECE_BYTES))
+
+
+class _Reader(io.RawIOBase):
+    def __init__(
+        self,
+        open_inner: Callable[[], Any],
+        call: _Call,
+        path: str,
+        version: Callable[[], Any] | None,
+    ) -> None:
+        super().__init__()
+        self._open_inner, self._call, self._path = open_inner, call, path
+        self._inner: Any = call(open_inner, f"open {path}")
+        self.size: int = call(self._inner.file_length, f"open {path}")
+        # One piece is read from one file in any case.
+        is_large = version is not None and self.size > _PIECE_BYTES
+        self._version = version if is_large else None
+        self._opened = call(version, f"open {path}") if version is not None and is_large else None
+        self._at = 0
+        # Bytes read beyond the last request, which ended at `_ahead_at`.
+        self._ahead, self._ahead_at = memoryview(b""), -1
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
+        if start + offset < 0:
+            raise ValueError(f"a place in a file must be at least 0. Received: {start + offset}.")
+        self._at = start + offset
+        return self._at
+
+    def readinto(self, buffer: Any, /) -> int:
+        target = memoryview(buffer).cast("B")
+        wanted = min(len(target), max(0, self.size - self._at))
+        if not wanted:
+            return 0
+        if self._at != self._ahead_at:
+            # The first read at a place may be the only one there.
+            found = self._fetch(min(wanted, _PIECE_BYTES))
+        elif not self._ahead:
+            found = self._fetch(min(_PIECE_BYTES, self.size - self._at))
+        else:
+            found = self._ahead
+        count = min(wanted, len(found))
+        target[:count] = found[:count]
+        self._at += count
+        self._ahead, self._ahead_at = found[count:], self._at
+        return count
+
+    def readall(self) -> bytes:
+        content = bytearray(max(0, self.size - self._at))
+        view, at = memoryview(content), 0
+        while count := self.readinto(view[at:]):
+            at += count
+        view.release()
+        return bytes(content)
+
+    def _fetch(self, size_bytes: int) -> memoryview:
+        at = self._at
+        what = f"read {self._path}"
+        try:
+            content = self._call(lambda: self._inner.read_range(at, size_bytes), what)
+        except OSError as error:
+            if isinstance(error, TimeoutError):
+                raise
+            # Its blocks may have moved: open it again, once.
+            self._inner = self._call(self._open_inner, what)
+            self._require_same_file(what)
+            content = self._call(lambda: self._inner.read_range(at, size_bytes), what)
+        if len(content) != size_bytes:
+            raise OSError(f"{size_bytes} bytes of {self._path} were read as {len(content)}.")
+        return memoryview(content)
+
+    def _require_same_file(self, what: str) -> None:
+        """Raise if the path holds another file than before."""
+        length = self._call(self._inner.file_length, what)
+        version = None if self._version is None else self._call(self._version, what)
+        if (length, version) != (self.size, self._opened):
+            raise OSError(f"{self._path} was replaced while it was read. Read it again.")
+
+
+class _Writer(io.RawIOBase):
+    def __init__(self, open_inner: Callable[[], Any], call: _Call, path: str) -> None:
+        super().__init__()
+        self._call, self._path = call, path
+        self._at = 0
+        self._failure: BaseException | None = None
+        self._inner: Any = call(open_inner, f"create {path}")
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def write(self, buffer: Any, /) -> int:
+        if self._failure is not None:
+            raise self._failure
+        content = memoryview(buffer).cast("B")[:_PIECE_BYTES]
+        # After a time-out or Ctrl-C the call may still read the buffer, so it gets a copy.
+        piece = bytes(content)
+        inner = self._inner
+        try:
+            self._call(lambda: inner.write(piece), f"write {self._path}")
+        except BaseException as error:
+            self._failure = error
+            raise
+        self._at += len(piece)
+        return len(piece)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        inner, self._inner = self._inner, None
+        # After a failure the client would publish the part that was written.
+        if self._failure is None:
+            self._call(inner.close, f"write {self._path}")

@@ -1,0 +1,196 @@
+"""The residual: how it is distributed, and bounds against a growing backlog; pure."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.configuration import Configuration, configuration, option
+from sparkwright.errors import ConfigurationError
+
+from ._format import check_threshold
+from ._vectors import BLOCK, Pieces, Vector, block_bounds, difference, paired, single
+
+PERCENTILES = (50.0, 95.0, 99.0, 99.9, 99.99)
+SAMPLE = 100_000
+
+
+@configuration
+class ResidualClipping(Configuration):
+    """Now and then, cut every element of the residual to at most a multiple of the threshold."""
+
+    multiple: float = option(
+        default=5.0,
+        minimum=1,
+        unit="thresholds",
+        label="At most",
+        help="The residual is cut to so many thresholds, so that no change is sent long after it "
+        "was of use.",
+    )
+    every: int = option(
+        default=5, minimum=1, unit="minibatches", help="How often; 5 costs next to nothing."
+    )
+
+    def due(self, step: int) -> bool:
+        """Whether to clip in minibatch `step` (from 0), after its message was encoded.
+
+        Example:
+            >>> [step for step in range(12) if ResidualClipping(every=5).due(step)]
+            [5, 10]
+        """
+        return step > 0 and step % self.every == 0
+
+    def excess(
+        self, shared: Vector, local: Sequence[Vector], threshold: float | Sequence[float]
+    ) -> tuple[NDArray[np.int64], Vector]:
+        """By how much `shared - local` exceeds the bound, and where.
+
+        Args:
+            shared: (N,) float32 or float64.
+            local: 1-D arrays of N elements in all.
+            threshold: t for all of the vector, or one for each array of `local`.
+
+        Returns:
+            (K,) ascending indices into the vector and (K,) signed values, of the dtype of
+            `shared`. Adding the values to `local` there brings the residual to the bound.
+
+        Example:
+            >>> clipping = ResidualClipping(multiple=2)
+            >>> clipping.excess(np.zeros(3), [np.array([-5.0, 1.0, 2.5])], 1.0)
+            (array([0, 2]), array([ 3. , -0.5]))
+        """
+        pieces = paired(single("shared", shared, writable=False), local)
+        if isinstance(threshold, Sequence):
+            bounds, thresholds = pieces.starts, threshold
+        else:
+            bounds, thresholds = [0, shared.size], [threshold]
+        if len(thresholds) != len(bounds) - 1:
+            raise ConfigurationError(
+                "There must be one threshold for each variable. "
+                f"Received: {len(thresholds)} thresholds, {len(bounds) - 1} variables."
+            )
+        scratch = np.empty(BLOCK, shared.dtype)
+        indices, values = [np.empty(0, np.int64)], [np.empty(0, shared.dtype)]
+        for (start, stop), one in zip(pairwise(bounds), thresholds, strict=True):
+            bound = shared.dtype.type(self.multiple * check_threshold(one))
+            for block in block_bounds(start, stop):
+                residual = difference(shared, pieces, block, scratch)
+                there = np.flatnonzero(np.abs(residual) > bound)
+                over = residual[there]
+                indices.append(there + block[0])
+                values.append(over - np.copysign(bound, over))
+        return np.concatenate(indices), np.concatenate(values)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResidualStatistics:
+    """A residual in a few numbers.
+
+    Attributes:
+        length: elements, N.
+        threshold: t, as float32 rounds it.
+        count: elements with |r| >= t; what encoding would select.
+        mean: mean of |r|.
+        maximum: largest |r|.
+        percentiles: of |r|, at 50, 95, 99, 99.9 and 99.99 %.
+        sampled: how many elements the percentiles were computed on.
+    """
+
+    length: int
+    threshold: float
+    count: int
+    mean: float
+    maximum: float
+    percentiles: tuple[float, ...]
+    sampled: int
+
+    @property
+    def sparsity(self) -> float:
+        """`count` / `length`."""
+        return self.count / self.length if self.length else 0.0
+
+    def line(self) -> str:
+        """All of it in one line; each percentile also in thresholds."""
+        percentiles = ", ".join(
+            f"{p:g} %: {value:.4g} ({value / self.threshold:.4g} t)"
+            for p, value in zip(PERCENTILES, self.percentiles, strict=True)
+        )
+        sample = "" if self.sampled == self.length else f" of {self.sampled:,} elements"
+        return (
+            f"residual: length {self.length:,}, threshold t {self.threshold:.4g}, "
+            f"count |r| >= t {self.count:,}, sparsity {self.sparsity:.4g}, "
+            f"mean |r| {self.mean:.4g}, max |r| {self.maximum:.4g}, "
+            f"percentiles{sample}: {percentiles}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields and the sparsity."""
+        return {
+            **asdict(self),
+            "percentiles": dict(
+                zip(map("{:g}".format, PERCENTILES), self.percentiles, strict=True)
+            ),
+            "sparsity": self.sparsity,
+        }
+
+
+def residual_statistics(
+    shared: Vector, local: Sequence[Vector], threshold: float, *, exact: bool = False
+) -> ResidualStatistics:
+    """Describe `shared - local`; nothing is changed.
+
+    Args:
+        shared: (N,) float32 or float64.
+        local: 1-D arrays of N elements in all.
+        threshold: t; with a threshold for each variable, ask for each variable.
+        exact: compute the percentiles on every element. Default False: on at most 100,000 evenly
+            spaced ones. The other figures are always of every element.
+
+    Raises:
+        DataError: if the vectors do not fit each other.
+        ConfigurationError: if the threshold is not a finite number above 0.
+
+    Example:
+        >>> print(residual_statistics(np.zeros(2), [np.array([3.0, -1.0])], 2.0).line()[:63])
+        residual: length 2, threshold t 2, count |r| >= t 1, sparsity 0
+    """
+    pieces = paired(single("shared", shared, writable=False), local)
+    rounded = check_threshold(threshold)
+    scratch = np.empty(BLOCK, shared.dtype)
+    count, total, maximum = 0, 0.0, 0.0
+    for bounds in block_bounds(0, shared.size):
+        residual = difference(shared, pieces, bounds, scratch)
+        np.abs(residual, out=residual)
+        count += int(np.count_nonzero(residual >= rounded))
+        total += float(residual.sum())
+        largest = float(residual.max())
+        maximum = largest if math.isnan(largest) else max(maximum, largest)
+    sample = _sample(shared, pieces, 1 if exact else -(-shared.size // SAMPLE))
+    with np.errstate(invalid="ignore"):
+        found = np.percentile(sample, PERCENTILES) if sample.size else np.zeros(len(PERCENTILES))
+    return ResidualStatistics(
+        length=shared.size,
+        threshold=rounded,
+        count=count,
+        mean=total / shared.size if shared.size else 0.0,
+        maximum=maximum,
+        percentiles=tuple(float(value) for value in found),
+        sampled=sample.size,
+    )
+
+
+def _sample(shared: Vector, local: Pieces, stride: int) -> Vector:
+    """|shared - local| of every `stride`-th element."""
+    stride = max(stride, 1)
+    sample = shared[::stride].copy()
+    other = [
+        array[-start % stride :: stride]
+        for array, start in zip(local.arrays, local.starts, strict=False)
+    ]
+    with np.errstate(over="ignore", invalid="ignore"):
+        sample -= np.concatenate([*other, sample[:0]])
+    return np.abs(sample, out=sample)

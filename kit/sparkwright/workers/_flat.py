@@ -1,0 +1,135 @@
+"""Operations on the flat vector of a network's variables: subtract from it, sample it."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MEASURE_EVERY_S = 1.0
+_MOST = 1 << 19  # elements of a sample, two of which fit into a processor's cache
+_BLOCK = 4096
+Vector = NDArray[np.floating[Any]]
+
+
+class SparseSubtraction:
+    """Subtracts values at places of the flat vector of some variables.
+
+    The places are worked out in NumPy for all variables at once, and each variable is changed by
+    one bare operation: calling a compiled function takes longer than all of them together.
+    """
+
+    def __init__(self, variables: Sequence[Any]) -> None:
+        """Work out where each of `variables` lies in their flat vector."""
+        self._variables = variables
+        shapes = [tuple(variable.shape) or (1,) for variable in variables]
+        rank = max(map(len, shapes), default=1)
+        sizes = [int(np.prod(shape)) for shape in shapes]
+        self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        # Of each variable, right-aligned: how long its axes are, and how far apart they lie.
+        self._lengths = np.ones((len(shapes), rank), np.int64)
+        for row, shape in zip(self._lengths, shapes, strict=True):
+            row[rank - len(shape) :] = shape
+        inner = np.c_[self._lengths[:, 1:], np.ones(len(shapes), np.int64)]
+        self._strides = np.cumprod(inner[:, ::-1], axis=1)[:, ::-1]
+
+    def __call__(self, indices: NDArray[np.int64], values: NDArray[Any]) -> None:
+        """Subtract `values` at `indices` of the vector; repeated places add up."""
+        import tensorflow as tf
+
+        order = np.argsort(indices, kind="stable")
+        indices, values = indices[order], values[order]
+        bounds = np.searchsorted(indices, self._starts)
+        owners = np.repeat(np.arange(len(self._variables)), np.diff(bounds))
+        offsets = (indices - self._starts[owners])[:, None]
+        places = offsets // self._strides[owners] % np.maximum(1, self._lengths[owners])
+        for variable, start, stop in zip(self._variables, bounds, bounds[1:], strict=False):
+            if start == stop:
+                continue
+            held = variable.value
+            changes = values[start:stop].astype(held.dtype.as_numpy_dtype, copy=False)
+            if not held.shape.rank:
+                tf.raw_ops.AssignSubVariableOp(resource=held.handle, value=changes.sum())
+                continue
+            tf.raw_ops.ResourceScatterNdSub(
+                ref=held.handle,
+                indices=places[start:stop, places.shape[1] - held.shape.rank :],
+                updates=changes,
+            )
+
+
+def subtract_from(variables: Sequence[Any], vector: NDArray[Any]) -> None:
+    """Subtract the whole flat `vector` from `variables`."""
+    import tensorflow as tf
+
+    start = 0
+    for variable in variables:
+        held, stop = variable.value, start + int(np.prod(variable.shape))
+        part = vector[start:stop].reshape(held.shape)
+        tensor = tf.cast(tf.convert_to_tensor(part), held.dtype)
+        tf.raw_ops.AssignSubVariableOp(resource=held.handle, value=tensor)
+        start = stop
+
+
+def sample_of(pieces: Sequence[Vector], *, most: int = _MOST) -> Vector:
+    """A copy of the parameters, or of evenly spread blocks of them if there are more than `most`.
+
+    Arrays of the same lengths give the same places, so two samples can be compared.
+
+    Args:
+        pieces: 1-D arrays, together all parameters.
+        most: about how many elements the copy may have; default 524,288.
+
+    Returns:
+        1-D, of the pieces' type.
+
+    Example:
+        >>> sample_of([np.arange(3.0), np.arange(2.0)])
+        array([0., 1., 2., 0., 1.])
+    """
+    size = sum(piece.size for piece in pieces)
+    stride = -(-size // most)
+    if stride > 1:
+        pieces = [_blocks(piece, stride) for piece in pieces]
+    return np.concatenate([np.empty(0, np.float32), *pieces])
+
+
+def update_ratio(before: Vector, after: Vector, *, minibatches: int) -> float:
+    """RMS of the net change over RMS of the parameters before it, divided by the minibatches.
+
+    That is how far one minibatch moves the parameters if all steps point the same way. Where n
+    steps point in unrelated directions it is lower by the square root of n; where they undo one
+    another, lower still.
+
+    Args:
+        before: (n,) parameters, as `sample_of` gives them.
+        after: (n,) the same ones after the minibatches.
+        minibatches: how many there were, at least 1; so updates of several compare with updates of
+            one, as long as they point the same way.
+
+    Returns:
+        The ratio; NaN if there are no parameters, all were zero, or one is not finite.
+
+    Example:
+        >>> round(update_ratio(np.array([3.0, 4.0]), np.array([3.0, 4.01]), minibatches=2), 9)
+        0.001
+    """
+    with np.errstate(all="ignore"):
+        size = _squares(before)
+        ratio = math.sqrt(_squares(after - before) / size) / minibatches if size > 0 else math.nan
+    return ratio if math.isfinite(ratio) else math.nan
+
+
+def _blocks(piece: Vector, stride: int) -> Vector:
+    """Every `stride`-th block of `piece`; what fills no block counts only where there is none."""
+    whole = piece.size // _BLOCK
+    if not whole:
+        return piece
+    return piece[: whole * _BLOCK].reshape(whole, _BLOCK)[::stride].reshape(-1)
+
+
+def _squares(values: Vector) -> float:
+    """The sum of the squares; NaN instead of an error if one is not finite."""
+    found = float(np.dot(values, values))
+    return found if math.isfinite(found) else math.nan

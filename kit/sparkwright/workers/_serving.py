@@ -1,0 +1,298 @@
+"""What a trainer does with its requests: train in a run, train a round, infer."""
+
+import contextlib
+import hashlib
+import os
+import socket
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparkwright.errors import ConfigurationError, NetworkError
+from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
+from sparkwright.mesh._port import PeerPort, address_in
+from sparkwright.networks import pack_arrays, unpack_arrays
+from sparkwright.timeline import PhaseCode
+from sparkwright.timeline.clocks import Offset
+from sparkwright.timeline.spans import SpanBlock
+
+from ._averaging import AveragingWorker
+from ._control import ControlLine
+from ._flat import sample_of, update_ratio
+from ._inference import run_inference
+from ._member import RunMember
+from ._minibatches import LocalTrainer, may_be_averaged
+from ._phases import PhaseRecorder, PhaseReporter, WorkerClocks, add_beginning, add_end
+from ._replica import Replica
+from ._requests import Answer, Evaluating, InferRequest, Request, RoundRequest, TrainRequest
+from ._shard import Shard, ShardSource
+from ._sharing import SharingWorker
+
+# Replicas of the networks used last; each holds weights, optimizer state and compiled functions.
+_KEPT_REPLICAS = 2
+Worker = AveragingWorker | SharingWorker
+
+
+class Service:
+    """Answers requests, with replicas that stay warm from one to the next."""
+
+    def __init__(self, device: str, refusal: ConfigurationError | None, *, ready_s: float) -> None:
+        """Compute on `device`, unless `refusal` says why not; TensorFlow was there at `ready_s`."""
+        self._device, self._refusal, self._ready_s = device, refusal, ready_s
+        self._replicas: OrderedDict[tuple[str, str], Replica] = OrderedDict()
+        self._digests: dict[tuple[str, str], str] = {}  # of the weights of replicas that infer
+        self._round_run = ""  # the run whose counters the replica holds
+        self._clocks = WorkerClocks()  # of runs with a timeline
+
+    def answer(self, request: Any, gone: threading.Event) -> Answer:
+        """Do what `request` asks, while `gone` is not set.
+
+        Raises:
+            What the request leads to; see `Answer.of_error`.
+        """
+        match request:
+            case TrainRequest():
+                return self._train(request, gone)
+            case RoundRequest():
+                return self._round(request)
+            case InferRequest():
+                return self._infer(request, gone)
+            case _:
+                raise NetworkError(f"a trainer takes requests. Received: {type(request).__name__}.")
+
+    def _replica(self, request: Request) -> Replica:
+        if self._refusal is not None:
+            raise self._refusal
+        key = _replica_key(request)
+        replica = self._replicas.pop(key, None)
+        if replica is None:
+            while len(self._replicas) >= _KEPT_REPLICAS:
+                old, _ = self._replicas.popitem(last=False)
+                self._digests.pop(old, None)
+            replica = Replica(request.definition, xla=key[1])  # pyright: ignore[reportArgumentType]
+        self._replicas[key] = replica
+        return replica
+
+    def forget(self, request: Request) -> None:
+        """Give up the request's replica."""
+        self._replicas.pop(_replica_key(request), None)
+        self._digests.pop(_replica_key(request), None)
+
+    # -- requests ---------------------------------------------------------------------------
+
+    def _train(self, request: TrainRequest, gone: threading.Event) -> Answer:
+        phases = PhaseRecorder(on=request.settings.master.collect_training_stats)
+        name = f"sparkwright-{request.run}"
+        control = ControlLine(
+            request.controller,
+            secret=request.secret,
+            timeout_s=request.settings.master.mesh.connect_timeout_s,
+            name=name,
+        )
+        with contextlib.ExitStack() as stack:
+            stack.callback(control.close)
+            if phases.on:
+                stack.callback(self._reporting(request, control, phases))
+            began_s = time.monotonic()
+            self._digests.pop(_replica_key(request), None)
+            port = PeerPort(
+                secret=request.secret,
+                worker=request.settings.worker,
+                encrypt=request.settings.master.mesh.encrypt,
+                host=_listen_host(request.listen_host) or control.local_host,
+                ports=MeshConfig(ports=request.ports).ports_from(os.environ),
+                name=name,
+            )
+            stack.callback(port.close)
+            worker = stack.enter_context(
+                contextlib.closing(
+                    worker_of(
+                        request,
+                        self._replica(request),
+                        control,
+                        port,
+                        device=self._device,
+                        phases=phases,
+                    )
+                )
+            )
+            phases.since(PhaseCode.BUILD, began_s)
+            _abort_when_gone(gone, control)
+            worker.run()
+            if control.lost and not gone.is_set():
+                return Answer(
+                    kind="lost",
+                    error=f"worker {request.settings.worker} lost its connection to the driver.",
+                )
+        return Answer()
+
+    def _reporting(
+        self, request: TrainRequest, control: ControlLine, phases: PhaseRecorder
+    ) -> Callable[[], None]:
+        """Begin to tell the driver of `phases`; returns what tells it the rest."""
+        source = request.settings.master.time_source
+        add_beginning(phases, request.times, ready_s=self._ready_s)
+        reporter = PhaseReporter(
+            control, phases, self._machine_clock(request), measure=source is None
+        )
+
+        def end() -> None:
+            add_end(phases, request.times)
+            reporter.close()
+
+        return end
+
+    def _machine_clock(self, request: TrainRequest | RoundRequest) -> Any:
+        settings = request.settings
+        return self._clocks.of(settings.master.time_source, worker=settings.worker)
+
+    def _round(self, request: RoundRequest) -> Answer:
+        phases = PhaseRecorder(on=request.settings.master.collect_training_stats)
+        began_s = time.monotonic()
+        replica, settings = self._replica(request), request.settings
+        self._digests.pop(_replica_key(request), None)
+        replica.share_updates(None)
+        shard = Shard(Path(request.shard), consume=True)
+        nobody = ShardSource(secret=b"", connect_timeout_s=0.0, peer_timeout_s=0.0)
+        trainer = LocalTrainer(settings, replica, shard, nobody, phases)
+        phases.since(PhaseCode.BUILD, began_s)
+        try:
+            with phases.phase(PhaseCode.STATE):
+                replica.write(np.frombuffer(request.vector, replica.state.dtype))
+            if self._round_run != request.run or (request.first and request.epoch == 0):
+                values = unpack_arrays(request.extras, replica.state.read_extras())
+                replica.state.own_seeds(values, worker=settings.worker)
+                replica.state.write_extras(values)
+                self._round_run = request.run
+            if request.first:
+                replica.reset_metrics()
+            replica.iterations = request.iterations
+            if not settings.master.save_updater:
+                replica.reset_updater()
+            before = sample_of(replica.state.trainable_views())
+            done = trainer.round(request.share, stopping=threading.Event())
+            finite = may_be_averaged(
+                done, replica, settings, epoch=request.epoch, updater=settings.master.save_updater
+            )
+            if done.readings:
+                after, count = sample_of(replica.state.trainable_views()), len(done.losses)
+                done.readings["update_ratio"] = update_ratio(before, after, minibatches=count)
+        finally:
+            trainer.close()
+        vector = replica.state.read(updater=settings.master.save_updater)
+        fields = {
+            "worker": settings.worker,
+            "losses": done.losses.tolist(),
+            "examples": done.examples.tolist(),
+            "metrics": done.metrics,
+            "readings": done.readings,
+            "iterations": replica.iterations,
+            "weight": len(done.losses) if finite else 0,
+            "vector_bytes": vector.nbytes,
+            "place": {
+                "host": socket.gethostname(),
+                "device": self._device,
+                "pid": os.getpid(),
+            },
+        }
+        counters = b""
+        if settings.worker == 0:
+            counters = pack_arrays(replica.state.read_counters())
+        spans = self._spans(request, phases) if phases.on else None
+        return Answer(fields=fields, payload=vector.tobytes() + counters, result=spans)
+
+    def _spans(self, request: RoundRequest, phases: PhaseRecorder) -> tuple[SpanBlock, Any]:
+        """What a round's answer tells of its phases: the spans, and the state of the clocks."""
+        clock = self._machine_clock(request)
+        add_beginning(phases, request.times, ready_s=self._ready_s)
+        add_end(phases, request.times)
+        block, _ = phases.take()
+        # The driver measures the offset: the job is the question, and this its answer.
+        measured = Offset(0.0, 0.0) if request.settings.master.time_source is None else None
+        block = block._replace(starts_s=block.starts_s + clock.shift_s)
+        return block, clock.state(measured)
+
+    def _infer(self, request: InferRequest, gone: threading.Event) -> Answer:
+        replica, key = self._replica(request), _replica_key(request)
+        self._round_run = ""  # a run that shares the replica begins its next round with its own
+        if self._digests.get(key) != request.digest:
+            self._digests.pop(key, None)
+            if not request.weights:
+                return Answer(kind="weights")
+            _read_weights(replica, Path(request.weights), request.digest)
+            self._digests[key] = request.digest
+        result = run_inference(replica, request, gone)
+        if isinstance(request.what, Evaluating):
+            result = request.what.without_code(result)
+        return Answer(result=result)
+
+
+def worker_of(
+    request: TrainRequest,
+    replica: Replica,
+    control: ControlLine,
+    port: PeerPort,
+    *,
+    device: str = "",
+    phases: PhaseRecorder,
+) -> Worker:
+    """The worker for `request`, which trains `replica` on `device` and tells `phases` of it.
+
+    Raises:
+        DataError: if the data does not fit the network.
+    """
+    settings = request.settings
+    replica.share_updates(None)  # what an earlier run may have wanted
+    averaging = isinstance(settings.master, ParameterAveragingTrainingMaster)
+    member = RunMember(
+        settings=settings,
+        replica=replica,
+        shard=Shard(Path(request.shard), consume=request.consume),
+        validation=Shard(Path(request.validation), consume=request.consume),
+        control=control,
+        port=port,
+        secret=request.secret,
+        save_updater=not averaging or settings.master.save_updater,
+        device=device,
+        phases=phases,
+    )
+    if averaging:
+        return AveragingWorker(settings, member)
+    return SharingWorker(settings, member, port, secret=request.secret)
+
+
+def _listen_host(wanted: str) -> str:
+    """`wanted` itself, or this machine's address in it if it is a network."""
+    return address_in(wanted) if "/" in wanted else wanted
+
+
+def _replica_key(request: Request) -> tuple[str, str]:
+    xla = "auto" if isinstance(request, InferRequest) else request.xla
+    return request.definition.fingerprint, xla
+
+
+def _read_weights(replica: Replica, path: Path, digest: str) -> None:
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise NetworkError("the weights that arrived are not those that were announced.")
+    vector = np.frombuffer(content, replica.state.dtype, replica.state.averaged_size)
+    replica.write(vector)
+    rest = content[vector.nbytes :]
+    replica.state.write_extras(unpack_arrays(rest, replica.state.read_extras()))
+
+
+def _abort_when_gone(gone: threading.Event, control: ControlLine) -> None:
+    """Hang up on the coordinator as soon as the task is gone, which ends every wait."""
+
+    def wait() -> None:
+        while not control.gone.is_set():
+            if gone.wait(0.2):
+                control.hang_up()
+                return
+
+    threading.Thread(target=wait, name="sparkwright-abandon", daemon=True).start()

@@ -1,0 +1,223 @@
+"""What the state machines of both coordinators have in common: the world around a run."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from sparkwright.masters import EarlyStopping
+from sparkwright.runs._decisions import (
+    Action,
+    EndRun,
+    StopRequested,
+    TaskEnded,
+    TimerFired,
+    WorkerFailed,
+    WorkerRegistered,
+)
+from sparkwright.runs._early_stopping import Judge
+from sparkwright.runs._protocol import Failure, Progress
+
+WORKERS, EPOCHS = 3, 2
+# The third epoch is best; without improvement in the fourth the run ends, two before its end.
+JUDGED_EPOCHS = 6
+SCORES = {1: 3.0, 2: 2.0, 3: 1.0, 4: 1.0, 5: 0.0, 6: 0.0}
+
+going_on = precondition(lambda self: self.end is None)
+under_way = precondition(lambda self: self.end is None and self.generation > 2)
+
+
+@dataclass(eq=False, kw_only=True)
+class Attempt:
+    """One attempt of one worker."""
+
+    connection: int
+    worker: int
+    attempt: int
+    alive: bool = True
+    silent: bool = False  # neither does anything nor closes its connections
+    sent: deque[Any] = field(default_factory=deque[Any])  # on its way to the driver
+    orders: deque[Action] = field(default_factory=deque[Action])  # on their way from it
+    scores: dict[int, float] | None = None  # epoch -> what an evaluation finds; None: no judge
+
+
+class RunMachine(RuleBasedStateMachine):
+    """What happens to a run, in any order; the coordinator and its workers are the subclass's."""
+
+    epochs = EPOCHS
+    judge: Judge | None = None
+    scores: dict[int, float] | None = None
+    coordinator: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+        self.attempts: dict[int, Any] = {}  # by connection
+        self.latest: dict[int, Any] = {}  # by worker
+        self.rings: dict[int, Any] = {}
+        self.past: list[Any] = []
+        self.generation = 0
+        self.end: EndRun | None = None
+        self.asked_to_stop = False
+        self.failures: list[Failure] = []
+        common: dict[str, Any] = {
+            "workers": WORKERS,
+            "judge": self.judge,
+            "rendezvous_timeout_s": 1e9,
+            "queue_timeout_s": 1e9,
+            "replacement_timeout_s": 1e9,
+            "max_failures": 1 << 30,
+        }
+        self.coordinator = self.coordinate(common)
+        for worker in range(WORKERS):
+            self.begin(worker, attempt=0)
+
+    # -- what the subclass says -------------------------------------------------------------
+
+    def coordinate(self, common: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def new_worker(self, **fields: Any) -> Any:
+        raise NotImplementedError
+
+    def rows(self, worker: int) -> tuple[int, int]:
+        """Examples and validation examples."""
+        raise NotImplementedError
+
+    def handle(self, event: Any) -> None:
+        raise NotImplementedError
+
+    def everything_goes_well_for_a_moment(self) -> None:
+        raise NotImplementedError
+
+    def check_the_time_out(self, timed_out: str) -> None:
+        raise NotImplementedError
+
+    def check_the_end(self, progress: Progress) -> None:
+        raise NotImplementedError
+
+    # -- workers ----------------------------------------------------------------------------
+
+    def begin(self, worker: int, *, attempt: int) -> None:
+        connection = 100 * attempt + worker
+        found = self.new_worker(
+            connection=connection, worker=worker, attempt=attempt, scores=self.scores
+        )
+        self.attempts[connection] = self.latest[worker] = found
+        rows, validation_rows = self.rows(worker)
+        found.sent.append(
+            WorkerRegistered(
+                connection=connection,
+                worker=worker,
+                attempt=attempt,
+                host="",
+                address=("", connection),
+                rows=rows,
+                validation_rows=validation_rows,
+            )
+        )
+
+    def one(self, data: st.DataObject, suits: Any = lambda worker: True) -> Any:
+        """One of those alive that suit, or None."""
+        found = [w for w in self.attempts.values() if w.alive and suits(w)]
+        return data.draw(st.sampled_from(found)) if found else None
+
+    def fails(self, worker: int) -> Failure:
+        self.failures.append(Failure(worker=worker))
+        return self.failures[-1]
+
+    # -- what may happen --------------------------------------------------------------------
+
+    @going_on
+    @rule(moments=st.integers(1, 6))
+    def all_goes_well(self, moments: int) -> None:
+        for _ in range(moments):
+            if self.end is None:
+                self.everything_goes_well_for_a_moment()
+
+    @under_way
+    @rule()
+    def a_worker_fails_before_it_registers(self) -> None:
+        self.handle(WorkerFailed(failure=self.fails(0)))
+
+    @precondition(lambda self: self.end is None and self.generation > 1)
+    @rule()
+    def the_user_stops_the_run(self) -> None:
+        self.asked_to_stop = True
+        self.handle(StopRequested())
+
+    @going_on
+    @rule(data=st.data())
+    def a_lost_worker_is_started_again(self, data: st.DataObject) -> None:
+        lost = [w for w in self.latest.values() if not w.alive or w.silent]
+        if lost:
+            worker = data.draw(st.sampled_from(lost))
+            self.begin(worker.worker, attempt=worker.attempt + 1)
+
+    @going_on
+    @rule(data=st.data(), fails=st.booleans())
+    def the_task_of_a_lost_worker_ends(self, data: st.DataObject, fails: bool) -> None:
+        """A retry within the same job is `a_lost_worker_is_started_again`."""
+        lost = [w for w in self.latest.values() if not w.alive]
+        if lost:
+            worker = data.draw(st.sampled_from(lost)).worker
+            failure = Failure(worker=worker, reason="killed") if fails else None
+            self.handle(TaskEnded(worker=worker, failure=failure))
+
+    @going_on
+    @rule(later_s=st.floats(0.1, 6.0))
+    def time_passes(self, later_s: float) -> None:
+        self.now_s += later_s
+        self.handle(TimerFired())
+
+    @rule(data=st.data())
+    def a_message_is_repeated(self, data: st.DataObject) -> None:
+        if self.past:
+            self.handle(data.draw(st.sampled_from(self.past[-20:])))
+
+    # -- what must hold ---------------------------------------------------------------------
+
+    @invariant()
+    def generations_only_grow(self) -> None:
+        assert self.coordinator.generation >= self.generation
+        self.generation = self.coordinator.generation
+
+    @invariant()
+    def a_run_that_is_over_has_ended(self) -> None:
+        assert (self.coordinator.phase == "over") == (self.end is not None)
+
+    def teardown(self) -> None:
+        """Left alone, with lost workers replaced, every run ends."""
+        self.all_goes_well(400)
+        assert self.end is not None, f"the run did not end: {self.coordinator.phase}"
+        end = self.end
+        if end.failure is not None:
+            assert end.failure in self.failures
+        elif end.timed_out:
+            self.check_the_time_out(end.timed_out)
+        elif end.stopped:
+            assert self.asked_to_stop
+        else:
+            self.check_the_end(self.coordinator.progress)
+
+
+def new_judge() -> Judge:
+    return Judge(EarlyStopping(patience=1), epochs=JUDGED_EPOCHS, validates=True)
+
+
+def check_the_verdicts(judge: Judge | None, progress: Progress) -> None:
+    """Each verdict was given once, and the best state is kept."""
+    assert judge is not None
+    assert judge.result.scores == {epoch: SCORES[epoch] for epoch in range(1, 5)}
+    assert (judge.result.best_epoch, judge.kept_epoch) == (3, 3)
+    assert progress.epoch == progress.opened == 4
+
+
+def check_no_training_before_a_verdict(judge: Judge | None, progress: Progress) -> None:
+    """Whoever is lost while the others wait, the best state is kept before anybody trains on."""
+    assert judge is not None
+    if progress.opened > progress.epoch > 0:
+        assert progress.epoch in judge.result.scores
+        assert not judge.wants_state(progress.epoch)

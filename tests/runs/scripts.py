@@ -1,0 +1,256 @@
+"""Scripts of events for both coordinators, and the actions that are expected."""
+
+from dataclasses import replace
+from typing import Any
+
+from sparkwright.runs._coordinator import Coordinator
+from sparkwright.runs._decisions import (
+    Action,
+    CheckpointReceived,
+    ConnectionLost,
+    Dismiss,
+    Event,
+    RequestResult,
+    ResultReceived,
+    SendGroup,
+    SendMeeting,
+    SendPiece,
+    SendRegroup,
+    StopRequested,
+    TimerFired,
+    WorkerFailed,
+    WorkerRegistered,
+    WorkerReported,
+    WorkReported,
+)
+from sparkwright.runs._protocol import Ending, Failure, Group, Progress, Seat
+from sparkwright.runs._sharing_coordinator import SharingCoordinator
+from sparkwright.runs._work import Span
+
+GRACE_S = 2.0
+FAILURE = Failure(worker=1, host="b", kind="non_finite", reason="the loss is NaN")
+NOTHING: list[Action] = []
+
+
+class Script:
+    """A coordinator, the clock, and its workers' connections: 10 * worker + attempt."""
+
+    def __init__(self, coordinator: Any, workers: int, now_s: float = 0.0) -> None:
+        self.coordinator = coordinator
+        self.workers, self.now_s = workers, now_s
+        self.attempts = [0] * workers
+
+    @property
+    def progress(self) -> Progress:
+        return self.coordinator.progress
+
+    def handle(self, event: Event) -> list[Action]:
+        return self.coordinator.handle(event, now_s=self.now_s)
+
+    def connection(self, worker: int) -> int:
+        return 10 * worker + self.attempts[worker]
+
+    def register(self, worker: int, attempt: int = 0) -> list[Action]:
+        self.attempts[worker] = max(attempt, self.attempts[worker])
+        return self.handle(
+            WorkerRegistered(
+                connection=10 * worker + attempt,
+                worker=worker,
+                attempt=attempt,
+                host=f"host-{worker}",
+                address=(f"10.0.0.{worker}", 7000 + attempt),
+                rows=100 + worker,
+                validation_rows=worker,
+            )
+        )
+
+    def lose(self, worker: int) -> list[Action]:
+        return self.handle(ConnectionLost(connection=self.connection(worker)))
+
+    def fail(self, failure: Failure = FAILURE) -> list[Action]:
+        return self.handle(WorkerFailed(failure=failure))
+
+    def stop(self) -> list[Action]:
+        return self.handle(StopRequested())
+
+    def tick(self, later_s: float = 0.0) -> list[Action]:
+        self.now_s += later_s
+        return self.handle(TimerFired())
+
+    def deliver(self, worker: int) -> list[Action]:
+        return self.handle(ResultReceived(connection=self.connection(worker)))
+
+    def reports(self, worker: int, ending: Any, progress: Progress | None, **more: Any) -> Any:
+        event = WorkerReported(
+            connection=self.connection(worker),
+            ending=ending,
+            progress=progress,
+            **{"generation": self.coordinator.generation, **more},
+        )
+        return self.handle(event)
+
+    # -- what is expected -------------------------------------------------------------------
+
+    def group(self, generation: int, members: list[int], progress: Progress, source: int) -> Group:
+        return Group(
+            generation=generation,
+            seats=tuple(
+                Seat(
+                    worker=w,
+                    host=f"10.0.0.{w}",
+                    port=7000 + self.attempts[w],
+                    attempt=self.attempts[w],
+                )
+                for w in members
+            ),
+            rows=tuple(100 + w for w in range(self.workers)),
+            validation_rows=tuple(range(self.workers)),
+            progress=progress,
+            source=source,
+        )
+
+    def regroups(self, generation: int, *members: int) -> list[Action]:
+        return [SendRegroup(connection=self.connection(w), generation=generation) for w in members]
+
+    def request(self, worker: int) -> list[Action]:
+        return [RequestResult(connection=self.connection(worker))]
+
+    def dismissals(self, *members: int, reason: str = "") -> list[Action]:
+        return [Dismiss(connection=self.connection(w), reason=reason) for w in members]
+
+
+class AveragingScript(Script):
+    """A run of parameter averaging."""
+
+    def __init__(self, workers: int = 3, **settings: Any) -> None:
+        super().__init__(Coordinator(workers=workers, **settings), workers)
+
+    def report(
+        self, worker: int, ending: Ending, progress: Progress | None, **more: Any
+    ) -> list[Action]:
+        return self.reports(worker, ending, progress, **more)
+
+    def groups(
+        self,
+        generation: int,
+        members: list[int],
+        progress: Progress,
+        source: int,
+        order: list[int] | None = None,
+    ) -> list[Action]:
+        """The group of `members`, sent in `order` of arrival if that is not theirs."""
+        group = self.group(generation, members, progress, source)
+        return [SendGroup(connection=self.connection(w), group=group) for w in order or members]
+
+    def finish(self, *workers: int) -> list[Action]:
+        """All report the end of the last epoch."""
+        end = after(9, workers=self.workers, epoch=2)
+        sent = [self.report(worker, "finished", end) for worker in workers]
+        return [action for actions in sent for action in actions]
+
+
+class SharingScript(Script):
+    """A run of gradient sharing.
+
+    Each worker has four minibatches of ten examples an epoch; pieces are of two.
+    """
+
+    def __init__(self, workers: int = 2, epochs: int = 2, **settings: Any) -> None:
+        coordinator = SharingCoordinator(
+            workers=workers,
+            epochs=epochs,
+            minibatches=lambda rows: [4] * len(rows),
+            piece_size=lambda _: 2,
+            **settings,
+        )
+        super().__init__(coordinator, workers)
+        self.pieces: dict[int, Span] = {}  # by worker: the last that it was sent
+
+    def handle(self, event: Event) -> list[Action]:
+        actions = super().handle(event)
+        for action in actions:
+            if isinstance(action, SendPiece):
+                self.pieces[action.connection // 10] = action.piece
+        return actions
+
+    def asks(self, worker: int) -> list[Action]:
+        """It has its state, and wants its first piece."""
+        return self.handle(WorkReported(connection=self.connection(worker)))
+
+    def works(self, worker: int, minibatches: int = 2, *, wants_more: bool = True) -> list[Action]:
+        """It has done so many minibatches of its piece."""
+        return self.handle(
+            WorkReported(
+                connection=self.connection(worker),
+                piece=self.pieces.pop(worker),
+                minibatches=minibatches,
+                examples=10 * minibatches,
+                iterations=7,
+                wants_more=wants_more,
+            )
+        )
+
+    def report(self, worker: int, ending: Any, *, validated: int = 0, **more: Any) -> list[Action]:
+        return self.reports(worker, ending, replace(self.progress, validated=validated), **more)
+
+    def all_meet(self, *workers: int, validated: int = 0) -> list[Action]:
+        actions = NOTHING
+        for worker in workers:
+            assert actions == NOTHING
+            actions = self.report(worker, "met", validated=validated)
+        return actions
+
+    def lose(self, worker: int) -> list[Action]:
+        self.pieces.pop(worker, None)
+        return super().lose(worker)
+
+    def checkpoint(self) -> list[Action]:
+        return self.handle(CheckpointReceived(progress=self.progress))
+
+    def present_group(self, members: list[int], source: int) -> Group:
+        return self.group(self.coordinator.generation, members, self.progress, source)
+
+    def groups(
+        self,
+        members: list[int],
+        *,
+        source: int,
+        to: list[int] | None = None,
+        progress: Progress | None = None,
+    ) -> list[Action]:
+        """The present group of `members`, sent to all or only `to` some.
+
+        Where it leads to a piece at once, `progress` is that before.
+        """
+        group = replace(self.present_group(members, source), progress=progress or self.progress)
+        told = members if to is None else to
+        return [SendGroup(connection=self.connection(w), group=group) for w in told]
+
+    def meeting(
+        self, members: list[int], *, validate: bool = False, checkpoint: bool = False
+    ) -> list[Action]:
+        group = self.present_group(members, source=0)
+        return [
+            SendMeeting(
+                connection=self.connection(w),
+                group=group,
+                validate=validate,
+                checkpoint=checkpoint,
+            )
+            for w in members
+        ]
+
+    def piece(self, worker: int, owner: int, epoch: int, start: int, stop: int) -> list[Action]:
+        span = Span(owner, epoch, start, stop)
+        return [SendPiece(connection=self.connection(worker), piece=span)]
+
+
+def after(averagings: int, *, workers: int = 3, epoch: int = 0) -> Progress:
+    return Progress(
+        epoch=epoch,
+        round=averagings,
+        averagings=averagings,
+        steps=(5 * averagings,) * workers,
+        examples=(50 * averagings,) * workers,
+        iterations=5 * averagings,
+    )

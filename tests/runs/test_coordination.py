@@ -1,0 +1,250 @@
+"""The contract of both coordinators: who comes, who is refused, how a run ends."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.runs.scripts import (
+    FAILURE,
+    GRACE_S,
+    NOTHING,
+    AveragingScript,
+    Script,
+    SharingScript,
+)
+
+from sparkwright.runs._decisions import ConnectionLost, Dismiss, EndRun, SendGroup, SendRegroup
+from sparkwright.runs._protocol import Failure, Progress
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture(params=[AveragingScript, SharingScript], ids=["averaging", "sharing"])
+def make(request: pytest.FixtureRequest) -> Make:
+    return request.param
+
+
+def gathered(make: Make, workers: int = 2) -> Any:
+    """All have come and are in the first group."""
+    script = make(workers)
+    for worker in range(workers):
+        script.register(worker)
+    assert script.coordinator.phase == "training"
+    return script
+
+
+def training(make: Make, workers: int = 2) -> Any:
+    """Likewise, and all have a state and work."""
+    script = gathered(make, workers)
+    if isinstance(script, SharingScript):
+        for worker in range(workers):
+            script.asks(worker)
+    return script
+
+
+def delivering(make: Make, workers: int = 3) -> Any:
+    """All have trained everything, and worker 0 is asked for the result."""
+    if make is AveragingScript:
+        script = training(make, workers)
+        assert script.finish(*range(workers)) == script.request(0)
+        return script
+    script = SharingScript(workers, epochs=1)
+    for worker in range(workers):
+        script.register(worker)
+    for worker in range(workers):
+        script.asks(worker)
+    for worker in [*range(workers), *range(workers)]:
+        script.works(worker)
+    assert script.all_meet(*range(workers)) == script.request(0)
+    return script
+
+
+# -- gathering ------------------------------------------------------------------------------
+
+
+def test_the_group_forms_when_all_have_come_with_ranks_by_worker(make: Make) -> None:
+    script = make(3)
+    assert script.register(2) == NOTHING
+    assert script.register(0) == NOTHING
+    sent = script.register(1)
+    group = script.group(1, [0, 1, 2], script.progress, -1)
+    assert {action.connection: action.group for action in sent} == dict.fromkeys((0, 10, 20), group)
+
+
+def test_a_worker_lost_while_the_others_gather_is_missing_again(make: Make) -> None:
+    script = make(3)
+    script.register(0)
+    script.register(1)
+    assert script.lose(1) == NOTHING
+    assert script.register(2) == NOTHING
+    sent = script.register(1, attempt=1)
+    assert sorted(action.connection for action in sent) == [0, 11, 20]
+    assert sent[0].group == script.group(1, [0, 1, 2], script.progress, -1)
+
+
+def test_a_run_goes_on_from_the_progress_it_is_given(make: Make) -> None:
+    start = Progress(epoch=2, averagings=7, opened=2, steps=(9,), examples=(90,), iterations=70)
+    (sent,) = make(1, start=start).register(0)
+    assert isinstance(sent, SendGroup)
+    assert sent.group.progress == start
+
+
+def test_when_not_all_come_the_missing_are_named(make: Make) -> None:
+    script = make(4, slots=3, rendezvous_timeout_s=60)
+    script.tick(500.0)
+    script.register(2)
+    script.register(0)
+    assert script.tick(60.0) == NOTHING
+    reason = (
+        "the driver waited 60 s for 4 workers and 2 came; missing: workers [1, 3]. Spark has 3 "
+        "task slots. Give Spark as many slots as there are workers (`spark.executor.instances`, "
+        "`spark.executor.cores`), or use fewer with `workers=…`; if they are only slow, raise "
+        "`MeshConfig(rendezvous_timeout_s=…)`."
+    )
+    assert script.tick(0.1) == [
+        *script.dismissals(2, 0, reason=reason),
+        EndRun(timed_out=reason),
+    ]
+
+
+def test_when_no_worker_comes_other_jobs_may_hold_the_slots(make: Make) -> None:
+    script = make(2, queue_timeout_s=600)
+    assert script.tick(600.0) == NOTHING
+    reason = (
+        "no worker started within 600 s. Other jobs may hold all slots, or the cluster has no "
+        "room: see Spark's web page. Raise `MeshConfig(queue_timeout_s=…)` to wait longer."
+    )
+    assert script.tick(0.1) == [EndRun(timed_out=reason)]
+
+
+def test_the_clock_may_begin_anywhere(make: Make) -> None:
+    script = make(2, now_s=1e6)
+    script.now_s = 1e6
+    assert script.tick(600.0) == NOTHING
+    assert isinstance(script.tick(0.1)[-1], EndRun)
+
+
+# -- members --------------------------------------------------------------------------------
+
+
+def test_ticks_change_nothing_while_all_is_well(make: Make) -> None:
+    script = training(make)
+    assert [script.tick(60.0) for _ in range(50)] == [NOTHING] * 50
+
+
+def test_losses_of_strangers_and_repeated_ones_are_nothing(make: Make) -> None:
+    script = training(make)
+    assert script.handle(ConnectionLost(connection=99)) == NOTHING
+    script.lose(1)
+    assert script.lose(1) == NOTHING
+
+
+def test_a_newer_attempt_replaces_an_older_one_not_yet_known_to_be_lost(make: Make) -> None:
+    script = training(make)
+    old = script.connection(1)
+    reason = "attempt 1 of worker 1 has taken its place"
+    assert script.register(1, attempt=1)[0] == Dismiss(connection=old, reason=reason)
+    assert script.handle(ConnectionLost(connection=old)) == NOTHING
+    assert script.coordinator.attempts == {0: 1, 1: 2}
+    assert script.coordinator.present[1].attempt == 1
+
+
+@pytest.mark.parametrize("attempt", [0, 1])
+def test_an_attempt_that_is_not_newer_is_refused(make: Make, attempt: int) -> None:
+    script = training(make)
+    script.register(1, attempt=1)
+    reason = "a newer attempt of worker 1 is already at work"
+    assert script.register(1, attempt=attempt) == [Dismiss(connection=10 + attempt, reason=reason)]
+    assert script.coordinator.present[1].attempt == 1
+
+
+def test_a_lost_worker_is_waited_for_during_the_grace(make: Make) -> None:
+    script = gathered(make, 3)
+    assert script.lose(1) == script.regroups(1, 0, 2)
+    for worker in (0, 2):
+        assert script.reports(worker, "broken", None) == NOTHING
+    assert script.tick(GRACE_S - 0.1) == NOTHING
+    sent = [action for action in script.tick(0.1) if isinstance(action, SendGroup)]
+    assert sorted(action.connection for action in sent) == [0, 20]
+
+
+# -- stop and failure -----------------------------------------------------------------------
+
+
+def test_stop_before_all_have_come_ends_at_once(make: Make) -> None:
+    script = make(2)
+    script.register(0)
+    assert script.stop() == [*script.dismissals(0), EndRun(stopped=True)]
+    assert script.register(1) == script.dismissals(1, reason="the run has ended")
+
+
+def test_stop_while_the_result_is_delivered_changes_nothing(make: Make) -> None:
+    script = delivering(make)
+    assert script.stop() == NOTHING
+    assert script.deliver(0)[-1] == EndRun(stopped=False)
+    assert script.stop() == NOTHING
+
+
+def test_a_worker_that_fails_before_it_registers_ends_a_run_that_gathers(make: Make) -> None:
+    script = make(2)
+    script.register(0)
+    assert script.fail() == [*script.dismissals(0), EndRun(failure=FAILURE)]
+
+
+def test_the_first_failure_is_named_and_neither_stop_nor_others_hide_it(make: Make) -> None:
+    script = training(make)
+    sent = [*script.fail(), *script.fail(Failure(worker=0, reason="second")), *script.stop()]
+    sent += [*script.lose(0), *script.lose(1)]
+    (end,) = [action for action in sent if isinstance(action, EndRun)]
+    assert end.failure == FAILURE
+
+
+def test_a_failure_after_the_end_of_training_does_not_spoil_the_result(make: Make) -> None:
+    script = delivering(make)
+    assert script.fail() == NOTHING
+    assert script.deliver(0)[-1] == EndRun()
+    assert script.fail() == NOTHING
+
+
+# -- delivering -----------------------------------------------------------------------------
+
+
+def test_only_the_worker_that_was_asked_delivers(make: Make) -> None:
+    script = delivering(make)
+    assert script.deliver(1) == NOTHING
+    assert script.coordinator.phase == "delivering"
+    assert script.deliver(0) == [*script.dismissals(0, 1, 2), EndRun()]
+    assert script.coordinator.phase == "over"
+
+
+def test_another_worker_is_asked_when_the_delivering_one_is_lost(make: Make) -> None:
+    script = delivering(make)
+    assert script.lose(2) == NOTHING
+    assert script.lose(0) == script.request(1)
+    assert script.deliver(1) == [*script.dismissals(1), EndRun()]
+
+
+def test_when_all_are_lost_before_one_delivered_the_run_fails(make: Make) -> None:
+    script = delivering(make, 2)
+    script.lose(0)
+    assert script.lose(1) == [
+        EndRun(timed_out="all workers were lost before one delivered the result.")
+    ]
+
+
+def test_a_worker_that_comes_while_the_result_is_delivered_is_dismissed(make: Make) -> None:
+    script = delivering(make)
+    script.lose(1)
+    assert script.register(1, attempt=1) == script.dismissals(1, reason="the run has ended")
+
+
+def test_nothing_happens_after_the_end(make: Make) -> None:
+    script: Script = delivering(make)
+    script.deliver(0)
+    assert script.tick(1e6) == NOTHING
+    assert script.lose(0) == NOTHING
+    assert script.deliver(0) == NOTHING
+    assert script.reports(1, "broken", None) == NOTHING
+    assert script.fail() == NOTHING
+    sent = script.register(2, attempt=1)
+    assert not any(isinstance(action, SendGroup | SendRegroup) for action in sent)

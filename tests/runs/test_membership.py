@@ -1,0 +1,214 @@
+"""Membership: present and lost workers, their tasks, progress and time-outs."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sparkwright.masters._checkpointing import CopySchedule
+from sparkwright.runs._decisions import (
+    Drop,
+    LaunchTask,
+    RequestSnapshot,
+    ShowStalled,
+    WorkerAlive,
+    WorkerRegistered,
+)
+from sparkwright.runs._protocol import Failure, Seat
+from sparkwright.runs.membership import DriverClock, Membership
+
+
+def roll(
+    workers: int = 2, *, slots: int | None = None, now_s: float = 0.0, **options: Any
+) -> Membership:
+    return Membership(
+        workers=workers,
+        slots=slots,
+        rendezvous_timeout_s=60.0,
+        queue_timeout_s=600.0,
+        replacement_timeout_s=120.0,
+        now_s=now_s,
+        **options,
+    )
+
+
+def came(worker: int, attempt: int = 0, *, rows: int = 0) -> WorkerRegistered:
+    return WorkerRegistered(
+        connection=10 * worker + attempt,
+        worker=worker,
+        attempt=attempt,
+        host=f"host-{worker}",
+        address=(f"10.0.0.{worker}", 7000 + attempt),
+        rows=rows or 100 + worker,
+        validation_rows=worker,
+    )
+
+
+def test_all_are_present_when_each_worker_has_come() -> None:
+    found = roll()
+    assert found.admit(came(1), 0.0) is None
+    assert not found.all_present
+    assert found.admit(came(0), 0.0) is None
+    assert found.all_present
+    assert found.present == {0: came(0), 1: came(1)}
+    assert (found.all_rows, found.all_validation_rows) == ((100, 101), (0, 1))
+
+
+def test_a_newer_attempt_replaces_an_older_one_and_counts() -> None:
+    found = roll()
+    found.admit(came(0), 0.0)
+    assert found.admit(came(0, 2, rows=7), 1.0) == 0
+    assert found.present == {0: came(0, 2, rows=7)}
+    assert found.attempts == {0: 2}
+    assert found.rows == {0: (7, 0)}
+
+
+def test_the_loss_of_a_replaced_connection_or_a_strangers_is_nobodys() -> None:
+    found = roll()
+    found.admit(came(0), 0.0)
+    found.admit(came(0, 1), 1.0)
+    assert found.lose(0, 2.0) is None
+    assert found.lose(99, 2.0) is None
+    assert found.present == {0: came(0, 1)}
+    assert found.replacement_problem(1000.0) == ""
+    assert found.lose(1, 3.0) == came(0, 1)
+    assert found.present == {}
+
+
+def test_rows_of_a_lost_worker_stay_known() -> None:
+    found = roll()
+    found.admit(came(0), 0.0)
+    found.admit(came(1), 0.0)
+    found.lose(10, 1.0)
+    assert found.all_rows == (100, 101)
+
+
+def test_seats_are_by_worker_and_only_of_those_asked_for() -> None:
+    found = roll(3)
+    for worker in (2, 0, 1):
+        found.admit(came(worker, worker), 0.0)
+    assert found.seats([22, 0]) == (
+        Seat(worker=0, host="10.0.0.0", port=7000, attempt=0),
+        Seat(worker=2, host="10.0.0.2", port=7002, attempt=2),
+    )
+
+
+def test_a_lost_worker_is_a_problem_until_it_comes_back() -> None:
+    found = roll()
+    found.admit(came(0), 0.0)
+    found.admit(came(1), 0.0)
+    found.lose(10, 5.0)
+    assert found.refusal(came(1, 0)) == ""  # nobody else is at work
+    assert found.replacement_problem(125.0) == ""
+    assert found.replacement_problem(125.1).startswith("worker 1 was lost, and its replacement")
+    found.admit(came(1, 1), 126.0)
+    assert found.replacement_problem(1000.0) == ""
+
+
+def test_of_several_lost_workers_the_one_whose_time_is_over_is_named() -> None:
+    found = roll()
+    found.admit(came(0), 0.0)
+    found.admit(came(1), 0.0)
+    found.lose(10, 5.0)
+    found.lose(0, 50.0)
+    assert found.replacement_problem(130.0).startswith("worker 1 was lost")
+    assert found.replacement_problem(200.0).startswith("worker 0 was lost")
+
+
+# -- tasks ----------------------------------------------------------------------------------
+
+KILLED = Failure(worker=1, reason="killed")
+
+
+def test_a_lost_worker_is_launched_when_no_task_of_it_is_left() -> None:
+    found = roll()
+    found.admit(came(1), 0.0)
+    found.lose(10, 1.0)
+    assert found.launch(1) == []  # Spark restarts the task that is left
+    assert found.task_ended(1, None, steps=(0, 0)) is None
+    assert found.launch(1) == [LaunchTask(worker=1)]
+    assert found.launch(1) == []
+
+
+def test_a_silent_worker_is_replaced_unless_its_task_ends() -> None:
+    found = roll()
+    for worker in (0, 1):
+        found.admit(came(worker), 0.0)
+        found.lose(10 * worker, 5.0, silent=True)
+    found.task_ended(0, None, steps=(0, 0))
+    assert found.replace_silent(14.9) == []
+    assert found.replace_silent(15.0) == [LaunchTask(worker=1, replaces=True)]
+    assert found.replace_silent(99.0) == []
+
+
+def test_failures_count_until_a_minibatch_of_the_worker_counts() -> None:
+    found = roll(max_failures=3)
+    assert [found.task_ended(1, KILLED, steps=(9, 0)) for _ in range(2)] == [None, None]
+    assert found.task_ended(1, KILLED, steps=(9, 1)) is None
+    assert found.task_ended(1, KILLED, steps=(99, 1)) is None
+    final = found.task_ended(1, KILLED, steps=(99, 1))
+    assert final == replace(KILLED, reason="killed (3 attempts failed)")
+
+
+@pytest.mark.parametrize("kind", ["data", "configuration", "non_finite"])
+def test_a_permanent_failure_is_not_retried(kind: str) -> None:
+    failure = replace(KILLED, kind=kind)
+    assert roll().task_ended(1, failure, steps=(0, 0)) == failure
+
+
+# -- progress -------------------------------------------------------------------------------
+
+
+def beat(
+    found: Membership, worker: int, now_s: float, *, steps: int, computing: bool = True
+) -> Any:
+    event = WorkerAlive(connection=10 * worker, steps=steps, computing=computing)
+    return found.heartbeat(event, now_s)
+
+
+def test_a_worker_that_computes_without_progress_is_shown_as_stalled_once() -> None:
+    found = roll(stall_timeout_s=5.0)
+    for worker in (0, 1):
+        found.admit(came(worker), 0.0)
+        beat(found, worker, 1.0, steps=3, computing=worker == 1)  # worker 0 waits for others
+    assert found.stalled(5.9) == []
+    assert found.stalled(6.0) == [ShowStalled(worker=1, seconds=5.0)]
+    assert found.stalled(7.0) == []
+    assert beat(found, 1, 8.0, steps=4) == [ShowStalled(worker=1, seconds=0.0)]
+
+
+@pytest.mark.parametrize("asked", ["replace", "stop"])
+def test_a_stalled_worker_is_dropped_after_its_average_was_requested(asked: str) -> None:
+    found = roll(stall_timeout_s=10.0, replace_stalled=asked == "replace")
+    found.admit(came(1), 0.0)
+    beat(found, 1, 0.0, steps=3)
+    if asked == "stop":
+        found.stop_requested(0.0)
+    assert RequestSnapshot(connection=10) not in found.stalled(9.9)
+    assert RequestSnapshot(connection=10) in found.stalled(10.0)
+    assert found.stalled(12.9) == []
+    assert found.stalled(13.0) == [Drop(connection=10)]
+
+
+def test_the_drivers_clock_stands_still_while_the_driver_does() -> None:
+    clock = DriverClock(0.0, longest_gap_s=1.0)
+    assert clock.tick(0.2) == pytest.approx(0.2)
+    assert clock.at(20.2) == pytest.approx(1.2)  # before the tick that was held up
+    assert clock.tick(20.2) == pytest.approx(1.2)
+    assert clock.tick(20.4) == pytest.approx(1.4)
+
+
+def test_copies_take_less_than_one_percent() -> None:
+    schedule = CopySchedule()
+    assert schedule.is_due(0.0)
+    schedule.begin(0.0)
+    assert not schedule.is_due(9.9)
+    assert schedule.is_due(0.0, averaged=True)
+    schedule.took(0.01, now_s=1.0)
+    assert not schedule.is_due(10.9)
+    assert not schedule.is_due(2.4, averaged=True)
+    assert schedule.is_due(2.6, averaged=True)
+    assert schedule.is_due(11.0)
+    schedule.took(1.0, now_s=11.0)
+    assert not schedule.is_due(110.0)
+    assert schedule.is_due(161.0)

@@ -1,0 +1,72 @@
+"""Columns of Spark SQL become a network's inputs, and its outputs a column; without Spark."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparkwright.data import DataSet
+from sparkwright.errors import DataError
+from sparkwright.spark._sql import ColumnReader, _predicted, _sql_type
+
+STEPS = {"steps": (None, 2)}
+
+
+def sums(dataset: DataSet) -> dict[str, Any]:
+    """In place of a network: the sum of each step's numbers."""
+    return {"level": next(iter(dataset.features.values())).sum(axis=-1, keepdims=True)}
+
+
+def session() -> Any:
+    return SimpleNamespace(
+        run=lambda dataset, what: sums(dataset),
+        inference=SimpleNamespace(cut=lambda dataset: dataset.batches(2)),
+    )
+
+
+def test_rows_of_different_length_keep_their_order() -> None:
+    random = np.random.default_rng(3)
+    rows = [random.normal(size=(t, 2)).astype(np.float32).tolist() for t in (4, 1, 3, 4, 1, 4)]
+    reader = ColumnReader(inputs=STEPS, schema=None)
+    outputs = {"level": ("float32", (None, 1))}
+    column = pa.array(rows, pa.list_(pa.list_(pa.float32())))
+    found = _predicted(session(), [column], reader, outputs, None).to_pylist()
+    for one, row in zip(found, rows, strict=True):
+        np.testing.assert_allclose(one, np.sum(row, axis=1, keepdims=True), rtol=1e-6)
+    assert len(_predicted(session(), [column[:0]], reader, outputs, None)) == 0
+
+
+def test_numbers_of_a_single_input_may_be_columns_of_their_own() -> None:
+    reader = ColumnReader(inputs={"x": (3,)}, schema=None)
+    columns = [pa.array([1.0, 4.0]), pa.array([2, 5]), pa.array([True, False])]
+    [(rows, dataset)] = reader.datasets(columns)
+    assert rows.tolist() == [0, 1]
+    assert dataset.features["x"].tolist() == [[1, 2, 1], [4, 5, 0]]
+    assert dataset.features["x"].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("inputs", "columns", "message"),
+    [
+        ({"x": (4,)}, [[[1.0, 2.0, 3.0, 4.0], None]], "must have no missing values"),
+        ({"x": (4,)}, [[[1.0, 2.0]]], r"takes examples of shape \(4,\)"),
+        ({"x": (2,)}, [[[]]], "must not be empty"),
+        ({"x": (2,)}, [["text"]], "must hold numbers"),
+        ({"a": (1,), "b": (1,)}, [[1.0]], "a column for each of the network's inputs"),
+        (STEPS, [[[[1.0, 2.0], [3.0]]]], "must have one length"),
+    ],
+)
+def test_columns_that_are_no_inputs_are_refused(
+    inputs: dict[str, Any], columns: list[Any], message: str
+) -> None:
+    reader = ColumnReader(inputs=inputs, schema=None)
+    with pytest.raises(DataError, match=message):
+        list(reader.datasets([pa.array(column) for column in columns]))
+
+
+def test_an_output_of_one_number_is_a_number() -> None:
+    assert _sql_type("float32", (1,)) == "float"
+    assert _sql_type("int64", (3,)) == "array<bigint>"
+    assert _sql_type("bfloat16", (None, 2)) == "array<array<float>>"

@@ -1,0 +1,74 @@
+"""Workers of a ParallelWrapper as threads of this process instead of processes of their own."""
+
+import contextlib
+import shutil
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+from sparkwright.errors import SparkwrightError
+from sparkwright.mesh._framing import Message
+from sparkwright.workers._requests import Answer
+from sparkwright.workers._serving import Service
+from sparkwright.workers._wire import pack, unpack
+
+_free: list[Service] = []  # warm, for later wrappers
+_lock = threading.Lock()
+
+
+class InProcessPool:
+    """In place of a `TrainerPool`; requests and answers travel as they do to a process."""
+
+    def __init__(self, *, owner: int, secret: bytes) -> None:
+        del owner, secret
+        self._folder = Path(tempfile.mkdtemp(prefix="sparkwright-"))
+
+    @contextlib.contextmanager
+    def borrow(self, *, device: str, cores: int) -> Generator["InProcessTrainer"]:
+        del cores
+        with _lock:
+            service = (
+                _free.pop() if _free else Service(device.upper(), None, ready_s=time.monotonic())
+            )
+        try:
+            yield InProcessTrainer(service)
+        finally:
+            with _lock:
+                _free.append(service)
+
+    def scratch(self) -> Path:
+        return self._folder / f"shard-{uuid.uuid4().hex}"
+
+    def close(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class InProcessTrainer:
+    """In place of a `BorrowedTrainer`."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._gone = service, threading.Event()
+
+    def ask(self, request: Any) -> Answer:
+        request = sent(request, own_code=True)
+        try:
+            answer = self._service.answer(request, self._gone)
+        except Exception as error:
+            if not isinstance(error, SparkwrightError):
+                self._service.forget(request)
+            answer = Answer.of_error(error)
+        return sent(answer, own_code=False)
+
+    def close(self) -> None:
+        self._gone.set()
+
+
+def sent(value: Any, *, own_code: bool) -> Any:
+    """`value` as the other side of a socket gets it."""
+    fields, payload = pack(value, own_code=own_code)
+    content = bytearray(b"".join(bytes(memoryview(piece)) for piece in payload))
+    return unpack(Message(kind="x", fields=fields, payload=content), own_code=own_code)

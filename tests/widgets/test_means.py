@@ -1,0 +1,154 @@
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from sparkwright_widgets._means import QuantityMeans, RoundMeans
+from sparkwright_widgets._quantities import LINES_APART, QUANTITIES, QuantityNumbers
+
+
+def rows(*entries):
+    """Rows of (worker, epoch, round, step, loss, examples)."""
+    names = ("worker", "epoch", "round", "step", "loss", "examples")
+    columns = zip(*entries, strict=True)
+    return {name: np.array(column) for name, column in zip(names, columns, strict=True)}
+
+
+def test_a_round_is_reported_once_every_worker_has_gone_past_it():
+    means = RoundMeans()
+    assert means.add(rows((0, 1, 1, 5, 2.0, 32), (1, 1, 1, 5, 4.0, 32))).tolist() == []
+    assert means.add(rows((0, 1, 2, 10, 1.0, 32))).tolist() == []
+    assert means.add(rows((1, 1, 2, 10, 3.0, 32))).tolist() == [[5.0, 3.0]]
+    assert means.finish().tolist() == [[10.0, 2.0]]
+
+
+def test_examples_weigh_the_mean():
+    means = RoundMeans()
+    means.add(rows((0, 1, 1, 1, 1.0, 30), (0, 1, 1, 2, 4.0, 10)))
+    assert means.finish().tolist() == [[2.0, 1.75]]
+
+
+def test_a_silent_worker_holds_the_others_up_for_a_few_rounds_only():
+    means = RoundMeans(patience_rounds=3)
+    means.add(rows((0, 1, 1, 1, 1.0, 1), (1, 1, 1, 1, 1.0, 1)))
+    reported = [len(means.add(rows((0, 1, k, k, 1.0, 1)))) for k in range(2, 9)]
+    assert reported == [0, 0, 1, 1, 1, 1, 1]
+
+
+def test_rows_that_come_after_their_round_was_reported_change_nothing():
+    means = RoundMeans(patience_rounds=1)
+    means.add(rows((0, 1, 1, 1, 1.0, 1), (0, 1, 2, 2, 1.0, 1), (0, 1, 3, 3, 1.0, 1)))
+    assert means.add(rows((1, 1, 1, 1, 9.0, 1))).tolist() == []
+    assert means.finish().tolist() == [[3.0, 1.0]]
+
+
+def test_rounds_of_a_later_epoch_come_later():
+    means = RoundMeans()
+    means.add(rows((0, 1, 7, 7, 1.0, 1)))
+    assert means.add(rows((0, 2, 1, 8, 2.0, 1))).tolist() == [[7.0, 1.0]]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_loss_that_is_not_finite_shows_in_its_round_only(bad):
+    means = RoundMeans()
+    means.add(rows((0, 1, 1, 1, bad, 1), (0, 1, 1, 2, 1.0, 1), (0, 1, 2, 3, 1.0, 1)))
+    assert means.finish().tolist() == [[3.0, 1.0]]
+
+
+# Quantities
+
+
+NAMES = [quantity.column for quantity in QUANTITIES]
+
+
+def new_means():
+    return QuantityMeans(QuantityNumbers())
+
+
+def log_of(workers, times, **columns):
+    """Rows of the log; a worker's steps count from 1, and what is not given is 1."""
+    workers, times = np.asarray(workers), np.asarray(times, float)
+    steps = [int((workers[: i + 1] == worker).sum()) for i, worker in enumerate(workers)]
+    rows = {name: np.ones(len(workers)) for name in NAMES}
+    rows |= {"worker": workers, "step": np.array(steps, int), "time_s": times}
+    return rows | {name: np.asarray(column, float) for name, column in columns.items()}
+
+
+def cut(rows, start, stop=None):
+    return {name: column[start:stop] for name, column in rows.items()}
+
+
+def line(points, quantity, worker):
+    number = (NAMES.index(quantity) + 1) * LINES_APART + worker
+    return points[points[:, 0] == number, 1:].tolist()
+
+
+def test_a_stretch_becomes_one_point_once_its_worker_is_past_it():
+    means = new_means()
+    rows = log_of([0, 0, 0], [0.01, 0.02, 0.25], threshold=[1, 3, 9])
+    points = means.add(rows)
+    assert line(points, "threshold", 0) == [[2, 2]]
+    assert line(means.finish(), "threshold", 0) == [[3, 9]]
+    assert means.finish().shape == (0, 3)
+
+
+def test_stretches_are_looked_at_once_a_second_and_none_is_lost():
+    means = new_means()
+    reported = [
+        len(line(means.add(log_of([0], [time_s])), "threshold", 0))
+        for time_s in (0.1, 0.3, 0.5, 0.9, 1.2, 1.4)
+    ]
+    assert reported == [0, 0, 0, 0, 4, 0]
+    assert len(line(means.finish(), "threshold", 0)) == 2
+
+
+def test_values_are_in_the_unit_of_their_label():
+    means = new_means()
+    means.add(log_of([2], [0.0], sparsity=[0.25], message_bytes=[512]))
+    points = means.finish()
+    assert line(points, "sparsity", 2) == [[1, 25]]
+    assert line(points, "message_bytes", 2) == [[1, 0.5]]
+
+
+def test_what_is_not_known_is_left_out_of_means_and_lines():
+    means = new_means()
+    nan = np.nan
+    rows = log_of([0, 0, 0], [0.0, 0.1, 0.5], residual_p99=[nan, 4, nan], sparsity=[nan, nan, 1])
+    points = np.concatenate([means.add(rows), means.finish()])
+    assert line(points, "residual_p99", 0) == [[2, 4]]
+    assert line(points, "sparsity", 0) == [[3, 100]]
+
+
+def test_columns_that_the_log_does_not_have_give_no_lines():
+    rows = log_of([0], [0.0])
+    del rows["staleness"]
+    means = new_means()
+    means.add(rows)
+    points = means.finish()
+    assert line(points, "staleness", 0) == []
+    assert line(points, "threshold", 0) == [[1, 1]]
+
+
+def test_an_hour_has_about_a_point_a_second_and_its_beginning_five():
+    times = np.arange(0, 3600, 0.05)
+    means = new_means()
+    points = means.add(log_of(np.zeros(len(times), int), times))
+    in_line = line(points, "threshold", 0)
+    assert len(in_line) == pytest.approx(5 * 20 + 3580, abs=2)
+
+
+@given(data=st.data())
+def test_points_do_not_depend_on_how_the_rows_are_cut(data):
+    workers = data.draw(st.lists(st.integers(0, 2), min_size=1, max_size=40))
+    gaps = st.floats(0, 0.5) | st.floats(5, 30)
+    times = np.cumsum([data.draw(gaps) for _ in workers])
+    rows = log_of(workers, times, threshold=np.arange(len(workers)))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(workers)), max_size=6)))
+    whole, pieces = new_means(), new_means()
+    expected = [whole.add(rows), whole.finish()]
+    found = [
+        pieces.add(cut(rows, start, stop))
+        for start, stop in zip([0, *cuts], [*cuts, None], strict=True)
+    ]
+    found.append(pieces.finish())
+    assert sorted(np.concatenate(found).tolist()) == sorted(np.concatenate(expected).tolist())

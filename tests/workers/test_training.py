@@ -1,0 +1,536 @@
+"""What both masters train; workers are threads of this process, so without Spark."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from tests.spark.helpers import RecordingHook, dense, numbered, seen, train_locally, weights
+from tests.support.in_process import InProcessPool
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.masters._plan import epoch_order
+from sparkwright.runs._events import RowsLogged, StateChanged
+
+
+@pytest.fixture(autouse=True)
+def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+
+
+@pytest.fixture
+def blobs() -> DataSet:
+    """120 examples, 4 features, 3 classes that can be told apart."""
+    random = np.random.default_rng(0)
+    labels = np.arange(120, dtype=np.int32) % 3
+    centers = random.normal(size=(3, 4)) * 2
+    features = centers[labels] + random.normal(size=(120, 4))
+    return DataSet(features.astype(np.float32), labels)
+
+
+def fit(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
+    """A finished run of `model`."""
+    with sw.ParallelWrapper(model, master, workers=master.workers, cores_per_worker=1) as wrapper:
+        run = wrapper.start(data, display=False, **options)
+        run.wait(120)
+    return run
+
+
+def one_worker(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+    """Settings under which training equals training here, minibatch by minibatch."""
+    return sw.ParameterAveragingTrainingMaster(
+        workers=1, batch_size_per_worker=10, shuffle=False, **options
+    )
+
+
+def two_workers(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+    return sw.ParameterAveragingTrainingMaster(
+        workers=2, batch_size_per_worker=10, averaging_frequency=1, seed=1, **options
+    )
+
+
+def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+    options = {"batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1, **options}
+    return sw.ParameterAveragingTrainingMaster(workers=2, **options)
+
+
+def sharing(workers: int = 2, **options: Any) -> sw.SharedTrainingMaster:
+    settings: dict[str, Any] = {
+        "batch_size_per_worker": 5,
+        "seed": 1,
+        "threshold": sw.AdaptiveThreshold(initial=1e-3),
+        **options,
+    }
+    return sw.SharedTrainingMaster(workers=workers, **settings)
+
+
+def init(seed: int) -> Any:
+    return keras.initializers.GlorotUniform(seed=seed)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {
+            "prefetch_batches": 0,
+            "max_staleness": 0,
+            "residual_clipping": None,
+            "encoding_debug_mode": True,
+            "periodic_gc": False,
+        },
+        {
+            "piece_minibatches": 3,
+            "minibatches_per_message": 1,
+            "prefetch_batches": 1,
+            "combine": "mean",
+            "per_variable_thresholds": True,
+        },
+        {
+            "workers": 4,
+            "minibatches_per_message": 3,
+            "piece_minibatches": 4,
+            "mesh": sw.MeshConfig(mode="mesh", max_downstreams=2, encrypt=True),
+        },
+    ],
+    ids=["serial", "pieces", "tree"],
+)
+def test_every_example_is_shared_once_an_epoch(tmp_path: Path, options: dict[str, Any]) -> None:
+    master = sharing(**options).with_hooks(RecordingHook(str(tmp_path)))
+    run = fit(dense(), master, numbered(61), epochs=2)
+    assert seen(tmp_path) == Counter(dict.fromkeys(range(61), 2))
+    assert run.history["examples"].sum() == 2 * 61
+    assert run.status.averagings == 2  # the workers met after each epoch
+
+
+def optimizer(name: str) -> Any:
+    return {
+        "sgd": keras.optimizers.SGD(0.1),
+        "adam": keras.optimizers.Adam(0.01),
+    }[name]
+
+
+@pytest.mark.parametrize(("name", "save_updater"), [("sgd", True), ("adam", False)])
+def test_one_worker_equals_local_training(blobs: DataSet, name: str, save_updater: bool) -> None:
+    # As in Deeplearning4j's test: three minibatches of ten, one averaging.
+    part = blobs.take(slice(0, 30))
+    master = sw.ParameterAveragingTrainingMaster(
+        workers=1, batch_size_per_worker=10, save_updater=save_updater, seed=3
+    )
+    model, local = dense(optimizer(name)), dense(optimizer(name))
+    fit(model, master, part)
+    order = epoch_order(30, seed=3, epoch=0, worker=0, shuffle=True)
+    train_locally(local, list(part.take(order).batches(10)))
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
+    assert int(model.optimizer.iterations) == 3
+
+
+def test_saved_updater_goes_on_over_averagings(blobs: DataSet) -> None:
+    master = sw.ParameterAveragingTrainingMaster(
+        workers=1, batch_size_per_worker=10, averaging_frequency=2, shuffle=False
+    )
+    model, local = dense(optimizer("adam")), dense(optimizer("adam"))
+    fit(model, master, blobs, epochs=2)
+    train_locally(local, list(blobs.batches(10)) * 2)
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
+    # The driver's optimizer holds the average: training goes on as if it had never ended.
+    fit(model, master, blobs)
+    train_locally(local, list(blobs.batches(10)))
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
+
+
+def test_without_saved_updater_the_optimizer_starts_afresh_after_each_averaging(
+    blobs: DataSet,
+) -> None:
+    master = sw.ParameterAveragingTrainingMaster(
+        workers=1,
+        batch_size_per_worker=10,
+        averaging_frequency=2,
+        shuffle=False,
+        save_updater=False,
+    )
+    model, local = (dense(keras.optimizers.SGD(0.1, momentum=0.9)) for _ in range(2))
+    fit(model, master, blobs.take(slice(0, 60)))
+    for start in range(0, 60, 20):
+        train_locally(local, list(blobs.take(slice(start, start + 20)).batches(10)))
+        for variable in local.optimizer.variables[2:]:
+            variable.assign(np.zeros(variable.shape))
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
+
+
+def test_averaging_every_step_equals_the_large_batch_for_a_cnn() -> None:
+    def cnn() -> Any:
+        init = keras.initializers.GlorotUniform
+        model = keras.Sequential(
+            [
+                keras.Input((8, 8, 1)),
+                keras.layers.Conv2D(4, 3, activation="relu", kernel_initializer=init(seed=1)),
+                keras.layers.MaxPooling2D(),
+                keras.layers.Flatten(),
+                keras.layers.Dense(3, activation="softmax", kernel_initializer=init(seed=2)),
+            ]
+        )
+        model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
+        return model
+
+    random = np.random.default_rng(1)
+    data = DataSet(
+        random.random((40, 8, 8, 1), np.float32), random.integers(0, 3, 40).astype(np.int32)
+    )
+    master = sw.ParameterAveragingTrainingMaster(
+        workers=4, batch_size_per_worker=10, averaging_frequency=1
+    )
+    model, local = cnn(), cnn()
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-8)
+    fit(model, master, data, epochs=3)
+    train_locally(local, [data] * 3)
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
+
+
+def test_several_inputs_and_outputs_by_name() -> None:
+    def build() -> Any:
+        left, right = keras.Input((3,), name="left"), keras.Input((2,), name="right")
+        joined = keras.layers.Concatenate()([left, right])
+        one = keras.layers.Dense(1, name="one", kernel_initializer=init(1))(joined)
+        two = keras.layers.Dense(2, activation="softmax", name="two", kernel_initializer=init(2))(
+            joined
+        )
+        model = keras.Model([left, right], [one, two])
+        model.compile(
+            keras.optimizers.SGD(0.05),
+            loss=["mse", "sparse_categorical_crossentropy"],
+            loss_weights=[1.0, 0.5],
+        )
+        return model
+
+    random = np.random.default_rng(0)
+    # In another order than the network's: they are matched by name.
+    data = DataSet(
+        {"right": random.random((30, 2), np.float32), "left": random.random((30, 3), np.float32)},
+        {"two": random.integers(0, 2, 30).astype(np.int32), "one": random.random((30, 1))},
+    )
+    model, local = build(), build()
+    fit(model, one_worker(), data)
+    for batch in data.batches(10):
+        local.train_on_batch(
+            [batch.features["left"], batch.features["right"]],
+            [batch.labels["one"], batch.labels["two"]],
+        )
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
+
+
+def test_sample_weights_count(blobs: DataSet) -> None:
+    random = np.random.default_rng(0)
+    weighted = DataSet(blobs.features, blobs.labels, weights=random.random(len(blobs)))
+    model, local = dense(), dense()
+    fit(model, one_worker(), weighted)
+    train_locally(local, list(weighted.batches(10)))
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
+
+
+def test_batch_normalization_statistics_are_averaged_and_frozen_weights_stay(
+    blobs: DataSet,
+) -> None:
+    def build() -> Any:
+        model = keras.Sequential(
+            [
+                keras.Input((4,)),
+                keras.layers.Dense(5, trainable=False, kernel_initializer=init(1)),
+                keras.layers.BatchNormalization(momentum=0.5),
+                keras.layers.Dense(3, activation="softmax", kernel_initializer=init(2)),
+            ]
+        )
+        model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
+        return model
+
+    part = blobs.take(slice(0, 20))
+    model = build()
+    frozen = [w.copy() for w in model.layers[0].get_weights()]
+    fit(model, two_workers(shuffle=False), part)
+    for before, after in zip(frozen, model.layers[0].get_weights(), strict=True):
+        np.testing.assert_array_equal(before, after)
+    replicas = [build(), build()]
+    train_locally(replicas[0], [part.take(slice(0, 10))])
+    train_locally(replicas[1], [part.take(slice(10, 20))])
+    for mine, *theirs in zip(
+        model.layers[1].get_weights(),
+        *(replica.layers[1].get_weights() for replica in replicas),
+        strict=True,
+    ):
+        np.testing.assert_allclose(mine, (theirs[0] + theirs[1]) / 2, atol=1e-6)
+
+
+def test_integer_state_is_left_alone(blobs: DataSet) -> None:
+    class Counting(keras.layers.Layer):
+        def build(self, shape: Any) -> None:
+            del shape
+            self.calls = self.add_weight(
+                shape=(), dtype="int32", initializer="zeros", trainable=False
+            )
+
+        def call(self, inputs: Any, training: bool = False) -> Any:
+            if training:
+                self.calls.assign_add(1)
+            return inputs
+
+    model = keras.Sequential(
+        [keras.Input((4,)), Counting(), keras.layers.Dense(3, activation="softmax")]
+    )
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    fit(model, two_workers(), blobs)
+    assert int(model.layers[0].calls.numpy()) == 6  # worker 0's own count, no mean
+
+
+def test_dropout_draws_differ_between_workers_and_repeat_with_the_seed(blobs: DataSet) -> None:
+    def after(workers: int) -> Any:
+        model = keras.Sequential(
+            [
+                keras.Input((4,)),
+                keras.layers.Dense(16, kernel_initializer=init(1)),
+                keras.layers.Dropout(0.5, seed=3),
+                keras.layers.Dense(3, activation="softmax", kernel_initializer=init(2)),
+            ]
+        )
+        model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
+        # The same twenty examples for each worker: alike draws would make the workers alike.
+        twice = DataSet.concatenate([blobs.take(slice(0, 20))] * workers)
+        master = sw.ParameterAveragingTrainingMaster(
+            workers=workers, batch_size_per_worker=10, averaging_frequency=1, shuffle=False
+        )
+        fit(model, master, twice)
+        return weights(model)
+
+    both = after(2)
+    np.testing.assert_array_equal(both, after(2))
+    assert abs(both - after(1)).max() > 1e-4
+
+
+def test_learning_rate_schedules_follow_the_iterations(blobs: DataSet) -> None:
+    def build() -> Any:
+        schedule = keras.optimizers.schedules.ExponentialDecay(0.5, 5, 0.1)
+        return dense(keras.optimizers.SGD(schedule))
+
+    model, local = build(), build()
+    for _ in range(2):
+        fit(model, one_worker(averaging_frequency=2), blobs)
+    train_locally(local, list(blobs.batches(10)) * 2)
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
+
+
+def test_validation_loss_and_metrics_are_those_of_the_averaged_network(blobs: DataSet) -> None:
+    train, held_back = blobs.take(slice(0, 87)), blobs.take(slice(87, 120))
+    model = dense()
+    run = fit(model, two_workers(), train, epochs=3, validation=held_back)
+    points = run.status.validation
+    assert [point.epoch for point in points] == [1, 2, 3]
+    x, y = held_back.features["features"], held_back.labels["labels"]
+    loss, accuracy = model.evaluate(x, y, verbose=0)
+    assert points[-1].loss == pytest.approx(loss, abs=1e-5)
+    assert points[-1].metrics["accuracy"] == pytest.approx(accuracy, abs=1e-6)
+
+
+def test_xla_by_measuring(blobs: DataSet) -> None:
+    """Whichever is chosen, the trial leaves no trace in the result."""
+    found = []
+    for xla in ("off", "measure"):
+        model = dense("adam")
+        fit(model, one_worker(xla=xla), blobs)
+        found.append(weights(model))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+
+
+def test_bounded_staleness_keeps_a_fast_worker_back(blobs: DataSet) -> None:
+    """One worker sleeps in every minibatch: the other may be two minibatches ahead, no more."""
+    master = sharing(max_staleness=2).with_hooks(SlowWorkerZero())
+    run = fit(dense(), master, blobs, epochs=2)
+    assert run.history["staleness"].max() <= 4  # told after the two minibatches that were allowed
+    unbounded = sharing().with_hooks(SlowWorkerZero())
+    run = fit(dense(), unbounded, blobs, epochs=2)
+    assert run.history["staleness"].max() > 4
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        sharing(piece_minibatches=1),
+        sw.ParameterAveragingTrainingMaster(
+            workers=2, batch_size_per_worker=5, averaging_frequency=4, share_work=True
+        ),
+    ],
+    ids=["sharing", "averaging"],
+)
+def test_a_slow_worker_does_not_hold_up_the_epoch(blobs: DataSet, master: Any) -> None:
+    """Others take pieces off its end: it trains far less than half of the minibatches."""
+    slowed = master.with_hooks(SlowWorkerZero())
+    run = fit(dense(), slowed, blobs, epochs=3)
+    steps = run.history.groupby("worker")["step"].max()
+    assert run.history["examples"].sum() == 3 * 120
+    assert steps[0] < steps[1] / 2
+
+
+class SlowWorkerZero:
+    """Makes worker 0 slow, found by its shuffle: the first process to take the marker."""
+
+    def __init__(self) -> None:
+        self.slow: bool | None = None
+
+    def pre_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model
+        import sys
+        import time
+
+        if self.slow is None:
+            frame = sys._getframe()
+            while frame is not None and self.slow is None:
+                owner = frame.f_locals.get("self")
+                settings = getattr(owner, "_settings", None)
+                if settings is not None:
+                    self.slow = settings.worker == 0
+                frame = frame.f_back
+        if self.slow:
+            time.sleep(0.1)
+
+    def post_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_the_rest_is_kept() -> None:
+    """With all that could carry it on: Adam's moments, BatchNormalization's statistics."""
+    features = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
+    features[90:] = np.nan  # of worker 1
+    data = DataSet(features, np.arange(120, dtype=np.int32) % 3)
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.Dense(8),
+            keras.layers.BatchNormalization(),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy")
+    with pytest.raises(sw.NonFiniteLossError, match=r"the loss became nan in epoch 1"):
+        fit(model, sharing(shuffle=False), data)
+    for variable in (*model.variables, *model.optimizer.variables):
+        assert np.isfinite(variable.numpy()).all(), variable.path
+
+
+def test_batch_normalisation_and_lstm_train() -> None:
+    random = np.random.default_rng(0)
+    labels = np.arange(160, dtype=np.int32) % 2
+    series = random.normal(size=(160, 6, 3)) + labels[:, None, None]
+    data = DataSet(series.astype(np.float32), labels)
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [
+            keras.Input((6, 3)),
+            keras.layers.BatchNormalization(momentum=0.5),
+            keras.layers.LSTM(8),
+            keras.layers.Dense(2, activation="softmax"),
+        ]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    fit(model, sharing(batch_size_per_worker=8), data, epochs=30)
+    assert model.evaluate(data.features["features"], labels, verbose=0)[1] > 0.95
+    # Averaged at the meetings, never encoded: the statistics are those of the data.
+    mean = model.layers[0].moving_mean.numpy()
+    np.testing.assert_allclose(mean, series.mean(axis=(0, 1)), atol=0.2)
+
+
+def test_two_networks_after_one_another_and_both_masters_in_turn(blobs: DataSet) -> None:
+    """What one run wants of a warm replica does not stay: the same averaging, the same bits."""
+    other = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+    other.compile("adam", "sparse_categorical_crossentropy")
+    averaging = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=5, seed=1)
+    first, second = dense("adam"), dense("adam")
+    for model, master in (
+        (first, averaging),
+        (other, sharing()),
+        (dense("adam"), sharing(combine="mean")),
+        (second, averaging),
+    ):
+        before = weights(model)
+        fit(model, master, blobs)
+        assert abs(weights(model) - before).max() > 0
+    np.testing.assert_array_equal(weights(first), weights(second))
+
+
+def test_variables_of_half_precision_are_refused(blobs: DataSet) -> None:
+    layers = [
+        keras.layers.Dense(8, activation="tanh", dtype="bfloat16"),
+        keras.layers.Dense(3, activation="softmax", dtype="float32"),
+    ]
+    model = keras.Sequential([keras.Input((4,)), *layers])
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    with pytest.raises(sw.ConfigurationError, match=r"kernel' of bfloat16.*mixed_bfloat16"):
+        fit(model, sharing(), blobs)
+
+
+def test_same_seed_gives_the_same_bits_and_another_seed_does_not(blobs: DataSet) -> None:
+    found = []
+    for seed in (5, 5, 6):
+        model = dense("adam")
+        master = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=5, seed=seed)
+        fit(model, master, blobs, epochs=2)
+        found.append(weights(model))
+    np.testing.assert_array_equal(found[0], found[1])
+    assert (found[0] != found[2]).any()
+
+
+def test_listeners_hear_and_a_failing_one_does_no_harm(blobs: DataSet) -> None:
+    heard: list[Any] = []
+    model = dense()
+
+    def fail(event: Any) -> None:
+        del event
+        raise RuntimeError("a listener's own bug")
+
+    async def returned(run: Any) -> Any:
+        return await run
+
+    with sw.ParallelWrapper(model, averaging(), workers=2, cores_per_worker=1) as wrapper:
+        run = wrapper.start(blobs, epochs=2, display=False)
+        run.add_listener(fail)
+        remove = run.add_listener(heard.append)
+        assert asyncio.run(returned(run)) is model
+        remove()
+    assert sum(event.count for event in heard if isinstance(event, RowsLogged)) == len(run.log)
+    assert [e.state for e in heard if isinstance(e, StateChanged)][-1] == "done"
+
+
+def test_a_nan_stops_the_run_and_the_last_good_average_is_kept(blobs: DataSet) -> None:
+    poisoned = blobs.take(slice(0, 60))
+    features = poisoned.features["features"].copy()
+    features[-1] = np.nan
+    data = DataSet(features, poisoned.labels)
+    model = dense()
+    master = averaging(shuffle=False)  # the NaN comes in the last of 6 minibatches
+    with pytest.raises(
+        sw.NonFiniteLossError, match=r"loss became nan in epoch 1, minibatch 6 of worker 1"
+    ):
+        fit(model, master, data)
+    assert np.isfinite(weights(model)).all()
+    assert int(model.optimizer.iterations) == 4  # two whole averagings of two minibatches
+    going_on = dense()
+    fit(going_on, averaging(non_finite="continue"), data)
+    assert np.isfinite(weights(going_on)).all()  # that worker's part is left out
+
+
+@pytest.mark.parametrize("frequency", [1, 5])
+def test_iteration_epoch_and_averaging_counts_are_exact(blobs: DataSet, frequency: int) -> None:
+    """120 examples, 2 workers, batch 5: 12 minibatches each; after 2 epochs 24 iterations."""
+    model = dense()
+    master = sw.ParameterAveragingTrainingMaster(
+        workers=2, batch_size_per_worker=5, averaging_frequency=frequency
+    )
+    run = fit(model, master, blobs, epochs=2)
+    assert int(model.optimizer.iterations) == 24
+    assert run.status.averagings == 2 * -(-12 // frequency)
+    assert (run.status.epoch, run.status.round) == (2, -(-12 // frequency))
+    history = run.history
+    assert history.groupby("worker")["step"].max().tolist() == [24, 24]
+    assert history["epoch"].max() == 2
+    rounds = history[history["worker"] == 0].groupby("epoch")["round"].nunique()
+    assert rounds.tolist() == [-(-12 // frequency)] * 2

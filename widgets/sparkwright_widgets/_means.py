@@ -1,0 +1,185 @@
+"""The means that charts draw: of each averaging round, and of stretches of time. Pure.
+
+Rows of one round arrive worker by worker, so a round is only reported once every worker known so
+far has gone past it. A worker that fell silent does not hold the others up for more than
+`patience_rounds`.
+
+The figures of single minibatches jump, so other quantities get one point for each stretch of time.
+Drawing them then costs little, however fast the workers are.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._contract import Rows
+from ._quantities import LINES_APART, QuantityNumbers
+
+_FINE_S, _COARSE_S = 0.2, 1.0  # of one point, in the first seconds and after them
+_FINE_UNTIL_S = 20.0
+
+_PLACE = ("worker", "step", "time_s")
+
+
+class RoundMeans:
+    """Turns rows of the log into one (step, mean loss) point a round."""
+
+    def __init__(self, *, patience_rounds: int = 8) -> None:
+        self._patience_rounds = patience_rounds
+        # Per open round: its last step, the sum of loss * examples, the examples.
+        self._open: dict[int, tuple[float, float, float]] = {}
+        self._newest: dict[int, int] = {}  # worker -> the latest round it has reported
+        self._reported = -1  # rounds up to this one are closed; what still arrives is left out
+
+    def add(self, rows: Rows) -> NDArray[np.float64]:
+        """Take new rows, return the points of the rounds that they complete.
+
+        Args:
+            rows: columns `worker`, `epoch`, `round`, `step`, `loss`, `examples` of equal length.
+
+        Returns:
+            (k, 2) float64: last step of the round, mean loss weighted by examples (nan if any
+            of its losses is).
+        """
+        rounds = rows["epoch"].astype(np.int64) << 32 | rows["round"].astype(np.int64)
+        for worker in np.unique(rows["worker"]):
+            newest = int(rounds[rows["worker"] == worker].max())
+            self._newest[int(worker)] = max(newest, self._newest.get(int(worker), -1))
+        keys, group = np.unique(rounds, return_inverse=True)
+        examples = np.maximum(rows["examples"].astype(np.float64), 1e-9)
+        totals = np.bincount(group, weights=rows["loss"] * examples, minlength=len(keys))
+        weights = np.bincount(group, weights=examples, minlength=len(keys))
+        steps = np.zeros(len(keys))
+        np.maximum.at(steps, group, rows["step"])
+        for key, step, total, weight in zip(keys.tolist(), steps, totals, weights, strict=True):
+            if key > self._reported:
+                old_step, old_total, old_weight = self._open.get(key, (0.0, 0.0, 0.0))
+                self._open[key] = (max(old_step, step), old_total + total, old_weight + weight)
+        return self._close(self._complete())
+
+    def finish(self) -> NDArray[np.float64]:
+        """The points of all rounds still open; call it when the run has ended."""
+        return self._close(sorted(self._open))
+
+    def _complete(self) -> list[int]:
+        """The open rounds that need not wait any longer, oldest first."""
+        keys = sorted(self._open)
+        passed_by_all = min(self._newest.values(), default=-1)
+        ready = sum(key < passed_by_all for key in keys)
+        return keys[: max(ready, len(keys) - self._patience_rounds)]
+
+    def _close(self, keys: list[int]) -> NDArray[np.float64]:
+        points = np.empty((len(keys), 2))
+        for row, key in enumerate(keys):
+            step, total, weight = self._open.pop(key)
+            points[row] = step, total / weight
+            self._reported = key
+        return points
+
+
+class QuantityMeans:
+    """Turns rows of the log into points (line, step, value), one a stretch of time and quantity.
+
+    A stretch is reported when its worker has begun the next one, so that the points do not depend
+    on how the rows were cut.
+
+    Args:
+        numbers: gives the quantities their numbers.
+    """
+
+    def __init__(self, numbers: QuantityNumbers) -> None:
+        self._numbers = numbers
+        self._rows: list[Rows] = []  # those of the stretches that have not ended, and new ones
+        self._due_s = -np.inf  # when they are looked at again, by the clock of the log
+
+    def add(self, rows: Rows) -> NDArray[np.float64]:
+        """Take new rows, return the points of the stretches that they end.
+
+        Args:
+            rows: columns `worker`, `step`, `time_s` and those of quantities, which may be missing,
+                of equal length; without `time_s` there are no points.
+
+        Returns:
+            (k, 3) float64. What is not finite is left out; where nothing is left there is no point.
+        """
+        if "time_s" not in rows or not len(rows["worker"]):
+            return np.empty((0, 3))
+        self._rows.append(rows)
+        now_s = rows["time_s"].max()
+        if now_s < self._due_s:
+            return np.empty((0, 3))
+        # Once a second for many rows costs far less than for each few that come.
+        self._due_s = now_s + _COARSE_S
+        taken = self._take()
+        group, last = _runs(taken)
+        # The last stretch of each worker may go on.
+        stays = np.isin(group, group[last])
+        self._rows = [{name: column[stays] for name, column in taken.items()}]
+        ended = {name: column[~stays] for name, column in taken.items()}
+        return self._points(ended, group[~stays])
+
+    def finish(self) -> NDArray[np.float64]:
+        """The points of all stretches still open; call it when the run has ended."""
+        if not self._rows:
+            return np.empty((0, 3))
+        rows = self._take()
+        return self._points(rows, _runs(rows)[0])
+
+    def _take(self) -> Rows:
+        """All rows that wait, worker by worker, in the order in which they came."""
+        parts, self._rows = self._rows, []
+        names = dict.fromkeys(name for part in parts for name in part)
+        names = [n for n in names if n in _PLACE or self._numbers.of(n) is not None]
+        order = np.argsort(np.concatenate([part["worker"] for part in parts]), kind="stable")
+        return {
+            name: np.concatenate(
+                [part.get(name, np.full(len(part["worker"]), np.nan)) for part in parts]
+            )[order]
+            for name in names
+        }
+
+    def _points(self, rows: Rows, group: NDArray[np.integer]) -> NDArray[np.float64]:
+        if not len(group):
+            return np.empty((0, 3))
+        _, first, group = np.unique(group, return_index=True, return_inverse=True)
+        worker, step = rows["worker"][first].astype(np.int64), np.zeros(len(first))
+        np.maximum.at(step, group, rows["step"])
+        parts = [np.empty((0, 3))]
+        for column, values in rows.items():
+            number = None if column in _PLACE else self._numbers.of(column)
+            if number is None:
+                continue
+            quantity = self._numbers[number]
+            known, value = _of_groups(values, group, len(first), takes=quantity.takes)
+            lines = (number * LINES_APART + worker[known]).astype(np.float64)
+            parts.append(np.stack([lines, step[known], value * quantity.factor], axis=1))
+        return np.concatenate(parts)
+
+
+def _runs(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The stretch that each row belongs to, counted from 0, and which is a worker's last row."""
+    worker, stretch = rows["worker"], _stretch(rows["time_s"])
+    other_worker = worker[1:] != worker[:-1]
+    begins = np.append(True, other_worker | (stretch[1:] != stretch[:-1]))
+    return np.cumsum(begins) - 1, np.append(other_worker, True)
+
+
+def _stretch(time_s: NDArray[np.floating]) -> NDArray[np.int64]:
+    """The number of the stretch that each moment belongs to."""
+    fine = np.minimum(time_s, _FINE_UNTIL_S) / _FINE_S
+    coarse = np.maximum(time_s - _FINE_UNTIL_S, 0.0) / _COARSE_S
+    return np.floor(fine).astype(np.int64) + np.floor(coarse).astype(np.int64)
+
+
+def _of_groups(
+    values: NDArray[np.floating], group: NDArray[np.integer], groups: int, *, takes: str
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Which groups have a finite value, and of these the mean or the last one."""
+    finite = np.flatnonzero(np.isfinite(values))
+    count = np.bincount(group[finite], minlength=groups)
+    known = count > 0
+    if takes == "last":
+        last = np.zeros(groups, np.int64)
+        np.maximum.at(last, group[finite], finite)
+        return known, values[last[known]].astype(np.float64)
+    total = np.bincount(group[finite], weights=values[finite], minlength=groups)
+    return known, total[known] / count[known]

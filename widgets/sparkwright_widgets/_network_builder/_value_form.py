@@ -1,0 +1,96 @@
+"""A form over values that are held elsewhere: it follows them, and keeps what is being typed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.options import Option
+from sparkwright_widgets._ui import OptionForm, close_all
+
+
+class ValueForm(widgets.VBox):
+    """Fields for options, generated when the options change.
+
+    Args:
+        changed: called with the name of an option when a person has changed its value.
+        mistaken: called when a field has come to hold something invalid, or no longer does.
+    """
+
+    def __init__(self, changed: Callable[[str], None], mistaken: Callable[[], None]) -> None:
+        self._changed, self._mistaken = changed, mistaken
+        self._options: tuple[Option, ...] = ()
+        self._form = OptionForm(())
+        self._invalid: dict[str, Any] = {}  # values that no field can hold, by option
+        super().__init__([self._form])
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The field of each option."""
+        return self._form.fields
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The value of each option, as JSON has it; invalid ones stay as they were given."""
+        return {**{name: as_json(v) for name, v in self._form.values.items()}, **self._invalid}
+
+    @property
+    def mistake(self) -> str:
+        """What is wrong with a value that was typed and not taken; empty: nothing."""
+        return next(iter(self._form.problems.values()), "")
+
+    def show(
+        self, options: Sequence[Option], values: Mapping[str, Any], *, anew: bool = False
+    ) -> None:
+        """Show values; what is being typed stays where the value is the same.
+
+        Args:
+            options: what to ask for; the fields stay while the options do.
+            values: by name; an option without one has its default.
+            anew: fill every field, whatever was typed into it.
+        """
+        if tuple(options) != self._options:
+            old, self._options, anew = self._form, tuple(options), True
+            self._form = OptionForm(options)
+            self._form.on_change(self._typed)
+            self.children = [self._form]
+            close_all(old)
+        for name, field in self.fields.items():
+            value = values.get(name, field.option.default)
+            held = self._invalid.get(name, field.value)
+            if anew or as_json(held) != as_json(value):
+                self._fill(name, value)
+
+    def complain(self, name: str, sentence: str) -> None:
+        """Show at a field what is wrong with it."""
+        self._form.complain(name, sentence)
+
+    def _fill(self, name: str, value: Any) -> None:
+        field = self.fields[name]
+        self._invalid.pop(name, None)
+        try:
+            field.option.check(value)
+        except ConfigurationError as error:
+            field.set(field.option.default)
+            field.complain(str(error))
+            self._invalid[name] = value
+        else:
+            field.set(value)
+
+    def _typed(self, name: str) -> None:
+        if self.fields[name].problem:
+            self._mistaken()
+            return
+        self._invalid.pop(name, None)
+        self._changed(name)
+
+
+def as_json(value: Any) -> Any:
+    """Tuples as lists.
+
+    Example:
+        >>> as_json((3, 5))
+        [3, 5]
+    """
+    return [as_json(item) for item in value] if isinstance(value, list | tuple) else value
