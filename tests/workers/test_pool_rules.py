@@ -199,16 +199,15 @@ def test_trainer_that_ends_by_itself_is_reported_with_its_traceback(
 
 
 def test_end_of_another_processs_trainer_is_reported_without_a_status(
-    pool: TrainerPool, stub: None
+    pool: TrainerPool, stub: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pool.borrow(device="cpu", cores=1):
         process = process_of(pool)
-    children, _pool._started[:] = list(_pool._started), []  # pyright: ignore[reportPrivateUsage]
+    (child,) = (p for p in _pool._started if p.pid == process.pid)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(_pool, "_started", [])
     with pool.borrow(device="cpu", cores=1) as trainer:
         assert isinstance(trainer, BorrowedTrainer)
         process.kill()
-        for child in children:  # others may belong to earlier tests of this process
-            if child.pid == process.pid:
-                child.wait(60.0)
+        child.wait(60.0)
         with pytest.raises(WorkerError, match=r"of worker 1 on \S+ ended\. Most often"):
             trainer.ask(request("a"))
