@@ -50,7 +50,7 @@ def _needs_spark(item: pytest.Item) -> bool:
 def spark() -> Iterator[Any]:
     """Four executors of one core: enough for four workers, or two runs of two at once."""
     import sparkwright as sw
-    from sparkwright.spark._slots import wait_for_slots
+    from sparkwright.cluster.slots import wait_for_slots
 
     # Sessions of other suites use Spark's own daemon and the kit's own settings.
     settings = {

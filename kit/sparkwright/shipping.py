@@ -8,7 +8,7 @@ none of this: the engine goes to the executors by itself.
 
 import sys
 
-from .engine_archive import write_archive
+from .cluster.engine_archive import write_archive
 
 
 def main(arguments: list[str]) -> int:

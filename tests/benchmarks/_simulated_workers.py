@@ -24,7 +24,7 @@ import numpy as np
 
 from sparkwright.mesh._connection import Connection, connect
 from sparkwright.mesh._framing import HEADER, decode_fields, decode_header
-from sparkwright.runs._protocol import Progress
+from sparkwright.workers.protocol import Progress
 
 SECRET = bytes(range(32))
 ROWS = 3_200  # examples of each worker

@@ -29,10 +29,10 @@ from sparkwright.runs._decisions import (
     WorkerHeard,
     WorkerRegistered,
 )
-from sparkwright.runs._protocol import Progress
 from sparkwright.runs._record import RunRecord
 from sparkwright.runs._server import CoordinatorServer
 from sparkwright.runs._sharing_coordinator import SharingCoordinator
+from sparkwright.workers.protocol import Progress
 
 Row = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,12 +15,13 @@ KIT, WIDGETS, TESTS = ROOT / "kit/sparkwright", ROOT / "widgets/sparkwright_widg
 # A package imports what stands before it; see kit/README.md.
 ORDER = (
     ("errors", "_version", "_yaml", "options", "configuration", "_interrupts"),
-    ("engine_archive", "shipping"),
-    ("timeline",),
-    ("data", "mesh", "networks", "evaluation", "storage", "updates"),
-    ("partitions",),
+    ("cluster", "networks", "evaluation", "updates"),
+    ("shipping", "storage"),
+    ("timeline", "data"),
+    ("mesh", "partitions"),
     ("masters",),
-    ("workers", "runs"),
+    ("workers",),
+    ("runs",),
     ("spark", "local"),
     ("experiments", "doctor"),
 )

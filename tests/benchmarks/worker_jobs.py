@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import sparkwright as sw
-from sparkwright.spark._jobs import SparkJob, run_partition
+from sparkwright.cluster.jobs import SparkJob, run_partition
 
 ROUNDS = 3
 

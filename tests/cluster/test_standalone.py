@@ -16,8 +16,8 @@ from tests.support.standalone import StandaloneCluster
 from tests.waiting import wait_until
 
 import sparkwright as sw
+from sparkwright.cluster.slots import task_slots
 from sparkwright.errors import ConfigurationError, RunTimeoutError
-from sparkwright.spark._slots import task_slots
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, needs_hosts]
 

@@ -30,10 +30,10 @@ from sparkwright.experiments import Experiment
 from sparkwright.masters import training_master_from_yaml
 from sparkwright.networks import NetworkSpec
 from sparkwright.runs._checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from sparkwright.runs._protocol import Progress
 from sparkwright.storage import load_evaluation, save_evaluation, verify_model
 from sparkwright.storage._listing import list_files
 from sparkwright.storage._model_archive import unpack_model, write_model_archive
+from sparkwright.workers.protocol import Progress
 
 FLIPS = 24
 DATA = DataSet(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from sparkwright.cluster.engine_archive import engine_finder, own_engine
 from sparkwright.doctor import _machine
 from sparkwright.doctor._findings import GIB, Place
-from sparkwright.engine_archive import engine_finder, own_engine
 
 
 def write(path: Path, text: str) -> None:

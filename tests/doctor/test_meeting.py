@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from tests.waiting import wait_until
 
+from sparkwright.cluster.engine_archive import engine_finder
 from sparkwright.doctor import _folders, _gathering, _meeting, _probe
 from sparkwright.doctor._meeting import Meeting
 from sparkwright.doctor._probe import Orders, all_within
-from sparkwright.engine_archive import engine_finder
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig
 from sparkwright.mesh._connection import connect

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sparkwright.data import DataSet, from_bytes, row_count, to_bytes
+from sparkwright.data._shuffling import _joined, _pieces
 from sparkwright.errors import DataError
 from sparkwright.partitions import (
     RepartitionMode,
@@ -16,7 +17,6 @@ from sparkwright.partitions import (
     plan_repartition,
     repartition,
 )
-from sparkwright.partitions._execute import _joined, _pieces
 
 MODES = get_args(RepartitionMode)
 STRATEGIES = get_args(RepartitionStrategy)

@@ -18,7 +18,7 @@ from sparkwright.runs._decisions import (
     WorkerRegistered,
 )
 from sparkwright.runs._early_stopping import Judge
-from sparkwright.runs._protocol import Failure, Progress
+from sparkwright.workers.protocol import Failure, Progress
 
 WORKERS, EPOCHS = 3, 2
 # The third epoch is best; without improvement in the fourth the run ends, two before its end.

@@ -23,9 +23,9 @@ from sparkwright.runs._decisions import (
     WorkerReported,
     WorkReported,
 )
-from sparkwright.runs._protocol import Ending, Failure, Group, Progress, Seat
 from sparkwright.runs._sharing_coordinator import SharingCoordinator
-from sparkwright.runs._work import Span
+from sparkwright.workers.protocol import Ending, Failure, Group, Progress, Seat
+from sparkwright.workers.work import Span
 
 GRACE_S = 2.0
 FAILURE = Failure(worker=1, host="b", kind="non_finite", reason="the loss is NaN")

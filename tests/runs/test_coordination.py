@@ -14,7 +14,7 @@ from tests.runs.scripts import (
 )
 
 from sparkwright.runs._decisions import ConnectionLost, Dismiss, EndRun, SendGroup, SendRegroup
-from sparkwright.runs._protocol import Failure, Progress
+from sparkwright.workers.protocol import Failure, Progress
 
 Make = Callable[..., Any]
 

@@ -13,7 +13,7 @@ from sparkwright.runs._decisions import (
     SendGroup,
     SendStop,
 )
-from sparkwright.runs._protocol import Failure
+from sparkwright.workers.protocol import Failure
 
 
 def training(workers: int = 3, **settings: Any) -> AveragingScript:

@@ -49,8 +49,8 @@ from sparkwright.runs._decisions import (
     WorkerAlive,
     WorkerReported,
 )
-from sparkwright.runs._protocol import Ending, Failure, Group, Progress
-from sparkwright.runs._work import Span, share_out
+from sparkwright.workers.protocol import Ending, Failure, Group, Progress
+from sparkwright.workers.work import Span, share_out
 
 MINIBATCHES = 4  # of each worker in an epoch; one a round
 _REPEATED = (WorkerReported, ConnectionLost, ResultReceived, StopRequested, EpochScored)

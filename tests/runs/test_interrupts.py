@@ -12,8 +12,8 @@ from sparkwright._interrupts import interrupts_held, interrupts_raise
 from sparkwright.errors import RunInterrupted
 from sparkwright.runs import TrainingRun
 from sparkwright.runs._engine import Outcome
-from sparkwright.runs._protocol import Progress
 from sparkwright.runs._record import RunRecord
+from sparkwright.workers.protocol import Progress
 
 
 class FakeEngine:

@@ -3,7 +3,7 @@
 import pytest
 
 from sparkwright.runs._ledger import Ledger
-from sparkwright.runs._protocol import Progress
+from sparkwright.workers.protocol import Progress
 
 
 def piece(*, wanted: int, workers: int = 2) -> int:

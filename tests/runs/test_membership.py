@@ -14,8 +14,8 @@ from sparkwright.runs._decisions import (
     WorkerAlive,
     WorkerRegistered,
 )
-from sparkwright.runs._protocol import Failure, Seat
 from sparkwright.runs.membership import DriverClock, Membership
+from sparkwright.workers.protocol import Failure, Seat
 
 
 def roll(

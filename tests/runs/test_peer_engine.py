@@ -13,9 +13,9 @@ from sparkwright.mesh._framing import Message
 from sparkwright.runs._decisions import EndRun
 from sparkwright.runs._engine import Outcome
 from sparkwright.runs._peer_engine import PeerEngine
-from sparkwright.runs._protocol import Failure, Progress
 from sparkwright.runs._record import RunRecord
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers.protocol import Failure, Progress
 
 
 def engine_with(**of_launcher: Any) -> PeerEngine:

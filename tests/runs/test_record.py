@@ -21,9 +21,9 @@ from sparkwright.runs._events import (
     WorkerJoined,
     WorkerLost,
 )
-from sparkwright.runs._protocol import Progress
 from sparkwright.runs._record import RunRecord
-from sparkwright.runs._work import Span
+from sparkwright.workers.protocol import Progress
+from sparkwright.workers.work import Span
 
 
 @pytest.fixture

@@ -34,8 +34,8 @@ from sparkwright.runs._decisions import (
     WorkerRegistered,
 )
 from sparkwright.runs._early_stopping import Judge
-from sparkwright.runs._protocol import Failure, Group, Progress
 from sparkwright.runs._server import CoordinatorServer
+from sparkwright.workers.protocol import Failure, Group, Progress
 
 SECRET = bytes(range(32))
 NAME = "sparkwright-test"

@@ -20,8 +20,8 @@ from sparkwright.runs._decisions import (
     WorkerReported,
     WorkReported,
 )
-from sparkwright.runs._protocol import Progress
-from sparkwright.runs._work import Span
+from sparkwright.workers.protocol import Progress
+from sparkwright.workers.work import Span
 
 
 class Due:

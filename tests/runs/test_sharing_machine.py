@@ -46,9 +46,9 @@ from sparkwright.runs._decisions import (
     WorkerReported,
     WorkReported,
 )
-from sparkwright.runs._protocol import Failure, Group, Progress
 from sparkwright.runs._sharing_coordinator import SharingCoordinator
-from sparkwright.runs._work import Span
+from sparkwright.workers.protocol import Failure, Group, Progress
+from sparkwright.workers.work import Span
 
 MINIBATCHES = (5, 3, 4)  # of each worker in an epoch, of one example each
 PIECE = 2  # minibatches; some workers ask for more

@@ -8,8 +8,8 @@ from sparkwright.masters import TrainingPlan
 from sparkwright.masters._plan import PlanKind, minibatch_count
 from sparkwright.runs._history import untold_rows
 from sparkwright.runs._ledger import Ledger
-from sparkwright.runs._protocol import Progress
-from sparkwright.runs._work import Span
+from sparkwright.workers.protocol import Progress
+from sparkwright.workers.work import Span
 
 BATCH, EPOCHS = 10, 3
 

@@ -4,8 +4,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from sparkwright.runs._protocol import Progress
-from sparkwright.runs._work import Span, epoch_spans, quotas_by_speed, share_out, without
+from sparkwright.workers.protocol import Progress
+from sparkwright.workers.work import Span, epoch_spans, quotas_by_speed, share_out, without
 
 totals_of = st.lists(st.integers(0, 12), min_size=1, max_size=5)
 

@@ -11,7 +11,7 @@ import pytest
 
 import sparkwright
 from sparkwright import shipping
-from sparkwright.engine_archive import (
+from sparkwright.cluster.engine_archive import (
     archive_bytes,
     engine_finder,
     own_engine,

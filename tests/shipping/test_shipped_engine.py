@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sparkwright
-from sparkwright.engine_archive import archive_name, write_archive
+from sparkwright.cluster.engine_archive import archive_name, write_archive
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.usefixtures("script_results")]
 HERE = Path(__file__).parent

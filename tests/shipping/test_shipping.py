@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.engine_archive import own_engine
-from sparkwright.spark._shipping import check_same, ensure_engine
+from sparkwright.cluster.engine_archive import own_engine
+from sparkwright.cluster.engine_shipping import check_same, ensure_engine
 
 OWN = {"where": "/kit/sparkwright", "version": "0.2.0", "fingerprint": "aaa"}
 MODULE = """

@@ -146,7 +146,7 @@ def busy(spark: Any, slots: int) -> Generator[None]:
     """Tasks of another job hold so many task slots until the block ends."""
     from pyspark import InheritableThread
 
-    from sparkwright.spark._slots import wait_for_slots
+    from sparkwright.cluster.slots import wait_for_slots
 
     with tempfile.NamedTemporaryFile() as marker:
 

@@ -18,7 +18,7 @@ import json, pathlib, sys, threading, time
 import numpy as np
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.spark._jobs import run_job
+from sparkwright.cluster.jobs import run_job
 from tests.spark.helpers import dense, weights
 from tests.waiting import wait_until
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import sparkwright as sw
+from sparkwright.cluster.slots import task_slots
 from sparkwright.spark import _session
-from sparkwright.spark._slots import task_slots
 
 pytestmark = pytest.mark.spark
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import sparkwright as sw
-from sparkwright.spark import _session, _slots
-from sparkwright.spark._slots import local_cluster, slots_at_most, wait_for_slots
+from sparkwright.cluster import slots as _slots
+from sparkwright.cluster.slots import local_cluster, slots_at_most, wait_for_slots
+from sparkwright.spark import _session
 
 YARN, STANDALONE = "yarn", "spark://master:7077"
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}

@@ -8,9 +8,9 @@ import pytest
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._framing import Message
-from sparkwright.runs._protocol import Progress
 from sparkwright.workers._member import RunMember
 from sparkwright.workers._phases import NO_PHASES
+from sparkwright.workers.protocol import Progress
 
 
 class Line:

@@ -32,7 +32,6 @@ from sparkwright.evaluation import (
 from sparkwright.mesh._framing import Message
 from sparkwright.networks import ModelDefinition
 from sparkwright.runs._peer_engine import settings_of
-from sparkwright.runs._work import Span
 from sparkwright.timeline.clocks import ClockState
 from sparkwright.timeline.spans import SpanBlock
 from sparkwright.workers._inference import LossSum
@@ -45,6 +44,7 @@ from sparkwright.workers._requests import (
     TrainRequest,
 )
 from sparkwright.workers._wire import pack, unpack
+from sparkwright.workers.work import Span
 
 LABELS, BOTH = [0, 1, 1, 0], [[0.75, 0.25], [0.25, 0.75], [0.5, 0.5], [0.875, 0.125]]
 RECORDS = [[0, row] for row in range(4)]
@@ -247,7 +247,7 @@ def test_pickles_in_an_answer_are_refused_and_not_read(tmp_path: Path) -> None:
         {"data": ["sparkwright.workers._pool", "TrainerPool", {"owner": 1}]},
         {"data": ["sparkwright.workers._pool", "os", {}]},
         {"data": ["sparkwright.no", "No", {}]},
-        {"data": ["sparkwright.runs._work", "Span", {"owner": 1}]},
+        {"data": ["sparkwright.workers.work", "Span", {"owner": 1}]},
         {"array": [0, "O", [1]]},
         {"array": [0, "<f8", [7]]},
         {"array": [9, "<f8", [1]]},

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, strategies as st
 from tests.support.hadoop import as_xml
 
+from sparkwright.cluster.job_errors import memory_kill, translated
 from sparkwright.errors import ConfigurationError, NetworkError, WorkerError
 from sparkwright.spark import _yarn
 from sparkwright.spark._defaults import default_settings
-from sparkwright.spark._errors import memory_kill, translated
 from sparkwright.spark._memory_parts import overhead_settings
 from sparkwright.spark._yarn import (
     jars_key,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 from sparkwright.errors import DataError
 from sparkwright.options import check_choice, check_count
 
-from ._dataset import Array, DataSet
+from ._tensors import Array
+
+if TYPE_CHECKING:
+    from ._dataset import DataSet
 
 Alignment = Literal["equal_length", "start", "end"]
 Mask = NDArray[np.bool_]
@@ -94,8 +97,8 @@ def pad(
 
 
 def pad_dataset(
-    dataset: DataSet, names: Iterable[str], length: int, *, align: Alignment, masked: bool
-) -> DataSet:
+    dataset: "DataSet", names: Iterable[str], length: int, *, align: Alignment, masked: bool
+) -> "DataSet":
     """Lengthen the features and per-step labels `names` of examples of one length to `length`.
 
     Args:
@@ -116,16 +119,16 @@ def pad_dataset(
             if masked or (mask is not None and mask.ndim > 1):
                 steps = _step_mask(flat, array, mask, np.dtype(np.bool_))
                 columns[_mask_name(flat)] = _lengthened(steps, length, align)
-    return DataSet.from_columns(columns)
+    return dataset.from_columns(columns)
 
 
-def merged(parts: Sequence[DataSet]) -> DataSet:
-    """See `DataSet.merge`."""
+def aligned_columns(parts: "Sequence[DataSet]") -> list[dict[str, Array]]:
+    """Return the columns of each part, padded to one shape; see `DataSet.merge`."""
     if not parts:
         raise DataError("`merge` needs at least one DataSet. Received: parts=[].")
-    if all(part.layout == parts[0].layout for part in parts):
-        return DataSet.concatenate(parts)
     columns = [part.columns() for part in parts]
+    if all(part.layout == parts[0].layout for part in parts):
+        return columns
     for group in ("features", "labels"):
         _check_names(group, parts)
         for name in getattr(parts[0], group):
@@ -135,7 +138,7 @@ def merged(parts: Sequence[DataSet]) -> DataSet:
         _check_dtypes("`weights`", weights)
         for part, found in zip(parts, columns, strict=True):
             found.setdefault("weights", np.ones(len(part), weights[0].dtype))
-    return DataSet.concatenate([DataSet.from_columns(part) for part in columns])
+    return columns
 
 
 def _merge_lengths(flat: str, parts: list[dict[str, Array]]) -> None:
@@ -186,7 +189,7 @@ def _lengthened(array: Array, length: int, align: Alignment) -> Array:
     return np.pad(array, [(0, 0), ends, *[(0, 0)] * (array.ndim - 2)])
 
 
-def _check_names(group: str, parts: Sequence[DataSet]) -> None:
+def _check_names(group: str, parts: "Sequence[DataSet]") -> None:
     names = [sorted(getattr(part, group)) for part in parts]
     for number, found in enumerate(names):
         if found != names[0]:

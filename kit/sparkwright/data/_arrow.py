@@ -4,16 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, wraps
 from typing import Any, ParamSpec
 
-import numpy as np
-
 from sparkwright.errors import DataError
 
-from ._dataset import Array, DataSet
+from ._dataset import DataSet
+from ._tensors import ROWS, columns_of, to_batch
 
 # Chunks are large enough that Spark's cost a record does not matter, small enough to stream.
 CHUNK_BYTES = 1 << 20
-_ROWS = b"sparkwright.rows"
-_BOOLEAN = b"sparkwright.boolean"
 _ERROR = b"sparkwright.error\n"  # no Arrow stream starts with it
 
 P = ParamSpec("P")
@@ -23,7 +20,7 @@ def to_bytes(dataset: DataSet) -> bytes:
     """One Arrow IPC stream with one record batch; each row's array is a fixed-shape tensor."""
     import pyarrow as pa
 
-    batch = _to_batch(dataset)
+    batch = to_batch(dataset.columns(), len(dataset))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -63,7 +60,8 @@ def from_bytes(content: bytes) -> DataSet:
     # The stream's first message is its schema: a marker, the length of what follows, that.
     end = 8 + int.from_bytes(content[4:8], "little")
     schema = _schema(bytes(content[:end]))
-    return _from_batch(pa.ipc.read_record_batch(pa.py_buffer(content)[end:], schema))
+    batch = pa.ipc.read_record_batch(pa.py_buffer(content)[end:], schema)
+    return DataSet.from_columns(columns_of(batch))
 
 
 @lru_cache(64)
@@ -80,122 +78,12 @@ def row_count(content: bytes) -> int:
 
     _raise_error(content)
     with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
-        return int((reader.schema.metadata or {})[_ROWS])
+        return int((reader.schema.metadata or {})[ROWS])
 
 
 def _raise_error(content: bytes) -> None:
     if content[: len(_ERROR)] == _ERROR:
         raise DataError(bytes(content[len(_ERROR) :]).decode())
-
-
-def to_table(dataset: DataSet) -> Any:
-    """See `DataSet.to_arrow`."""
-    import pyarrow as pa
-
-    # The number of rows is for streams, whose schema comes first; a table's may be cut.
-    return pa.Table.from_batches([_to_batch(dataset)]).replace_schema_metadata(None)
-
-
-def from_table(table: Any) -> DataSet:
-    """See `DataSet.from_arrow`."""
-    import pyarrow as pa
-
-    if isinstance(table, pa.RecordBatch):
-        table = pa.Table.from_batches([table])
-    if not isinstance(table, pa.Table):
-        raise DataError(
-            "`table` must be a pyarrow.Table or RecordBatch. "
-            f"Received: {type(table).__name__}. See `DataSet.to_arrow`."
-        )
-    for field, column in zip(table.schema, table.columns, strict=True):
-        _refuse(field, column)
-    batches = [batch for batch in table.to_batches() if batch.num_rows]
-    if not batches:
-        batches = table.schema.empty_table().to_batches() or [
-            pa.RecordBatch.from_arrays(
-                [pa.array([], f.type) for f in table.schema], schema=table.schema
-            )
-        ]
-    return DataSet.concatenate([_from_batch(batch) for batch in batches])
-
-
-def _to_batch(dataset: DataSet) -> Any:
-    import pyarrow as pa
-
-    fields: list[Any] = []
-    arrays: list[Any] = []
-    for name, array in dataset.columns().items():
-        boolean = array.dtype == np.bool_
-        arrow = _arrow_array(array.view(np.uint8) if boolean else array)
-        fields.append(
-            pa.field(name, arrow.type, nullable=False, metadata={_BOOLEAN: b"1"} if boolean else {})
-        )
-        arrays.append(arrow)
-    schema = pa.schema(fields, metadata={_ROWS: str(len(dataset)).encode()})
-    return pa.record_batch(arrays, schema=schema)
-
-
-def _from_batch(batch: Any) -> DataSet:
-    columns: dict[str, Array] = {}
-    for field, arrow in zip(batch.schema, batch.columns, strict=True):
-        array = _numpy_array(arrow)
-        boolean = (field.metadata or {}).get(_BOOLEAN) == b"1"
-        columns[field.name] = array.view(np.bool_) if boolean else array
-    return DataSet.from_columns(columns)
-
-
-def _numpy_array(arrow: Any) -> Array:
-    import pyarrow as pa
-
-    kind = arrow.type
-    if isinstance(kind, pa.FixedShapeTensorType):
-        return arrow.to_numpy_ndarray()
-    if pa.types.is_fixed_size_list(kind):
-        return arrow.flatten().to_numpy(zero_copy_only=False).reshape(len(arrow), kind.list_size)
-    # Arrow packs its own booleans in bits.
-    return arrow.to_numpy(zero_copy_only=not pa.types.is_boolean(kind))
-
-
-def _refuse(field: Any, column: Any) -> None:
-    import pyarrow as pa
-
-    kind: Any = field.type
-    nested = isinstance(kind, pa.FixedShapeTensorType) or pa.types.is_fixed_size_list(kind)
-    if nested:
-        kind = kind.value_type
-    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    if not number:
-        raise DataError(
-            "columns of a table must be numbers, fixed-size lists of numbers or fixed-shape "
-            f"tensors. Received: column {field.name!r} of type {field.type}."
-        )
-    missing = column.null_count
-    if nested:
-        missing += sum(chunk.flatten().null_count for chunk in _storage(column))
-    if missing:
-        raise DataError(
-            f"column {field.name!r} must have no missing values. Received: {missing} of them in "
-            f"{len(column)} rows. Drop or fill them first (`pyarrow.compute.fill_null`)."
-        )
-
-
-def _storage(column: Any) -> list[Any]:
-    """The lists of a column, without the extension type around them."""
-    return [getattr(chunk, "storage", chunk) for chunk in column.chunks]
-
-
-def _arrow_array(array: Array) -> Any:
-    import pyarrow as pa
-
-    flat = pa.array(array.reshape(-1))
-    if array.ndim == 1:
-        return flat
-    # `FixedShapeTensorArray.from_numpy_ndarray` refuses zero rows, and one row whose stride is 0.
-    shape = array.shape[1:]
-    kind = pa.fixed_shape_tensor(pa.from_numpy_dtype(array.dtype), shape)
-    return pa.ExtensionArray.from_storage(
-        kind, pa.FixedSizeListArray.from_arrays(flat, int(np.prod(shape)))
-    )
 
 
 def cut(dataset: DataSet, size_bytes: int = CHUNK_BYTES) -> Iterator[DataSet]:

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
 
+from ._alignment import aligned_columns
+from ._tensors import columns_of_batches, to_table
+
 Array = NDArray[Any]
 _GROUPS = ("features", "labels", "features_masks", "labels_masks")
 
@@ -164,9 +167,7 @@ class DataSet:
             >>> merged.features_masks["features"].tolist()
             [[True, True, False, False], [True, True, True, True]]
         """
-        from ._alignment import merged
-
-        return merged(parts)
+        return cls.concatenate([cls.from_columns(columns) for columns in aligned_columns(parts)])
 
     def batches(self, size: int) -> "Iterator[DataSet]":
         """Consecutive DataSets of `size` examples; the last one may be smaller.
@@ -205,9 +206,7 @@ class DataSet:
 
         Numbers in row-major order are shared, not copied.
         """
-        from ._arrow import to_table
-
-        return to_table(self)
+        return to_table(self.columns(), len(self))
 
     @classmethod
     def from_arrow(cls, table: Any) -> "DataSet":
@@ -220,9 +219,7 @@ class DataSet:
         Raises:
             DataError: naming the column, for missing values and for anything but numbers.
         """
-        from ._arrow import from_table
-
-        return from_table(table)
+        return cls.concatenate([cls.from_columns(c) for c in columns_of_batches(table)])
 
 
 # One class serves networks with one input and output and those with several.

@@ -4,10 +4,14 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from sparkwright.cluster.engine_shipping import ship_engine
+from sparkwright.cluster.jobs import collect
+
 from ._arrow import errors_as_chunks, from_bytes, joined_chunks, to_bytes
 from ._dataset import DataSet
 from ._padding import padded
 from ._reducing import Merge, Summarise, Summary, reduce_all
+from ._shuffling import counts_in_order, indexed_counts
 from ._skipped import Skipped
 from ._splitting import (
     sample,
@@ -63,8 +67,6 @@ class DistributedDataSet:
             class_names: output name -> names of its classes; default none.
             skip_tracker: counts what the source skips; default None: it skips nothing.
         """
-        from sparkwright.spark._shipping import ship_engine
-
         ship_engine(spark)  # the RDD may be read by an action of the user's own
         self.spark, self.rdd = spark, rdd
         self.fingerprint = fingerprint
@@ -192,9 +194,6 @@ class DistributedDataSet:
     def partition_counts(self) -> tuple[int, ...]:
         """Examples in each partition; counted by one Spark job the first time."""
         if self._counts is None:
-            from sparkwright.partitions._execute import counts_in_order, indexed_counts
-            from sparkwright.spark._jobs import collect
-
             found = collect(self.spark, indexed_counts(self.rdd), description="count examples")
             self._counts = tuple(counts_in_order(found))
         return self._counts
@@ -353,7 +352,5 @@ class DistributedDataSet:
         Raises:
             DataError: if there are none.
         """
-        from sparkwright.spark._jobs import collect
-
         chunks = collect(self.spark, self.rdd, description="collect examples")
         return DataSet.concatenate([from_bytes(chunk) for chunk in chunks])

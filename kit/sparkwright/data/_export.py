@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparkwright.cluster.jobs import collect
+from sparkwright.cluster.slots import is_local
 from sparkwright.errors import DataError
 from sparkwright.options import check_count
 from sparkwright.storage._files import absolute, join, remove, remove_tree, write_bytes
@@ -236,8 +238,6 @@ def write_partitions(
     Returns:
         What was written, by partition.
     """
-    from sparkwright.spark._jobs import collect
-
     write = partial(
         _write_partition,
         folder=folder,
@@ -303,8 +303,6 @@ def _join(
     files_per_folder: int,
 ) -> list[MinibatchFile]:
     """Join the leftovers to minibatches, in the order of their partitions; a Spark job."""
-    from sparkwright.spark._jobs import collect
-
     files = [
         FileToRead(join(folder, f"{_LEFTOVERS}/{part.name}.arrow"), examples=part.left_over)
         for part in parts
@@ -346,8 +344,6 @@ def write_joined(
 
 def _check_writable(data: "DistributedDataSet", writing: NewExport) -> None:
     """Before hours of work: does the driver see what executors write?"""
-    from sparkwright.spark._slots import is_local
-
     if not is_local(data.spark):
         probe = join(writing.folder, "probe")
         write_bytes(probe, writing.name.encode())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from sparkwright.cluster.jobs import collect, run_job
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
 from sparkwright.storage._files import (
@@ -188,7 +189,6 @@ def _classes_in(
     spark: "SparkSession", pieces: Sequence[Sequence[str]], label: Label
 ) -> tuple[tuple[str, ...], str]:
     """Return the labels in the indices of all archives, and the URL of an image, if any."""
-    from sparkwright.spark._jobs import run_job
 
     def labels_of(urls: Sequence[str]) -> tuple[set[str], str]:
         found: set[str] = set()
@@ -290,8 +290,6 @@ def write_file_batches(
 def _packed_on_spark(
     spark: "SparkSession", work: list[tuple[str, list[str]]], folder: str, partitions: int | None
 ) -> list[str]:
-    from sparkwright.spark._jobs import collect
-
     check_reached(spark, folder)
     check_visible(spark, work[0][1][0])
     context = spark.sparkContext

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from sparkwright.cluster.jobs import collect, run_job
 from sparkwright.data._alignment import Alignment, LengthRange, check_alignment
 from sparkwright.data._arrow import errors_as_chunks, joined_chunks, to_bytes
 from sparkwright.data._classes import MOST_CLASSES, found_text
@@ -88,8 +89,6 @@ def join(
     reader = JoinReader(
         plan=plan, missing=missing, duplicates=duplicates, align=align, truncate=truncate
     )
-    from sparkwright.spark._jobs import run_job
-
     # Spark shuffles here, once: every later pass reads what lies sorted on the executors.
     batches = run_job(
         spark,
@@ -157,8 +156,6 @@ def _surveyed(
     length: int | None,
     on_error: OnError,
 ) -> JoinReader:
-    from sparkwright.spark._jobs import collect
-
     surveys = batches.mapPartitions(partial(reader.survey, on_error=on_error))
     found = sum(collect(spark, surveys, description="look into the join"), JoinSurvey())
     if reader.missing == "error" and found.lacking:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.cluster.jobs import collect
 from sparkwright.data._csv_format import CsvFormat, line_count
 from sparkwright.data._csv_parse import inspect, parse, to_number
 from sparkwright.data._csv_reader import CsvPiece, CsvReader, CsvSource
@@ -51,8 +52,6 @@ def opened(spark: "SparkSession", name: str, source: Source) -> "DataFrame":
 def _csv(spark: "SparkSession", url: str, form: CsvFormat) -> "DataFrame":
     """CSV files with columns of the narrowest types that hold all of their values."""
     from pyspark.sql import functions as F
-
-    from sparkwright.spark._jobs import collect
 
     try:
         source = CsvSource(url, form)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
+from sparkwright.cluster.jobs import run_job
+from sparkwright.cluster.slots import is_local, tasks_to_ask
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._files import absolute, is_folder, open_to_read, read_bytes
 from sparkwright.storage._listing import StoredFile, list_entries, list_files
@@ -289,16 +291,12 @@ def check_visible(spark: "SparkSession", url: str) -> None:
 
     Nothing happens if all of Spark runs on this machine.
     """
-    from sparkwright.spark._slots import is_local
-
     if not is_local(spark):
         ask_executors(spark, url, digest_of(url))
 
 
 def check_any_visible(spark: "SparkSession", urls: Sequence[str]) -> None:
     """`check_visible` for the first of `urls` that the driver can read, if there is one."""
-    from sparkwright.spark._slots import is_local
-
     if is_local(spark):
         return
     for url in urls:
@@ -312,8 +310,6 @@ def check_any_visible(spark: "SparkSession", urls: Sequence[str]) -> None:
 
 def ask_executors(spark: "SparkSession", url: str, digest: str) -> None:
     """`check_visible` wherever Spark runs: one task for each slot."""
-    from sparkwright.spark._jobs import run_job
-    from sparkwright.spark._slots import tasks_to_ask
 
     def look(_: object) -> Iterator[tuple[str, str]]:
         try:

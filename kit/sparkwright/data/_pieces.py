@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from sparkwright.cluster.jobs import collect
 from sparkwright.errors import ConfigurationError, DataError
 
 from ._arrow import errors_as_chunks, joined_chunks, row_count, to_bytes
@@ -162,8 +163,6 @@ class SkipTracker:
 
     def total(self, spark: "SparkSession") -> Skipped:
         """The sum over all partitions; a Spark job if some have not been read to their end yet."""
-        from sparkwright.spark._jobs import collect
-
         rdd = self.rdd
         assert rdd is not None
         if len(self.done.value) < rdd.getNumPartitions():

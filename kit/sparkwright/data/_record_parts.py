@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Any
 
+from sparkwright.cluster.jobs import collect
+from sparkwright.cluster.slots import is_local
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
 from sparkwright.storage._files import (
@@ -142,8 +144,6 @@ def _datasets(data: Any) -> Iterator[DataSet]:
 
 def check_reached(spark: Any, folder: str) -> None:
     """Check, before hours of work, that executors see the folder of the driver."""
-    from sparkwright.spark._slots import is_local
-
     if not is_local(spark):
         probe = join(folder, "_probe")
         write_bytes(probe, folder.encode())
@@ -205,8 +205,6 @@ def _distributed(
     max_files: int | None,
     numbered: bool,
 ) -> list[WrittenPart]:
-    from sparkwright.spark._jobs import collect
-
     def run(rdd: Any, task: Callable[[int, Iterable[Any]], Iterator[WrittenPart]]) -> Any:
         return collect(data.spark, rdd.mapPartitionsWithIndex(task), description="write records")
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sparkwright.cluster.jobs import collect
 from sparkwright.errors import DataError
 
 from ._arrow import cut, from_bytes
@@ -68,8 +69,6 @@ def reduce_partitions(
     description: str,
 ) -> list[Summary | None]:
     """The summary of each partition, in order; None where one is empty. One Spark job."""
-    from sparkwright.spark._jobs import collect
-
     pairs = collect(data.spark, _summaries(data, summarise, merge), description=description)
     return [found for _, found in sorted(pairs, key=_index)]
 
@@ -85,8 +84,6 @@ def reduce_all(
 
     Many partitions are merged in groups on the executors, so the driver holds few summaries.
     """
-    from sparkwright.spark._jobs import collect
-
     pairs: Any = _summaries(data, summarise, merge)
     count = data.rdd.getNumPartitions()
     if count > _FAN_IN:

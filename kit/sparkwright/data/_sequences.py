@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from sparkwright.cluster.jobs import collect
 from sparkwright.data._alignment import Alignment, check_alignment
 from sparkwright.data._classes import MOST_CLASSES, Classes, check_classes, found_text
 from sparkwright.data._column_choice import in_order, select_columns
@@ -161,8 +162,6 @@ def _surveyed(
     on_error: OnError,
     url: str,
 ) -> SequenceReader:
-    from sparkwright.spark._jobs import collect
-
     context = spark.sparkContext
     slices = min(len(pieces), context.defaultParallelism * 4)
     # Summed up on executors: classes of a thousand pieces would fill the driver.

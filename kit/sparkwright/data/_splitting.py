@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.cluster.jobs import run_job
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import Option
 
@@ -15,6 +16,7 @@ from ._arrow import errors_as_chunks, from_bytes, joined_chunks, row_count, to_b
 from ._classes import added, class_of_each_example, class_output, counted
 from ._dataset import DataSet, check_whole
 from ._reducing import reduce_partitions
+from ._shuffling import place
 from ._splits import (
     Assignment,
     Counts,
@@ -107,8 +109,6 @@ def split_stratified(
 
 def shuffle(data: Data, *, partitions: int | None, seed: int) -> Data:
     """See `DistributedDataSet.shuffle`."""
-    from sparkwright.partitions._execute import place
-
     check_whole("seed", seed, minimum=0)
     if partitions is not None:
         check_whole("partitions", partitions)
@@ -207,8 +207,6 @@ def _class_counts(
 
 
 def _example_bytes(data: "DistributedDataSet") -> int:
-    from sparkwright.spark._jobs import run_job
-
     chunks = run_job(data.spark, lambda: data.rdd.take(1), description="look at one chunk")
     return max(1, len(chunks[0]) // max(1, row_count(chunks[0])))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sparkwright.cluster.jobs import collect
 from sparkwright.data._arrow_columns import distinct
 from sparkwright.data._column_choice import ColumnChoice
 from sparkwright.data._dataset import DataSet
@@ -311,8 +312,6 @@ def _values_on_spark(
     on_error: OnError,
     parallelism: int,
 ) -> dict[str, set[str]]:
-    from sparkwright.spark._jobs import collect
-
     reader = source.reader(names, names, is_exact=True)
     groups = group_by_size([piece.size_bytes for piece in pieces], parallelism)
     shares = [[pieces[index] for index in group] for group in groups]

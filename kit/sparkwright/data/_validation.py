@@ -8,6 +8,7 @@ from itertools import takewhile
 from operator import add
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from sparkwright.cluster.jobs import collect
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
 from sparkwright.storage._files import (
@@ -279,8 +280,6 @@ def _checked(
         context, files = spark.sparkContext, list(found.files)
         tasks = max(context.defaultParallelism, -(-len(files) // _FILES_A_TASK))
         rdd = context.parallelize(files, min(tasks, len(files)))
-
-    from sparkwright.spark._jobs import collect
 
     return collect(spark, rdd.mapPartitions(check), description="validate minibatch files")
 

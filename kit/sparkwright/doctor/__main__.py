@@ -8,9 +8,11 @@ from collections.abc import Sequence
 
 from sparkwright.errors import SparkwrightError
 from sparkwright.masters import MeshConfig
+from sparkwright.spark import start_spark
 
 from ._diagnosis import Diagnosis
 from ._doctor import diagnose, doctor
+from ._gathering import gather
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,8 +28,6 @@ def _diagnosis(options: argparse.Namespace) -> Diagnosis:
     mesh = MeshConfig(ports=options.ports, network_mask=options.network_mask)
     if options.no_spark:
         return doctor(urls=options.url, mesh=mesh, timeout_s=options.timeout)
-    from sparkwright.spark import start_spark
-
     settings = dict(setting.split("=", 1) for setting in options.conf)
     try:
         spark = start_spark(master=options.master, workers=options.workers, settings=settings)
@@ -41,8 +41,6 @@ def _diagnosis(options: argparse.Namespace) -> Diagnosis:
 
 
 def _without_spark(error: Exception, options: argparse.Namespace) -> Diagnosis:
-    from ._gathering import gather
-
     text = str(error) if isinstance(error, SparkwrightError) else f"{type(error).__name__}: {error}"
     found = gather(None, urls=options.url, timeout_s=options.timeout)
     return diagnose(dataclasses.replace(found, spark_problem=text.splitlines()[0]))

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import sparkwright.doctor._executor_rules as executors
+import sparkwright.doctor._machine_rules as machines
+import sparkwright.doctor._settings_rules as settings
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig
 
-from . import _executor_rules as executors, _machine_rules as machines, _settings_rules as settings
 from ._diagnosis import Check, Diagnosis
 from ._findings import Findings
+from ._gathering import gather
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,8 +63,6 @@ def doctor(
         if not diagnosis.ok:
             print(diagnosis)
     """
-    from ._gathering import gather
-
     if isinstance(urls, str):
         raise ConfigurationError(
             f"`urls` must be a list of URLs. Received: urls={urls!r}. Write `urls=[{urls!r}]`."

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from ._probe import all_within, file_of
+from ._orders import all_within, file_of
 
 # Of Azure's addresses that part is no user but a container.
 _IN_ADDRESS = re.compile(r"(?<!abfs://)(?<!abfss://)(?<=://)[^/\s@]+(?=@)")

@@ -10,22 +10,24 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sparkwright.engine_archive import engine_finder, own_engine
+import sparkwright.doctor._machine as _machine
+import sparkwright.doctor._orders as _orders
+import sparkwright.doctor._probe as _probe
+from sparkwright.cluster.engine_archive import engine_finder, own_engine
+from sparkwright.cluster.engine_shipping import ship_engine
+from sparkwright.cluster.job_errors import translated
+from sparkwright.cluster.jobs import run_job
+from sparkwright.cluster.slots import gpus_of_executor, is_dynamic, tasks_to_ask
 from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
 from sparkwright.masters import MeshConfig
-from sparkwright.spark._errors import translated
 from sparkwright.spark._gpus import TASK_AMOUNT, on_gpus
-from sparkwright.spark._jobs import run_job
 from sparkwright.spark._launcher import advertised_address, bind_address
-from sparkwright.spark._shipping import ship_engine
-from sparkwright.spark._slots import gpus_of_executor, is_dynamic, tasks_to_ask
 from sparkwright.timeline.clocks import OffsetEstimator
 
-from . import _machine, _probe
 from ._findings import CachedData, Clock, Findings, Place, SparkFacts
 from ._folders import folders_at, read_back, told_url
 from ._meeting import Meeting
-from ._probe import Orders
+from ._orders import Orders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +37,7 @@ _CONNECT_S = 5.0
 _FILES_S = 30.0
 _LINES_OF_PROBLEM = 3
 # What examines a machine is sent whole: executors may have no kit, or another one.
-_SENT_WHOLE = (_machine, _probe)
+_SENT_WHOLE = (_machine, _orders, _probe)
 # What says it in a page of Java.
 _TELLING = re.compile(
     r"\[PYTHON_VERSION_MISMATCH\][^\n]*|Cannot run program [^\n]*?(?= Caused by|$)|"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkwright.configuration import Expression, call_to_code, to_code
 
-from ._experiment import NORMALIZERS
+from ._prepared import NORMALIZERS
 
 if TYPE_CHECKING:
     from ._experiment import Experiment

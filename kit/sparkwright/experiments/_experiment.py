@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sparkwright.configuration import Configuration, configuration, option
-from sparkwright.data import DataSource, MinMaxScale, Standardize
+from sparkwright.data import DataSource
 from sparkwright.data._wording import clipped
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping, ParameterAveragingTrainingMaster
@@ -14,16 +14,17 @@ from sparkwright.masters._training_master import TrainingMaster
 from sparkwright.networks import PRESETS, NetworkSpec
 from sparkwright.options import MAX_SEED
 from sparkwright.spark._spark_settings import SparkSettings
+from sparkwright.storage._files import read_bytes, write_bytes
+
+from ._code import notebook, script
+from ._prepared import PreparedExperiment, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ._prepared import PreparedExperiment
-
 NormalizeKind = Literal["standardize", "min_max"]
 ValidationPart = Literal["validation", "test"]
 TEST_VALIDATES = "Validation: the test set; its scores are not independent."
-NORMALIZERS = {"standardize": Standardize, "min_max": MinMaxScale}
 
 
 @configuration
@@ -134,7 +135,7 @@ class Experiment(Configuration):
         reason = self.network.analysis.reason
         return None if reason is None else f"The network cannot be built. {reason}"
 
-    def prepare(self, spark: "SparkSession | None" = None) -> "PreparedExperiment":
+    def prepare(self, spark: "SparkSession | None" = None) -> PreparedExperiment:
         """Start Spark, load the data, build the network.
 
         Args:
@@ -144,8 +145,6 @@ class Experiment(Configuration):
             ConfigurationError: if the network cannot be built, or what data is not said.
             DataError, OSError: what is wrong with the data.
         """
-        from ._prepared import prepare
-
         return prepare(self, spark)
 
     def start(self, spark: "SparkSession | None" = None, *, display: bool | None = None) -> Any:
@@ -158,14 +157,10 @@ class Experiment(Configuration):
 
     def to_code(self) -> str:
         """Plain Python that does the same, as a script."""
-        from ._code import script
-
         return script(self)
 
     def to_notebook(self) -> dict[str, Any]:
         """A notebook of plain code cells that do the same, as the JSON of an `.ipynb` file."""
-        from ._code import notebook
-
         return notebook(self)
 
     def save(self, url: str) -> None:
@@ -176,8 +171,6 @@ class Experiment(Configuration):
             OSError: if it cannot be written.
         """
         import json
-
-        from sparkwright.storage._files import write_bytes
 
         if not url.endswith((".ipynb", ".yaml", ".yml")):
             raise ConfigurationError(
@@ -198,8 +191,6 @@ class Experiment(Configuration):
             OSError: if it cannot be read.
             ConfigurationError: if it is no experiment.
         """
-        from sparkwright.storage._files import read_bytes
-
         try:
             return cls.from_yaml(read_bytes(url).decode())
         except (UnicodeDecodeError, ConfigurationError) as error:

@@ -3,19 +3,19 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sparkwright.data import DistributedDataSet
+from sparkwright.data import DistributedDataSet, MinMaxScale, Standardize
 from sparkwright.errors import ConfigurationError
 from sparkwright.local import ParallelWrapper
 from sparkwright.runs import TrainingRun
 from sparkwright.spark import SparkNetwork
 from sparkwright.spark._secrets import looks_secret
 
-from ._experiment import NORMALIZERS
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ._experiment import Experiment
+
+NORMALIZERS = {"standardize": Standardize, "min_max": MinMaxScale}
 
 
 @dataclass(kw_only=True, slots=True)

@@ -10,7 +10,8 @@ from sparkwright._yaml import write_yaml
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
-from . import _calls, _code
+from ._calls import build
+from ._code import to_code as code_of
 from .analysis import NetworkAnalysis, analyze
 from .training import Task
 
@@ -180,7 +181,7 @@ class NetworkSpec(Configuration):
         Raises:
             ConfigurationError: if the network has a problem, or Keras refuses it.
         """
-        return _calls.build(self)
+        return build(self)
 
     def layer(self, name: str) -> LayerSpec | None:
         """The first layer of that name; None: there is none."""
@@ -216,7 +217,7 @@ class NetworkSpec(Configuration):
         Raises:
             ConfigurationError: if the network has a problem, or `variable` is no name.
         """
-        return _code.to_code(self, variable, reserved=reserved, seed=seed)
+        return code_of(self, variable, reserved=reserved, seed=seed)
 
 
 def _read(kind: type[LayerSpec | OutputSpec], settings: Any, where: str) -> Any:

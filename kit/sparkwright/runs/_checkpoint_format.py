@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from sparkwright.errors import DataError
 from sparkwright.mesh._framing import Message
 from sparkwright.storage._archive import ArchiveError, is_numbers, read_archive, write_archive
-
-from ._protocol import Progress
+from sparkwright.workers.protocol import Progress
 
 _FORMAT = 1
 _VECTOR_TYPES = (np.dtype(np.float32).str, np.dtype(np.float64).str)

@@ -7,6 +7,8 @@ turns messages into events and actions into messages.
 from collections.abc import Collection
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from sparkwright.workers.protocol import Failure, Group, Progress
+
 from ._decisions import (
     Action,
     BestReceived,
@@ -20,7 +22,6 @@ from ._decisions import (
     WorkerRegistered,
 )
 from ._early_stopping import Judge
-from ._protocol import Failure, Group, Progress
 from .membership import Delivery, Membership
 
 # Rings that break one after another without a single averaging between them.

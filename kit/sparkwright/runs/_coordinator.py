@@ -21,6 +21,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from sparkwright.workers.protocol import Failure, Progress
+
 from ._coordination import MAX_FRUITLESS_GROUPS, RunRules
 from ._decisions import (
     Action,
@@ -44,7 +46,6 @@ from ._decisions import (
     WorkerReported,
     WorkReported,
 )
-from ._protocol import Failure, Progress
 
 # How long a failing run waits for the others' reports before it takes what has come.
 _REPORTS_S = 4.0

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sparkwright.workers.protocol import Ending, Failure, Group, Progress
+from sparkwright.workers.work import Span
+
 from ._early_stopping import Verdict
-from ._protocol import Ending, Failure, Group, Progress
-from ._work import Span
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from sparkwright.masters import TrainingMaster
-from sparkwright.networks import ModelState
+from sparkwright.networks import ModelState, unpack_arrays
+from sparkwright.workers.protocol import Progress
 
-from ._protocol import Progress
 from ._record import RunRecord
 
 
@@ -75,8 +75,6 @@ class StartState:
 
     def restore(self, vector: NDArray[Any], extras: bytes) -> None:
         """Put a checkpoint's state into the model; see `RunMember.write_extras` for `extras`."""
-        from sparkwright.networks import unpack_arrays
-
         like = self.state.read_extras()
         size = sum(array.nbytes for array in like)
         self.state.write(vector)
@@ -84,8 +82,6 @@ class StartState:
 
     def take(self, outcome: Outcome) -> None:
         """Put what was learnt into the model."""
-        from sparkwright.networks import unpack_arrays
-
         if outcome.vector is not None:
             self.state.write(outcome.vector)
             self.state.counters[0].assign(outcome.progress.iterations)

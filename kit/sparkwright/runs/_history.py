@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.masters import TrainingPlan
-
-from ._protocol import Progress
+from sparkwright.workers.protocol import Progress
 
 COLUMNS: dict[str, type[np.generic]] = {
     "worker": np.int32,

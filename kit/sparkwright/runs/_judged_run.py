@@ -12,12 +12,12 @@ from sparkwright.errors import ConfigurationError, NonFiniteLossError
 from sparkwright.masters import EarlyStopping
 from sparkwright.mesh._framing import Message
 from sparkwright.networks import ModelDefinition
+from sparkwright.workers.protocol import Failure, Progress
 
 from ._checkpoint import LatestWriter
 from ._checkpoint_format import Checkpoint, KeptState
 from ._early_stopping import Judge, StopReason, Verdict
 from ._engine import Outcome, StartState
-from ._protocol import Failure, Progress
 from ._record import RunRecord
 
 Save = Callable[[Any, str], None]

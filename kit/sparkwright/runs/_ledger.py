@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from ._protocol import Progress
-from ._work import Span, next_piece, without
+from sparkwright.workers.protocol import Progress
+from sparkwright.workers.work import Span, next_piece, without
 
 
 class Ledger:

@@ -30,6 +30,9 @@ from sparkwright.mesh._framing import Message
 from sparkwright.networks import ModelDefinition, pack_arrays
 from sparkwright.partitions import DefaultRepartitioner
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers._failure import failure_of
+from sparkwright.workers._requests import TrainRequest, WorkerSettings
+from sparkwright.workers.protocol import Failure, Progress
 
 from ._checkpoint import Checkpoint, CheckpointWriter, check_resumable
 from ._coordinator import Coordinator
@@ -49,7 +52,6 @@ from ._decisions import (
 )
 from ._engine import Outcome, StartState
 from ._judged_run import JudgedRun, failure_of_rules
-from ._protocol import Failure, Progress
 from ._record import RunRecord
 from ._server import CoordinatorServer, order_of, vector_of
 from ._sharing_coordinator import SharingCoordinator
@@ -338,8 +340,6 @@ class PeerEngine:
 
     def _launch(self, worker: int, *, replaces: bool = False) -> None:
         """Start a task for `worker`; that it cannot be started is a failure like others."""
-        from sparkwright.workers._failure import failure_of
-
         assert self._server is not None
         ended = partial(self._server.task_ended, worker)
         try:
@@ -349,8 +349,6 @@ class PeerEngine:
             threading.Thread(target=ended, args=(failure,), daemon=True).start()
 
     def _template(self, secret: bytes, port: int) -> Any:
-        from sparkwright.workers._requests import TrainRequest
-
         mesh = self._master.mesh
         settings = settings_of(self._master, epochs=self._epochs, judged=self._judged)
         return TrainRequest(
@@ -524,8 +522,6 @@ def saves_updater(master: TrainingMaster) -> bool:
 
 def settings_of(master: TrainingMaster, *, epochs: int, judged: JudgedRun | None = None) -> Any:
     """A template of the workers' settings, to be completed with worker and attempt."""
-    from sparkwright.workers._requests import WorkerSettings
-
     assert master.seed is not None  # `seeded` has seen to it
     if isinstance(master, SharedTrainingMaster):  # the user's own is of the driver alone
         master = replace(master, repartitioner=DefaultRepartitioner())

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparkwright.masters import TrainingPlan
+from sparkwright.workers.protocol import Progress
 
 from ._early_stopping import EarlyStoppingResult, Verdict
 from ._events import (
@@ -29,7 +30,6 @@ from ._events import (
     WorkerStatus,
 )
 from ._history import History, untold_rows
-from ._protocol import Progress
 from ._timeline_record import TimelineRecord
 
 Listener = Callable[[RunEvent], None]

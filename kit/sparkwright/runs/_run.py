@@ -12,10 +12,12 @@ from typing import Any
 from sparkwright._interrupts import TaskInterrupts, interrupts_raise
 from sparkwright.errors import RunInterrupted, RunTimeoutError, WorkerError
 from sparkwright.timeline import PHASES, Timeline
+from sparkwright.workers.protocol import Progress
 
 from ._early_stopping import EarlyStoppingResult
 from ._engine import Engine, Outcome
 from ._events import RunEvent, RunStatus
+from ._extensions import show, write_report
 from ._history import History
 from ._provenance import WarningKeeper, git_revision
 from ._record import RunRecord
@@ -345,8 +347,6 @@ class TrainingRun:
             ConfigurationError: if the notebook packages or, for a PDF, Chromium are missing.
             OSError: whatever the store says, naming the URL.
         """
-        from ._extensions import write_report
-
         options = {"network": network, "evaluations": evaluations, "data": data, "title": title}
         write_report(self, url, {**options, "model_url": model_url})
 
@@ -361,8 +361,6 @@ class TrainingRun:
         try:
             outcome = self._engine.run(record)
         except BaseException as error:
-            from ._protocol import Progress
-
             outcome = Outcome(vector=None, counters=None, progress=Progress(), error=error)
         try:
             self._take_result(outcome)
@@ -392,8 +390,6 @@ class TrainingRun:
 
     def _ipython_display_(self) -> None:
         """Show the live panel if the notebook extra is installed, else one line of text."""
-        from ._extensions import show
-
         show(self)
 
 

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._connection import Address, Connection, Listener
 from sparkwright.mesh._framing import Message, encode_head
+from sparkwright.workers.protocol import Failure, Group, Progress
+from sparkwright.workers.work import Span
 
 from ._coordination import RunRules
 from ._decisions import (
@@ -52,8 +54,6 @@ from ._decisions import (
     WorkReported,
 )
 from ._outbox import Peer
-from ._protocol import Failure, Group, Progress
-from ._work import Span
 from .membership import DriverClock
 
 _TICK_S = 0.2

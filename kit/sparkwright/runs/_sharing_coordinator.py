@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from sparkwright.masters._checkpointing import CopySchedule
+from sparkwright.workers.protocol import Failure, Progress
+from sparkwright.workers.work import Span
 
 from ._coordination import MAX_FRUITLESS_GROUPS, RunRules
 from ._decisions import (
@@ -45,8 +47,6 @@ from ._decisions import (
     WorkReported,
 )
 from ._ledger import Ledger
-from ._protocol import Failure, Progress
-from ._work import Span
 
 Phase = Literal["gathering", "training", "meeting", "delivering", "over"]
 

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from sparkwright.workers.protocol import Failure, Seat
+
 from ._decisions import (
     Drop,
     LaunchTask,
@@ -17,7 +19,6 @@ from ._decisions import (
     WorkerAlive,
     WorkerRegistered,
 )
-from ._protocol import Failure, Seat
 
 # A further attempt would only repeat these.
 _PERMANENT = ("data", "configuration", "non_finite")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sparkwright.cluster.jobs import run_job
 from sparkwright.data import DataSet, DistributedDataSet, Normalizer, from_bytes
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import AbstractEvaluation, WorstExample, WorstExamples
@@ -26,7 +27,6 @@ from ._inference import (
     normalized,
     with_normalized_features,
 )
-from ._jobs import run_job
 
 if TYPE_CHECKING:
     from pyspark import RDD

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from sparkwright.cluster.slots import GPUS_OF_TRAINING, gpus_of_executor, is_dynamic, local_cluster
 from sparkwright.errors import ConfigurationError
 from sparkwright.workers._gpus import (
     CLAIM_VARIABLE,
@@ -20,8 +21,6 @@ from sparkwright.workers._gpus import (
     leave_gpus_to_workers,
     script_text,
 )
-
-from ._slots import GPUS_OF_TRAINING, gpus_of_executor, is_dynamic, local_cluster
 
 if TYPE_CHECKING:
     from pyspark import RDD

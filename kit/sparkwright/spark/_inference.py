@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from sparkwright.cluster.engine_shipping import ship_engine
+from sparkwright.cluster.slots import wait_for_slots
 from sparkwright.data import DataSet, Normalizer
 from sparkwright.errors import ConfigurationError, DataError, NetworkError, WorkerError
 from sparkwright.networks import ModelDefinition, ModelState, pack_arrays
@@ -19,8 +21,6 @@ from sparkwright.networks.signature import output_types
 from sparkwright.workers._pool import BorrowedTrainer, TrainerPool, driver_secret
 from sparkwright.workers._requests import Answer, Evaluating, InferRequest, Predicting, Scoring
 
-from ._shipping import ship_engine
-from ._slots import wait_for_slots
 from ._tasks import device_of
 
 if TYPE_CHECKING:

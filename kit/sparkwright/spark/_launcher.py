@@ -6,19 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sparkwright.data import DistributedDataSet
-from sparkwright.errors import ConfigurationError, WorkerError
-from sparkwright.masters import MeshConfig, SharedTrainingMaster, TrainingMaster
-from sparkwright.mesh._port import address_in
-from sparkwright.runs._protocol import Failure
-from sparkwright.timeline import PhaseCode
-from sparkwright.workers._failure import failure_of
-
-from ._errors import LostExecutors, translated
-from ._gpus import check_gpus, on_gpus
-from ._jobs import SparkJob, run_partition
-from ._layout import DataLayout, data_facts
-from ._slots import (
+from sparkwright.cluster.job_errors import LostExecutors, translated
+from sparkwright.cluster.jobs import SparkJob, run_partition
+from sparkwright.cluster.slots import (
     check_slots,
     executor_resources,
     is_local,
@@ -26,6 +16,16 @@ from ._slots import (
     task_slots,
     wait_for_slots,
 )
+from sparkwright.data import DistributedDataSet
+from sparkwright.errors import ConfigurationError, WorkerError
+from sparkwright.masters import MeshConfig, SharedTrainingMaster, TrainingMaster
+from sparkwright.mesh._port import address_in
+from sparkwright.timeline import PhaseCode
+from sparkwright.workers._failure import failure_of
+from sparkwright.workers.protocol import Failure
+
+from ._gpus import check_gpus, on_gpus
+from ._layout import DataLayout, data_facts
 from ._tasks import training_task
 
 if TYPE_CHECKING:

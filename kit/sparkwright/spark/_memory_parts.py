@@ -11,6 +11,7 @@ from math import prod
 from typing import Any, Literal, NamedTuple, Self
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.networks.describing import describe_model
 from sparkwright.networks.estimate import (
     NUMBER_BYTES,
     PROCESS_BYTES,
@@ -147,8 +148,6 @@ def _sizes(model: Any, batch_size: int) -> _Sizes:
                 "`model` must be a built Keras model, a NetworkSpec or a number of parameters "
                 f"greater than 0. Received: model={model!r}."
             )
-        from sparkwright.networks.describing import describe_model
-
         try:
             spec = describe_model(model)
         except ConfigurationError:  # layers of the user's own, whose outputs still have shapes

@@ -5,6 +5,7 @@ import os
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.cluster.jobs import run_job
 from sparkwright.data import (
     DataSet,
     DataSource,
@@ -22,7 +23,6 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks.signature import input_shapes, output_types
 
 from ._inference import Inference
-from ._jobs import run_job
 from ._predicting import predict_dataset, predict_keyed
 from ._sql import ColumnReader, columns_of, schema_columns, sql_function
 

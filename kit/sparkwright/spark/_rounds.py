@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparkwright.cluster.job_errors import translated
+from sparkwright.cluster.jobs import SparkJob
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
 from sparkwright.masters._plan import minibatch_count
@@ -13,15 +15,13 @@ from sparkwright.networks import ModelDefinition, pack_arrays
 from sparkwright.runs._engine import Outcome, StartState
 from sparkwright.runs._judged_run import JudgedRun
 from sparkwright.runs._peer_engine import error_of, settings_of
-from sparkwright.runs._protocol import Failure, Progress
 from sparkwright.runs._record import RunRecord
-from sparkwright.runs._work import share_out
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers._requests import RoundRequest
+from sparkwright.workers.protocol import Failure, Progress
+from sparkwright.workers.work import share_out
 
-from ._errors import translated
 from ._gpus import on_gpus
-from ._jobs import SparkJob
 from ._launcher import SparkLauncher
 from ._layout import storage_level
 from ._tasks import round_task

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.cluster.engine_shipping import ship_engine
+from sparkwright.cluster.slots import gpus_of_executor, is_dynamic, slots_at_most
 from sparkwright.errors import ConfigurationError
 
 from ._defaults import (
@@ -27,8 +29,6 @@ from ._gpus import GpuTasks, gpu_settings
 from ._kubernetes import pod_facts, pod_settings
 from ._memory_parts import overhead_settings
 from ._secrets import LEFT_OUT, left_out, without_secrets
-from ._shipping import ship_engine
-from ._slots import gpus_of_executor, is_dynamic, slots_at_most
 from ._yarn import tag_settings, waiting_for_yarn, yarn_settings
 
 if TYPE_CHECKING:

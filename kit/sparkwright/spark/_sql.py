@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data import DataSet, Normalizer, TableSchema
+from sparkwright.data.tables import to_dataset
 from sparkwright.errors import DataError
 from sparkwright.workers._requests import Predicting
 
@@ -185,8 +186,6 @@ def _outputs_of(session: InferenceSession, dataset: DataSet, what: Predicting) -
 
 def _by_schema(columns: Sequence[Any], schema: TableSchema) -> DataSet:
     import pyarrow as pa
-
-    from sparkwright.data.tables import to_dataset
 
     names = schema_columns(schema)
     if len(names) != len(columns):

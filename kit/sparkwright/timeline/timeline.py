@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
+from sparkwright.storage._files import write_bytes
 
 from .chrome_trace import trace_lines
 from .clocks import ClockReading
@@ -177,7 +178,7 @@ class Timeline:
         Raises:
             OSError: if it cannot be written.
         """
-        self._write(url, self.html().encode())
+        write_bytes(url, self.html().encode())
 
     def to_chrome_trace(self, url: str) -> None:
         """Write a trace that https://ui.perfetto.dev and chrome://tracing open.
@@ -191,12 +192,7 @@ class Timeline:
         lines = trace_lines(self.spans, self.rest, hosts=self.hosts, name=self.name)
         content = "".join(lines).encode()
         # No date inside: the same timeline gives the same file.
-        self._write(url, gzip.compress(content, 6, mtime=0) if url.endswith(".gz") else content)
-
-    def _write(self, url: str, content: bytes) -> None:
-        from sparkwright.storage._files import write_bytes
-
-        write_bytes(url, content)
+        write_bytes(url, gzip.compress(content, 6, mtime=0) if url.endswith(".gz") else content)
 
     # -- as plain values --------------------------------------------------------------------
 

@@ -9,9 +9,9 @@ from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.masters._checkpointing import CopySchedule
 from sparkwright.masters._plan import minibatch_count
 from sparkwright.mesh._ring import Ring
-from sparkwright.runs._protocol import Ending, Group
-from sparkwright.runs._work import Span, quotas_by_speed, share_out
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers.protocol import Ending, Group
+from sparkwright.workers.work import Span, quotas_by_speed, share_out
 
 from ._control import Dismissed
 from ._flat import MEASURE_EVERY_S, sample_of, update_ratio

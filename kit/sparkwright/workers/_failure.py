@@ -14,7 +14,7 @@ from sparkwright.errors import (
     WorkerError,
     advised,
 )
-from sparkwright.runs._protocol import Failure
+from sparkwright.workers.protocol import Failure
 
 _LINES = 15
 # TensorFlow's and Abseil's information and warnings, of which a healthy trainer has some, too.

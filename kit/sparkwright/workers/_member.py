@@ -16,8 +16,8 @@ from sparkwright.mesh._framing import Message
 from sparkwright.mesh._port import PeerPort
 from sparkwright.mesh._ring import Ring, RingPort
 from sparkwright.networks import pack_arrays, unpack_arrays
-from sparkwright.runs._protocol import Ending, Failure, Group, Progress
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers.protocol import Ending, Failure, Group, Progress
 
 from ._control import ControlLine, Dismissed, RowBuffer
 from ._failure import failure_of

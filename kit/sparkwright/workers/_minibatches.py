@@ -16,8 +16,8 @@ from sparkwright.data import DataSet
 from sparkwright.errors import NonFiniteLossError
 from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.masters._plan import calls, epoch_order, minibatch_count
-from sparkwright.runs._work import Span
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers.work import Span
 
 from ._batch_layout import BatchLayout
 from ._control import Activity

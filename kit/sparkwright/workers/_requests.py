@@ -16,8 +16,8 @@ from sparkwright.data import Normalizer
 from sparkwright.evaluation import AbstractEvaluation, CustomEvaluation
 from sparkwright.masters import TrainingMaster
 from sparkwright.networks import ModelDefinition
-from sparkwright.runs._protocol import Failure
-from sparkwright.runs._work import Span
+from sparkwright.workers.protocol import Failure
+from sparkwright.workers.work import Span
 
 from ._failure import failure_of
 from ._replica import XlaChoice

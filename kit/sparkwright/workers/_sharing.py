@@ -26,10 +26,10 @@ from sparkwright.mesh._port import PeerPort
 from sparkwright.mesh._ring import Ring
 from sparkwright.mesh._update_mesh import MeshSeat, UpdateMesh
 from sparkwright.networks import pack_arrays
-from sparkwright.runs._protocol import Ending, Group, Seat
-from sparkwright.runs._work import Span
 from sparkwright.timeline import PhaseCode
 from sparkwright.updates import Encoded
+from sparkwright.workers.protocol import Ending, Group, Seat
+from sparkwright.workers.work import Span
 
 from ._control import Dismissed
 from ._flat import MEASURE_EVERY_S, Vector, sample_of, update_ratio

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from sparkwright import Experiment, SparkNetwork
+from sparkwright.cluster.slots import task_slots
 from sparkwright.errors import ConfigurationError
 from sparkwright.experiments import prepare
 from sparkwright.networks import describe_model
 from sparkwright.runs import TrainingRun
-from sparkwright.spark._slots import task_slots
 
 from ._state import BenchState, Trained
 

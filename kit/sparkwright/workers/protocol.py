@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
-from ._work import Span, epoch_spans, without
+from .work import Span, epoch_spans, without
 
 Ending = Literal["finished", "stopped", "met", "broken", "waiting", "failed"]
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sparkwright._interrupts import interrupts_raise
 from sparkwright.errors import DataError, RunInterrupted, SparkwrightError
 
-from ._errors import LostExecutors, translated
-from ._shipping import ensure_engine
+from .engine_shipping import ensure_engine
+from .job_errors import LostExecutors, translated
 
 if TYPE_CHECKING:
     from pyspark import RDD

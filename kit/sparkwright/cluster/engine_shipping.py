@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from sparkwright.engine_archive import (
+from sparkwright.cluster.engine_archive import (
     PACKAGE,
     Look,
     archive_name,
@@ -22,7 +22,7 @@ from sparkwright.engine_archive import (
 )
 from sparkwright.errors import ConfigurationError
 
-from ._slots import tasks_to_ask
+from .slots import tasks_to_ask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

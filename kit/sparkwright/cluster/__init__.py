@@ -1,0 +1,1 @@
+"""What every package needs of Spark: jobs, task slots, errors, the engine on executors."""
