@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.data.record_samples import SYNC, encode, sequence_file
+from tests.data.record_samples import (
+    SYNC,
+    encode,
+    read_records_of,
+    read_tfrecords,
+    sequence_file,
+)
 
 import sparkwright as sw
 from sparkwright.data import (
@@ -22,16 +28,16 @@ from sparkwright.data import (
 )
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._record_bytes import BYTES, LONG, TEXT, encode_text, encode_vint
-from sparkwright.data._record_examples import NOTE, layout_of, notes_of
-from sparkwright.data._record_files import RecordPiece, cut_files, read_records
+from sparkwright.data._record_examples import NOTE
+from sparkwright.data._record_files import RecordPiece, cut_files, read_records, sequence_records
 from sparkwright.data._sequence_file import ESCAPE
-from sparkwright.data._tf_example import feature_specs, serialized_examples
-from sparkwright.data._tfrecord import framed, masked_crc
-from sparkwright.data._tfrecord_files import read_tfrecord
+from sparkwright.data._tfrecord import feature_specs, framed, masked_crc, serialized_examples
+from sparkwright.data._tfrecord_files import tfrecords
 from sparkwright.storage._listing import StoredFile, list_files
 
 DATA = DataSet(np.arange(200, dtype=np.float32).reshape(50, 4), np.arange(50, dtype=np.int32))
 COUNT = 50
+LAYOUT = '{"format":1,"columns":[["features/features","float32",1],["labels/labels","int32",0]]}'
 
 
 def example_file(
@@ -46,22 +52,19 @@ def example_file(
     options: dict[str, Any] = {
         "key_class": LONG,
         "value_class": BYTES,
-        "notes": notes_of(layout_of(DATA)),
+        "notes": {NOTE: LAYOUT},
     }
     return sequence_file(pairs, encoded=True, compression=compression, **options | changed)
 
 
 @pytest.fixture(autouse=True)
 def _short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.data._record_writing._SYNC_INTERVAL_BYTES", 300)
-    monkeypatch.setattr("sparkwright.data._record_writing._BLOCK_BYTES", 300)
+    monkeypatch.setattr("sparkwright.data._sequence_file._SYNC_INTERVAL_BYTES", 300)
+    monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 300)
 
 
 def read(path: Path, log: SkipLog, pieces: int = 1, **options: Any) -> list[DataSet]:
-    found = list_files(str(path))
-    return [
-        part for piece in cut_files(found, pieces) for part in read_records(piece, log, **options)
-    ]
+    return read_records_of(path, log, pieces=pieces, joined=False, **options)
 
 
 def assert_reported(path: Path, reason: str, text: str, *, examples: range, **options: Any) -> None:
@@ -355,8 +358,8 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path, kind: str) -> None:
     piece = RecordPiece(file=file, start=0, end=10)
 
     def found(log: SkipLog) -> list[DataSet]:
-        reading = read_records(piece, log) if kind == "SequenceFile" else read_tfrecord(file, log)
-        return list(reading)
+        prepare = sequence_records if kind == "SequenceFile" else tfrecords
+        return list(read_records(piece, log, prepare=prepare))
 
     with pytest.raises(sw.DataError, match="gone does not exist"):
         found(SkipLog("raise"))
@@ -371,7 +374,7 @@ def test_a_file_that_became_shorter_is_named(tmp_path: Path) -> None:
     pieces = cut_files(list_files(str(path)), 1)
     path.write_bytes(example_file()[:1000])
     with pytest.raises(sw.DataError, match=r"bad file ends at byte 1000, not at \d+"):
-        list(read_records(pieces[0], SkipLog("raise")))
+        list(read_records(pieces[0], SkipLog("raise"), prepare=sequence_records))
 
 
 LENGTHS = [
@@ -387,7 +390,7 @@ def test_a_corrupt_length_allocates_nothing(tmp_path: Path, name: str, change: C
     (piece,) = cut_files(list_files(str(path)), 1)
     tracemalloc.start()
     try:
-        list(read_records(piece, SkipLog("skip")))
+        list(read_records(piece, SkipLog("skip"), prepare=sequence_records))
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()
@@ -500,8 +503,7 @@ def tfrecord(tmp_path: Path, compression: Any = None) -> Path:
 
 
 def read_tf(path: Path, log: SkipLog, **options: Any) -> list[DataSet]:
-    file = StoredFile(url=str(path), size_bytes=path.stat().st_size, version="")
-    return list(read_tfrecord(file, log, **options))
+    return read_tfrecords(path, log, joined=False, **options)
 
 
 def tf_size(content: bytes) -> int:

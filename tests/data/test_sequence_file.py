@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -26,14 +27,8 @@ from sparkwright.data import DataSet, TableSchema, from_sequence_file, write_seq
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._record_bytes import BYTES, DECODERS, TEXT
 from sparkwright.data._record_conversion import TextLines
-from sparkwright.data._record_examples import (
-    decode_examples,
-    encode_examples,
-    layout_from_json,
-    layout_of,
-    notes_of,
-)
-from sparkwright.data._record_files import cut_files, read_records, text_lines
+from sparkwright.data._record_examples import decode_examples, encode_examples, layout_of
+from sparkwright.data._record_files import cut_files, text_lines
 from sparkwright.data._sequence_file import ESCAPE, SequenceFileReader
 from sparkwright.storage._listing import list_files
 
@@ -55,7 +50,7 @@ def reader_of(content: bytes, read_ahead_bytes: int = 1 << 20) -> SequenceFileRe
         io.BytesIO(content),
         size_bytes=len(content),
         source="a.seq",
-        read_ahead_bytes=read_ahead_bytes,
+        buffer_bytes=read_ahead_bytes,
     )
 
 
@@ -86,8 +81,8 @@ def test_records_and_notes_are_read_back(
 @pytest.fixture
 def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sync marks and blocks so often that small files have many."""
-    monkeypatch.setattr("sparkwright.data._record_writing._SYNC_INTERVAL_BYTES", 100)
-    monkeypatch.setattr("sparkwright.data._record_writing._BLOCK_BYTES", 200)
+    monkeypatch.setattr("sparkwright.data._sequence_file._SYNC_INTERVAL_BYTES", 100)
+    monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 200)
 
 
 @pytest.mark.usefixtures("short_intervals")
@@ -110,11 +105,11 @@ def test_ranges_of_bytes_give_each_record_once(compression: Compression, data: A
 
 
 def test_blocks_of_empty_records_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.data._record_writing.MAX_BLOCK_RECORDS", 10)
+    monkeypatch.setattr("sparkwright.data._sequence_file._MAX_BLOCK_RECORDS", 10)
     content = written([(b"", b"")] * 25, "block")
     assert content.count(ESCAPE + SYNC) == 3
     assert read(content) == [(b"", b"")] * 25
-    monkeypatch.setattr("sparkwright.data._sequence_file.MAX_BLOCK_RECORDS", 9)
+    monkeypatch.setattr("sparkwright.data._sequence_file._MAX_BLOCK_RECORDS", 9)
     with pytest.raises(sw.DataError, match=r"0 to 9 records\. Received: 10 at byte"):
         read(content)
 
@@ -123,7 +118,7 @@ def test_blocks_of_empty_records_end_too(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_readers_would_not_unpack_is_not_written(
     compression: Compression, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("_record_writing", "_record_bytes"):
+    for module in ("_sequence_file", "_record_bytes"):
         monkeypatch.setattr(f"sparkwright.data.{module}.MAX_UNPACKED_BYTES", 1000)
     pairs = [(b"key", bytes(size)) for size in (600, 600, 997)]
     assert read(written(pairs, compression)) == pairs
@@ -186,7 +181,7 @@ def one_by_one(found: list[DataSet]) -> list[DataSet]:
 def test_neighbours_of_equal_length_but_other_shape_keep_apart() -> None:
     parts = [DataSet(np.arange(6.0).reshape(1, *shape)) for shape in ((2, 3), (3, 2), (3, 2))]
     layout = layout_of(parts[0])
-    values = [value for part in parts for value in encode_examples(part, layout)]
+    values = [value for part in parts for value in encode_examples(part)]
     assert [len(value) for value in values] == [54] * 3
     shapes = [d.features["features"].shape for d in decode_examples(values, layout, no_bad)]
     assert shapes == [(1, 2, 3), (2, 3, 2)]
@@ -199,8 +194,7 @@ def no_bad(index: int, why: str) -> None:
 @given(datasets())
 def test_examples_of_any_layout_are_read_back(expected: list[DataSet]) -> None:
     layout = layout_of(expected[0])
-    assert layout_from_json(*notes_of(layout).values(), source="a") == layout
-    values = [value for dataset in expected for value in encode_examples(dataset, layout)]
+    values = [value for dataset in expected for value in encode_examples(dataset)]
     found = one_by_one(list(decode_examples(values, layout, no_bad)))
     assert len(values) == len(found) == sum(map(len, expected))
     for one, other in zip(found, one_by_one(expected), strict=True):
@@ -212,9 +206,8 @@ def test_a_large_file_is_cut_into_ranges(tmp_path: Path) -> None:
     write_sequence_file(data, str(tmp_path / "out"))
     pieces = cut_files(list_files(str(tmp_path / "out")), 8)
     assert len(pieces) == 8
-    counts = [sum(map(len, read_records(piece, SkipLog("raise")))) for piece in pieces]
-    assert sum(counts) == 300
-    assert min(counts) > 0
+    found = read_records_of(tmp_path / "out", pieces=8)
+    assert_same(found, data)
 
 
 def foreign(folder: Path, compression: Compression = None) -> Path:
@@ -318,12 +311,11 @@ def test_a_text_that_is_no_line_of_the_table_is_named(
     tmp_path: Path, line: str, reason: str
 ) -> None:
     folder = of_lines(tmp_path / "seq", ["1,2,cat"] * 5 + [line] + ["3,4,dog"] * 4)
-    (piece,) = cut_files(list_files(str(folder)), 1)
     with pytest.raises(sw.DataError, match=r"record with key 5 at byte \d+ of .*lines") as caught:
-        list(read_records(piece, SkipLog("raise"), lines=table_lines()))
+        read_records_of(folder, lines=table_lines())
     assert len(str(caught.value)) < 700
     log = SkipLog("skip")
-    found = DataSet.concatenate(list(read_records(piece, log, lines=table_lines())))
+    found = read_records_of(folder, log, lines=table_lines())
     assert found.features["features"].tolist() == [[1, 2]] * 5 + [[3, 4]] * 4
     assert found.labels["labels"].tolist() == [0] * 5 + [1] * 4
     assert log.skipped.total == 1
@@ -341,9 +333,14 @@ def test_a_schema_is_one_and_instead_of_a_function(tmp_path: Path, options: Any)
 def test_a_map_file_among_sequence_files_is_read_once(tmp_path: Path, monkeypatch: Any) -> None:
     sw.data.write_map_file(digits(5), str(tmp_path / "map"))
     seen: list[str] = []
+
+    def note(spark: Any, pieces: Any, read: Any, **options: Any) -> Any:
+        seen.extend(Path(piece.file.url).name for piece in pieces)
+        return mock.MagicMock()
+
     monkeypatch.setattr(
         "sparkwright.data._record_files.from_pieces",
-        lambda spark, pieces, read, **options: seen.extend(Path(p.file.url).name for p in pieces),
+        note,
     )
 
     class Context:

@@ -16,36 +16,34 @@ from tests.data.record_samples import assert_same, digits, read_tfrecords
 import sparkwright as sw
 from sparkwright.data import DataSet, from_tfrecord, write_tfrecord
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._tf_example import (
+from sparkwright.data._record_examples import Layout, merged_layout
+from sparkwright.data._sequence_file import STRICT
+from sparkwright.data._tfrecord import (
     FeatureSpec,
     columns_of,
+    compression_of,
     feature_specs,
+    framed,
+    masked_crc,
     parse_example,
+    read_frames,
     serialized_examples,
-    values_of,
 )
-from sparkwright.data._tfrecord import compression_of, framed, masked_crc, read_frames
-from sparkwright.data._tfrecord_files import (
-    Layout,
-    merged_layout,
-    read_layout,
-    read_tfrecord,
-    reading,
-)
+from sparkwright.data._tfrecord_files import read_layout
 from sparkwright.storage._listing import list_files
 
 PACK: dict[str | None, Any] = {None: bytes, "gzip": gzip.compress, "zlib": zlib.compress}
 
 
-def frames(content: bytes, compression: Any = None, on_damage: Any = None) -> list[bytes]:
+def frames(content: bytes, compression: Any = None, log: Any = STRICT) -> list[bytes]:
     found = read_frames(
         io.BytesIO(content),
         size_bytes=len(content),
         source="a.tfrecord",
         compression=compression,
-        on_damage=on_damage,
+        log=log,
     )
-    return [content for _, content in found]
+    return [content for _, _, content in found]
 
 
 @given(st.lists(st.binary(max_size=200), max_size=20), st.sampled_from([None, "gzip", "zlib"]))
@@ -80,12 +78,12 @@ def test_any_flipped_bit_is_noticed_and_only_its_record_lost(
     content[at] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(sw.DataError, match=r"a\.tfrecord"):
         frames(bytes(content))
-    told: list[sw.DataError] = []
-    found = frames(bytes(content), on_damage=told.append)
+    log = SkipLog("skip")
+    found = frames(bytes(content), log=log)
     ends = np.cumsum([len(record) + 16 for record in records])
     lost = int(np.searchsorted(ends, at, side="right"))
     assert found == records[:lost] + records[lost + 1 :]
-    assert len(told) == 1
+    assert log.skipped.total == 1
 
 
 def test_endings_tell_the_compression() -> None:
@@ -137,8 +135,7 @@ def test_examples_of_any_dtype_are_read_back(kinds: Any, one: Any, count: int) -
 def test_a_large_file_is_read_in_chunks(tmp_path: Path) -> None:
     data = DataSet(np.zeros((40, 25_000), np.float32))
     write_tfrecord(data, str(tmp_path / "out"))
-    (file,) = list_files(str(tmp_path / "out"))
-    found = list(reading(file.url, [file])(file, SkipLog("raise")))
+    found = read_tfrecords(tmp_path / "out", joined=False)
     assert len(found) == 4
     assert sum(map(len, found)) == 40
 
@@ -147,9 +144,9 @@ def test_reading_goes_on_only_where_a_whole_record_is_intact() -> None:
     content = bytearray(b"".join(framed(bytes([i]) * 50) for i in range(4)))
     content[66] ^= 1  # the length of the second record
     content[132 + 30] ^= 1  # what the third holds
-    told: list[sw.DataError] = []
-    assert frames(bytes(content), on_damage=told.append) == [bytes(50), b"\x03" * 50]
-    assert len(told) == 1
+    log = SkipLog("skip")
+    assert frames(bytes(content), log=log) == [bytes(50), b"\x03" * 50]
+    assert log.skipped.total == 1
 
 
 def test_layouts_merge_in_one_axis() -> None:
@@ -164,7 +161,7 @@ def test_layouts_merge_in_one_axis() -> None:
     ]
     for other in others:
         with pytest.raises(sw.DataError, match="same shapes but for one axis"):
-            merged_layout(one, other)
+            merged_layout(one, other, varying=1)
     varying = merged_layout(one, {"features/x": ("int8", (9, 2))})
     assert merged_layout(varying, {"features/x": ("int8", (7, 2))}) == varying
 
@@ -181,17 +178,17 @@ def test_features_are_asked_for_by_name_or_shape(tmp_path: Path) -> None:
     write_tfrecord(data, str(tmp_path / "out"))
     by_shape = feature_specs("features", {"image": ((4, 4), "float32")})
     labels = feature_specs("labels", "digit")
-    found = read_tfrecords(tmp_path / "out", by_shape + labels)
+    found = read_tfrecords(tmp_path / "out", specs=by_shape + labels)
     assert_same(found, DataSet(data.features, data.labels))
-    by_name = read_tfrecords(tmp_path / "out", feature_specs("features", ["image"]) + labels)
+    by_name = read_tfrecords(tmp_path / "out", specs=feature_specs("features", ["image"]) + labels)
     np.testing.assert_array_equal(by_name.features["image"], data.features["image"].reshape(5, 16))
     free = read_tfrecords(
-        tmp_path / "out", feature_specs("features", {"image": ((-1, 2), np.float64)})
+        tmp_path / "out", specs=feature_specs("features", {"image": ((-1, 2), np.float64)})
     )
     assert free.features["image"].shape == (5, 8, 2)
     assert free.features["image"].dtype == np.float64
     default = feature_specs("features", {"image": ((4, 4), "float32"), "more": ((), "int8", 7)})
-    assert read_tfrecords(tmp_path / "out", default).features["more"].tolist() == [7] * 5
+    assert read_tfrecords(tmp_path / "out", specs=default).features["more"].tolist() == [7] * 5
 
 
 @pytest.mark.parametrize(
@@ -336,14 +333,13 @@ def test_what_tensorflow_writes_is_read_as_it_reads_it(tmp_path: Path, compressi
             "sometimes": ((), "float32", -1.0),
         },
     )
-    (file,) = list_files(str(path))
     chosen = compression.lower() or None
-    (found,) = read_tfrecord(file, SkipLog("raise"), specs=specs, compression=chosen)
+    found = read_tfrecords(path, specs=specs, compression=chosen)
     for name in ("image", "count", "sometimes"):
         np.testing.assert_array_equal(found.features[name], expected[name].numpy(), strict=True)
     raw = tf.io.decode_raw(expected["raw"], tf.float64).numpy()
     np.testing.assert_array_equal(found.features["raw"], raw, strict=True)
-    assert values_of(parse_example(messages[0]))["text"] == [b"a", "né".encode()]
+    assert parse_example(messages[0])["text"] == [b"a", "né".encode()]
     assert frames(path.read_bytes(), chosen) == messages
 
 

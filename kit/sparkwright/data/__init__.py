@@ -37,8 +37,7 @@ from ._join_sources import (
 )
 from ._loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
 from ._manifest import Manifest as Manifest
-from ._map_file import rebuild_map_index as rebuild_map_index
-from ._map_file_reader import MapFileReader as MapFileReader
+from ._map_file import MapFileReader as MapFileReader, rebuild_map_index as rebuild_map_index
 from ._minibatch_files import from_minibatches as from_minibatches
 from ._normalizer import Normalizer as Normalizer
 from ._normalizers import (

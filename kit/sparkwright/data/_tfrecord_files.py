@@ -1,11 +1,9 @@
 """TFRecord files as distributed data, and writing such files with their layout beside them."""
 
-import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
@@ -13,38 +11,38 @@ from sparkwright.storage._files import (
     exists,
     is_folder,
     join,
-    open_to_read,
     read_bytes,
     write_atomically,
     write_bytes,
 )
 from sparkwright.storage._listing import StoredFile, list_files
 
-from ._arrow import cut
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
-from ._pieces import OnError, SkipLog, check_on_error, from_pieces
-from ._record_conversion import Example, example_of, reason_of, stacked
-from ._record_examples import columns_note, read_columns_note
-from ._record_parts import Examples, WrittenPart, write_parts
-from ._tf_example import (
+from ._pieces import OnError, SkipLog, check_on_error
+from ._record_conversion import Example, RecordConversion, check_functions, example_of
+from ._record_examples import Layout, columns_note, merged_layout, read_columns_note
+from ._record_files import RecordPiece, from_records
+from ._record_parts import Examples, RecordFormat, WrittenPart, write_parts
+from ._sequence_file import Record
+from ._tfrecord import (
+    LAYOUT,
     FeatureSpec,
+    FileCompression,
     columns_of,
+    compression_of,
     feature_specs,
+    framed,
     parse_example,
+    read_frames,
     serialized_examples,
-    values_of,
 )
-from ._tfrecord import FileCompression, compression_of, framed, read_frames
 from ._wording import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LAYOUT = "_layout.json"
 _PACKED = {"gzip": (".gz", 31), "zlib": (".zlib", 15)}  # ending, zlib's wbits
-# Flat column name -> dtype, and the shape that all examples have, -1 for an axis that varies.
-Layout = dict[str, tuple[str, tuple[int, ...]]]
 
 
 @session_first
@@ -86,12 +84,9 @@ def from_tfrecord(
             is invalid.
     """
     check_on_error(on_error)
+    check_functions(convert, None)
     compression_of("", compression)
     specs = feature_specs("features", features) + feature_specs("labels", labels)
-    if convert is not None and not callable(convert):
-        raise ConfigurationError(
-            f"`convert` must be a function of a dict, or None. Received: convert={convert!r}."
-        )
     if specs and (convert is not None or features is None):
         raise ConfigurationError(
             "there must be `features`, with or without `labels`, or `convert` alone. Received: "
@@ -100,47 +95,39 @@ def from_tfrecord(
     files = list_files(url)
     if not files:
         raise DataError(f"there must be at least one file. Received: {url} without any.")
-    read = reading(url, files, specs=specs, convert=convert, compression=compression)
-    fingerprint = None  # a change of a function cannot be seen
-    if convert is None:
-        wanted = partitions or spark.sparkContext.defaultParallelism
-        described = (files, read.keywords["specs"], compression, on_error, wanted)
-        fingerprint = hashlib.sha256(repr(described).encode()).hexdigest()
-    return from_pieces(
+    return from_records(
         spark,
-        files,
-        read,
-        sizes=[file.size_bytes for file in files],
-        partitions=partitions,
+        [RecordPiece(file=file, start=0, end=file.size_bytes) for file in files],
+        prepared(url, files, specs=specs, convert=convert, compression=compression),
         on_error=on_error,
-        fingerprint=fingerprint,
+        partitions=partitions,
     )
 
 
-def reading(
+def prepared(
     url: str,
     files: Sequence[StoredFile],
     *,
     specs: Sequence[FeatureSpec] = (),
     convert: Callable[[dict[str, Any]], Any] | None = None,
     compression: str | None = "auto",
-) -> "partial[Iterator[DataSet]]":
-    """Return `read_tfrecord` with the layouts beside `files`, which were found at `url`."""
+) -> "partial[tuple[Iterable[Record], RecordConversion]]":
+    """Return `tfrecords` with the layouts beside `files`, which were found at `url`."""
     described = bool(specs) or convert is not None
     layouts: list[Layout] = []
-    examples: dict[str, int] = {}
+    expected: dict[str, int] = {}
     for folder in sorted({file.url.rpartition("/")[0] for file in files}):
         note = join(folder, LAYOUT)
         if exists(note):
             layout, counts = read_layout(read_bytes(note), source=note)
             layouts.append(layout)
-            examples |= {join(folder, name): count for name, count in counts.items()}
+            expected |= {join(folder, name): count for name, count in counts.items()}
         elif not described:
             raise DataError(
                 "the content of TFRecord files must be described: `features=` and `labels=`, or "
                 f"`convert=`. Received: neither, and {folder} is no folder of `write_tfrecord`."
             )
-    missing = sorted(set(examples) - {file.url for file in files})
+    missing = sorted(set(expected) - {file.url for file in files})
     if missing and is_folder(url):
         raise DataError(
             f"a folder of TFRecord files must hold every file that {LAYOUT} names. Received: {url} "
@@ -151,69 +138,43 @@ def reading(
         try:
             specs = [
                 FeatureSpec(key=key_of(name), column=name, shape=shape, dtype=dtype)
-                for name, (dtype, shape) in reduce(merged_layout, layouts).items()
+                for name, (dtype, shape) in reduce(_merged, layouts).items()
             ]
         except (ConfigurationError, DataError) as error:
             raise DataError(f"{error} {LAYOUT} at {url} says so. Is it damaged?") from None
     return partial(
-        read_tfrecord,
-        specs=tuple(specs),
-        convert=convert,
-        compression=compression,
-        examples=examples,
+        tfrecords, specs=tuple(specs), convert=convert, compression=compression, expected=expected
     )
 
 
-def read_tfrecord(
-    file: StoredFile,
+_merged = partial(merged_layout, varying=1)
+
+
+def tfrecords(
+    content: BinaryIO,
+    piece: RecordPiece,
     log: SkipLog,
     *,
     specs: Sequence[FeatureSpec] = (),
     convert: Callable[[dict[str, Any]], Any] | None = None,
     compression: str | None = "auto",
-    examples: Mapping[str, int] | None = None,
-) -> Iterator[DataSet]:
-    """Yield the examples of one file; `examples` are the expected counts by URL."""
-    damaged = False
+    expected: Mapping[str, int] | None = None,
+) -> tuple[Iterable[Record], RecordConversion]:
+    """Prepare a TFRecord file for `read_records`; `expected` are the counts by URL."""
+    url = piece.file.url
+    records = read_frames(
+        content,
+        size_bytes=piece.file.size_bytes,
+        source=url,
+        compression=compression_of(url, compression),
+        expected=(expected or {}).get(url),
+        log=log,
+    )
 
-    def damage(error: DataError) -> None:
-        nonlocal damaged
-        damaged = True
-        log.skip("damaged record", str(error))
+    def made(_: Any, example: dict[str, Any]) -> Example:
+        return columns_of(example, specs) if convert is None else example_of(convert(example))
 
-    def found_examples() -> Iterator[Example]:
-        count = 0
-        with open_to_read(file.url) as content:
-            for at, frame in read_frames(
-                content,
-                size_bytes=file.size_bytes,
-                source=file.url,
-                compression=compression_of(file.url, compression),
-                on_damage=damage,
-            ):
-                count += 1
-                try:
-                    found = parse_example(frame)
-                    made = None if convert is None else convert(values_of(found))
-                    example = columns_of(found, specs) if convert is None else example_of(made)
-                except Exception as error:  # whatever a function of the user's raises
-                    where = f"It is the record at byte {at} of {file.url}."
-                    log.skip("unusable record", f"{reason_of(error)} {where}")
-                else:
-                    yield example
-        noted = (examples or {}).get(file.url, count)
-        if noted != count and not damaged:
-            log.skip(
-                "missing records",
-                f"a TFRecord file must hold as many records as {LAYOUT} beside it says, {noted}. "
-                f"Received: {count} in {file.url}. The file is not complete, or another one.",
-                count=max(1, noted - count),
-            )
-
-    try:
-        yield from stacked(found_examples())
-    except OSError as error:
-        log.skip("unreadable file", f"a file must be readable. Received: {error}.")
+    return records, RecordConversion(source=url, key=None, value=parse_example, convert=made)
 
 
 def write_tfrecord(
@@ -233,60 +194,60 @@ def write_tfrecord(
     them. Shapes and dtypes are in a file beside, for `from_tfrecord`.
 
     Args:
-        datasets: as for `write_sequence_file`, as are the other options.
+        datasets: as for `write_sequence_file`, as are the other options, results and errors;
+            examples must not differ in more than one axis of a column.
         url: the folder, which the executors must reach too.
         examples_per_part: the number of examples in a part.
         max_files: at most so many, of distributed data.
         compression: of each file: None (default), "gzip" or "zlib".
         overwrite: whether the content of the folder is replaced.
-
-    Returns:
-        The number of examples.
-
-    Raises:
-        ConfigurationError: if an option is invalid, or the folder is not empty.
-        DataError: if examples differ in columns, dtypes, or more than one axis of a column.
-        OSError: if a file cannot be written, naming it.
     """
-    check_choice("compression", compression, (None, "gzip", "zlib"))
+    check_choice("compression", compression, (None, *_PACKED))
     return write_parts(
         datasets,
         url,
-        partial(_write_part, compression=compression),
+        RecordFormat(
+            encode=_serialized,
+            write=partial(_write, compression=compression),
+            varying_axes=1,
+            finish=_write_layout,
+        ),
         examples_per_part=examples_per_part,
         max_files=max_files,
         overwrite=overwrite,
-        numbered=False,
-        finish=_write_layout,
     )
 
 
-def _write_part(
-    datasets: Iterable[DataSet],
-    url: str,
-    first_key: int,
-    key_step: int,
-    *,
-    compression: FileCompression | None,
-) -> WrittenPart:
-    del first_key, key_step  # records of a TFRecord file have no keys
+def _serialized(dataset: DataSet) -> Iterable[bytes]:
+    columns = dataset.columns()
+    named = {key_of(name): array for name, array in columns.items()}
+    if len(named) < len(columns):
+        raise DataError(
+            "features and labels must have different names in a TFRecord file. "
+            f"Received: {list(columns)}. Rename one of each pair."
+        )
+    return serialized_examples(named)
+
+
+def _write(
+    url: str, layout: Layout, records: Iterable[tuple[int, bytes]], *, compression: str | None
+) -> str:
+    del layout  # `_write_layout` writes those of all parts
     ending, window_bits = _PACKED.get(compression or "", ("", 0))
-    stream = (dataset for dataset in datasets if len(dataset))
-    if (first := next(stream, None)) is None:
-        return WrittenPart(count=0)
     packer = zlib.compressobj(wbits=window_bits) if compression else None
-    layout, count = _layout_of(first), 0
     with write_atomically(f"{url}.tfrecord{ending}") as file:
-        for dataset in (part for whole in chain([first], stream) for part in cut(whole)):
-            layout = merged_layout(layout, _layout_of(dataset))
-            columns = {key_of(name): array for name, array in dataset.columns().items()}
-            content = b"".join(map(framed, serialized_examples(columns)))
-            file.write(packer.compress(content) if packer else content)
-            count += len(dataset)
+        for _, content in records:  # they have no keys
+            frame = framed(content)
+            file.write(packer.compress(frame) if packer else frame)
         if packer:
             file.write(packer.flush())
-    entry = f"{url.rpartition('/')[2]}.tfrecord{ending}"
-    return WrittenPart(count=count, entry=entry, layout=layout)
+    return f"{url.rpartition('/')[2]}.tfrecord{ending}"
+
+
+def _write_layout(folder: str, parts: list[WrittenPart]) -> None:
+    layout = reduce(_merged, (part.layout for part in parts))
+    examples = {part.entry: part.count for part in parts}
+    write_bytes(join(folder, LAYOUT), columns_note(layout, examples=examples).encode())
 
 
 def key_of(column: str) -> str:
@@ -300,45 +261,9 @@ def key_of(column: str) -> str:
     return name if group in ("features", "labels") else column
 
 
-def _layout_of(dataset: DataSet) -> Layout:
-    columns = dataset.columns()
-    if len({key_of(name) for name in columns}) < len(columns):
-        raise DataError(
-            "features and labels must have different names in a TFRecord file. "
-            f"Received: {list(columns)}. Rename one of each pair."
-        )
-    return {name: (array.dtype.name, array.shape[1:]) for name, array in columns.items()}
-
-
-def merged_layout(one: Layout, other: Layout) -> Layout:
-    """Return what both have in common; -1 for the axis in which they differ.
-
-    Example:
-        >>> merged_layout({"features/x": ("int8", (3, 2))}, {"features/x": ("int8", (5, 2))})
-        {'features/x': ('int8', (-1, 2))}
-    """
-    found: Layout = {}
-    for name, (dtype, shape) in one.items():
-        dtype_too, shape_too = other.get(name, ("", ()))
-        merged = tuple(a if a == b else -1 for a, b in zip(shape, shape_too, strict=False))
-        if dtype == dtype_too and len(shape) == len(shape_too) and merged.count(-1) <= 1:
-            found[name] = dtype, merged
-    if found.keys() != one.keys() or found.keys() != other.keys():
-        raise DataError(
-            "all examples of TFRecord files must have the same columns and dtypes, and the same "
-            f"shapes but for one axis. Received: {other} after {one}. Pad or resize them first."
-        )
-    return found
-
-
 def read_layout(content: bytes, *, source: str) -> tuple[Layout, dict[str, int]]:
     """Parse the note of `write_tfrecord`: the layout, and file -> examples (if it has them)."""
-    layout, noted = read_columns_note(content, tuple, "the notes beside TFRecord files", source)
+    what = "the notes beside TFRecord files"
+    layout, noted = read_columns_note(content, what=what, source=source)
     examples = noted.get("examples", {})
     return layout, {str(name): int(count) for name, count in examples.items()}
-
-
-def _write_layout(url: str, parts: list[WrittenPart]) -> None:
-    layout = reduce(merged_layout, (part.layout for part in parts))
-    examples = {part.entry: part.count for part in parts}
-    write_bytes(join(url, LAYOUT), columns_note(layout, examples=examples).encode())

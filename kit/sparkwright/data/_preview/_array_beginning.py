@@ -12,8 +12,7 @@ from sparkwright.data._dataset import Array
 from sparkwright.data._exported import find_export
 from sparkwright.data._paths import find_files
 from sparkwright.data._sources._data_source import DataSource
-from sparkwright.data._tf_example import parse_example, values_of
-from sparkwright.data._tfrecord import compression_of, read_frames
+from sparkwright.data._tfrecord import compression_of, parse_example, read_frames
 from sparkwright.storage._files import open_to_read, read_bytes
 from sparkwright.storage._listing import StoredFile
 
@@ -70,9 +69,9 @@ def tfrecord_preview(source: DataSource, files: Sequence[StoredFile], rows: int)
         stream.seek(0)
         frames = read_frames(stream, size_bytes=size, source=file.url, compression=compression)
         records: list[Mapping[str, Any]] = []
-        for _, content in islice(frames, _EXAMPLES):
+        for _, _, content in islice(frames, _EXAMPLES):
             still_wanted()
-            records.append(values_of(parse_example(content)))
+            records.append(parse_example(content))
     names = tuple(dict.fromkeys(name for record in records for name in record))
     shown = [[_text(record.get(name)) for name in names] for record in records]
     columns = [
