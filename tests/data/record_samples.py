@@ -8,10 +8,12 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from hypothesis import strategies as st
 
 from sparkwright.data import DataSet
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._record_bytes import LONG, TEXT, encode_text, encode_vint
+from sparkwright.data._record_examples import DTYPES
 from sparkwright.data._record_files import RecordPiece, cut_files, read_records, sequence_records
 from sparkwright.data._sequence_file import SequenceFileWriter
 from sparkwright.data._tfrecord_files import prepared
@@ -65,6 +67,25 @@ def digits(count: int = 100) -> DataSet:
         {"digit": random.integers(0, 9, count).astype(np.int32)},
         weights=random.random(count),
     )
+
+
+@st.composite
+def datasets(draw: Any) -> list[DataSet]:
+    """Several with the same columns, dtypes and numbers of axes, of different shapes."""
+    kinds = st.tuples(st.sampled_from(sorted(DTYPES)), st.integers(0, 3))
+    names = ["features/a", "features/b", "labels/y", "labels_masks/y", "weights"]
+    columns = draw(st.dictionaries(st.sampled_from(names), kinds)) | {"features/x": draw(kinds)}
+    found: list[DataSet] = []
+    for seed in range(draw(st.integers(1, 4))):
+        random, count = np.random.default_rng(seed), draw(st.integers(1, 5))
+        arrays: dict[str, Any] = {}
+        for name, (dtype, axes) in sorted(columns.items()):
+            shape = (count, *(draw(st.integers(1, 4)) for _ in range(axes)))
+            raw = random.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8)
+            array = raw[..., 0] > 127 if dtype == "bool" else raw.view(dtype).reshape(shape)
+            arrays[name] = np.nan_to_num(array) if array.dtype.kind == "f" else array
+        found.append(DataSet.from_columns(arrays))
+    return found
 
 
 def assert_same(found: DataSet, expected: DataSet) -> None:
