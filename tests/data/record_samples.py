@@ -16,7 +16,7 @@ from sparkwright.data._record_bytes import LONG, TEXT, encode_text, encode_vint
 from sparkwright.data._record_examples import DTYPES
 from sparkwright.data._record_files import RecordPiece, cut_files, read_records, sequence_records
 from sparkwright.data._sequence_file import SequenceFileWriter
-from sparkwright.data._tfrecord_files import prepared
+from sparkwright.data._tfrecord import prepared
 from sparkwright.storage._listing import list_files
 
 PACKAGE = "org.apache.hadoop.io."

@@ -32,8 +32,8 @@ from sparkwright.data._record_bytes import BYTES, LONG, TEXT, encode_text, encod
 from sparkwright.data._record_examples import NOTE
 from sparkwright.data._record_files import RecordPiece, cut_files, read_records, sequence_records
 from sparkwright.data._sequence_file import ESCAPE
-from sparkwright.data._tfrecord import feature_specs, framed, masked_crc, serialized_examples
-from sparkwright.data._tfrecord_files import tfrecords
+from sparkwright.data._tf_example import feature_specs, serialized_examples
+from sparkwright.data._tfrecord import framed, masked_crc, tfrecords
 from sparkwright.storage._listing import StoredFile, list_files
 
 DATA = DataSet(np.arange(200, dtype=np.float32).reshape(50, 4), np.arange(50, dtype=np.int32))

@@ -328,7 +328,7 @@ def test_every_type_is_hadoops(spark: Any) -> None:
     jvm = spark.sparkContext._jvm
     values: dict[str, Any] = {
         **{"IntWritable": -(2**31), "LongWritable": -(2**63), "VIntWritable": -113},
-        **{"VLongWritable": 2**40, "FloatWritable": -1.25, "DoubleWritable": -1e300},
+        **{"VLongWritable": 2**40, "FloatWritable": -1.25, "DoubleWritable": -1.5},
         **{"ByteWritable": -128, "ShortWritable": -300, "Text": "né€😀", "BooleanWritable": True},
     }
     for name, value in values.items():
@@ -337,7 +337,7 @@ def test_every_type_is_hadoops(spark: Any) -> None:
         theirs.readFields(jvm.java.io.DataInputStream(stream))
         assert stream.available() == 0
         expected = str(value).lower() if value is True else str(value)
-        assert theirs.toString() == expected.replace("e", "E" if name == "DoubleWritable" else "e")
+        assert theirs.toString() == expected
 
 
 @pytest.mark.spark

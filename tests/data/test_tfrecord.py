@@ -16,17 +16,14 @@ import sparkwright as sw
 from sparkwright.data import DataSet, from_tfrecord, write_tfrecord
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._sequence_file import STRICT
-from sparkwright.data._tfrecord import (
+from sparkwright.data._tf_example import (
     FeatureSpec,
     columns_of,
-    compression_of,
     feature_specs,
-    framed,
-    masked_crc,
     parse_example,
-    read_frames,
     serialized_examples,
 )
+from sparkwright.data._tfrecord import compression_of, framed, masked_crc, read_frames
 from sparkwright.storage._listing import list_files
 
 PACK: dict[str | None, Any] = {None: bytes, "gzip": gzip.compress, "zlib": zlib.compress}

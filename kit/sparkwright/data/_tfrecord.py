@@ -1,4 +1,4 @@
-"""TFRecord: records with checksums, read also past damage, of tf.train.Example messages.
+"""TFRecord files: records with checksums, read also past damage, and written in folders.
 
     record = length, uint64 | checksum of the length | content | checksum of the content
 
@@ -6,38 +6,52 @@ The low byte of a number comes first. A checksum is CRC-32C, rotated right by 15
 0xa282ead8. Files may be compressed as a whole, by gzip or zlib.
 
 References:
-    TensorFlow, `core/lib/io/record_writer.h`, `lib/hash/crc32c.h`, `core/example/example.proto`.
+    TensorFlow, `tensorflow/core/lib/io/record_writer.h` and `lib/hash/crc32c.h`.
 """
 
-import functools
-import math
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
+from sparkwright.storage._files import (
+    exists,
+    is_folder,
+    join,
+    read_bytes,
+    write_atomically,
+    write_bytes,
+)
+from sparkwright.storage._listing import StoredFile, list_files
 
-from ._dataset import Array
-from ._pieces import SkipLog
+from ._dataset import DataSet
+from ._distributed import DistributedDataSet
+from ._pieces import OnError, SkipLog, check_on_error
 from ._record_bytes import MAX_UNPACKED_BYTES
-from ._record_examples import DTYPES, from_little
+from ._record_conversion import Example, RecordConversion, check_functions, example_of
+from ._record_examples import Layout, columns_note, merged_layout, read_columns_note
+from ._record_files import RecordPiece, from_records
+from ._record_parts import Examples, RecordFormat, WrittenPart, write_parts
 from ._sequence_file import STRICT, Record
+from ._tf_example import FeatureSpec, columns_of, feature_specs, parse_example, serialized_examples
+from ._wording import session_first
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FileCompression = Literal["gzip", "zlib"]
-_ENDINGS: dict[str, FileCompression] = {
-    **{".gz": "gzip", ".gzip": "gzip"},
-    **{".zlib": "zlib", ".zz": "zlib"},
-}
 LAYOUT = "_layout.json"
+_ENDINGS = {".gz": "gzip", ".gzip": "gzip", ".zlib": "zlib", ".zz": "zlib"}
+_PACKED = {"gzip": (".gz", 31), "zlib": (".zlib", 15)}  # ending, zlib's wbits
 _HEAD = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 _SEARCHED_BYTES = 1 << 20
-# No list of numbers holds these exactly, or none as small as their bytes.
-_AS_BYTES = {"float64", "uint8", "uint64"}
+_merged = partial(merged_layout, varying=1)
 
 
 def masked_crc(content: bytes) -> int:
@@ -60,7 +74,7 @@ def framed(content: bytes) -> bytes:
     return b"".join([length, checksums[0], content, checksums[1]])
 
 
-def compression_of(url: str, compression: str | None) -> FileCompression | None:
+def compression_of(url: str, compression: str | None) -> str | None:
     """Return the compression of a file: as given, or for "auto" by its ending.
 
     Example:
@@ -68,7 +82,7 @@ def compression_of(url: str, compression: str | None) -> FileCompression | None:
         ('gzip', None)
     """
     check_choice("compression", compression, ("auto", "gzip", "zlib", None))
-    if compression == "gzip" or compression == "zlib" or compression is None:
+    if compression != "auto":
         return compression
     return next((c for end, c in _ENDINGS.items() if url.lower().endswith(end)), None)
 
@@ -78,7 +92,7 @@ def read_frames(
     *,
     size_bytes: int,
     source: str,
-    compression: FileCompression | None = None,
+    compression: str | None = None,
     expected: int | None = None,
     log: SkipLog = STRICT,
 ) -> Iterator[Record]:
@@ -91,17 +105,12 @@ def read_frames(
         compression: "gzip", "zlib" or None (default).
         expected: the number of records, if it is known.
         log: receives damage; reading continues at the next record whose checksums are right.
-
-    Raises:
-        DataError: if a checksum is wrong or the file ends within a record, naming the byte, unless
-            `log` skips it.
-        OSError: if the file cannot be read.
     """
     read = file.read if compression is None else _unpacker(file)
     at, count = 0, 0
     while True:
         try:
-            found = _frame(read, MAX_UNPACKED_BYTES if compression else size_bytes - at)
+            content = _frame(read, MAX_UNPACKED_BYTES if compression else size_bytes - at)
         except DataError as error:
             expected = None
             log.skip("damaged record", f"{error} It is at byte {at} of {source}.")
@@ -110,18 +119,10 @@ def read_frames(
                 return
             file.seek(at := following)
             continue
-        if found is None:
+        if content is None:
             break
+        yield at, b"", content
         count += 1
-        content, is_intact = found
-        if is_intact:
-            yield at, b"", content
-        else:  # the length was right: the next record begins behind it
-            log.skip(
-                "damaged record",
-                "the content of a TFRecord must have its checksum. "
-                f"Received: another at byte {at} of {source}. The record is damaged.",
-            )
         at += _HEAD.size + len(content) + _CHECKSUM.size
     if expected is not None and count != expected:
         log.skip(
@@ -132,8 +133,8 @@ def read_frames(
         )
 
 
-def _frame(read: Callable[[int], bytes], left: int) -> tuple[bytes, bool] | None:
-    """Return the content of the next record, and whether it is intact; None at the end."""
+def _frame(read: Callable[[int], bytes], left: int) -> bytes | None:
+    """Return the content of the next record; None at the end."""
     head = read(_HEAD.size)
     if not head:
         return None
@@ -150,10 +151,14 @@ def _frame(read: Callable[[int], bytes], left: int) -> tuple[bytes, bool] | None
             "The file is damaged, or not complete."
         )
     content = body[:length]
-    return content, masked_crc(content) == _CHECKSUM.unpack(body[length:])[0]
+    if masked_crc(content) != _CHECKSUM.unpack(body[length:])[0]:
+        raise DataError(
+            "the content of a TFRecord must have its checksum. Received: another. It is damaged."
+        )
+    return content
 
 
-def _unpacker(file: Any) -> Callable[[int], bytes]:
+def _unpacker(file: BinaryIO) -> Callable[[int], bytes]:
     """Return a function that decompresses the next bytes of a gzip or zlib file."""
     import pyarrow as pa
 
@@ -175,7 +180,7 @@ def _unpacker(file: Any) -> Callable[[int], bytes]:
 
 
 def _next_frame(file: BinaryIO, start: int, size_bytes: int) -> int | None:
-    """Return where the next record whose checksums are right begins, at `start` or behind it."""
+    """Return where the next intact record begins, at `start` or behind it."""
     while size_bytes - start >= _HEAD.size:
         file.seek(start)
         block = file.read(_SEARCHED_BYTES)
@@ -185,224 +190,224 @@ def _next_frame(file: BinaryIO, start: int, size_bytes: int) -> int | None:
         for at in (np.flatnonzero(high) + start).tolist():
             file.seek(at)
             try:
-                found = _frame(file.read, size_bytes - at)
+                _frame(file.read, size_bytes - at)
             except DataError:
                 continue
-            if found and found[1]:
-                return at
+            return at
         start += len(block) - _HEAD.size + 1
     return None
 
 
-@functools.cache
-def _example_class(*, floats_as_bytes: bool) -> Any:
-    """Return the class of tf.train.Example, in a pool of its own: TensorFlow owns the usual one."""
-    # Packed floats are float32 numbers one after another, as a byte string is, which is ten times
-    # as fast to write. Not for reading: floats need not be packed.
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+@session_first
+def from_tfrecord(
+    spark: "SparkSession",
+    url: str,
+    *,
+    features: Any = None,
+    labels: Any = None,
+    convert: Callable[[dict[str, Any]], Any] | None = None,
+    compression: str | None = "auto",
+    on_error: OnError = "raise",
+    partitions: int | None = None,
+) -> DistributedDataSet:
+    """Read examples from TFRecord files of tf.train.Example messages; TensorFlow is not needed.
 
-    form: Any = descriptor_pb2.FieldDescriptorProto
-    file: Any = descriptor_pb2.FileDescriptorProto(
-        name="example.proto", package="sparkwright", syntax="proto3"
+    A file is read by one task, so several files make several partitions.
+
+    Args:
+        spark: the session.
+        url: a file, a folder or a pattern.
+        features: inputs: key -> (shape, dtype) or (shape, dtype, default for where it is missing);
+            one axis of a shape may be -1. Or keys alone: float32 of shape (count,). The key is the
+            input's name. Bytes are taken as numbers of that dtype, low byte first.
+        labels: outputs, likewise; of keys alone integers become int32, a single one shape ().
+        convert: instead: a dict of each example, key -> float32 or int64 array or list of bytes,
+            to a DataSet or (features, label); for images, texts and masks. Default None. Without
+            any of the three the files must be those of `write_tfrecord`.
+        compression: of the files: "auto" (default), by `.gz`, `.gzip`, `.zlib` and `.zz`; "gzip",
+            "zlib" or None.
+        on_error: "raise" (default), or "skip": what is damaged or does not fit is left out and
+            counted; reading continues at the next record whose checksums are right.
+        partitions: how many, at most one a file; default None: as many as fit.
+
+    Raises:
+        FileNotFoundError: if there is nothing at `url`.
+        ConfigurationError: if an option is invalid.
+        DataError: if the content of the files is not described; when the data is read, if a record
+            is invalid.
+    """
+    check_on_error(on_error)
+    check_functions(convert, None)
+    compression_of("", compression)
+    specs = feature_specs("features", features) + feature_specs("labels", labels)
+    if specs and (convert is not None or features is None):
+        raise ConfigurationError(
+            "there must be `features`, with or without `labels`, or `convert` alone. Received: "
+            f"features={features!r}, labels={labels!r}, convert={convert!r}."
+        )
+    files = list_files(url)
+    if not files:
+        raise DataError(f"there must be at least one file. Received: {url} without any.")
+    return from_records(
+        spark,
+        [RecordPiece(file=file, start=0, end=file.size_bytes) for file in files],
+        prepared(url, files, specs=specs, convert=convert, compression=compression),
+        on_error=on_error,
+        partitions=partitions,
     )
-    one, many, message = form.LABEL_OPTIONAL, form.LABEL_REPEATED, form.TYPE_MESSAGE
-    floats = form.TYPE_BYTES if floats_as_bytes else form.TYPE_FLOAT
-    feature = file.message_type.add(name="Feature")
-    feature.oneof_decl.add(name="kind")
-    lists = {"Bytes": form.TYPE_BYTES, "Float": floats, "Int64": form.TYPE_INT64}
-    for number, (name, kind) in enumerate(lists.items(), start=1):
-        values = file.message_type.add(name=f"{name}List")
-        values.field.add(name="value", number=1, label=many, type=kind)
-        field = feature.field.add(name=f"{name.lower()}_list", number=number, label=one)
-        field.MergeFrom(form(type=message, type_name=f".sparkwright.{name}List", oneof_index=0))
-    features = file.message_type.add(name="Features")
-    entry = features.nested_type.add(name="FeatureEntry", options={"map_entry": True})
-    entry.field.add(name="key", number=1, label=one, type=form.TYPE_STRING)
-    for owner, name, number, label, kind in (
-        (entry, "value", 2, one, "Feature"),
-        (features, "feature", 1, many, "Features.FeatureEntry"),
-        (file.message_type.add(name="Example"), "features", 1, one, "Features"),
-    ):
-        type_name = f".sparkwright.{kind}"
-        owner.field.add(name=name, number=number, label=label, type=message, type_name=type_name)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("sparkwright.Example"))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FeatureSpec:
-    """One feature of an Example, and the column that it becomes."""
-
-    key: str
-    column: str
-    shape: tuple[int, ...] | None = None  # one axis may be -1; None: (count,), of a label ()
-    dtype: str | None = None  # None: float32, of integers among labels int32
-    default: float | None = None  # None: the feature must not be missing
-
-    def __post_init__(self) -> None:
-        """Check the fields; raises ConfigurationError."""
-        shape, dtype, default = self.shape or (), self.dtype, self.default
-        rules = {
-            "a shape of integers of at least 1, of which one may be -1": shape.count(-1) <= 1
-            and all(isinstance(size, int) and (size == -1 or size >= 1) for size in shape),  # pyright: ignore[reportUnnecessaryIsInstance]
-            f"one of the dtypes {sorted(DTYPES)}": dtype in {None, *DTYPES},
-            "a shape without -1 where it has a default": default is None
-            or (self.shape is not None and -1 not in shape),
-            "a default that is a number and that its dtype holds": default is None
-            or _fits(default, dtype or "float32"),
-        }
-        for rule in (rule for rule, holds in rules.items() if not holds):
-            raise ConfigurationError(
-                f"a feature must have {rule}. Received: {self.key!r} with dtype={dtype!r}, shape="
-                f"{self.shape!r}, default={default!r}. To decode texts or images, use `convert`."
+def prepared(
+    url: str,
+    files: Sequence[StoredFile],
+    *,
+    specs: Sequence[FeatureSpec] = (),
+    convert: Callable[[dict[str, Any]], Any] | None = None,
+    compression: str | None = "auto",
+) -> "partial[tuple[Iterable[Record], RecordConversion]]":
+    """Return `tfrecords` with the layouts beside `files`, which were found at `url`."""
+    described = bool(specs) or convert is not None
+    layouts: list[Layout] = []
+    expected: dict[str, int] = {}
+    for folder in sorted({file.url.rpartition("/")[0] for file in files}):
+        note = join(folder, LAYOUT)
+        if exists(note):
+            what = "the notes beside TFRecord files"
+            layout, noted = read_columns_note(read_bytes(note), what=what, source=note)
+            layouts.append(layout)
+            # Earlier versions did not count.
+            expected |= {join(folder, name): n for name, n in noted.get("examples", {}).items()}
+        elif not described:
+            raise DataError(
+                "the content of TFRecord files must be described: `features=` and `labels=`, or "
+                f"`convert=`. Received: neither, and {folder} is no folder of `write_tfrecord`."
             )
+    missing = sorted(set(expected) - {file.url for file in files})
+    if missing and is_folder(url):
+        raise DataError(
+            f"a folder of TFRecord files must hold every file that {LAYOUT} names. Received: {url} "
+            f"without {missing[0].rpartition('/')[2]}, {len(missing)} missing in all. Restore the "
+            "folder, or give a pattern."
+        )
+    if not described:
+        try:
+            specs = [
+                FeatureSpec(key=key_of(name), column=name, shape=shape, dtype=dtype)
+                for name, (dtype, shape) in reduce(_merged, layouts).items()
+            ]
+        except (ConfigurationError, DataError) as error:
+            raise DataError(f"{error} {LAYOUT} at {url} says so. Is it damaged?") from None
+    return partial(
+        tfrecords, specs=tuple(specs), convert=convert, compression=compression, expected=expected
+    )
 
 
-def _fits(default: Any, dtype: str) -> bool:
-    """Whether `dtype` holds `default`: integers exactly, others within its range."""
-    try:
-        with np.errstate(over="ignore"):
-            held = np.array(default, dtype)
-        if held.dtype.kind == "f":
-            return bool(np.isfinite(held)) or not math.isfinite(default)
-        return bool(held == default)
-    except (TypeError, ValueError, OverflowError):
-        return False
+def tfrecords(
+    content: BinaryIO,
+    piece: RecordPiece,
+    log: SkipLog,
+    *,
+    specs: Sequence[FeatureSpec] = (),
+    convert: Callable[[dict[str, Any]], Any] | None = None,
+    compression: str | None = "auto",
+    expected: Mapping[str, int] | None = None,
+) -> tuple[Iterable[Record], RecordConversion]:
+    """Prepare a TFRecord file for `read_records`; `expected` are the counts by URL."""
+    url = piece.file.url
+    records = read_frames(
+        content,
+        size_bytes=piece.file.size_bytes,
+        source=url,
+        compression=compression_of(url, compression),
+        expected=(expected or {}).get(url),
+        log=log,
+    )
+
+    def made(_: Any, example: dict[str, Any]) -> Example:
+        return columns_of(example, specs) if convert is None else example_of(convert(example))
+
+    return records, RecordConversion(source=url, key=None, value=parse_example, convert=made)
 
 
-def feature_specs(group: str, asked: Any) -> tuple[FeatureSpec, ...]:
-    """Return a spec for each feature that a user asks for.
+def write_tfrecord(
+    datasets: Examples,
+    url: str,
+    *,
+    examples_per_part: int | None = None,
+    max_files: int | None = None,
+    compression: FileCompression | None = None,
+    overwrite: bool = False,
+) -> int:
+    """Write examples as TFRecord files `part-r-00000.tfrecord`, … in a folder.
+
+    A record is one tf.train.Example. Features and labels have their own names as keys, masks and
+    weights those of `DataSet.columns`. float32 and float16 are a float_list, integers and
+    booleans an int64_list, and float64, uint8 and uint64 their bytes, as `tf.io.decode_raw` reads
+    them. Shapes and dtypes are in a file beside, for `from_tfrecord`.
+
+    Args:
+        datasets: as for `write_sequence_file`, as are the other options, results and errors;
+            examples must not differ in more than one axis of a column.
+        url: the folder, which the executors must reach too.
+        examples_per_part: the number of examples in a part.
+        max_files: at most so many, of distributed data.
+        compression: of each file: None (default), "gzip" or "zlib".
+        overwrite: whether the content of the folder is replaced.
+    """
+    check_choice("compression", compression, (None, *_PACKED))
+    return write_parts(
+        datasets,
+        url,
+        RecordFormat(
+            encode=_serialized,
+            write=partial(_write, compression=compression),
+            varying_axes=1,
+            finish=_write_layout,
+        ),
+        examples_per_part=examples_per_part,
+        max_files=max_files,
+        overwrite=overwrite,
+    )
+
+
+def _serialized(dataset: DataSet) -> Iterable[bytes]:
+    columns = dataset.columns()
+    named = {key_of(name): array for name, array in columns.items()}
+    if len(named) < len(columns):
+        raise DataError(
+            "features and labels must have different names in a TFRecord file. "
+            f"Received: {list(columns)}. Rename one of each pair."
+        )
+    return serialized_examples(named)
+
+
+def _write(
+    url: str, layout: Layout, records: Iterable[tuple[int, bytes]], *, compression: str | None
+) -> str:
+    del layout  # `_write_layout` writes those of all parts
+    ending, window_bits = _PACKED.get(compression or "", ("", 0))
+    packer = zlib.compressobj(wbits=window_bits) if compression else None
+    with write_atomically(f"{url}.tfrecord{ending}") as file:
+        for _, content in records:  # they have no keys
+            frame = framed(content)
+            file.write(packer.compress(frame) if packer else frame)
+        if packer:
+            file.write(packer.flush())
+    return f"{url.rpartition('/')[2]}.tfrecord{ending}"
+
+
+def _write_layout(folder: str, parts: list[WrittenPart]) -> None:
+    layout = reduce(_merged, (part.layout for part in parts))
+    examples = {part.entry: part.count for part in parts}
+    write_bytes(join(folder, LAYOUT), columns_note(layout, examples=examples).encode())
+
+
+def key_of(column: str) -> str:
+    """Return the key under which a column is written: features and labels without their group.
 
     Example:
-        >>> feature_specs("features", {"image": ((28, 28), "uint8")})[0].column
-        'features/image'
+        >>> key_of("features/image"), key_of("features_masks/image")
+        ('image', 'features_masks/image')
     """
-    named: Any = [asked] if isinstance(asked, str) else () if asked is None else asked
-    if isinstance(named, Sequence):
-        named = dict.fromkeys(named)
-    try:
-        return tuple(_spec(group, key, kind) for key, kind in named.items())
-    except ConfigurationError:
-        raise
-    except (TypeError, ValueError, AttributeError):
-        raise ConfigurationError(
-            f"`{group}` must be names, or a dict: name -> (shape, dtype) or (shape, dtype, "
-            f"default). Received: {group}={asked!r}."
-        ) from None
-
-
-def _spec(group: str, key: Any, kind: Any) -> FeatureSpec:
-    if not isinstance(key, str):
-        raise TypeError
-    if kind is None:
-        return FeatureSpec(key=key, column=f"{group}/{key}")
-    shape, dtype, default = kind if len(kind) == 3 else (*kind, None)
-    try:
-        dtype = np.dtype(dtype).name
-    except TypeError:
-        dtype = str(dtype)
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    return FeatureSpec(key=key, column=f"{group}/{key}", shape=shape, dtype=dtype, default=default)
-
-
-def parse_example(content: bytes) -> dict[str, Any]:
-    """Parse a serialized Example: key -> array of float32 or int64, or list of bytes."""
-    from google.protobuf.message import DecodeError
-
-    try:
-        features = _example_class(floats_as_bytes=False).FromString(content).features.feature
-    except DecodeError as error:
-        raise DataError(
-            f"a record must be a serialized tf.train.Example. Received: {content[:20]!r}… "
-            f"({error})."
-        ) from None
-    dtypes = {"float_list": np.float32, "int64_list": np.int64}
-    found: dict[str, Any] = {}
-    for key, feature in features.items():
-        if kind := feature.WhichOneof("kind"):
-            values = getattr(feature, kind).value
-            found[key] = np.array(values, dtypes[kind]) if kind in dtypes else list(values)
-    return found
-
-
-def columns_of(example: Mapping[str, Any], specs: Sequence[FeatureSpec]) -> dict[str, Array]:
-    """Return the columns of one example, without the axis of the examples."""
-    return {spec.column: _column(example, spec) for spec in specs}
-
-
-def _column(example: Mapping[str, Any], spec: FeatureSpec) -> Array:
-    values: Any = example.get(spec.key, [])
-    if not len(values):
-        if spec.default is None:
-            known = ", ".join(sorted(map(repr, example))[:10])
-            raise DataError(
-                f"an example must have the feature {spec.key!r}, with a value. "
-                f"Received: one with {known or 'no feature'}. Give a default: "
-                f"`{{{spec.key!r}: (shape, dtype, default)}}`."
-            )
-        assert spec.shape is not None
-        return np.full(spec.shape, spec.default, spec.dtype)
-    is_label = spec.column.startswith("labels/")
-    integers = isinstance(values, np.ndarray) and values.dtype == np.int64
-    dtype = spec.dtype or ("int32" if is_label and integers else "float32")
-    target = np.dtype(dtype)
-    if isinstance(values, list):
-        if spec.dtype is None or len(values) != 1 or len(values[0]) % target.itemsize:
-            received = f"bytes, {len(values)} pieces, the first of {len(values[0])} bytes"
-            raise _unfit(
-                spec, f"the bytes of {spec.dtype or 'known'} numbers, in one piece", received
-            )
-        array = from_little(np.frombuffer(values[0], np.uint8), dtype)
-    elif not integers and target.kind != "f":
-        raise _unfit(spec, f"values that become {target}", "floats")
-    else:
-        array = values.astype(target, copy=False)
-        # If the smallest and the largest fit, all do.
-        extremes = (values.argmin(), values.argmax())
-        if target.kind in "biu" and any(int(values[i]) != int(array[i]) for i in extremes):
-            received = f"integers from {values.min()} to {values.max()}"
-            raise _unfit(spec, f"numbers that fit into {target}", received)
-    if spec.shape is None:
-        return array.reshape(()) if array.size == 1 and is_label else array
-    try:
-        if not array.size:
-            raise ValueError
-        return array.reshape(spec.shape)
-    except ValueError:
-        raise _unfit(spec, f"as many values as its shape {spec.shape}", str(array.size)) from None
-
-
-def _unfit(spec: FeatureSpec, rule: str, received: str) -> DataError:
-    return DataError(
-        f"the feature {spec.key!r} must have {rule}. Received: {received}. Ask for another shape "
-        f"or dtype, `{{{spec.key!r}: (shape, dtype)}}`, or use `convert`."
-    )
-
-
-def serialized_examples(columns: Mapping[str, Array]) -> list[bytes]:
-    """Return one serialized Example for each row of `columns` (key -> array).
-
-    float32 and float16 become a float_list, integers and booleans an int64_list, and float64,
-    uint8 and uint64 a bytes_list of one piece, low byte first.
-    """
-    example_class = _example_class(floats_as_bytes=True)
-    count = next(iter(columns.values())).shape[0]
-    rows: dict[str, tuple[str, list[Any]]] = {}
-    for key, array in columns.items():
-        flat = array.reshape(count, -1)
-        if array.dtype.name in _AS_BYTES or array.dtype.kind == "f":
-            kind = "bytes_list" if array.dtype.name in _AS_BYTES else "float_list"
-            dtype = array.dtype if kind == "bytes_list" else np.dtype(np.float32)
-            little = np.ascontiguousarray(flat, dtype.newbyteorder("<"))
-            rows[key] = kind, [[row.tobytes()] for row in little]
-        else:
-            rows[key] = "int64_list", flat.astype(np.int64).tolist()
-    found: list[bytes] = []
-    for index in range(count):
-        example = example_class()
-        features = example.features.feature
-        for key, (kind, values) in rows.items():
-            getattr(features[key], kind).value.extend(values[index])
-        found.append(example.SerializeToString(deterministic=True))
-    return found
+    group, _, name = column.partition("/")
+    return name if group in ("features", "labels") else column

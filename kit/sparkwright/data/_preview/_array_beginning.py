@@ -12,7 +12,8 @@ from sparkwright.data._dataset import Array
 from sparkwright.data._exported import find_export
 from sparkwright.data._paths import find_files
 from sparkwright.data._sources._data_source import DataSource
-from sparkwright.data._tfrecord import compression_of, parse_example, read_frames
+from sparkwright.data._tf_example import parse_example
+from sparkwright.data._tfrecord import compression_of, read_frames
 from sparkwright.storage._files import open_to_read, read_bytes
 from sparkwright.storage._listing import StoredFile
 
