@@ -17,7 +17,6 @@ from sparkwright.data import (
     write_map_file,
 )
 from sparkwright.data._map_file import MapPart, map_folders, read_index
-from sparkwright.data._record_bytes import ByteReader
 from sparkwright.data._record_files import cut_files
 from sparkwright.data._record_writing import write_index
 from sparkwright.data._sequence_file import SequenceFileWriter
@@ -106,22 +105,17 @@ def test_more_parts_than_may_be_open_at_once(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_only_what_is_asked_for_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_map_file(numbers(2000, 1000), str(tmp_path))
-    fetched: list[int] = []
+def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
+    data = numbers(2000, 1000)
+    write_map_file(data, str(tmp_path))
+    path = tmp_path / "part-r-00000" / "data"
     with MapFileReader(str(tmp_path)) as reader:
         len(reader)
-        fill = ByteReader.buffered
-
-        def counted(self: Any, count: int, what: str) -> Any:
-            found = fill(self, count, what)
-            if found[1] == 0:
-                fetched.append(len(found[0]))
-            return found
-
-        monkeypatch.setattr("sparkwright.data._record_bytes.ByteReader.buffered", counted)
-        reader.take([1500, 3, 1999, 700])
-    assert 0 < sum(fetched) < 8 * (16 << 10)  # of 8 MB
+        assert len(reader.take([1500, 3])) == 2
+        content = bytearray(path.read_bytes())
+        content[1 << 20 : 2 << 20] = bytes(1 << 20)  # of 8 MB
+        path.write_bytes(content)
+        assert_same(reader.take([1999, 0]), data.take(np.array([1999, 0])))
 
 
 def test_an_index_is_made_anew(tmp_path: Path) -> None:
@@ -225,6 +219,13 @@ def test_gaps_between_keys_are_told(tmp_path: Path) -> None:
         pytest.raises(sw.DataError, match="no key 2 in"),
     ):
         reader[2]
+
+
+def test_parts_of_several_key_classes_are_refused(tmp_path: Path) -> None:
+    written(tmp_path / "a", "LongWritable", [(0, "")])
+    written(tmp_path / "b", "Text", [("0", "")])
+    with pytest.raises(sw.DataError, match="must be of one class"):
+        MapFileReader(str(tmp_path), convert=length)
 
 
 def test_own_classes_are_read_by_own_functions(tmp_path: Path) -> None:

@@ -317,7 +317,10 @@ class MapFileReader:
             return None
         for at, keys, records in self._blocks(part, entry):
             if at == part.positions[entry]:
-                _check_indexed(part, part.keys[entry], keys, at)
+                indexed = part.keys[entry]
+                if (place := bisect_left(keys, indexed)) == len(keys) or keys[place] != indexed:
+                    shown = f"no key {clipped(repr(indexed))} at byte {at} of {part.data.url}"
+                    raise _misfit(f"{shown}, where its index has it")
             place = bisect_left(keys, key)
             if place < len(keys):
                 if keys[place] != key:
@@ -359,22 +362,15 @@ class MapFileReader:
 
     def _conversion_of(self, part: MapPart, reader: SequenceFileReader) -> RecordConversion:
         if reader.header.key_class != part.key_class:
-            raise DataError(
-                "an index must be of the data beside it. "
-                f"Received: keys of {reader.header.key_class} in {reader.source}, of "
-                f"{part.key_class} in its index. {_REBUILD}"
+            raise _misfit(
+                f"keys of {reader.header.key_class} in {reader.source}, of {part.key_class} in its "
+                "index"
             )
         return RecordConversion.of(reader.header, source=reader.source, **self._conversion)
 
 
-def _check_indexed(part: MapPart, key: Any, keys: list[Any], position: int) -> None:
-    place = bisect_left(keys, key)
-    if place == len(keys) or keys[place] != key:
-        raise DataError(
-            "an index must be of the data beside it. "
-            f"Received: no key {clipped(repr(key))} at byte {position} of "
-            f"{part.data.url}, where its index has it. {_REBUILD}"
-        )
+def _misfit(received: str) -> DataError:
+    return DataError(f"an index must be of the data beside it. Received: {received}. {_REBUILD}")
 
 
 def _checked(indices: Any, count: int, url: str) -> NDArray[np.int64]:

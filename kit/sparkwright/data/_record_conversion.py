@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ._wording import clipped
 from .tables import to_dataset
 
 Convert = Callable[[Any, Any], Any]
+Made = TypeVar("Made")
 # A DataSet, or the columns of one example without the axis of the examples.
 Example = DataSet | Mapping[str, Array]
 # How a text becomes an example: columns and their use; delimiter and quote.
@@ -72,7 +73,7 @@ class RecordConversion:
     def datasets(self, records: Iterable[Record], log: SkipLog) -> Iterator[DataSet]:
         """Yield the examples of `records` of this file, in order; `log` receives invalid ones."""
         if self.convert is not None:
-            yield from stacked(self._converted(records, self.convert, log))
+            yield from stacked(made for _, made in self._each(records, self._example, log))
             return
         group: list[Record] = []
         size_bytes = 0
@@ -92,50 +93,51 @@ class RecordConversion:
             values, self.layout, lambda index, why: self._skip(log, group[index], why)
         )
 
-    def _converted(
-        self, records: Iterable[Record], convert: Callable[[Any, Any], Example], log: SkipLog
-    ) -> Iterator[Example]:
+    def _each(
+        self, records: Iterable[Record], make: Callable[[Record], Made], log: SkipLog
+    ) -> Iterator[tuple[Record, Made]]:
+        """Yield records and what `make` makes of them; `log` receives those on which it fails."""
         for record in records:
             try:
-                key = None if self.key is None else self.key(record[1])
-                found = convert(key, self.value(record[2]))
+                made = make(record)
             except DataError as error:
                 self._skip(log, record, str(error))
             except Exception as error:  # whatever a function of the user's raises
                 text = f"{type(error).__name__}: {clipped(str(error), limit=200)}"
                 self._skip(log, record, f"`convert` must not fail. Received: {text}.")
             else:
-                yield found
+                yield record, made
 
-    def _parsed(
-        self, group: list[Record], schema: TableSchema, form: CsvFormat, log: SkipLog
-    ) -> Iterator[DataSet]:
-        found = [(record, line) for record in group if (line := self._line(record, log))]
-        if not found:
-            return
-        made = convert_block(
-            b"".join(line + b"\n" for _, line in found),
-            form,
-            CsvColumns(names=schema.columns, used=schema.used, texts=schema.texts),
-            partial(to_dataset, schema=schema),
-            lambda line: self._place(found[line][0]),
-            log,
-        )
-        if made is not None:
-            yield made
+    def _example(self, record: Record) -> Example:
+        assert self.convert is not None
+        return self.convert(self.key and self.key(record[1]), self.value(record[2]))
 
-    def _line(self, record: Record, log: SkipLog) -> bytes | None:
-        try:
-            value: Any = self.value(record[2])
-        except Exception as error:  # whatever a decoder of the user's raises
-            self._skip(log, record, str(error))
-            return None
+    def _line(self, record: Record) -> bytes:
+        value = self.value(record[2])
         line = value.encode() if isinstance(value, str) else value
         if isinstance(line, bytes) and line and not (b"\n" in line or b"\r" in line):
             return line
         received = line[:40] if isinstance(line, bytes) else type(value)
-        self._skip(log, record, f"a text must be one line of a table. Received: {received!r}.")
-        return None
+        raise DataError(f"a text must be one line of a table. Received: {received!r}.")
+
+    def _parsed(
+        self, group: list[Record], schema: TableSchema, form: CsvFormat, log: SkipLog
+    ) -> Iterator[DataSet]:
+        found = list(self._each(group, self._line, log))
+        made = (
+            convert_block(
+                b"".join(line + b"\n" for _, line in found),
+                form,
+                CsvColumns(names=schema.columns, used=schema.used, texts=schema.texts),
+                partial(to_dataset, schema=schema),
+                lambda line: self._place(found[line][0]),
+                log,
+            )
+            if found
+            else None
+        )
+        if made is not None:
+            yield made
 
     def _skip(self, log: SkipLog, record: Record, why: str) -> None:
         log.skip("unusable record", f"{why} It is {self._place(record)}.")
