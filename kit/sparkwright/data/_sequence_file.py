@@ -16,7 +16,7 @@ References:
 import os
 import struct
 import zlib
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -188,34 +188,39 @@ class SequenceFileReader:
         stream.position = position
         found: list[Record] = []
         while not found and stream.left:
-            found = self._next(stream.size_bytes) or []
+            found = list(self._next(stream.size_bytes) or [])
         return found, stream.position
 
-    def _next(self, end: int) -> list[Record] | None:
+    def _next(self, end: int) -> Iterable[Record] | None:
         """Return the next records, or none behind a sync mark; None if it is at or behind `end`."""
         stream, blocks = self._stream, self.header.compression == "block"
         at = self._begun = stream.position
         if at >= stream.size_bytes:
             return None
-        if self.header.compression is None and (found := self._buffered()):
-            return found
-        start = stream.take(4, "a record's length")
-        if start != ESCAPE:
+        buffer, start = stream.buffered(4, "a record's length")
+        if not buffer.startswith(ESCAPE, start):
             if blocks:
                 raise self._damage("a block must begin with a sync mark", "none", at)
-            return [self._record(at, int.from_bytes(start, "big", signed=True))]
-        if (mark := stream.take(_SYNC_BYTES, "a sync mark")) != self.header.sync:
+            return self._records(at)
+        mark = stream.take(4 + _SYNC_BYTES, "a sync mark")[4:]
+        if mark != self.header.sync:
             raise self._damage("a sync mark must be the header's", mark.hex(), at)
         if at >= end:
             return None
         return self._block(at) if blocks else []
 
-    def _buffered(self) -> list[Record]:
-        """Return the records that the buffer holds, up to a sync mark, its end or damage."""
+    def _records(self, at: int) -> Iterable[Record]:
+        """Return the record at `at`, and those behind it that the buffer holds, up to a mark."""
         stream, unpack_lengths = self._stream, _LENGTHS.unpack_from
-        buffer, start = stream.buffered(min(_LENGTHS.size, stream.left), "a record's lengths")
+        buffer, start = stream.buffered(_LENGTHS.size, "a record's lengths")
+        size, key_size = unpack_lengths(buffer, start)
+        if not 0 <= key_size <= size:
+            raise self._damage(
+                "a record's key must not be longer than the record", f"{key_size} of {size}", at
+            )
+        buffer, start = stream.buffered(8 + size, "a record")
         found: list[Record] = []
-        at, last = stream.position, len(buffer) - _LENGTHS.size
+        last = len(buffer) - _LENGTHS.size
         while start <= last:
             size, key_size = unpack_lengths(buffer, start)
             value = start + 8 + key_size
@@ -226,20 +231,12 @@ class SequenceFileReader:
             at += 8 + size
             start = end
         stream.position = at
-        return found
+        return found if self.header.codec is None else map(self._unpacked, found)
 
-    def _record(self, at: int, size: int) -> Record:
-        stream, codec = self._stream, self.header.codec
-        key_size = int.from_bytes(stream.take(4, "a key's length"), "big", signed=True)
-        if not 0 <= key_size <= size:
-            raise self._damage(
-                "a record's key must not be longer than the record", f"{key_size} of {size}", at
-            )
-        key, value = stream.take(key_size, "a key"), stream.take(size - key_size, "a value")
-        if codec is not None:
-            with naming(self.source, at):
-                value = unpack(codec, value)
-        return at, key, value
+    def _unpacked(self, record: Record) -> Record:
+        assert self.header.codec is not None
+        with naming(self.source, record[0]):
+            return *record[:2], unpack(self.header.codec, record[2])
 
     def _block(self, at: int) -> list[Record]:
         stream = self._stream
