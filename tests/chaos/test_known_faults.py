@@ -78,6 +78,8 @@ def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(
     holder.kill()
     time.sleep(1)
     goes_on(watched)
+    # The retry of the stage asks for tasks of workers that are there: they are refused.
+    faults.wait_until_tasks_settle(laboratory.spark)
     survivor = next(each for each in watched.run.status.workers if not each.restarts)
     trainer = faults.trainer_of(watched.run, survivor.worker)
     assert trainer is not None
