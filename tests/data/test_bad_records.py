@@ -4,7 +4,7 @@ import struct
 import tracemalloc
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def example_file(
         # One axis of 4 for the features, none for the label.
         value = encode(BYTES, b"\x04" + row.astype("<f4").tobytes() + struct.pack("<i", key))
         pairs.append((struct.pack(">q", key), value if change is None else change(key, value)))
-    options = {"key_class": LONG, "value_class": BYTES, "notes": {NOTE: LAYOUT}}
+    options: dict[str, Any] = {"key_class": LONG, "value_class": BYTES, "notes": {NOTE: LAYOUT}}
     return sequence_file(pairs, encoded=True, compression=compression, **options | changed)
 
 
@@ -134,13 +134,13 @@ BLOCK: dict[str, Change] = {
     "no sync mark": in_block(-20, bytes(20)),
     "cut within a block": lambda c: c[:-9],
 }
-DAMAGE = {name: Bad(change, "at byte") for name, change in PLAIN.items()}
-DAMAGE |= {
+_BY_RECORD = {name: Bad(change, "at byte") for name, change in PLAIN.items()} | {
     f"{name} (block)": Bad(change, "at byte", kind="block", examples=range(10, COUNT))
     for name, change in BLOCK.items()
 }
-DAMAGE |= {f"{name}, in order": Bad(**{**vars(bad), "options": {"ordered": True}})
-           for name, bad in DAMAGE.items()}  # fmt: skip
+DAMAGE = _BY_RECORD | {
+    f"{name}, in order": replace(bad, options={"ordered": True}) for name, bad in _BY_RECORD.items()
+}
 DAMAGE["a value that cannot be unpacked"] = Bad(
     lambda c: replaced(c, c.index(zlib.compress(bytes(3))[:2], len(c) // 2), b"junk"),
     "DefaultCodec", kind="record",
@@ -313,7 +313,7 @@ def fails_at_7(example: dict[str, Any]) -> Any:
     return example["features"], None
 
 
-TF |= {
+TF_RECORDS: dict[str, Bad] = {
     "no message": tf_record("serialized tf.train.Example", b"\xff\xff\xff"),
     "an empty message": tf_record("feature 'features'", b""),
     "a missing feature": tf_record(
@@ -328,7 +328,7 @@ TF |= {
         bytes, "KeyError: 'cat'", "unusable record", range(49, 50), "tf", {"convert": fails_at_7}
     ),
 }
-CASES = DAMAGE | UNUSABLE | VALUES | TF
+CASES = DAMAGE | UNUSABLE | VALUES | TF | TF_RECORDS
 
 
 @pytest.mark.parametrize("case", CASES)
