@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 from ipywidgets.widgets.widget import _instances
 
-from sparkwright.data import DataSource, DataSplit, browse
-from sparkwright.data._preview import _previewing
+from sparkwright.data import DataSource, DataSplit, _previewing, browse
 from sparkwright.errors import ConfigurationError
 from sparkwright_widgets._data_picker import DataPicker, _place
 
@@ -61,7 +60,7 @@ def test_newcomers_begin_with_the_bundled_digits(picker):
     assert picker.source == DataSource()
     assert picker.problem is None
     assert picker.beginning.value.count("<img") == 20
-    assert 'alt="digit 0, 28 x 28 pixels, label 0"' in picker.beginning.value
+    assert 'alt="example 1, 28 x 28 pixels, label 6"' in picker.beginning.value
     assert "all 1,797 images" in picker.figures.value
     assert picker.place.layout.display == "none"
 
@@ -269,7 +268,7 @@ def test_another_format_forgets_the_columns_of_the_last(picker, table):
 def test_what_is_wrong_is_shown_and_is_the_problem(picker, tmp_path):
     (tmp_path / "bad.csv").write_text("a,b,y\n1,2,x\n1,2\n3,,y\n")
     type_url(picker, str(tmp_path / "bad.csv"))
-    assert "bad.csv, line 3 has 2 values" in picker.problem
+    assert "bad.csv, line 3: each record must have 3 fields" in picker.problem
     assert picker.problems.value.count("<li") == len(picker.preview.problems)
     assert "Options of the format" in picker.problems.value
     type_url(picker, str(tmp_path / "none.csv"))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as widgets
 
 from sparkwright.data import DataPreview, DataSource, guess_source, preview
-from sparkwright.data._preview._previewing import with_guessed_columns
-from sparkwright.data._sources._formats import FORMATS
+from sparkwright.data.formats import FORMATS
+from sparkwright.data.guessing import with_guessed_columns
 from sparkwright.errors import ConfigurationError
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import count_text, escaped

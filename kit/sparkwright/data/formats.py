@@ -2,12 +2,23 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sparkwright.configuration import option_of
+from sparkwright.data._csv_reader import ENDINGS
+from sparkwright.data._from_arrays import digits
+from sparkwright.data._from_spark import from_dataframe
+from sparkwright.data._image_decoding import IMAGE_EXTENSIONS
 from sparkwright.data._image_labels import MaskFile, PatternLabel
+from sparkwright.data._images import from_images
+from sparkwright.data._minibatch_files import from_minibatches
+from sparkwright.data._record_files import from_map_file, from_sequence_file
+from sparkwright.data._sequences import from_csv_sequences
+from sparkwright.data._table_files import from_arrow, from_csv, from_parquet
+from sparkwright.data._tfrecord_files import from_tfrecord
 from sparkwright.options import Option
 
 SourceFormat = Literal[
@@ -36,49 +47,45 @@ def image_arguments(
     mask_suffix: str = "",
     mask_binary: bool = False,
 ) -> dict[str, Any]:
-    """The size and the label of `from_images`, made of options that forms can show.
+    """Make the size and the label of `from_images` from options that forms can show.
 
     Raises:
         ConfigurationError: if the pattern is no regular expression.
     """
-    label: Any = "parent"
+    label: Any = "parent" if label_from == "folder" else None
     if label_from == "name":
         label = PatternLabel(pattern=pattern, position=position)
     elif label_from == "mask":
         label = MaskFile(folder=mask_folder, suffix=mask_suffix, binary=mask_binary)
-    elif label_from == "none":
-        label = None
     return {"size": (height, width), "label": label}
 
 
 IMAGE_OPTIONS = tuple(inspect.signature(image_arguments).parameters)
+_LABELS = {"group": "Labels"}
 
 
 def _text(label: str = "", help: str = "", **more: Any) -> dict[str, Any]:
     return {"label": label, "help": help, **more}
 
 
-_FURTHER, _LABELS = {"group": "More options"}, {"group": "Labels"}
-# What forms say of an argument, beside its type and default.
+# What forms show of an argument, beside its type and default.
 _TEXTS: dict[str, dict[str, Any]] = {
     "align": _text(
         "Features and labels",
-        "Where their lengths differ: refuse, begin together, or end together.",
-        **_FURTHER,
+        "Where their lengths differ: an error, begin together, or end together.",
     ),
-    "channels": _text(help="3: color. 1: grey.", choices=(3, 1)),
+    "channels": _text(help="3: color. 1: gray.", choices=(3, 1)),
     "compression": _text(
-        help="auto: as the names end.", choices=("auto", "gzip", "zlib"), none_text="none"
+        help="auto: by the names' endings.", choices=("auto", "gzip", "zlib"), none_text="none"
     ),
     "delimiter": _text(
         "Between values",
         "One character, or the word tab or space.",
         words=(("tab", "\t"), ("space", " ")),
     ),
-    "encoding": _text(help="Of the text; older files are often latin-1.", **_FURTHER),
+    "encoding": _text(help="Of the text; older files are often latin-1."),
     "header": _text(
-        "First line names the columns",
-        "Otherwise they are column_0, column_1, and so on.",
+        "First line names the columns", "Otherwise they are column_0, column_1, and so on."
     ),
     "height": _text(help="All images get this size.", minimum=1, unit="pixels"),
     "label_from": _text(
@@ -92,7 +99,7 @@ _TEXTS: dict[str, dict[str, Any]] = {
         none_text="in the same files",
     ),
     "length": _text(
-        help="Shorter sequences are filled up, and masked.",
+        help="Shorter sequences are padded, and masked.",
         minimum=1,
         none_text="that of the longest",
         unit="steps",
@@ -110,53 +117,41 @@ _TEXTS: dict[str, dict[str, Any]] = {
         "End of masks' names", "As in a_mask.png, which belongs to a.jpg.", **_LABELS
     ),
     "missing": _text(
-        "Missing values",
-        "error: stop. skip: leave such rows out. A number: takes their place in features.",
+        "Missing values", "error: stop. skip: leave such rows out. A number: replaces them."
     ),
     "missing_values": _text(
-        "Texts for a missing value", "Separated by spaces; '' is an empty field.", **_FURTHER
+        "Texts for a missing value", "Separated by spaces; '' is an empty field."
     ),
     "newlines_in_values": _text(
-        "Values in quotes may go over several lines",
-        "Such files cannot be read in parts.",
-        **_FURTHER,
+        "Values in quotes may go over several lines", "Such files cannot be read in parts."
     ),
     "on_error": _text("Invalid data", "raise: stop and name it. skip: leave it out and count it."),
     "one_hot": _text(
         "Classes as vectors of 0 and 1",
         "Needed by the loss categorical_crossentropy; the sparse one takes numbers.",
     ),
-    "pair_by": _text("Files belong together by", "Used with files of labels.", **_FURTHER),
+    "pair_by": _text("Files belong together by", "Used with files of labels."),
     "pattern": _text(
-        "Split names at",
-        "A regular expression; used with name: cat_017.jpg is a cat.",
-        **_LABELS,
+        "Split names at", "A regular expression; used with name: cat_017.jpg is a cat.", **_LABELS
     ),
     "position": _text("Part of the name", "0 is the first, -1 the last.", **_LABELS),
     "quote": _text(
-        "Around values",
-        "The sign around values that hold the delimiter.",
-        none_text="no quotes",
-        **_FURTHER,
+        "Around values", "The sign around values that hold the delimiter.", none_text="no quotes"
     ),
-    "recursive": _text("With sub-folders", **_FURTHER),
+    "recursive": _text("With sub-folders"),
     "resize": _text(
         "Filter",
         "How pixels are mixed when the size changes.",
         choices=("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"),
-        **_FURTHER,
     ),
-    "scale": _text(
-        "Numbers from 0 to 1", "Otherwise from 0 to 255, in a quarter of the memory.", **_FURTHER
-    ),
-    "skip_lines": _text("Lines to leave out at the top", minimum=0, unit="lines", **_FURTHER),
+    "scale": _text("Numbers from 0 to 1", "Otherwise from 0 to 255, in a quarter of the memory."),
+    "skip_lines": _text("Lines to leave out at the top", minimum=0, unit="lines"),
     "truncate": _text("Cut longer ones", "Otherwise they are an error."),
-    "upright": _text("Turn photos upright", "As their camera says.", **_FURTHER),
+    "upright": _text("Turn photos upright", "By their EXIF orientation."),
     "weights": _text(
         "Column of example weights",
         "Examples with a larger weight count more in the loss.",
         none_text="none",
-        **_FURTHER,
     ),
     "width": _text(minimum=1, unit="pixels"),
 }
@@ -170,148 +165,178 @@ class FormatInfo:
         reader: the function of `sparkwright.data` that reads it.
         title: a few words for a form.
         advice: one sentence: what lies there.
-        names: of the options, in the order of forms.
+        names: the options that forms show first.
+        further: those that forms show among "More options".
         endings: of file names that tell the format, without the dot.
         needs_url: whether it lies somewhere.
-        columns: whether there are columns to choose from: "named" (with names), "keys" (features
-            of TFRecords), or "" (none: the files say it themselves).
-        labelled: whether features and label are told apart by columns, and must be chosen.
-        can_infer: whether a class label may be text, whose classes are then found.
+        columns: whether there are columns, or keys, to choose from.
+        labelled: whether the label must be chosen.
+        can_infer: whether classes can be found in a label of text.
     """
 
-    reader: str
+    reader: Callable[..., Any]
     title: str
     advice: str
     names: tuple[str, ...] = ("on_error",)
+    further: tuple[str, ...] = ()
     endings: tuple[str, ...] = ()
     needs_url: bool = True
-    columns: Literal["named", "keys", ""] = ""
+    columns: bool = False
     labelled: bool = False
     can_infer: bool = False
 
     @property
     def options(self) -> tuple[Option, ...]:
         """The options of the reader that forms show."""
-        return _options(self.reader, self.names)
-
-
-def reader_of(name: str) -> Callable[..., Any]:
-    """The function of `sparkwright.data` with this name."""
-    import sparkwright.data
-
-    return getattr(sparkwright.data, name)
+        return _options(self.reader, self.names, self.further)
 
 
 @functools.cache
-def _options(reader: str, names: tuple[str, ...]) -> tuple[Option, ...]:
+def _options(
+    reader: Callable[..., Any], names: tuple[str, ...], further: tuple[str, ...]
+) -> tuple[Option, ...]:
     arguments = {
-        **inspect.signature(reader_of(reader)).parameters,
+        **inspect.signature(reader).parameters,
         **inspect.signature(image_arguments).parameters,
     }
+    texts = _TEXTS | {name: _TEXTS[name] | {"group": "More options"} for name in further}
     return tuple(
-        option_of(name, arguments[name].annotation, arguments[name].default, **_TEXTS[name])
-        for name in names
+        option_of(name, arguments[name].annotation, arguments[name].default, **texts[name])
+        for name in (*names, *further)
     )
 
 
-_OF_COLUMNS = ("missing", "on_error", "one_hot", "weights")
+_TABLE: dict[str, Any] = {"columns": True, "labelled": True, "can_infer": True}
+_OF_COLUMNS: dict[str, Any] = {
+    "advice": "Tables that know their columns: a file, a folder or a pattern.",
+    "names": ("missing", "on_error", "one_hot"),
+    "further": ("weights",),
+    **_TABLE,
+}
 
 FORMATS: dict[SourceFormat, FormatInfo] = {
     "digits": FormatInfo(
-        reader="digits",
+        reader=digits,
         title="Handwritten digits (bundled, to try things out)",
-        advice="1,797 grey images of 28 x 28 pixels in ten classes. Nothing to download.",
+        advice="1,797 gray images of 28 x 28 pixels in ten classes. Nothing to download.",
         names=(),
         needs_url=False,
     ),
     "csv": FormatInfo(
-        reader="from_csv",
+        reader=from_csv,
         title="CSV: an example a line",
         advice="Text files of columns: a file, a folder, or a pattern such as data/*.csv.",
-        names=(
-            *("header", "delimiter", "missing", "on_error", "one_hot", "quote", "skip_lines"),
-            *("newlines_in_values", "encoding", "missing_values", "weights"),
+        names=("header", "delimiter", "missing", "on_error", "one_hot"),
+        further=(
+            *("quote", "skip_lines", "newlines_in_values", "encoding", "missing_values"),
+            "weights",
         ),
-        endings=tuple(
-            f"{kind}{packed}"
-            for kind in ("csv", "tsv", "txt")
-            for packed in ("", ".gz", ".bz2", ".zst")
-        ),
-        columns="named",
-        labelled=True,
-        can_infer=True,
+        endings=ENDINGS,
+        **_TABLE,
     ),
     "parquet": FormatInfo(
-        reader="from_parquet",
-        title="Parquet",
-        advice="Tables that know their columns: a file, a folder or a pattern.",
-        names=_OF_COLUMNS,
-        endings=("parquet", "pq"),
-        columns="named",
-        labelled=True,
-        can_infer=True,
+        reader=from_parquet, title="Parquet", endings=("parquet", "pq"), **_OF_COLUMNS
     ),
     "arrow": FormatInfo(
-        reader="from_arrow",
+        reader=from_arrow,
         title="Arrow or Feather",
-        advice="Tables that know their columns: a file, a folder or a pattern.",
-        names=_OF_COLUMNS,
         endings=("arrow", "feather", "ipc"),
-        columns="named",
-        labelled=True,
-        can_infer=True,
+        **_OF_COLUMNS,
     ),
     "images": FormatInfo(
-        reader="from_images",
+        reader=from_images,
         title="Images in folders",
         advice="A folder for each class is the usual way: cats/1.jpg, dogs/2.jpg.",
-        names=(
-            *("height", "width", "channels", *IMAGE_OPTIONS[2:], "one_hot", "on_error"),
-            *("resize", "scale", "upright", "recursive"),
-        ),
-        endings=("bmp", "gif", "jpeg", "jpg", "png", "tif", "tiff", "webp"),
+        names=("height", "width", "channels", *IMAGE_OPTIONS[2:], "one_hot", "on_error"),
+        further=("resize", "scale", "upright", "recursive"),
+        endings=IMAGE_EXTENSIONS,
     ),
     "csv_sequences": FormatInfo(
-        reader="from_csv_sequences",
+        reader=from_csv_sequences,
         title="Sequences: a CSV file each",
         advice="A folder with one file for each sequence, a line a step.",
         names=(
             *("header", "delimiter", "label_per", "labels_url", "length", "truncate"),
-            *("on_error", "one_hot", "align", "pair_by", "skip_lines", "quote"),
+            *("on_error", "one_hot"),
         ),
-        columns="named",
+        further=("align", "pair_by", "skip_lines", "quote"),
+        columns=True,
         can_infer=True,
     ),
     "minibatches": FormatInfo(
-        reader="from_minibatches",
+        reader=from_minibatches,
         title="Exported minibatches",
         advice="A folder that data.export(…) has written.",
     ),
     "tfrecord": FormatInfo(
-        reader="from_tfrecord",
+        reader=from_tfrecord,
         title="TFRecord",
         advice="Files of tf.train.Example; those of write_tfrecord need no choice of features.",
         names=("compression", "on_error"),
         endings=("tfrecord", "tfrecords", "tfrecord.gz", "tfrecords.gz"),
-        columns="keys",
+        columns=True,
     ),
     "sequence_file": FormatInfo(
-        reader="from_sequence_file",
+        reader=from_sequence_file,
         title="Hadoop SequenceFile",
         advice="Files that write_sequence_file has written.",
         endings=("seq",),
     ),
     "map_file": FormatInfo(
-        reader="from_map_file",
+        reader=from_map_file,
         title="Hadoop MapFile",
         advice="Folders that write_map_file has written.",
     ),
     "table": FormatInfo(
-        reader="from_dataframe",
+        reader=from_dataframe,
         title="Table of the Spark session",
         advice="The name of a table or temporary view; its columns must be numbers.",
-        names=("weights",),
-        columns="named",
+        names=(),
+        further=("weights",),
+        columns=True,
         labelled=True,
     ),
 }
+
+
+def guess_format(url: str, names: Sequence[str] = (), folders: Sequence[str] = ()) -> SourceFormat:
+    """The most likely format of what lies at `url`.
+
+    Args:
+        url: a file, a folder or a pattern.
+        names: of the files in the folder.
+        folders: names of the folders in it.
+
+    Returns:
+        "images" for folders of folders without known files; "csv" where nothing is known.
+
+    Example:
+        >>> guess_format("s3://bucket/pets/", ["a.jpg", "b.jpg", "readme.txt"])
+        'images'
+    """
+    if named := _by_ending(url.rstrip("/").rpartition("/")[2]):
+        return named
+    if "manifest.json" in names:
+        return "minibatches"
+    if {"data", "index"} <= set(names):
+        return "map_file"
+    kinds = Counter(kind for kind in map(_by_ending, names) if kind is not None)
+    if not kinds:
+        return "images" if folders else "csv"
+    # A readme beside the data is no data.
+    kind, count = kinds.most_common(1)[0]
+    if kind == "csv" and count > 20 and _are_numbered(names):
+        return "csv_sequences"
+    return kind
+
+
+def _by_ending(name: str) -> SourceFormat | None:
+    for kind, info in FORMATS.items():
+        if any(name.lower().endswith(f".{ending}") for ending in info.endings):
+            return kind
+    return None
+
+
+def _are_numbered(names: Sequence[str]) -> bool:
+    stems = [name.partition(".")[0] for name in names]
+    return sum(stem[-1:].isdigit() and "part" not in stem for stem in stems) > 0.9 * len(stems)
