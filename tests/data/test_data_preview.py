@@ -157,9 +157,7 @@ def test_a_csv_file_is_guessed_and_seen_whole(tmp_path: Path) -> None:
         "The column 'age' only counts the rows. Leave it out."
     ]
     url = source.url if len(source.url) <= 60 else f"{source.url[:60]}…"
-    assert repr(look) == (
-        f"<DataPreview of csv {url!r}: all 60 rows, 3 columns, 3 classes, 1 problem>"
-    )
+    assert repr(look) == f"<DataPreview of csv {url!r}: all 60 rows, 3 columns, 1 problems>"
 
 
 def test_of_a_large_file_only_the_beginning_is_read(tmp_path: Path) -> None:
@@ -185,7 +183,7 @@ GOOD = "".join(f"{7 * i},{i}.5,A,{'xy'[i % 2]}\n" for i in range(40))
         (GOOD + "1,,A,x\n", {"options": {"missing": "skip"}}, "Such rows are left out."),
         (GOOD + "1,inf,A,x\n", {}, "line 42: column 'size' must hold finite numbers"),
         (GOOD + "1,2,A,\n", {}, "line 42: column 'kind' must hold a value"),
-        (GOOD, {}, "warning: The column 'town' is always 'A'."),
+        (GOOD, {}, "warning: The category 'town' is always 'A'."),
         (GOOD, {"categories": ()}, "error: The column 'town' holds text, such as 'A'."),
         (GOOD, {"label": "colour"}, "error: `labels` must select columns that are there."),
         (GOOD, {"classes": ("x",)}, "line 3: column 'kind' must hold one of 'x'. Received: 'y'"),

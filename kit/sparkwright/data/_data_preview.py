@@ -204,7 +204,7 @@ class DataPreview:
     Example:
         >>> from sparkwright.data import DataSource
         >>> DataPreview(source=DataSource(format="csv", url="a.csv"), looked_at=9, in_all=9)
-        <DataPreview of csv 'a.csv': all 9 rows, 0 problems>
+        <DataPreview of csv 'a.csv': all 9 rows, 0 columns, 0 problems>
     """
 
     source: "DataSource"
@@ -226,11 +226,9 @@ class DataPreview:
     def __repr__(self) -> str:
         """What was looked at, in one line; the fields hold all of it."""
         url = f" {clipped(self.source.url)!r}" if self.source.url else ""
-        several = ((len(self.columns), "column"), (self.class_count or 0, "class"))
-        found = [_counted(count, word) for count, word in several if count]
-        problems = _counted(len(self.problems), "problem")
-        told = ", ".join([self.extent, *found, problems])
-        return f"<DataPreview of {self.source.format}{url}: {told}>"
+        several = (("columns", self.columns), ("problems", self.problems))
+        counts = ", ".join(f"{len(found)} {what}" for what, found in several)
+        return f"<DataPreview of {self.source.format}{url}: {self.extent}, {counts}>"
 
     @property
     def problem(self) -> str | None:
@@ -258,11 +256,6 @@ class DataPreview:
             return f"all {self.in_all:,} {unit}" if self.in_all > 1 else f"{self.in_all:,} {unit}"
         about = f"about {rounded(self.in_all):,}" if self.is_estimate else f"{self.in_all:,}"
         return f"{first}{self.looked_at:,} of {about} {several}"
-
-
-def _counted(count: int, word: str) -> str:
-    ending = "" if count == 1 else "es" if word.endswith("s") else "s"
-    return f"{count:,} {word}{ending}"
 
 
 def rounded(count: int) -> int:

@@ -3,7 +3,6 @@
 import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -30,13 +29,13 @@ from sparkwright.data._map_file import map_folders
 from sparkwright.data._paths import export_at, find_files
 from sparkwright.data._record_files import cut_files, read_records
 from sparkwright.data._record_writing import INDEX
-from sparkwright.data._table_preview import Findings, label_problems, table_preview
+from sparkwright.data._table_preview import Findings, table_preview
 from sparkwright.data._table_source import files_of
 from sparkwright.data._tf_example import parse_example, values_of
 from sparkwright.data._tfrecord import compression_of, read_frames
 from sparkwright.data._wording import clipped
 from sparkwright.data.formats import guess_format
-from sparkwright.data.guessing import guess_csv, with_guessed_columns
+from sparkwright.data.guessing import guess_csv, label_problems, with_guessed_columns
 from sparkwright.data.sources import DataSource
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
@@ -165,7 +164,8 @@ def _of_examples(
     if pixels.ndim == 4 and pixels.shape[-1] in (1, 3) and pixels.dtype.kind in "uf":
         for row, each in enumerate(pixels[:rows]):
             label, name = texts[row] if texts else "", f"example {row + 1}"
-            look = ImageLook(png=_picture(each), label=label, name=name, size=pixels.shape[1:3])
+            height, width, _ = each.shape
+            look = ImageLook(png=_picture(each), label=label, name=name, size=(height, width))
             images.append(look)
     columns = [
         look_at(name, [str(value) for value in array.tolist()])
@@ -208,9 +208,9 @@ def _of_records(source: DataSource, rows: int) -> DataPreview:
     else:
         files = [f for f in list_files(source.url) if f.url.rpartition("/")[2] != INDEX]
     log = Findings()
-    with closing(read_records(cut_files(files[:1], 1)[0], log, ordered=is_map)) as found:
-        data = next(found, None)
-    known = {"files": len(files), "size_bytes": sum(file.size_bytes for file in files)}
+    data = next(read_records(cut_files(files[:1], 1)[0], log, ordered=is_map), None)
+    size_bytes = sum(file.size_bytes for file in files)
+    known: dict[str, Any] = {"files": len(files), "size_bytes": size_bytes}
     if data is None:
         problems = log.problems or [DataProblem.error("There is no example.")]
         return DataPreview(source=source, problems=tuple(problems), **known)
@@ -229,7 +229,7 @@ def _of_tfrecord(source: DataSource, rows: int) -> DataPreview:
         )
         records = [values_of(parse_example(content)) for _, content in islice(frames, _EXAMPLES)]
     columns: list[ColumnLook] = []
-    for name in dict.fromkeys(name for record in records for name in record):
+    for name in sorted({name for record in records for name in record}):
         look = look_at(name, [_text(record.get(name)) or None for record in records])
         sizes = {np.size(record[name]) for record in records if name in record}
         if sizes != {1}:

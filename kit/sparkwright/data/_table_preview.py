@@ -4,7 +4,7 @@ import contextlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -18,10 +18,10 @@ from sparkwright.data._csv_reader import CsvSource
 from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem, look_at
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._sequences import prepared
-from sparkwright.data._table_schema import listed
+from sparkwright.data._table_schema import TableSchema, listed
 from sparkwright.data._table_source import TableSource, files_of
 from sparkwright.data._wording import clipped
-from sparkwright.data.guessing import feature_columns
+from sparkwright.data.guessing import copies, feature_columns, label_problems, verdict
 from sparkwright.data.sources import DataSource
 from sparkwright.data.tables import Fault, to_dataset
 from sparkwright.errors import ConfigurationError, DataError
@@ -32,7 +32,6 @@ _MOST_BLOCKS = 8  # without a valid row
 _OTHER_FILES = 8  # whose columns are compared
 _WHOLE = 1 << 62  # bytes of a piece
 _LONGEST_TEXT = 200
-_MANY_CLASSES, _MANY_CATEGORIES = 100, 200
 _OPENERS = {"parquet": open_parquet, "arrow": open_arrow}
 _COLUMN = re.compile(r"column '(.*?)'")
 _error, _warning = DataProblem.error, DataProblem.warning
@@ -60,22 +59,23 @@ def table_preview(source: DataSource, rows: int, sample_bytes: int) -> DataPrevi
         table = _opened(replace(source, options={**source.options, "header": False}))
     seen = _Beginning(table, rows, sample_bytes)
     columns = seen.columns(table)
-    is_sequences = source.format == "csv_sequences"
+    is_sequences, is_all = source.format == "csv_sequences", seen.in_all == seen.looked_at
+    labels: tuple[tuple[str, int], ...] = ()
+    if source.label in seen.values and source.task == "classification":
+        counts = Counter(text for text in seen.values[source.label] if text is not None)
+        labels = tuple(counts.most_common()) if len(counts) <= 1000 else ()
+    schema: TableSchema | None = None
     if not seen.rows:
         problems += [*seen.log.problems, _error("There is no row.")]
     elif is_sequences:
         problems += _sequence_problems(source)
     elif not problems:
-        problems += seen.log.problems
-        problems += _column_problems(source, columns, seen.values)
-        problems += _reader_problems(source, table, seen, columns)
+        verdicts = [each for column in columns if (each := verdict(source, column))]
+        unfit = {each.column for each in verdicts if each.severity == "error"}
+        found, schema = _read(source, table, seen, columns, unfit)
+        problems = [*verdicts, *seen.log.problems, *found, *copies(source, columns, seen.values)]
         problems += _other_columns(source, table)
-    labels: tuple[tuple[str, int], ...] = ()
-    if source.label in seen.values and source.task == "classification":
-        counts = Counter(text for text in seen.values[source.label] if text is not None)
-        labels = tuple(counts.most_common()) if len(counts) <= 1000 else ()
-        is_all = seen.in_all == seen.looked_at
-        problems += [] if is_sequences else label_problems(labels, unit="row", is_all=is_all)
+        problems += label_problems(labels, unit="row", is_all=is_all)
     shown = zip(*(seen.values[name][:rows] for name in table.columns), strict=True)
     found = DataPreview(
         source=source,
@@ -85,8 +85,8 @@ def table_preview(source: DataSource, rows: int, sample_bytes: int) -> DataPrevi
         columns=tuple(columns),
         rows=tuple(tuple(clipped(text or "") for text in row) for row in shown),
         labels=labels,
-        class_count=_class_count(source, labels),
-        feature_shape=_feature_shape(source, columns),
+        class_count=len(labels) or None,
+        feature_shape=None if schema is None else _feature_shape(schema),
         files=len(table.files),
         size_bytes=sum(file.size_bytes for file in table.files),
         problems=tuple(dict.fromkeys(problems)),
@@ -96,8 +96,15 @@ def table_preview(source: DataSource, rows: int, sample_bytes: int) -> DataPrevi
     # Each file is an example of its own length.
     name = table.files[0].url.rpartition("/")[2]
     note = f"These are the steps of {name}, one of {len(table.files):,} files."
-    return replace(
-        found, unit="step", in_all=None, is_estimate=False, feature_shape=None, note=note
+    return replace(found, unit="step", in_all=None, is_estimate=False, note=note)
+
+
+def _feature_shape(schema: TableSchema) -> tuple[int, ...]:
+    (names,) = schema.features.values()
+    return (
+        schema.shapes.get(names[0], ())
+        if len(names) == 1 and names[0] in schema.shapes
+        else (sum(map(schema.width, names)),)
     )
 
 
@@ -242,11 +249,14 @@ def _text(value: Any) -> str | None:
     return clipped(str(value), limit=_LONGEST_TEXT)
 
 
-def _reader_problems(
-    source: DataSource, table: TableSource, seen: _Beginning, columns: Sequence[ColumnLook]
-) -> list[DataProblem]:
-    """What the reader reports of the rows; columns that are wrong as a whole are left out."""
-    unfit = {column.name for column in columns if _unfit(source, column)}
+def _read(
+    source: DataSource,
+    table: TableSource,
+    seen: _Beginning,
+    columns: Sequence[ColumnLook],
+    unfit: Collection[str],
+) -> tuple[list[DataProblem], TableSchema | None]:
+    """What the reader reports of the rows without unfit columns, and its schema."""
     if unfit:
         features = (column.name for column in feature_columns(source, columns))
         source = replace(
@@ -256,7 +266,7 @@ def _reader_problems(
             categories=tuple(name for name in source.categories if name not in unfit),
         )
         if not source.features:
-            return []
+            return [], None
     names = {each.name for each in fields(ColumnChoice)}
     log, count = Findings(), 0
 
@@ -282,8 +292,8 @@ def _reader_problems(
             for _ in reader.read(seen.piece, log, convert):
                 pass
     except (ConfigurationError, DataError) as error:
-        return [_error(str(error))]
-    return log.problems
+        return [_error(str(error))], None
+    return log.problems, schema
 
 
 def _one_row_each(faults: Sequence[Fault]) -> Iterator[Fault]:
@@ -334,134 +344,3 @@ def _other_columns(source: DataSource, table: TableSource) -> list[DataProblem]:
                 )
             ]
     return []
-
-
-def _unfit(source: DataSource, column: ColumnLook) -> str:
-    """What is wrong with a column as a whole; empty: nothing, or it is not used."""
-    is_label, name = column.name == source.label, repr(column.name)
-    if not is_label and not feature_columns(source, [column]):
-        return ""
-    if column.kind != "array" and not column.count:
-        return f"The column {name} holds no value. Leave it out."
-    example = repr(column.most_frequent[0][0][:40]) if column.most_frequent else ""
-    if column.has_decimal_commas:
-        return (
-            f"The column {name} holds numbers with a decimal comma, such as {example}, which are "
-            "read as text. Write the file anew with decimal points, or leave the column out."
-        )
-    if column.kind != "text":
-        return ""
-    if is_label and source.task != "classification":
-        return f"The label {name} holds text, such as {example}. Choose the task classification."
-    if not is_label and column.name not in source.categories:
-        return (
-            f"The column {name} holds text, such as {example}. Make it a category, or leave it out."
-        )
-    return ""
-
-
-def _column_problems(
-    source: DataSource, columns: Sequence[ColumnLook], values: Mapping[str, Sequence[str | None]]
-) -> Iterator[DataProblem]:
-    """Columns that are wrong as a whole, or of little use."""
-    features = feature_columns(source, columns)
-    for column in columns:
-        if sentence := _unfit(source, column):
-            yield _error(sentence, column.name)
-        elif column in features and (sentence := _odd_feature(source, column)):
-            yield _warning(sentence, column.name)
-    label = next((column for column in columns if column.name == source.label), None)
-    if (
-        label is not None
-        and source.task == "classification"
-        and (label.distinct > _MANY_CLASSES or (label.kind == "number" and label.distinct > 20))
-    ):
-        yield _warning(
-            f"The label {label.name!r} has {label.distinct:,} different values in "
-            f"{label.count:,} rows. Is it a number to predict? Choose the task regression.",
-            label.name,
-        )
-    first: dict[tuple[str | None, ...], str] = {}
-    for column in ([] if label is None else [label]) + features:
-        if column.distinct < 2:
-            continue
-        other = first.setdefault(tuple(values[column.name]), column.name)
-        if other != column.name:
-            what = "the label" if other == source.label else "the column"
-            yield _warning(
-                f"The column {column.name!r} repeats {what} {other!r}. Leave it out.", column.name
-            )
-
-
-def _odd_feature(source: DataSource, column: ColumnLook) -> str:
-    name, distinct_values, count = repr(column.name), column.distinct, column.count
-    if distinct_values == 1 and count > 1:
-        return (
-            f"The column {name} is always {column.most_frequent[0][0][:40]!r}. It is of no use; "
-            "leave it out."
-        )
-    low, high = column.minimum, column.maximum
-    if column.name in source.categories:
-        if distinct_values > max(20, min(_MANY_CATEGORIES, count // 2)):
-            return (
-                f"The category {name} has {distinct_values:,} different values in {count:,} rows: "
-                "is it a name or a number of the row? Leave it out."
-            )
-    elif column.kind == "integer" and distinct_values == count > 9 and low is not None:
-        is_counting = high == low + count - 1
-        return f"The column {name} only counts the rows. Leave it out." if is_counting else ""
-    return ""
-
-
-def label_problems(
-    labels: Sequence[tuple[str, int]], *, unit: str, is_all: bool
-) -> list[DataProblem]:
-    """Warn of classes that are alone or rare.
-
-    Args:
-        labels: class -> how often, the most frequent first.
-        unit: what one item is called.
-        is_all: whether these are all items.
-    """
-    if len(labels) == 1:
-        name, count = labels[0]
-        sentence = (
-            f"All {count:,} {unit}s that were looked at are of one class, {name!r}. "
-            "A classification needs two at least."
-        )
-        if is_all:
-            return [_error(sentence)]
-        return [_warning(f"{sentence} If the data is sorted by class, others may follow.")]
-    once = [name for name, count in labels if count == 1]
-    if is_all and once:
-        more = f" and {len(once) - 1} more occur" if len(once) > 1 else " occurs"
-        return [_warning(f"The class {once[0]!r}{more} only once. It cannot be in every part.")]
-    if labels and labels[0][1] > 20 * labels[-1][1]:
-        most, least = labels[0], labels[-1]
-        return [
-            _warning(
-                f"The class {most[0]!r} occurs {most[1] / least[1]:,.0f} times as often as "
-                f"{least[0]!r}. Accuracy is then misleading; look at each class."
-            )
-        ]
-    return []
-
-
-def _class_count(source: DataSource, labels: Sequence[Any]) -> int | None:
-    if source.task != "classification":
-        return None
-    if source.classes == "infer":
-        return len(labels) or None
-    return source.classes if isinstance(source.classes, int) else len(source.classes)
-
-
-def _feature_shape(source: DataSource, columns: Sequence[ColumnLook]) -> tuple[int, ...] | None:
-    """The shape of an example, as in `TableSchema`; of categories with the values seen."""
-    used = feature_columns(source, columns)
-    if len(used) == 1 and used[0].shape is not None:
-        return used[0].shape
-    width = sum(
-        column.distinct if column.name in source.categories else math.prod(column.shape or ())
-        for column in used
-    )
-    return (width,) if width else None

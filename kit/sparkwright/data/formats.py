@@ -4,14 +4,21 @@ import functools
 import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sparkwright.configuration import option_of
+from sparkwright.configuration import (
+    Configuration,
+    configuration,
+    option,
+    option_of,
+    plain_options,
+)
+from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS
 from sparkwright.data._from_arrays import digits
 from sparkwright.data._from_spark import from_dataframe
-from sparkwright.data._image_decoding import IMAGE_EXTENSIONS
+from sparkwright.data._image_decoding import IMAGE_EXTENSIONS, ImageOptions
 from sparkwright.data._image_labels import MaskFile, PatternLabel
 from sparkwright.data._images import from_images
 from sparkwright.data._minibatch_files import from_minibatches
@@ -36,61 +43,77 @@ SourceFormat = Literal[
 ]
 
 
-def image_arguments(
-    *,
-    height: int = 64,
-    width: int = 64,
-    label_from: Literal["folder", "name", "mask", "none"] = "folder",
-    pattern: str = "_",
-    position: int = 0,
-    mask_folder: str | None = None,
-    mask_suffix: str = "",
-    mask_binary: bool = False,
-) -> dict[str, Any]:
-    """Make the size and the label of `from_images` from options that forms can show.
+@configuration
+class ImageChoice(Configuration):
+    """Size and label of `from_images`, as options that forms can show."""
 
-    Raises:
-        ConfigurationError: if the pattern is no regular expression.
-    """
-    label: Any = "parent" if label_from == "folder" else None
-    if label_from == "name":
-        label = PatternLabel(pattern=pattern, position=position)
-    elif label_from == "mask":
-        label = MaskFile(folder=mask_folder, suffix=mask_suffix, binary=mask_binary)
-    return {"size": (height, width), "label": label}
+    height: int = option(default=64, minimum=1, unit="pixels", help="All images get this size.")
+    width: int = option(default=64, minimum=1, unit="pixels")
+    label_from: Literal["folder", "name", "mask", "none"] = option(
+        default="folder",
+        label="Label comes from",
+        help="The file's folder, a part of its name, a mask (an image beside it), or none.",
+    )
+    pattern: str = option(
+        default="_",
+        label="Split names at",
+        help="A regular expression; used with name: cat_017.jpg is a cat.",
+        group="Labels",
+    )
+    position: int = option(
+        default=0, label="Part of the name", help="0 is the first, -1 the last.", group="Labels"
+    )
+    mask_folder: str | None = option(
+        default=None,
+        label="Folder of masks",
+        help="Its name, beside the image's folder.",
+        none_text="the image's own",
+        group="Labels",
+    )
+    mask_suffix: str = option(
+        default="",
+        label="End of masks' names",
+        help="As in a_mask.png, which belongs to a.jpg.",
+        group="Labels",
+    )
+    mask_binary: bool = option(
+        default=False,
+        label="Masks are yes or no",
+        help="Otherwise the value of a pixel is its class.",
+        group="Labels",
+    )
 
-
-IMAGE_OPTIONS = tuple(inspect.signature(image_arguments).parameters)
-_LABELS = {"group": "Labels"}
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """`size` and `label` of `from_images`; ConfigurationError if the pattern is invalid."""
+        label: Any = "parent" if self.label_from == "folder" else None
+        if self.label_from == "name":
+            label = PatternLabel(pattern=self.pattern, position=self.position)
+        elif self.label_from == "mask":
+            label = MaskFile(
+                folder=self.mask_folder, suffix=self.mask_suffix, binary=self.mask_binary
+            )
+        return {"size": (self.height, self.width), "label": label}
 
 
 def _text(label: str = "", help: str = "", **more: Any) -> dict[str, Any]:
     return {"label": label, "help": help, **more}
 
 
-# What forms show of an argument, beside its type and default.
+IMAGE_OPTIONS = tuple(each.name for each in plain_options(ImageChoice))
+_DECLARED = {
+    each.name: each
+    for declaring in (CsvFormat, ImageOptions, ImageChoice)
+    for each in plain_options(declaring)
+}
+# What forms show of arguments that no configuration declares, beside type and default.
 _TEXTS: dict[str, dict[str, Any]] = {
     "align": _text(
         "Features and labels",
         "Where their lengths differ: an error, begin together, or end together.",
     ),
-    "channels": _text(help="3: color. 1: gray.", choices=(3, 1)),
     "compression": _text(
         help="auto: by the names' endings.", choices=("auto", "gzip", "zlib"), none_text="none"
-    ),
-    "delimiter": _text(
-        "Between values",
-        "One character, or the word tab or space.",
-        words=(("tab", "\t"), ("space", " ")),
-    ),
-    "encoding": _text(help="Of the text; older files are often latin-1."),
-    "header": _text(
-        "First line names the columns", "Otherwise they are column_0, column_1, and so on."
-    ),
-    "height": _text(help="All images get this size.", minimum=1, unit="pixels"),
-    "label_from": _text(
-        "Label comes from",
-        "The file's folder, a part of its name, a mask (an image beside it), or none.",
     ),
     "label_per": _text("A label for each", "sequence: the last line's label counts for all of it."),
     "labels_url": _text(
@@ -104,26 +127,8 @@ _TEXTS: dict[str, dict[str, Any]] = {
         none_text="that of the longest",
         unit="steps",
     ),
-    "mask_binary": _text(
-        "Masks are yes or no", "Otherwise the value of a pixel is its class.", **_LABELS
-    ),
-    "mask_folder": _text(
-        "Folder of masks",
-        "Its name, beside the image's folder.",
-        none_text="the image's own",
-        **_LABELS,
-    ),
-    "mask_suffix": _text(
-        "End of masks' names", "As in a_mask.png, which belongs to a.jpg.", **_LABELS
-    ),
     "missing": _text(
         "Missing values", "error: stop. skip: leave such rows out. A number: replaces them."
-    ),
-    "missing_values": _text(
-        "Texts for a missing value", "Separated by spaces; '' is an empty field."
-    ),
-    "newlines_in_values": _text(
-        "Values in quotes may go over several lines", "Such files cannot be read in parts."
     ),
     "on_error": _text("Invalid data", "raise: stop and name it. skip: leave it out and count it."),
     "one_hot": _text(
@@ -131,29 +136,13 @@ _TEXTS: dict[str, dict[str, Any]] = {
         "Needed by the loss categorical_crossentropy; the sparse one takes numbers.",
     ),
     "pair_by": _text("Files belong together by", "Used with files of labels."),
-    "pattern": _text(
-        "Split names at", "A regular expression; used with name: cat_017.jpg is a cat.", **_LABELS
-    ),
-    "position": _text("Part of the name", "0 is the first, -1 the last.", **_LABELS),
-    "quote": _text(
-        "Around values", "The sign around values that hold the delimiter.", none_text="no quotes"
-    ),
     "recursive": _text("With sub-folders"),
-    "resize": _text(
-        "Filter",
-        "How pixels are mixed when the size changes.",
-        choices=("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"),
-    ),
-    "scale": _text("Numbers from 0 to 1", "Otherwise from 0 to 255, in a quarter of the memory."),
-    "skip_lines": _text("Lines to leave out at the top", minimum=0, unit="lines"),
     "truncate": _text("Cut longer ones", "Otherwise they are an error."),
-    "upright": _text("Turn photos upright", "By their EXIF orientation."),
     "weights": _text(
         "Column of example weights",
         "Examples with a larger weight count more in the loss.",
         none_text="none",
     ),
-    "width": _text(minimum=1, unit="pixels"),
 }
 
 
@@ -195,15 +184,17 @@ class FormatInfo:
 def _options(
     reader: Callable[..., Any], names: tuple[str, ...], further: tuple[str, ...]
 ) -> tuple[Option, ...]:
-    arguments = {
-        **inspect.signature(reader).parameters,
-        **inspect.signature(image_arguments).parameters,
-    }
-    texts = _TEXTS | {name: _TEXTS[name] | {"group": "More options"} for name in further}
-    return tuple(
-        option_of(name, arguments[name].annotation, arguments[name].default, **texts[name])
-        for name in (*names, *further)
-    )
+    arguments = inspect.signature(reader).parameters
+    found: list[Option] = []
+    for name in (*names, *further):
+        declared = _DECLARED.get(name)
+        if declared is None:
+            argument = arguments[name]
+            declared = option_of(name, argument.annotation, argument.default, **_TEXTS[name])
+        elif name in arguments:  # readers may differ in their defaults
+            declared = replace(declared, default=arguments[name].default)
+        found.append(replace(declared, group="More options") if name in further else declared)
+    return tuple(found)
 
 
 _TABLE: dict[str, Any] = {"columns": True, "labelled": True, "can_infer": True}
@@ -320,7 +311,8 @@ def guess_format(url: str, names: Sequence[str] = (), folders: Sequence[str] = (
         return "minibatches"
     if {"data", "index"} <= set(names):
         return "map_file"
-    kinds = Counter(kind for kind in map(_by_ending, names) if kind is not None)
+    kinds: Counter[SourceFormat] = Counter()
+    kinds.update(kind for kind in map(_by_ending, names) if kind is not None)
     if not kinds:
         return "images" if folders else "csv"
     # A readme beside the data is no data.

@@ -1,12 +1,13 @@
-"""What a person would guess from first lines: how a CSV file is written, label, task. Pure."""
+"""Judgment of first lines and columns: CSV format, label, task, and what is odd. Pure."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._data_preview import ColumnLook, number_of
+from sparkwright.data._data_preview import ColumnLook, DataProblem, number_of
+from sparkwright.data._wording import clipped
 
 if TYPE_CHECKING:
     from sparkwright.data.sources import DataSource
@@ -16,6 +17,8 @@ _LABEL_NAMES = ("label", "target", "class", "y", "outcome", "species", "category
 _DELIMITERS = (";", "\t", "|", ",", " ")
 _LINES = 50
 _MOST_CLASSES = 50
+_MANY_CLASSES, _MANY_CATEGORIES = 100, 200
+_error, _warning = DataProblem.error, DataProblem.warning
 
 
 def guess_csv(content: bytes, name: str = "", *, is_all: bool = True) -> dict[str, Any]:
@@ -162,3 +165,108 @@ def with_guessed_columns(source: "DataSource", columns: Sequence[ColumnLook]) ->
         if column.kind == "text" and not column.has_decimal_commas
     )
     return replace(kept, categories=categories)
+
+
+def verdict(source: "DataSource", column: ColumnLook) -> DataProblem | None:
+    """What is wrong or odd with a column as a whole; None: nothing, or it is not used."""
+    is_label, is_category = column.name == source.label, column.name in source.categories
+    if not is_label and not feature_columns(source, [column]):
+        return None
+    count, several, low = column.count, column.distinct, column.minimum
+    is_class = is_label and source.task == "classification"
+    example = clipped(column.most_frequent[0][0], limit=40) if column.most_frequent else ""
+    is_row_number = low is not None and several == count > 9 and column.maximum == low + count - 1
+    for applies, problem, rest in (
+        (not count, _error, "holds no value. Leave it out."),
+        (
+            column.has_decimal_commas and not is_class,
+            _error,
+            f"holds numbers with a decimal comma, such as {example!r}, which are read as text. "
+            "Write the file anew with decimal points, or leave the column out.",
+        ),
+        (
+            column.kind == "text" and is_label and not is_class,
+            _error,
+            f"holds text, such as {example!r}. Choose the task classification.",
+        ),
+        (
+            column.kind == "text" and not is_label and not is_category,
+            _error,
+            f"holds text, such as {example!r}. Make it a category, or leave it out.",
+        ),
+        (
+            is_class and several > (20 if column.kind == "number" else _MANY_CLASSES),
+            _warning,
+            f"has {several:,} different values in {count:,} rows. Is it a number to predict? "
+            "Choose the task regression.",
+        ),
+        (
+            not is_label and several == 1 < count,
+            _warning,
+            f"is always {example!r}. It is of no use; leave it out.",
+        ),
+        (
+            is_category and several > max(20, min(_MANY_CATEGORIES, count // 2)),
+            _warning,
+            f"has {several:,} different values in {count:,} rows: is it a name or a number of the "
+            "row? Leave it out.",
+        ),
+        (
+            not is_label and column.kind == "integer" and is_row_number,
+            _warning,
+            "only counts the rows. Leave it out.",
+        ),
+    ):
+        if applies:
+            what = "label" if is_label else "category" if is_category else "column"
+            return problem(f"The {what} {column.name!r} {rest}", column.name)
+    return None
+
+
+def copies(
+    source: "DataSource", columns: Sequence[ColumnLook], values: Mapping[str, Sequence[str | None]]
+) -> Iterator[DataProblem]:
+    """Columns that are the same in every row; a copy of the label gives the answer away."""
+    first: dict[tuple[str | None, ...], str] = {}
+    label = [column for column in columns if column.name == source.label]
+    for column in label + feature_columns(source, columns):
+        other = first.setdefault(tuple(values[column.name]), column.name)
+        if other != column.name and column.distinct > 1:
+            what = "the label" if other == source.label else "the column"
+            yield _warning(
+                f"The column {column.name!r} repeats {what} {other!r}. Leave it out.", column.name
+            )
+
+
+def label_problems(
+    labels: Sequence[tuple[str, int]], *, unit: str, is_all: bool
+) -> list[DataProblem]:
+    """Warn of classes that are alone or rare.
+
+    Args:
+        labels: class -> how often, the most frequent first.
+        unit: what one item is called.
+        is_all: whether these are all items.
+    """
+    if len(labels) == 1:
+        name, count = labels[0]
+        sentence = (
+            f"All {count:,} {unit}s that were looked at are of one class, {name!r}. "
+            "A classification needs two at least."
+        )
+        if is_all:
+            return [_error(sentence)]
+        return [_warning(f"{sentence} If the data is sorted by class, others may follow.")]
+    once = [name for name, count in labels if count == 1]
+    if is_all and once:
+        more = f" and {len(once) - 1} more occur" if len(once) > 1 else " occurs"
+        return [_warning(f"The class {once[0]!r}{more} only once. It cannot be in every part.")]
+    if labels and labels[0][1] > 20 * labels[-1][1]:
+        most, least = labels[0], labels[-1]
+        return [
+            _warning(
+                f"The class {most[0]!r} occurs {most[1] / least[1]:,.0f} times as often as "
+                f"{least[0]!r}. Accuracy is then misleading; look at each class."
+            )
+        ]
+    return []

@@ -19,8 +19,8 @@ from sparkwright.data.formats import (
     FORMATS,
     IMAGE_OPTIONS,
     FormatInfo,
+    ImageChoice,
     SourceFormat,
-    image_arguments,
 )
 from sparkwright.errors import ConfigurationError
 
@@ -265,8 +265,9 @@ class DataSource(Configuration):
             found["categories"] = dict.fromkeys(self.categories, "infer")
         if self.format == "images":
             own = {name: options.pop(name) for name in IMAGE_OPTIONS if name in options}
-            found = image_arguments(**own)
-            if self.classes != "infer" and own.get("label_from", "folder") in ("folder", "name"):
+            choice = ImageChoice(**own)
+            found = choice.arguments
+            if self.classes != "infer" and choice.label_from in ("folder", "name"):
                 if isinstance(self.classes, int):
                     raise ConfigurationError(
                         "`classes` of images must be their names. Received: "
