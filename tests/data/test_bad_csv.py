@@ -10,9 +10,10 @@ import pytest
 import sparkwright as sw
 from sparkwright.data import _csv_blocks as csv_blocks
 from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._csv_reader import CsvSource
+from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._table_source import distinct_values
+from sparkwright.storage._listing import list_files
 
 GOOD = "a,b,y\n1,2,0\n3,4,1\n"
 COUNTED = {"labels": "y", "classes": 2}
@@ -242,12 +243,12 @@ def test_urls_must_name_files(tmp_path: Path) -> None:
 
 def test_a_file_that_goes_away_is_named_and_its_parts_are_counted(tmp_path: Path) -> None:
     path = file(tmp_path, GOOD)
-    source = CsvSource(path, CsvFormat())
+    files = list_files(path)
+    reader = CsvReader.of(files, CsvFormat()).taking(["a"], ["a"])
     Path(path).unlink()
-    reader = source.reader(["a"], ["a"], is_exact=True)
     for piece_bytes, reason in ((1 << 20, "unreadable file"), (7, "unreadable part of a file")):
         log = SkipLog("skip")
-        pieces = source.pieces(piece_bytes)
+        pieces = reader.pieces(files, piece_bytes)
         for piece in pieces:
             assert list(reader.read(piece, log, distinct_values(["a"]))) == []
         assert log.skipped.counts == {reason: len(pieces)}

@@ -23,7 +23,7 @@ def read(url: str, log: SkipLog, on_error: Any, **options: Any) -> list[Any]:
     reader, pairs = prepared(url, form=form, on_error=on_error, **options)
     urls = [(file.url, None if other is None else other.url) for file, other in pairs]
     if not reader.length or reader.to_infer:
-        reader = completed(reader, reader.survey(urls, on_error), url)
+        reader = completed(reader, reader.survey(urls, SkipLog(on_error)), url)
     return list(reader(urls, log))
 
 

@@ -20,9 +20,10 @@ import sparkwright as sw
 from sparkwright.data import DataSet, TableSchema, _csv_blocks as csv_blocks
 from sparkwright.data._column_choice import ColumnChoice
 from sparkwright.data._csv_format import CsvFormat, line_count
-from sparkwright.data._csv_reader import CsvSource
+from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._table_source import datasets_of
+from sparkwright.storage._listing import list_files
 
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 RNG = np.random.default_rng(5)
@@ -119,11 +120,12 @@ def test_pieces_hold_each_line_once_and_in_order_wherever_they_are_cut(
 ) -> None:
     lines = [f"{n},{'x' * (n % 7)}" for n in range(rows)]
     path = written(tmp_path, end.join(["n,s", *lines]) + (end if closed else ""))
-    source = CsvSource(path, CsvFormat())
-    schema = ColumnChoice(features="n").schema(source.columns, values={})
-    reader = source.reader(schema.used, schema.texts, is_exact=True)
+    files = list_files(path)
+    reader = CsvReader.of(files, CsvFormat())
+    schema = ColumnChoice(features="n").schema(reader.names, values={})
+    reader = reader.taking(schema.used, schema.texts)
     log = SkipLog("raise")
-    pieces = source.pieces(piece_bytes)
+    pieces = reader.pieces(files, piece_bytes)
     parts = [d for piece in pieces for d in datasets_of(piece, log, reader, schema)]
     found = DataSet.concatenate(parts).features["features"][:, 0]
     assert found.tolist() == list(range(rows))
@@ -424,10 +426,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         patch.setattr(csv_blocks, "BLOCK_BYTES", 4096)
         with csv_blocks.opened(path, CsvFormat()) as (read, _):
             head, rest = csv_blocks.read_head(read, CsvFormat())
-            found = csv_blocks.blocks(
-                read, b"", None, CsvFormat(), lines_before=int, url=path, log=SkipLog("raise")
-            )
-            sizes = [len(block.content) for block in found]
+            found = csv_blocks.blocks(read, b"", CsvFormat(), str, SkipLog("raise"))
+            sizes = [len(content) for content, _ in found]
     assert head.names == ("a",)
     assert max(sizes) <= 2 * 4096
     assert sum(sizes) + len(rest) == 500_000

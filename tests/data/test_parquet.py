@@ -15,7 +15,7 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import LocalTable, _columnar as parquet_files
-from sparkwright.data._columnar import ColumnarSource, open_arrow, open_parquet
+from sparkwright.data._columnar import ColumnarReader, open_arrow, open_parquet
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._table_source import datasets_of
 from sparkwright.storage._listing import list_files
@@ -204,8 +204,8 @@ def test_only_columns_that_are_used_are_looked_into_for_shapes(tmp_path: Path) -
         opened.append(url)
         return open_parquet(url)
 
-    source = ColumnarSource("test", [f for url in urls for f in list_files(url)], counted)
-    assert source.shapes(["a"]) == {}
+    files = [file for url in urls for file in list_files(url)]
+    assert ColumnarReader.of(files, counted).shapes(files, ["a"]) == {}
     assert len(opened) == 2
 
 
@@ -239,9 +239,9 @@ def test_integers_may_have_names_of_classes(save: Saver) -> None:
     assert named.labels["labels"].tolist() == [0, 1, 0]
 
 
-def source_of(save: Saver, url: str) -> ColumnarSource:
+def reader_of(save: Saver, url: str) -> ColumnarReader:
     opener = open_parquet if save.write is to_parquet else open_arrow
-    return ColumnarSource("test", list_files(url), opener)
+    return ColumnarReader.of(list_files(url), opener)
 
 
 BAD: list[Any] = [
@@ -302,10 +302,10 @@ def test_a_damaged_part_of_a_large_file_is_counted(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[offset : offset + 40] = b"\xff" * 40
     path.write_bytes(content)
-    source = ColumnarSource("test", list_files(str(path)), open_parquet)
+    files = list_files(str(path))
     schema = read(str(path), on_error="skip").schema
-    reader = source.reader(schema.used, schema.texts, is_exact=True)
-    pieces = source.pieces(100)
+    reader = ColumnarReader.of(files, open_parquet).taking(schema.used, schema.texts)
+    pieces = reader.pieces(files, 100)
     assert len(pieces) == 4
     log = SkipLog("skip")
     found = [d for piece in pieces for d in datasets_of(piece, log, reader, schema)]
@@ -356,7 +356,8 @@ def test_files_with_other_columns_are_refused(save: Saver) -> None:
 
 
 def test_parts_of_large_files_are_read_apart(save: Saver) -> None:
-    pieces = source_of(save, save(FRAME)).pieces(2000)
+    path = save(FRAME)
+    pieces = reader_of(save, path).pieces(list_files(path), 2000)
     parts = [piece.parts for piece in pieces]
     assert None not in parts
     assert parts[0] is not None
@@ -375,10 +376,10 @@ def test_a_row_in_a_part_of_a_large_file_is_named(save: Saver) -> None:
     kinds[330] = 9  # the eleventh row of the sixth part
     path = save({"x": np.arange(ROWS), "kind": kinds})
     schema = read(path, on_error="skip", labels="kind", classes=2).schema
-    source = source_of(save, path)
-    reader = source.reader(schema.used, schema.texts, is_exact=True)
+    reader = reader_of(save, path).taking(schema.used, schema.texts)
     log = SkipLog("skip")
-    parts = [d for p in source.pieces(2000) for d in datasets_of(p, log, reader, schema)]
+    pieces = reader.pieces(list_files(path), 2000)
+    parts = [d for piece in pieces for d in datasets_of(piece, log, reader, schema)]
     assert sum(len(part) for part in parts) == ROWS - 1
     batches = save.write in (to_file, to_feather)
     place = "record batch 6, row 11" if batches else "row 331"

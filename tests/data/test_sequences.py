@@ -14,11 +14,11 @@ from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.data._classes import found_text
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._sequence_reader import Survey, natural_key
+from sparkwright.data._sequence_reader import natural_key
 from sparkwright.data._sequences import completed, prepared
+from sparkwright.data._survey import Survey, check_found
 
 LENGTHS = (3, 5, 2, 4)
 
@@ -49,7 +49,7 @@ def read(url: str, **options: Any) -> DataSet:
     reader, pairs = prepared(url, form=form, **options)
     urls = [(file.url, None if other is None else other.url) for file, other in pairs]
     if not reader.length or reader.to_infer:
-        reader = completed(reader, reader.survey(urls, "raise"), url)
+        reader = completed(reader, reader.survey(urls, SkipLog("raise")), url)
     return DataSet.concatenate(list(reader(urls, SkipLog("raise"))))
 
 
@@ -281,11 +281,13 @@ def test_other_files_of_a_folder_are_left_alone(tmp_path: Path) -> None:
 def test_a_survey_of_classes_stops_where_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sparkwright.data._classes.MOST_CLASSES", 5)
-    parts = [Survey(classes=frozenset(f"{i}{j}" for j in range(4))) for i in range(9)]
-    assert len(sum(parts, Survey()).classes) == 6
-    assert len((parts[0] + Survey()).classes) == 4
-    assert found_text([str(i) for i in range(6)]) == "more than 5, 0, 1, 2, 3, 4, 5"
+    monkeypatch.setattr("sparkwright.data._survey.MOST_CLASSES", 5)
+    parts = [Survey(classes={"y": frozenset(f"{i}{j}" for j in range(4))}) for i in range(9)]
+    assert len((parts[0] + Survey()).classes["y"]) == 4
+    found = sum(parts, Survey()).classes["y"]
+    assert len(found) == 6
+    with pytest.raises(sw.DataError, match=r"Received: more than 5, 00, 01, .*, at x\."):
+        check_found(found, "at x")
 
 
 @given(st.lists(st.integers(0, 10**12), unique=True))
