@@ -29,8 +29,9 @@ class Frame:
 
 TYPES = {
     "people": {"id": "bigint", "age": "double", "name": "string", "zip": "int", "on": "date"},
-    "visits": {"person": "bigint", "day": "int", "amount": "double", "kind": "string"},
-}
+    "visits": {"person": "bigint", "day": "int", "amount": "double", "kind": "string",
+               "path": "array<float>"},
+}  # fmt: skip
 SOURCES = {
     "people": records(Frame(), key="id"),
     "visits": sequences(Frame(), key="person", order="day"),
@@ -233,17 +234,6 @@ def test_rows_that_cannot_be_read_are_neither_repeated_nor_lacking() -> None:
         assert (found.examples, found.lacking.total, found.repeated.total) == (2, 0, 0)
 
 
-def test_a_survey_of_classes_stops_where_there_are_too_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("sparkwright.data._survey.MOST_CLASSES", 2)
-    reader = reader_of(plan_of({"x": ("people", ClassIndex("name"))}), lengths={})
-    parts = [rows(c0_0=names) for names in (["a", "b", None], ["c", "d", "e"], ["f", "g", "h"])]
-    found = [next(reader.survey([part], SkipLog("raise"))) for part in parts]
-    assert [len(one.classes[0, 0]) for one in found] == [2, 3, 3]
-    assert len(sum(found, Survey()).classes[0, 0]) == 3
-
-
 def test_a_survey_lists_the_first_keys_over_all_partitions() -> None:
     plan = plan_of({"x": ("people", "age"), "y": ("visits", "amount")})
     reader = reader_of(plan, lengths={})
@@ -278,6 +268,7 @@ def test_a_survey_lists_the_first_keys_over_all_partitions() -> None:
         ({"x": ("people", "on")}, r"'on' of type date"),
         ({"x": ("people", OneHot("on", 3))}, r"'on' of type date"),
         ({"x": ("people", [1.5])}, r"1\.5"),
+        ({"x": ("visits", "path")}, "a column of arrays of 'visits'"),
     ],
     ids=str,
 )
@@ -286,11 +277,6 @@ def test_columns_that_are_not_there_or_hold_no_numbers_are_refused(
 ) -> None:
     with pytest.raises((ConfigurationError, DataError), match=says):
         plan_of(features)
-
-
-def test_arrays_are_no_steps() -> None:
-    with pytest.raises(DataError, match="a column of arrays of 'visits'"):
-        planned(SOURCES, ARRAYS, {"x": ("visits", "path")}, {})
 
 
 @pytest.mark.parametrize(

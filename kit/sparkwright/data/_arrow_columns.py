@@ -24,11 +24,7 @@ def column_of(table: Any, name: str) -> Any:
 
 
 def numbers(column: Any, name: str) -> tuple[Array, Mask | None]:
-    """A column as NumPy numbers, NaN where `missing` says that there is none.
-
-    Raises:
-        DataError: if it does not hold numbers.
-    """
+    """A column as NumPy numbers, NaN where the mask says that there is none."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -55,11 +51,7 @@ def numbers(column: Any, name: str) -> tuple[Array, Mask | None]:
 
 
 def texts(column: Any, name: str) -> Any:
-    """A column of text, or of integers or booleans as text, as a `pyarrow.DictionaryArray`.
-
-    Raises:
-        DataError: if it holds anything else.
-    """
+    """A column of text, or of integers or booleans as text, as a `pyarrow.DictionaryArray`."""
     import pyarrow as pa
 
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
@@ -79,12 +71,8 @@ def texts(column: Any, name: str) -> Any:
 def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask, Mask, Mask]:
     """A column of lists or tensors as (n, …) numbers.
 
-    Returns:
-        The numbers, which rows have another shape, which rows lack some or all of their values,
-        and (n, …) which values are missing where the shape is right.
-
-    Raises:
-        DataError: if the innermost values are no numbers.
+    Also which rows have another shape, which lack some or all of their values, and (n, …) which
+    values are missing where the shape is right.
     """
     import pyarrow as pa
 

@@ -96,19 +96,7 @@ def _sliced(positions: Mapping[str, int], part: slice, option: str) -> list[str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnChoice:
-    """What a user says of columns; with the columns of a table it becomes a `TableSchema`.
-
-    Attributes:
-        features: columns of the one input, or input name -> columns; default None: all that are
-            neither labels nor weights.
-        labels: columns of the one output, or output name -> columns; default None: none.
-        classes: number of classes, their names, or "infer"; None (default) for regression. Or
-            output name -> one of these.
-        one_hot: whether class labels become 0/1 vectors; default False.
-        categories: column of text -> its values, or "infer"; default none.
-        weights: column of example weights; default None.
-        missing: "error" (default), "skip", or a number.
-    """
+    """What a user says of columns, as in `from_csv`; with a table's columns a `TableSchema`."""
 
     features: Columns | Mapping[str, Columns] | None = None
     labels: Columns | Mapping[str, Columns] | None = None
@@ -119,11 +107,7 @@ class ColumnChoice:
     missing: Missing = "error"
 
     def __post_init__(self) -> None:
-        """Check what needs no columns.
-
-        Raises:
-            ConfigurationError: naming the option.
-        """
+        """Check what needs no columns."""
         if not isinstance(self.one_hot, bool):
             raise ConfigurationError(
                 f"`one_hot` must be True or False. Received: one_hot={self.one_hot!r}."
@@ -161,16 +145,7 @@ class ColumnChoice:
         values: Mapping[str, Iterable[str]],
         shapes: Mapping[str, tuple[int, ...]] | None = None,
     ) -> TableSchema:
-        """The schema for a table.
-
-        Args:
-            columns: all columns of the table.
-            values: column -> its different values, for those of `to_infer`.
-            shapes: column -> shape of its arrays, for columns of arrays.
-
-        Raises:
-            ConfigurationError: if the choice does not fit the columns.
-        """
+        """The schema for a table, of the values of `to_infer` and the shapes of arrays."""
         labels, weights = self._labels(columns), self._weights(columns)
         classes: dict[str, Any] = {}
         for output, given in self._classes(labels):

@@ -68,11 +68,7 @@ class ColumnarReader:
     def of(
         cls, files: Sequence[StoredFile], open_table: Open, *, is_exact: bool = True
     ) -> "ColumnarReader":
-        """A reader of all columns: those of the first file that can be read.
-
-        Raises:
-            DataError: if there is no such file.
-        """
+        """A reader of all columns: those of the first file that can be read."""
         trouble = ""
         for file in files:
             # What is damaged is reported by its reader, unless there is no other file.
@@ -266,11 +262,7 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
 
 @contextlib.contextmanager
 def open_parquet(url: str, /) -> Generator[OpenTable]:
-    """Open a Parquet file; its parts are row groups.
-
-    Raises:
-        OSError: naming `url`; or an error of PyArrow.
-    """
+    """Open a Parquet file; its parts are row groups."""
     import pyarrow.parquet as pq
 
     with open_to_read(url) as stream:
@@ -311,11 +303,7 @@ def open_parquet(url: str, /) -> Generator[OpenTable]:
 
 @contextlib.contextmanager
 def open_arrow(url: str, /) -> Generator[OpenTable]:
-    """Open an Arrow file, whose parts are record batches, or a stream, which is one part.
-
-    Raises:
-        OSError: naming `url`; or an error of PyArrow.
-    """
+    """Open an Arrow file, whose parts are record batches, or a stream, which is one part."""
     import pyarrow as pa
 
     with open_to_read(url) as stream:

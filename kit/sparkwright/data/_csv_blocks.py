@@ -22,14 +22,7 @@ Read = Callable[[int], bytes]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Head:
-    """What stands before the records of a file.
-
-    Attributes:
-        names: the header's, or None without one.
-        first: the first record's fields, without a header; empty if there is none.
-        size_bytes: bytes before the first record.
-        lines: lines before it.
-    """
+    """The header's names, or the first record's fields; bytes and lines before the records."""
 
     names: tuple[str, ...] | None
     first: tuple[str, ...]
@@ -43,11 +36,7 @@ class EmptyFileError(Exception):
 
 @contextlib.contextmanager
 def opened(url: str, form: CsvFormat) -> Generator[tuple[Read, BinaryIO]]:
-    """Open a file; the first is for UTF-8 text, the second for its bytes as stored.
-
-    Raises:
-        OSError: naming `url`.
-    """
+    """Open a file; the first is for UTF-8 text, the second for its bytes as stored."""
     with told(url, "read"), open_file(url) as file:
         codec = compression_of(url)
         read: Read = file.read
@@ -90,18 +79,7 @@ def _text_before(decoder: Any, state: tuple[bytes, int], error: UnicodeDecodeErr
 
 
 def read_head(read: Read, form: CsvFormat, *, with_first: bool = True) -> tuple[Head, bytes]:
-    """The beginning of a file, and what was read beyond it.
-
-    Args:
-        read: gives the next bytes.
-        form: how the file is written.
-        with_first: whether the first record is wanted, without a header; default True.
-
-    Raises:
-        EmptyFileError: if there is no header, or no record where there is no header.
-        DataError: if the header does not end; without the name of the file.
-        UnicodeDecodeError: if the header is not in the encoding.
-    """
+    """The beginning of a file, and what was read beyond it; of the first record, if wanted."""
     text = b""
     while True:
         more = read(max(HEAD_BYTES, len(text)))
@@ -166,12 +144,7 @@ def blocks(
 ) -> Iterator[tuple[bytes, int]]:
     """Cut what follows in a file into blocks of whole records, each with the lines before it.
 
-    Args:
-        read: gives the next bytes.
-        carried: what has been read already.
-        form: how the file is written.
-        place: a line, the first of `carried` being 0 -> file and line.
-        log: where a record that does not end, or bytes not in the encoding, are reported.
+    `carried` has been read already; `place` says where a line is, the first of it being 0.
     """
     buffer, lines = carried, 0
     wrong = None

@@ -256,13 +256,7 @@ def convert_block(
 ) -> Any:
     """What `convert` makes of whole records; None if no record is good.
 
-    Args:
-        content: whole records.
-        form: how they are written.
-        columns: what to take from them.
-        convert: a table, what messages show of it -> anything, and what is wrong with its rows.
-        place: line of the block, from 0 -> file and line.
-        log: where faults are reported.
+    `place` says where a line of the block is, from 0; faults go to `log`.
     """
     table = parse(content, form, columns)
     if table is not None:

@@ -54,13 +54,7 @@ class CsvReader:
         *,
         is_exact: bool = True,
     ) -> "CsvReader":
-        """A reader of all columns, as text; they are those of the first file that can be read.
-
-        Without a header they have the names of `schema`, if it fits.
-
-        Raises:
-            DataError: if there is no such file, or its first line is of no use.
-        """
+        """A reader of all columns, as text: those of the first file, or without header `schema`."""
         names = columns_of(files, form, schema)
         columns = CsvColumns(names=names, used=names, texts=frozenset(names))
         return cls(form=form, columns=columns, is_exact=is_exact)

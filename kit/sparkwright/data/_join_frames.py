@@ -33,12 +33,7 @@ _FAULT, _FILE = "sparkwright_fault", "sparkwright_file"
 
 
 def opened(spark: "SparkSession", name: str, source: Source) -> "DataFrame":
-    """The source's DataFrame.
-
-    Raises:
-        ConfigurationError: if a column of its key or order is not there.
-        DataError: if CSV files cannot be read.
-    """
+    """The source's DataFrame, which has the columns of its key and order."""
     frame = source.where
     if isinstance(source.where, str):
         frame = _csv(spark, source.where, source.form)
@@ -148,11 +143,7 @@ def column_types(frame: "DataFrame") -> dict[str, str]:
 
 
 def key_types(frames: Mapping[str, "DataFrame"], sources: Mapping[str, Source]) -> list[str]:
-    """Spark's types of the key's columns, integers of any width being one.
-
-    Raises:
-        ConfigurationError: if the sources differ.
-    """
+    """Spark's types of the key's columns, integers of any width being one."""
     found: dict[str, list[str]] = {}
     for name, source in sources.items():
         types = dict(frames[name].dtypes)

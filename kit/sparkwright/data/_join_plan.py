@@ -90,17 +90,7 @@ def planned(
     features: Mapping[str, Any],
     labels: Mapping[str, Any],
 ) -> Plan:
-    """Resolve what the user wrote.
-
-    Args:
-        sources: name -> source.
-        types: source name -> column -> Spark's name of its type.
-        features: input name -> (source name, columns).
-        labels: output name -> (source name, columns).
-
-    Raises:
-        ConfigurationError, DataError: naming source and column.
-    """
+    """Resolve what the user wrote; `types` are Spark's names of those of each source's columns."""
     names = list(sources)
     fields: dict[str, list[tuple[str, str]]] = {name: [] for name in names}
     slots: list[Slot] = []

@@ -77,11 +77,7 @@ class JoinReader:
         yield found
 
     def completed(self, found: Survey) -> "JoinReader":
-        """This reader with the classes and lengths of a survey.
-
-        Raises:
-            DataError: if keys are missing or repeated though they must not, or nothing was found.
-        """
+        """This reader with the classes and lengths of a survey; DataError if keys do not fit."""
         if self.missing == "error" and found.lacking.total:
             raise _lacking_error(found.lacking)
         if self.duplicates == "error" and found.repeated.total:
@@ -106,11 +102,7 @@ class JoinReader:
         )
 
     def __call__(self, batches: Iterable[bytes], log: SkipLog) -> Iterator[DataSet]:
-        """The examples of a partition, in the order of their keys.
-
-        Raises:
-            DataError: what `log` does not take; keys that are missing or there twice.
-        """
+        """The examples of a partition, in the order of their keys."""
         row_bytes = 4 * sum(self._width(slot) for slot in self.plan.slots)
         at_once = max(1, _DATASET_BYTES // row_bytes)
         for batch in batches:

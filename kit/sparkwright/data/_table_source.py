@@ -23,8 +23,9 @@ from sparkwright.data._pieces import (
     group_by_size,
 )
 from sparkwright.data._skipped import Skipped
+from sparkwright.data._survey import Survey
 from sparkwright.data._table_schema import TableSchema, listed
-from sparkwright.data.tables import Convert, Piece, to_dataset
+from sparkwright.data.tables import Convert, Fault, Piece, to_dataset
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage._files import is_folder
 from sparkwright.storage._listing import StoredFile, list_files
@@ -98,15 +99,15 @@ class TableSource:
         parallelism = partitions or spark.sparkContext.defaultParallelism
         pieces = self.reader.pieces(self.files, piece_bytes(self.files, parallelism))
 
-        def values(names: tuple[str, ...]) -> list[dict[str, set[str]]]:
+        def survey(names: tuple[str, ...]) -> Survey:
             groups = group_by_size([piece.size_bytes for piece in pieces], parallelism)
             shares = [[pieces[index] for index in group] for group in groups]
             rdd = spark.sparkContext.parallelize(shares, len(shares)).map(
-                partial(_values, self.reader.taking(names, names), names, self.on_error)
+                partial(_survey, self.reader, names, self.on_error)
             )
-            return collect(spark, rdd, description="find classes and categories")
+            return sum(collect(spark, rdd, description="find classes and categories"), Survey())
 
-        schema = self._fixed_schema(values)
+        schema = self._fixed_schema(survey)
         options = {"exact": self.schema is None, "on_error": self.on_error}
         data = from_pieces(
             spark,
@@ -128,7 +129,7 @@ class TableSource:
         pieces = self.reader.pieces(self.files, _PIECE_BYTES)
         log = SkipLog(self.on_error)
         schema = self._fixed_schema(
-            lambda names: [_values(self.reader.taking(names, names), names, self.on_error, pieces)]
+            lambda names: _survey(self.reader, names, self.on_error, pieces)
         )
         reader = self._reader_of(schema)
         found = [made for piece in pieces for made in datasets_of(piece, log, reader, schema)]
@@ -149,23 +150,25 @@ class TableSource:
             )
         return self.reader.taking(schema.used, schema.texts)
 
-    def _fixed_schema(
-        self, values_of: Callable[[tuple[str, ...]], Iterable[Mapping[str, set[str]]]]
-    ) -> TableSchema:
+    def _fixed_schema(self, survey: Callable[[tuple[str, ...]], Survey]) -> TableSchema:
         if self.schema is not None:
             return self.schema
         columns, choice = self.reader.names, self.choice
         with self._naming_file():
             names = choice.to_infer(columns)
-        values: dict[str, set[str]] = {name: set() for name in names}
-        for found in values_of(names) if names else ():
-            _add_values(values, found)
-        empty = sorted(name for name, several in values.items() if not several)
-        if empty:
-            raise DataError(
-                f'a column with "infer" must hold values. Received: none in {listed(empty)} of '
-                f"{self._urls()}."
-            )
+        values = survey(names).classes if names else {}
+        for name in names:
+            if not values.get(name):
+                raise DataError(
+                    f'a column with "infer" must hold values. Received: none in {name!r} of '
+                    f"{self._urls()}."
+                )
+            if len(values[name]) > _MOST_VALUES:
+                raise DataError(
+                    f'a column with "infer" must hold at most {_MOST_VALUES:,} different values. '
+                    f"Received: more in {name!r}. Is it a column of numbers to predict (no "
+                    "`classes`), or an identifier?"
+                )
         with self._naming_file():
             shapes = self.reader.shapes(self.files, choice.used(columns))
             return choice.schema(columns, values=values, shapes=shapes)
@@ -201,13 +204,7 @@ class LocalTable:
 
 
 def files_of(urls: Urls, extensions: Sequence[str]) -> list[StoredFile]:
-    """The files at some URLs, in their order; in folders, those with the endings only.
-
-    Raises:
-        ConfigurationError: if `urls` is neither a path or URL nor several.
-        FileNotFoundError: if there is nothing at one of them.
-        DataError: if there is nothing of the kind.
-    """
+    """The files at some URLs, in their order; in folders, those with the endings only."""
     given: Any = urls
     several: list[Any] = list(given) if isinstance(given, list | tuple) else [given]  # pyright: ignore[reportUnknownArgumentType]
     if not all(isinstance(url, str | os.PathLike) for url in several):
@@ -257,42 +254,21 @@ def datasets_of(
     return reader.read(piece, log, partial(to_dataset, schema=schema))
 
 
-@dataclass(frozen=True, slots=True)
-class Distinct:
-    """The different values of some columns of a table."""
-
-    values: dict[str, set[str]]
-
-    def take(self, _good: Any) -> "Distinct":
-        """Itself: it has no rows."""
-        return self
-
-
 def distinct_values(names: Sequence[str]) -> Convert:
     """For readers: the different values of some columns."""
-    return lambda table, _shown: (Distinct(distinct(table, names)), [])
+
+    def values(table: Any, _shown: Any) -> tuple[Survey, list[Fault]]:
+        found = distinct(table, names)
+        return Survey(classes={name: frozenset(several) for name, several in found.items()}), []
+
+    return values
 
 
-def _values(
+def _survey(
     reader: TableReader, names: Sequence[str], on_error: OnError, pieces: Iterable[Piece]
-) -> dict[str, set[str]]:
-    log = SkipLog(on_error)
-    found: dict[str, set[str]] = {name: set() for name in names}
-    for piece in pieces:
-        for made in reader.read(piece, log, distinct_values(names)):
-            _add_values(found, made.values)
-    return found
-
-
-def _add_values(found: dict[str, set[str]], more: Mapping[str, set[str]]) -> None:
-    for name, values in more.items():
-        found[name] |= values
-        if len(found[name]) > _MOST_VALUES:
-            raise DataError(
-                f'a column with "infer" must hold at most {_MOST_VALUES:,} different values. '
-                f"Received: more in {name!r}. Is it a column of numbers to predict (no `classes`), "
-                "or an identifier?"
-            )
+) -> Survey:
+    reader, log, convert = reader.taking(names, names), SkipLog(on_error), distinct_values(names)
+    return sum((s for piece in pieces for s in reader.read(piece, log, convert)), Survey())
 
 
 def _fingerprint(files: Sequence[StoredFile], options: Mapping[str, Any]) -> str:

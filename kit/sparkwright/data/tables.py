@@ -131,14 +131,7 @@ class Columns:
     def __init__(
         self, table: Any, missing: Missing | None = None, shown: Shown | None = None
     ) -> None:
-        """Look at nothing yet.
-
-        Args:
-            table: of Arrow.
-            missing: what becomes of missing values, as in a `TableSchema`; default None: as
-                "error", where users have no choice.
-            shown: the values as messages should show them; default None: as in the table.
-        """
+        """Look at nothing yet; `missing` is as in a `TableSchema`, or None without a choice."""
         self._table, self._missing = table, missing
         self._value = shown or (lambda name, row: column_of(table, name)[row].as_py())
         self.rows = int(table.num_rows)
@@ -323,17 +316,7 @@ def _are_finite(values: Array) -> bool:
 def report(
     faults: list[Fault], rows: int, where: Callable[[int], str], log: SkipLog
 ) -> Mask | None:
-    """Tell the log of all faults, in the order of the rows; which rows are good, None if all.
-
-    Args:
-        faults: what is wrong.
-        rows: how many there are.
-        where: row -> file and line, or another place.
-        log: raises, or counts.
-
-    Raises:
-        DataError: with `on_error="raise"`, for the first row that has a fault.
-    """
+    """Tell the log of all faults, in the order of the rows; which rows are good, None if all."""
     if not faults:
         return None
     # A row that is left out on request is no error, whatever else is wrong with it.
