@@ -244,7 +244,8 @@ class Columns:
             found = values.astype(np.float32)
         flat = found.reshape(self.rows, math.prod(shape))
         fills = self._fills(fill)
-        faulty &= fills | ~missing
+        if not fills:
+            faulty &= ~missing
         self._fault(
             "array of another shape",
             faulty,
