@@ -195,7 +195,7 @@ def test_keys_that_are_missing_are_dropped_and_counted_or_listed() -> None:
     assert found.features["x"].tolist() == [[2], [3]]
     assert found.features["z"][:, :, 0].tolist() == [[3, 4], [5, 6]]
     assert log.skipped.counts == {"missing key": 1}
-    assert log.skipped.first == ("key 1 is not in 'people' and 'visits'",)
+    assert log.skipped.first == ("key 1: not in 'people' and 'visits'",)
     with pytest.raises(DataError, match=r"1 not in 'people' and 'visits'; the first: 1"):
         list(reader_of(plan)([content], SkipLog("skip")))
 

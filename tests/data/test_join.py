@@ -133,7 +133,7 @@ def test_two_sources_of_records_join_and_what_is_missing_is_dropped(spark: Any) 
     np.testing.assert_array_equal(found.features["x"][:, 0], merged.a.to_numpy(np.float32))
     np.testing.assert_array_equal(found.labels["y"], merged.b.to_numpy(np.float32))
     assert data.skipped().counts == {"missing key": 2}
-    assert data.skipped().first == ("key 1 is not in 'right'", "key 9 is not in 'left'")
+    assert data.skipped().first == ("key 1: not in 'right'", "key 9: not in 'left'")
     first = join(spark, frames, **wanted, missing="drop", duplicates="first").collect()
     merged = left.merge(right.drop_duplicates("k"), on="k").sort_values("k")
     np.testing.assert_array_equal(first.labels["y"], merged.b.to_numpy(np.float32))

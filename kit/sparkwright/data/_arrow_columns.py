@@ -93,20 +93,11 @@ def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask,
     owners = np.arange(rows)
     for length in levels:
         if pa.types.is_fixed_size_list(level.type):
-            if level.type.list_size != length:
-                faulty[owners] = True
-            lengths = np.full(len(level), level.type.list_size, np.int64)
-        else:
-            lengths = level.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-        wrong = (lengths != length) | level.is_null().to_numpy(zero_copy_only=False)
-        faulty[owners[wrong]] = True
-        if pa.types.is_fixed_size_list(level.type):
-            inner = level.values.slice(level.offset * level.type.list_size, int(lengths.sum()))
-        else:
-            inner = level.flatten()
-            lengths = np.where(level.is_null().to_numpy(zero_copy_only=False), 0, lengths)
-        owners = np.repeat(owners, lengths)
-        level = inner
+            level = level.cast(pa.list_(level.type.value_type))
+        lengths = level.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
+        faulty[owners[lengths != length]] = True
+        owners = np.repeat(owners, np.maximum(lengths, 0))
+        level = level.flatten()
     faulty &= ~nothing
     values, absent = numbers(level, name)
     if absent is not None:

@@ -4,7 +4,7 @@ The second way knows for each record its line and what is wrong with it, and kee
 """
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -103,16 +103,18 @@ def inspect(content: bytes, form: CsvFormat, columns: CsvColumns) -> Inspected:
     ids = np.array([i for i in whole.tolist() if i not in counts], np.int64)
     values_of = list(zip(*(row for row in rows if len(row) == width), strict=True))
     good = np.ones(len(ids), np.bool_)
-    texts: dict[str, list[str | None]] = {}
+    texts: dict[str, Any] = {}
     typed: dict[str, Any] = {}
     for name in columns.used:
         is_text = name in columns.texts
         found = values_of[columns.names.index(name)] if values_of else ()
-        values = [None if value in form.missing_values else value for value in found]
-        texts[name] = values
-        typed[name], bad = converted(values, to_text if is_text else to_number)
+        texts[name], not_utf8 = _texts(found, form)
+        if is_text:
+            typed[name], bad = texts[name].dictionary_encode(), not_utf8
+        else:
+            typed[name], bad = to_numbers(texts[name])
         if bad.any():
-            faults.append(conversion_fault(name, values, bad, ids=ids, is_text=is_text))
+            faults.append(conversion_fault(name, texts[name], bad, ids=ids, is_text=is_text))
             good &= ~bad
     keep = np.flatnonzero(good)
     return Inspected(
@@ -120,7 +122,7 @@ def inspect(content: bytes, form: CsvFormat, columns: CsvColumns) -> Inspected:
         ids=ids[keep],
         starts=starts,
         faults=faults,
-        shown=lambda name, row: texts[name][keep[row]],
+        shown=lambda name, row: texts[name][keep[row]].as_py(),
         text=lambda record: content[starts[record] : ends[record]],
     )
 
@@ -132,6 +134,24 @@ def _rows(content: bytes, form: CsvFormat) -> list[list[str]]:
         return list(form.rows(content.decode(errors="surrogateescape")))
     finally:
         csv.field_size_limit(usual)
+
+
+def _texts(values: Sequence[str], form: CsvFormat) -> tuple[Any, NDArray[np.bool_]]:
+    """Values as a column of Arrow, null where they are missing; which were no UTF-8."""
+    import pyarrow as pa
+    import pyarrow.compute
+
+    functions: Any = pyarrow.compute
+    wrong = np.zeros(len(values), np.bool_)
+    try:
+        text = pa.array(values, pa.string())
+    except UnicodeEncodeError:
+        raw = [value.encode(errors="surrogateescape") for value in values]
+        shown = [value.decode(errors="backslashreplace") for value in raw]
+        wrong = np.array([a != b for a, b in zip(values, shown, strict=True)])
+        text = pa.array(shown, pa.string())
+    missing = functions.is_in(text, value_set=pa.array(form.missing_values, pa.string()))
+    return functions.if_else(missing, pa.scalar(None, pa.string()), text), wrong
 
 
 def _structural_faults(
@@ -177,7 +197,7 @@ _REMEDY = (
 
 def conversion_fault(
     name: str,
-    values: list[str | None],
+    text: Any,
     bad: NDArray[np.bool_],
     *,
     ids: NDArray[np.int64],
@@ -187,8 +207,7 @@ def conversion_fault(
     """The `bad` values of a column, which could not be converted; `ids` are their records."""
 
     def value(row: int) -> str:
-        text = values[int(np.searchsorted(ids, row))] or ""
-        return repr(text.encode(errors="surrogateescape").decode(errors="backslashreplace"))[:80]
+        return repr(text[int(np.searchsorted(ids, row))].as_py())[:80]
 
     if is_text:
         return Fault(
@@ -206,44 +225,28 @@ def conversion_fault(
     )
 
 
-def converted(
-    values: list[str | None], convert: Callable[[list[str | None]], Any]
-) -> tuple[Any, NDArray[np.bool_]]:
-    """A column converted, and which values could not be; halves are tried until all are found."""
+def to_numbers(text: Any) -> tuple[Any, NDArray[np.bool_]]:
+    """A column of text as float64, as the CSV parser makes it; which values are no numbers."""
     import pyarrow as pa
+    import pyarrow.compute
 
-    bad = np.zeros(len(values), np.bool_)
-    waiting = [(0, len(values))]
-    while waiting:
+    functions: Any = pyarrow.compute
+    text = functions.utf8_trim(text, characters=" \t")
+    bad = np.zeros(len(text), np.bool_)
+    waiting = [(0, len(text))]
+    while waiting:  # halves, until all that are no numbers are found
         begin, end = waiting.pop()
         try:
-            made = convert(values[begin:end])
-        except (pa.ArrowInvalid, UnicodeEncodeError):
+            text.slice(begin, end - begin).cast(pa.float64())
+        except pa.ArrowInvalid:
             if end - begin == 1:
                 bad[begin] = True
             else:
                 middle = (begin + end) // 2
                 waiting += [(begin, middle), (middle, end)]
-        else:
-            if end - begin == len(values):
-                return made, bad
-    return convert([None if wrong else v for v, wrong in zip(values, bad, strict=True)]), bad
-
-
-def to_text(values: list[str | None]) -> Any:
-    """Texts as a column of Arrow, encoded as a dictionary."""
-    import pyarrow as pa
-
-    return pa.array(values, pa.string()).dictionary_encode()
-
-
-def to_number(values: list[str | None]) -> Any:
-    """Texts as a column of float64, as the CSV parser makes them."""
-    import pyarrow as pa
-    import pyarrow.compute
-
-    functions: Any = pyarrow.compute
-    return functions.utf8_trim(pa.array(values, pa.string()), characters=" \t").cast(pa.float64())
+    if bad.any():
+        text = functions.if_else(pa.array(bad), pa.scalar(None, pa.string()), text)
+    return text.cast(pa.float64()), bad
 
 
 def convert_block(

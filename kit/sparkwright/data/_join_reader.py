@@ -9,7 +9,7 @@ import numpy as np
 from sparkwright.data._alignment import Alignment, pad
 from sparkwright.data._arrow_columns import Mask
 from sparkwright.data._column_choice import in_order
-from sparkwright.data._csv_parse import conversion_fault, converted, to_number
+from sparkwright.data._csv_parse import conversion_fault, to_numbers
 from sparkwright.data._dataset import Array, DataSet
 from sparkwright.data._join_plan import Plan, Slot
 from sparkwright.data._pieces import SkipLog
@@ -21,7 +21,6 @@ from sparkwright.errors import DataError
 
 _DATASET_BYTES = 4 << 20
 _REMEDY = "Of classes, use `OneHot` or `ClassIndex`."
-_EACH = 20  # dropped keys that a batch names one by one
 _NAMED = 5  # keys that an error lists
 
 
@@ -78,10 +77,7 @@ class JoinReader:
 
     def completed(self, found: Survey) -> "JoinReader":
         """This reader with the classes and lengths of a survey; DataError if keys do not fit."""
-        if self.missing == "error" and found.lacking.total:
-            raise _lacking_error(found.lacking)
-        if self.duplicates == "error" and found.repeated.total:
-            raise _repeated_error(found.repeated)
+        self._check_keys(found.lacking, found.repeated)
         if not found.examples:
             raise DataError(
                 "there must be a key that is in every source, with rows that can be used. "
@@ -121,22 +117,30 @@ class JoinReader:
     def _complete(self, rows: Any, log: SkipLog) -> Any:
         """The rows that have a key and all of the sources, each once."""
         rows = rows.filter(_readable(rows, self.plan, log))
-        lost: dict[int, str] = {}
-        lacking, repeated = _lacking(rows, self.plan), _repeated(rows, self.plan)
-        if self.missing == "error" and lacking:
-            raise _lacking_error(_noted(rows, lacking))
-        for what, at in lacking.items():
-            lost.update(dict.fromkeys(at.tolist(), what))
-        for number, row in enumerate(sorted(lost)[:_EACH], start=1):
-            count = 1 + max(0, len(lost) - _EACH) if number == _EACH else 1
-            message = f"key {key_text(rows, row)} is {lost[row]}"
-            # Asked for by `missing="drop"`, whatever `on_error` says.
-            log.skipped += Skipped.of("missing key", message, count=count)
-        if self.duplicates == "error" and repeated:
-            raise _repeated_error(_noted(rows, repeated))
-        good = np.ones(rows.num_rows, np.bool_)
-        good[list(lost)] = False
-        return rows.filter(good)
+        lacking = _lacking(rows, self.plan)
+        self._check_keys(_noted(rows, lacking), _noted(rows, _repeated(rows, self.plan)))
+        faults = [
+            Fault(
+                reason="missing key",
+                rows=at,
+                message=lambda _row, what=what: what,
+                is_wanted=True,  # by `missing="drop"`, whatever `on_error` says
+            )
+            for what, at in lacking.items()
+        ]
+        return rows.filter(_reported(faults, rows, log))
+
+    def _check_keys(self, lacking: Skipped, repeated: Skipped) -> None:
+        if self.missing == "error" and lacking.total:
+            raise DataError(
+                f"every key must be in every source. Received: {_counted(lacking)}. "
+                'Use `missing="drop"` to leave such keys out.'
+            )
+        if self.duplicates == "error" and repeated.total:
+            raise DataError(
+                f"a source of records must have a key once. Received: {_counted(repeated)}. "
+                'Use `duplicates="first"` or "last", or `sequences` for the source.'
+            )
 
     def _dataset(self, rows: Any, log: SkipLog) -> DataSet:
         arrays: dict[str, Array] = {}
@@ -234,11 +238,11 @@ def part_values(column: Any, part: Part) -> tuple[Array, list[Fault]]:
     faults: list[Fault] = []
     is_number = part.classes is None or isinstance(part.classes, int)
     if is_number and pa.types.is_string(column.type):
-        texts = column.to_pylist()
-        column, bad = converted(texts, to_number)
+        text = column
+        column, bad = to_numbers(text)
         if bad.any():
-            ids = np.arange(len(texts))
-            faults.append(conversion_fault(part.column, texts, bad, ids=ids, remedy=_REMEDY))
+            ids = np.arange(len(text))
+            faults.append(conversion_fault(part.column, text, bad, ids=ids, remedy=_REMEDY))
             # Converted, they are nulls.
             column = pa.array(np.where(bad, 0.0, column.fill_null(np.nan).to_numpy(False)))
     if part.shape is not None:
@@ -251,8 +255,9 @@ def part_values(column: Any, part: Part) -> tuple[Array, list[Fault]]:
 def _readable(rows: Any, plan: Plan, log: SkipLog) -> Mask:
     """(n,) bool: rows with a key of which no source says that something is wrong."""
     keyless = np.zeros(rows.num_rows, np.bool_)
-    for name in _key_columns(rows):
-        keyless |= rows.column(name).is_null().to_numpy()
+    for name in rows.column_names:
+        if name.startswith("k"):
+            keyless |= rows.column(name).is_null().to_numpy()
     faults: list[Fault] = []
     for i, name in enumerate(plan.sources):
         column = rows.column(f"x{i}")
@@ -313,20 +318,6 @@ def _noted(rows: Any, found: Mapping[str, Array]) -> Skipped:
     )
 
 
-def _lacking_error(found: Skipped) -> DataError:
-    return DataError(
-        f"every key must be in every source. Received: {_counted(found)}. "
-        'Use `missing="drop"` to leave such keys out.'
-    )
-
-
-def _repeated_error(found: Skipped) -> DataError:
-    return DataError(
-        f"a source of records must have a key once. Received: {_counted(found)}. "
-        'Use `duplicates="first"` or "last", or `sequences` for the source.'
-    )
-
-
 def _counted(found: Skipped) -> str:
     counts = ", ".join(f"{count:,} {what}" for what, count in found.counts.items())
     return f"{counts}; the first: {', '.join(found.first[:_NAMED])}"
@@ -334,12 +325,9 @@ def _counted(found: Skipped) -> str:
 
 def key_text(rows: Any, row: int) -> str:
     """A row's key for a message."""
-    values = [rows.column(name)[row].as_py() for name in _key_columns(rows)]
+    keys = [name for name in rows.column_names if name.startswith("k")]
+    values = [rows.column(name)[row].as_py() for name in keys]
     return ", ".join(clipped(str(value)) for value in values)
-
-
-def _key_columns(rows: Any) -> list[str]:
-    return [name for name in rows.column_names if name.startswith("k")]
 
 
 def field_values(rows: Any, source: int, index: int, *, flat: bool = True) -> Any:
