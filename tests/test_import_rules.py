@@ -56,6 +56,7 @@ PURE = [
     "data/_moments.py",
     "data/_scales.py",
     "data/_splits.py",
+    "data/_survey.py",
     "data/_skipped.py",
     "data/_table_schema.py",
     "data/_wording.py",
