@@ -8,7 +8,7 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .grid import payload_of, shown_phases
 from .phases import PHASES, Phase
-from .spans import coarse_histogram
+from .spans import EDGES_S
 from .summary import (
     HEADS,
     TEXT_COLUMNS,
@@ -178,28 +178,26 @@ def _computing(seconds: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _bars(counts: NDArray[np.int64], total: PhaseTotal) -> str:
     """Return a histogram of durations with at most 20 bars."""
-    edges, found = coarse_histogram(counts)
+    used = np.flatnonzero(counts)
+    first, stop = int(used[0]), int(used[-1]) + 1
+    cuts = np.unique(np.linspace(first, stop, min(20, stop - first) + 1).round().astype(np.int64))
+    found = np.add.reduceat(counts[:stop], cuts[:-1])
     width, height = 130, 28
-    step = min(12.0, width / max(1, len(found)))
-    tallest = max(1, int(found.max()))
+    step = min(12.0, width / len(found))
     bars = "".join(
-        f'<rect x="{place * step:.1f}" y="{height * (1 - count / tallest):.1f}" '
-        f'width="{max(step - 1, 1):.1f}" height="{height * count / tallest:.1f}"/>'
+        f'<rect x="{place * step:.1f}" y="{height * (1 - count / found.max()):.1f}" '
+        f'width="{max(step - 1, 1):.1f}" height="{height * count / found.max():.1f}"/>'
         for place, count in enumerate(found.tolist())
         if count
     )
-    low, high = seconds_text(float(edges[0])), seconds_text(total.longest_s)
-    name = f"{total.count:,} spans from {low} to {high}, most of about {_mode(edges, found)}"
+    low, high = seconds_text(float(EDGES_S[first])), seconds_text(total.longest_s)
+    often = seconds_text(float(EDGES_S[cuts[int(np.argmax(found))]]))
+    name = f"{total.count:,} spans from {low} to {high}, most of {often} or a little more"
     return (
         f'<svg class="bars" role="img" aria-label="{_escaped(name)}" '
         f'viewBox="0 0 {width} {height}" preserveAspectRatio="none">{bars}</svg>'
         f'<span class="places">{_escaped(low)} to {_escaped(high)}</span>'
     )
-
-
-def _mode(edges: NDArray[np.float64], found: NDArray[np.int64]) -> str:
-    place = int(np.argmax(found))
-    return seconds_text(float((edges[place] + edges[place + 1]) / 2))
 
 
 def _swatch(phase: Phase) -> str:
@@ -208,17 +206,16 @@ def _swatch(phase: Phase) -> str:
     return f'<span class="{kind}" style="{style}"></span>'
 
 
-def _cell(column: int, value: str, text: set[int], *, swatch: str = "") -> str:
+def _cell(column: int, value: str, text: Collection[int], *, swatch: str = "") -> str:
     tag = 'th scope="row"' if column == 0 else "td"
-    kind = ' class="text"' if column in text else ""
-    return f"<{tag}{kind}>{swatch}{_escaped(value)}</{tag[:2]}>"
+    return f"<{tag}{_kind(column, text)}>{swatch}{_escaped(value)}</{tag[:2]}>"
 
 
 def _table(
-    heads: Sequence[str], rows: Sequence[str], text: set[int], *, label: str, caption: str
+    heads: Sequence[str], rows: Sequence[str], text: Collection[int], *, label: str, caption: str
 ) -> str:
     head = "".join(
-        f'<th scope="col"{_text_class(column, text)}>{_escaped(value)}</th>'
+        f'<th scope="col"{_kind(column, text)}>{_escaped(value)}</th>'
         for column, value in enumerate(heads)
     )
     title = f"<caption>{_escaped(caption)}</caption>" if caption else ""
@@ -228,7 +225,7 @@ def _table(
     )
 
 
-def _text_class(column: int, text: set[int]) -> str:
+def _kind(column: int, text: Collection[int]) -> str:
     return ' class="text"' if column in text else ""
 
 
