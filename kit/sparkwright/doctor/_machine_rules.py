@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from sparkwright.spark._memory_parts import (
     TRAINER_MIB,
-    NetworkMemory,
     executor_parts,
     mib_of_bytes,
+    outside_heap_mib,
     overhead_in_container,
 )
 
@@ -14,7 +14,6 @@ from ._diagnosis import Check
 from ._findings import GIB, MIB, Findings, Place, SparkFacts
 from ._rules import Note, PlaceRule, grouped, size_text
 
-_SMALL_NETWORK = NetworkMemory(trainer={}, driver_mib=0)
 _LEAST_SHARED = 32 * MIB
 _LEAST_SCRATCH = GIB
 # TensorFlow reserves 2.2 GiB of addresses before it has any data.
@@ -60,8 +59,8 @@ def _executor_memory(place: Place, neighbors: int, spark: SparkFacts) -> Note:
     if room is None or heap is None:
         return Note("not checked", "this system does not tell its memory")
     slots, heap_mib = _slots(spark), mib_of_bytes(heap)
-    parts = executor_parts(_SMALL_NETWORK, heap_mib=heap_mib, trainers=slots, data_mib=0)
-    outside_mib = sum(part.size_mib for part in parts if part.place != "heap")
+    parts = executor_parts({}, heap_mib=heap_mib, trainers=slots, data_mib=0)
+    outside_mib = outside_heap_mib(parts)
     outside = MIB * outside_mib
     overhead_mib = overhead_in_container(spark.master, spark.settings, heap_mib=heap_mib)
     needs = f"{slots} worker{'s' * (slots > 1)} with TensorFlow"
