@@ -152,4 +152,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULE_OF, "data", "networks"})
+    special = (name for name in globals() if name.startswith("__"))
+    return sorted({*special, *_MODULE_OF, "Diagnosis", "data", "doctor", "networks"})

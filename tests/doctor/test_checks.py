@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from sparkwright.doctor._doctor import diagnose
 from sparkwright.doctor._findings import (
     GIB,
     MIB,
@@ -17,6 +16,7 @@ from sparkwright.doctor._findings import (
     Place,
     SparkFacts,
 )
+from sparkwright.doctor._rules import diagnose
 from sparkwright.spark import plan_memory
 
 VERSIONS = {

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from sparkwright.doctor import Check, Diagnosis
 from sparkwright.doctor._findings import Findings, Place
-from sparkwright.doctor._rules import Note, grouped, seconds_of
+from sparkwright.doctor._notes import Note, grouped, seconds_of
 
 OK = Check(name="Python", where="driver", status="ok", found="3.11.9")
 WARNING = Check(

@@ -24,7 +24,6 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig
 from sparkwright.mesh._connection import connect
 from sparkwright.mesh._handshake import greet_server
-from sparkwright.storage import _files
 
 SECRET = b"s" * 32
 
@@ -337,7 +336,7 @@ def test_a_folder_that_hangs_holds_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold = threading.Event()
-    write = _files.write_bytes
+    write = _folders.write_bytes
 
     def hanging(url: str, content: bytes) -> None:
         if "stuck-" in url:
@@ -345,7 +344,7 @@ def test_a_folder_that_hangs_holds_up_no_other(
             raise OSError("it has been given up")
         write(url, content)
 
-    monkeypatch.setattr(_files, "write_bytes", hanging)
+    monkeypatch.setattr(_folders, "write_bytes", hanging)
     urls = [str(tmp_path / name) for name in ("stuck-1", "stuck-2", "fine")]
     try:
         found = _gathering.gather(None, urls=urls, timeout_s=4)

@@ -17,7 +17,7 @@ from tests.spark.helpers import busy
 import sparkwright as sw
 from sparkwright.doctor import _gathering
 from sparkwright.doctor.__main__ import main
-from sparkwright.doctor._doctor import diagnose
+from sparkwright.doctor._rules import diagnose
 
 pytestmark = pytest.mark.spark
 

@@ -188,14 +188,6 @@ def wait_for_slots(
 
     Spark itself would wait for ever for executors that no machine can give it.
 
-    Args:
-        spark: the session.
-        workers: tasks that must run at the same time; where executors have GPUs, each on one.
-        cancelled: whether nobody waits any more; default: somebody does.
-
-    Returns:
-        The slots there are; None with dynamic allocation, where executors come when tasks wait.
-
     Raises:
         SlotsError: after the seconds of `spark.sparkwright.slotTimeout`, default 120, or when
             `cancelled`; with what was asked for and found.

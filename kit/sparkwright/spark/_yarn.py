@@ -32,7 +32,6 @@ _MOST_SUBSTITUTIONS = 20  # Hadoop's own limit, against circles
 _MANAGER = "yarn.resourcemanager"
 _log = logging.getLogger(__name__)
 _DECIDING = ("spark.yarn.archive", "spark.yarn.jars")
-_CHUNK_BYTES = 1 << 20
 TAGS = "spark.yarn.tags"
 TIMEOUT = "spark.sparkwright.yarnTimeout"
 _TIMEOUT_S = 300.0
@@ -44,9 +43,6 @@ _WAITING = {"NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED"}
 
 def yarn_settings(chosen: Mapping[str, str]) -> dict[str, str]:
     """Settings for executors on YARN; none for another master.
-
-    Args:
-        chosen: all other settings, the master among them.
 
     Raises:
         ConfigurationError: if no configuration of a cluster is found.
@@ -88,11 +84,7 @@ def _hadoop_settings(chosen: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_java() -> None:
-    """Refuse a Java that an earlier session has started, if it does not know this cluster.
-
-    Raises:
-        ConfigurationError: if it was started without the configuration, or with another.
-    """
+    """Refuse a Java that an earlier session has started, if it does not know this cluster."""
     from pyspark import SparkContext
 
     jvm: Any = SparkContext._jvm  # pyright: ignore[reportPrivateUsage]
@@ -109,11 +101,7 @@ def _check_java() -> None:
 
 
 def _check_manager(hadoop: Mapping[str, str]) -> None:
-    """Refuse a ResourceManager that cannot be reached: Spark would ask it for a quarter of an hour.
-
-    Raises:
-        NetworkError: if none of them answers.
-    """
+    """Refuse a ResourceManager that cannot be reached: Spark would ask for a quarter of an hour."""
     failures: list[str] = []
     for host, port in manager_addresses(hadoop):
         try:
@@ -133,17 +121,8 @@ def _check_manager(hadoop: Mapping[str, str]) -> None:
 def parse_hadoop_settings(text: str, *, name: str) -> dict[str, str]:
     """Settings of one file such as yarn-site.xml, by name.
 
-    Args:
-        text: of the file.
-        name: of the file, for the message.
-
     Raises:
         ConfigurationError: if it is no XML.
-
-    Example:
-        >>> xml = "<configuration><property><name>a</name><value> 1 </value></property>"
-        >>> parse_hadoop_settings(xml + "</configuration>", name="core-site.xml")
-        {'a': '1'}
     """
     try:
         root = ElementTree.fromstring(text)
@@ -157,12 +136,7 @@ def parse_hadoop_settings(text: str, *, name: str) -> dict[str, str]:
 
 
 def setting(settings: Mapping[str, str], name: str) -> str | None:
-    """A setting whose `${…}` are filled in from the others; None if it, or one of these, is unset.
-
-    Example:
-        >>> setting({"a": "${host}:1", "host": "me"}, "a")
-        'me:1'
-    """
+    """A setting whose `${…}` are filled in from the others; None if one of these is unset."""
     text = settings.get(name)
     for _ in range(_MOST_SUBSTITUTIONS):
         if text is None or not (found := _VARIABLE.search(text)):
@@ -176,13 +150,6 @@ def manager_addresses(settings: Mapping[str, str]) -> list[tuple[str, int]]:
     """Host and port of each ResourceManager that applications may be handed to.
 
     Several where they stand in for one another. Without any setting it is this machine.
-
-    Args:
-        settings: of yarn-site.xml, and `spark.hadoop.…` over them.
-
-    Example:
-        >>> manager_addresses({"yarn.resourcemanager.hostname": "head"})
-        [('head', 8032)]
     """
     if setting(settings, f"{_MANAGER}.ha.enabled") == "true":
         names = [
@@ -208,10 +175,6 @@ def jars_settings(chosen: Mapping[str, str], hadoop: Mapping[str, str]) -> dict[
 
     It lies in the user's folder, as `.sparkwright/spark-jars-KEY.zip`, and is the same for all
     sessions with the same jars. Machines keep what they have fetched.
-
-    Args:
-        chosen: the session's settings.
-        hadoop: those of Hadoop's configuration.
     """
     home = spark_home()
     system = chosen.get("spark.hadoop.fs.defaultFS") or hadoop.get("fs.defaultFS", "")
@@ -250,9 +213,7 @@ def write_jars(jars: list[Path], url: str) -> None:
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=0) as archive,
     ):
         for jar in jars:
-            with jar.open("rb") as source, archive.open(jar.name, "w") as place:
-                while chunk := source.read(_CHUNK_BYTES):
-                    place.write(chunk)
+            archive.write(jar, jar.name)
 
 
 def tag_settings(chosen: Mapping[str, str]) -> dict[str, str]:
@@ -270,14 +231,9 @@ def tag_settings(chosen: Mapping[str, str]) -> dict[str, str]:
 def waiting_for_yarn(chosen: Mapping[str, str]) -> Generator[None]:
     """While a session starts: tell why YARN lets it wait, and give it up in the end.
 
-    Nothing for another master.
-
-    Args:
-        chosen: the session's settings; `spark.sparkwright.yarnTimeout` among them says for how
-            many seconds YARN may let it wait, by default 300.
-
     Raises:
-        RunTimeoutError: if YARN had it wait for longer; with YARN's words.
+        RunTimeoutError: if YARN had it wait for more than the seconds of
+            `spark.sparkwright.yarnTimeout`, by default 300; with YARN's words.
     """
     if chosen.get("spark.master") != "yarn":
         yield

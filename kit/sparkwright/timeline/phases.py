@@ -249,11 +249,7 @@ def phase_of(code: int) -> Phase:
 
 
 def unknown_codes(codes: NDArray[np.uint8]) -> list[int]:
-    """Return the codes that belong to no phase, each once, in order.
-
-    Args:
-        codes: (n,) uint8.
-    """
+    """Return the codes that belong to no phase, each once, in order."""
     return np.unique(codes[~_IS_CODE[codes]]).tolist()
 
 

@@ -118,12 +118,7 @@ def facts_text(timeline: "Timeline") -> str:
 
 
 def lanes_text(timeline: "Timeline", dominated: str) -> str:
-    """Return the alternative text of a picture of the lanes.
-
-    Args:
-        timeline: what is shown.
-        dominated: see `what_dominated`.
-    """
+    """Return the alternative text of a picture of the lanes."""
     return (
         f"Lanes of the driver and {_workers_text(timeline)} over "
         f"{seconds_text(timeline.elapsed_s)}, colored by phase. {dominated}"
