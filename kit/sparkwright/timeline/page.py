@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .grid import payload_of, shown_phases
-from .phases import PHASES, Phase
+from .phases import Phase
 from .spans import EDGES_S
 from .summary import (
     HEADS,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .timeline import Timeline
 
 _MOST_WORKERS = 200  # rows of the table of workers
-_MOST_PHASES = 8  # columns of it
 _BUTTONS = (
     ("zoom-in", "Zoom in"),
     ("zoom-out", "Zoom out"),
@@ -141,14 +140,10 @@ def _meanings(timeline: "Timeline") -> str:
 
 def _worker_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
     seconds = timeline.tallies.seconds[1:]
-    inner = [phase.code for phase in PHASES if not phase.encloses]
-    ranked = sorted(
-        (total for total in totals if total.place == "workers" and not total.phase.encloses),
-        key=lambda total: -total.seconds,
-    )
-    kept = {total.phase.code for total in ranked[:_MOST_PHASES]}
-    phases = [phase for phase in shown_phases(timeline) if phase.code in kept]
-    measured_s = seconds[:, inner].sum(axis=1)
+    phases = [
+        total.phase for total in totals if total.place == "workers" and not total.phase.encloses
+    ]
+    measured_s = seconds[:, [phase.code for phase in phases]].sum(axis=1)
     clocks = {reading.worker: reading for reading in timeline.clocks}
     heads = ["worker", "host", "measured", *(phase.label for phase in phases)]
     heads += ["clock"] if clocks else []
@@ -156,8 +151,9 @@ def _worker_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
     order = np.arange(timeline.workers)
     caption = clock_sentence(timeline.clocks) if clocks else ""
     if timeline.workers > _MOST_WORKERS:
-        # Those about whom there is something to tell: who computes longest keeps others waiting.
-        order = np.argsort(-_computing(seconds), kind="stable")[:_MOST_WORKERS]
+        # Who computes longest keeps others waiting. The whole task is as long for who waits.
+        codes = [phase.code for phase in phases if phase.group == "compute"]
+        order = np.argsort(-seconds[:, codes].sum(axis=1), kind="stable")[:_MOST_WORKERS]
         caption = f"The {_MOST_WORKERS} workers that computed longest. {caption}"
     rows: list[str] = []
     for worker in order.tolist():
@@ -168,12 +164,6 @@ def _worker_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
         cells = [_cell(column, value, text) for column, value in enumerate(values)]
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return _table(heads, rows, text, label="Workers", caption=caption)
-
-
-def _computing(seconds: NDArray[np.float64]) -> NDArray[np.float64]:
-    # What encloses others, the whole task, is as long for who waits as for who computes.
-    codes = [p.code for p in PHASES if p.group == "compute" and not p.encloses]
-    return seconds[:, codes].sum(axis=1)
 
 
 def _bars(counts: NDArray[np.int64], total: PhaseTotal) -> str:
