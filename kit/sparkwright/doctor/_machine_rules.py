@@ -18,13 +18,6 @@ _LEAST_SHARED = 32 * MIB
 _LEAST_SCRATCH = GIB
 # TensorFlow reserves 2.2 GiB of addresses before it has any data.
 _LEAST_ADDRESS_SPACE, _ROOMY_ADDRESS_SPACE = 4 * GIB, 16 * GIB
-_THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "TF_NUM_INTRAOP_THREADS",
-    "TF_NUM_INTEROP_THREADS",
-)
 
 
 def _memory(place: Place, findings: Findings) -> Iterator[Note]:
@@ -40,18 +33,16 @@ def _neighbors(place: Place, findings: Findings) -> int:
 
 
 def _driver_memory(driver: Place) -> Note:
-    memory = driver.memory
-    room = _room(driver)
+    heap, room = driver.memory.heap, _room(driver)
     if room is None:
         return unchecked("this system does not tell its memory")
-    found = _room_text(driver)
-    if memory.heap is not None and memory.heap + TRAINER_MIB * MIB > room:
-        remedy = (
+    if heap is not None and heap + TRAINER_MIB * MIB > room:
+        return warning(
+            f"{_room_text(driver)}; Java's heap alone may take {size_text(heap)}",
             "The model lives in Python, beside Java. Lower `spark.driver.memory`, or give the "
-            "driver a larger machine or container."
+            "driver a larger machine or container.",
         )
-        return warning(f"{found}; Java's heap alone may take {_heap(driver)}", remedy)
-    return ok(found)
+    return ok(_room_text(driver))
 
 
 def _executor_memory(place: Place, neighbors: int, spark: SparkFacts) -> Note:
@@ -74,7 +65,9 @@ def _executor_memory(place: Place, neighbors: int, spark: SparkFacts) -> Note:
     # Those of one machine share it, unless each has a container of its own.
     shares = 1 if place.memory.limit is not None and overhead_mib is not None else neighbors
     total = shares * (heap + outside)
-    text = f"{_room_text(place)}; Java's heap {_heap(place)}, beside it about {size_text(outside)}"
+    text = (
+        f"{_room_text(place)}; Java's heap {size_text(heap)}, beside it about {size_text(outside)}"
+    )
     text += f" with {needs}"
     if shares > 1:
         text += f", times {shares} executors on this machine"
@@ -105,10 +98,6 @@ def _room_text(place: Place) -> str:
     if memory.limit is not None:
         return f"{size_text(memory.limit)} in this container"
     return f"{size_text(memory.total or 0)} in this machine"
-
-
-def _heap(place: Place) -> str:
-    return size_text(place.memory.heap or 0)
 
 
 def _shared(place: Place, _: Findings) -> Iterator[Note]:
@@ -188,33 +177,24 @@ def _cores(place: Place, findings: Findings) -> Iterator[Note]:
 
 
 def _threads(place: Place, _: Findings) -> Iterator[Note]:
-    found = {
-        name: place.environment[name] for name in _THREAD_VARIABLES if name in place.environment
-    }
+    found = {n: value for n, value in place.environment.items() if n.endswith("_THREADS")}
     text = ", ".join(f"{name}={value}" for name, value in found.items())
-    wrong = [name for name, value in found.items() if not _is_count(value)]
+    # OpenMP takes a list, one number a level; MKL and OpenMP take 0 for "as you like".
+    parts = {name: [part.strip() for part in value.split(",")] for name, value in found.items()}
+    wrong = [name for name, each in parts.items() if not all(part.isdigit() for part in each)]
     if wrong:
-        remedy = f"Give a number of threads, or unset {', '.join(wrong)}."
-        yield warning(text, remedy)
+        yield warning(text, f"Give a number of threads, or unset {', '.join(wrong)}.")
         return
-    many = [
-        name
-        for name, value in found.items()
-        if place.cores and max(map(int, value.split(","))) > place.cores
-    ]
+    cores = place.cores
+    many = [name for name, each in parts.items() if cores and max(map(int, each)) > cores]
     if many:
         yield warning(
-            f"{text}; there are {place.cores} cores",
+            f"{text}; there are {cores} cores",
             f"Lower or unset {', '.join(many)}. Workers take `spark.task.cpus` threads each, "
             "whatever these say; NumPy and your own functions obey them.",
         )
     else:
         yield ok(text or "no variable limits them")
-
-
-def _is_count(value: str) -> bool:
-    # OpenMP takes a list, one number a level; MKL and OpenMP take 0 for "as you like".
-    return all(part.strip().isdigit() for part in value.split(","))
 
 
 def _libraries(place: Place, _: Findings) -> Iterator[Note]:
