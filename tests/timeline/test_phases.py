@@ -9,9 +9,7 @@ import pytest
 import sparkwright
 from sparkwright.errors import ConfigurationError
 from sparkwright.timeline import (
-    DRIVER_PHASES,
     PHASES,
-    WORKER_PHASES,
     PhaseCode,
     phase_named,
     phase_of,
@@ -75,13 +73,6 @@ def test_codes_never_change_for_files_hold_them():
     }
 
 
-def test_every_code_has_one_phase_of_the_same_name():
-    assert [phase.code for phase in PHASES] == list(dict.fromkeys(p.code for p in PHASES))
-    assert {phase.code: phase.name for phase in PHASES} == {
-        int(code): code.name.lower() for code in PhaseCode
-    }
-
-
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
 def test_every_phase_says_what_it_is(phase):
     assert phase.meaning.endswith(".")
@@ -104,11 +95,6 @@ def sources_that_record():
         if path.relative_to(root).parts[0] != "timeline"
     ]
     return "\n".join(texts)
-
-
-def test_labels_are_told_apart():
-    for phases in (WORKER_PHASES, DRIVER_PHASES):
-        assert len({phase.label for phase in phases}) == len(phases)
 
 
 def test_each_of_deeplearning4js_keys_has_a_phase():

@@ -25,14 +25,6 @@ def test_a_dataframe_has_a_row_a_span_and_deeplearning4js_names():
     assert driver["host"].tolist() == ["", "", ""]
 
 
-def test_sums_are_rows_of_the_dataframe_too():
-    exact = small_timeline().to_dataframe()
-    summed = small_timeline(exact_limit=10).to_dataframe()
-    assert (summed["count"] == 0).sum() > 0
-    for frame in (exact, summed):
-        assert frame["seconds"].sum() == pytest.approx(small_timeline().tallies.seconds.sum())
-
-
 def test_totals_tell_how_often_how_long_and_who():
     store = SpanStore(workers=2)
     append(store, 0, (PhaseCode.COMPUTE, 0.0, 1.0), (PhaseCode.COMPUTE, 1.0, 1.0))
@@ -51,15 +43,6 @@ def test_totals_tell_how_often_how_long_and_who():
     assert (count.place, count.share, count.slowest_worker) == ("driver", 1.0, None)
 
 
-def test_the_same_phase_of_driver_and_workers_is_counted_apart():
-    store = SpanStore(workers=1)
-    append(store, 0, (PhaseCode.CHECKPOINT, 0.0, 0.001))
-    append(store, -1, (PhaseCode.CHECKPOINT, 0.0, 9.0))
-    workers, driver = store.timeline().totals()
-    assert workers.median_s == pytest.approx(0.001, rel=0.0225)
-    assert driver.median_s == pytest.approx(9.0, rel=0.0225)
-
-
 def test_the_summary_says_what_dominated_and_who_is_slow():
     text = small_timeline().summary()
     assert "Of the workers' measured time: " in text
@@ -70,13 +53,6 @@ def test_the_summary_says_what_dominated_and_who_is_slow():
     assert "known to within 300 µs for 1 of 2 workers." in text
     assert "worker 0: -2 ms ± 300 µs (driver)" in text
     assert "worker 1: +4.5 s ± ? (ntp)" in text
-
-
-def test_workers_that_are_alike_are_not_called_slow():
-    store = SpanStore(workers=3)
-    for worker in range(3):
-        append(store, worker, (PhaseCode.COMPUTE, 0.0, 1.0 + 0.01 * worker))
-    assert "slowest:" not in store.timeline().what_dominated()
 
 
 def test_an_empty_timeline_says_so():
@@ -154,3 +130,19 @@ def test_files_are_written_whole_at_any_url(tmp_path):
     timeline.to_chrome_trace(f"file://{tmp_path}/trace.json")
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "trace.json"]
+
+
+def test_the_same_phase_of_driver_and_workers_is_counted_apart():
+    store = SpanStore(workers=1)
+    append(store, 0, (PhaseCode.CHECKPOINT, 0.0, 0.001))
+    append(store, -1, (PhaseCode.CHECKPOINT, 0.0, 9.0))
+    workers, driver = store.timeline().totals()
+    assert workers.median_s == pytest.approx(0.001, rel=0.0225)
+    assert driver.median_s == pytest.approx(9.0, rel=0.0225)
+
+
+def test_workers_that_are_alike_are_not_called_slow():
+    store = SpanStore(workers=3)
+    for worker in range(3):
+        append(store, worker, (PhaseCode.COMPUTE, 0.0, 1.0 + 0.01 * worker))
+    assert "slowest:" not in store.timeline().what_dominated()
