@@ -162,8 +162,13 @@ def _visit(
         return (on_gpus(found) if gives_gpus else found).collect()
 
     def late() -> BaseException | None:
-        over = time.monotonic() > deadline_s
-        return RunTimeoutError(_too_long(meeting, tasks, timeout_s)) if over else None
+        if time.monotonic() < deadline_s:
+            return None
+        came = 0 if meeting is None else len(meeting.came)
+        text = f"no task of {tasks} began"
+        if came:
+            text = f"{came} of {tasks} tasks came, and not all ended"
+        return RunTimeoutError(f"{text} within {timeout_s:g} s")
 
     returned: list[dict[str, Any]] = []
     problem = ""
@@ -190,13 +195,6 @@ def _running(context: Any, group: str) -> int:
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
     return sum(stage.numActiveTasks for stage in stages if stage)
-
-
-def _too_long(meeting: Meeting | None, tasks: int, timeout_s: float) -> str:
-    came = len(meeting.came) if meeting is not None else 0
-    if not came:
-        return f"no task of {tasks} began within {timeout_s:g} s"
-    return f"{came} of {tasks} tasks came, and not all ended within {timeout_s:g} s"
 
 
 def in_short(error: BaseException) -> str:

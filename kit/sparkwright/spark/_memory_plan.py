@@ -279,25 +279,20 @@ def _given_or_needed(
 
 
 def _refuse_misfit(
-    name: str,
-    limit: int | None,
-    total: int,
-    parts: Sequence[MemoryPart],
-    trainers: int = 1,
+    name: str, limit: int | None, total: int, parts: Sequence[MemoryPart], trainers: int = 1
 ) -> None:
     if limit is None or total <= limit:
         return
     needed = sum(part.size_mib for part in parts)
     room = f" + {total - needed:,} (room given beyond that)" if total > needed else ""
     remedies = [
-        *([f"fewer `trainers` than {trainers}"] if trainers > 1 else []),
-        "a smaller heap" if parts[0].size_mib > _LEAST_HEAP_MIB else "",
-        "smaller minibatches or another network",
+        f"fewer `trainers` than {trainers}, " if trainers > 1 else "",
+        "a smaller heap, " if parts[0].size_mib > _LEAST_HEAP_MIB else "",
     ]
     raise ConfigurationError(
         f"`{name}` must hold heap and overhead. Received: {name} of {mib_text(limit)}; needed are "
         f"{_sum_text(parts)}{room} = {mib_text(total)}, {mib_text(total - limit)} more. Ask the "
-        f"cluster for more, or choose {', '.join(filter(None, remedies))}."
+        f"cluster for more, or choose {''.join(remedies)}smaller minibatches or another network."
     )
 
 
@@ -306,14 +301,14 @@ def _sum_text(parts: Sequence[MemoryPart]) -> str:
 
 
 def _table(parts: Sequence[MemoryPart], total: int, limit: int | None) -> list[str]:
-    rows = [(part.size_mib, part.name, part.sum_text, part.sentence) for part in parts]
     free = total - sum(part.size_mib for part in parts)
     if free:
-        rows.append((free, "more overhead", f"{free:,}", "As asked for."))
-    width = max(len(name) for _, name, _, _ in rows)
-    lines: list[str] = []
-    for size, name, arithmetic, sentence in rows:
-        several = f"{arithmetic}: " if " x " in arithmetic else ""
-        lines.append(f"  {size:>9,} MiB  {name:<{width}}  {several}{sentence}")
+        parts = [*parts, MemoryPart("more overhead", "JVM", free, 1, "As asked for.")]
+    width = max(len(part.name) for part in parts)
+    lines = [
+        f"  {part.size_mib:>9,} MiB  {part.name:<{width}}  "
+        f"{f'{part.sum_text}: ' if part.count > 1 else ''}{part.sentence}"
+        for part in parts
+    ]
     known = "" if limit is None else f" of {mib_text(limit)}: {mib_text(limit - total)} are free"
     return [*lines, f"  {total:>9,} MiB  asked for{known}."]

@@ -66,7 +66,6 @@ def _hadoop_settings(chosen: Mapping[str, str]) -> dict[str, str]:
             "hdfs-site.xml and yarn-site.xml from the cluster into a folder, and set it before "
             'Spark starts: `os.environ["HADOOP_CONF_DIR"] = "/etc/hadoop/conf"`.'
         )
-    settings: dict[str, str] = {}
     files = [Path(folder) / file for folder in named.values() for file in _FILES]
     present = [file for file in files if file.is_file()]
     if not any(file.name == "yarn-site.xml" for file in present):
@@ -76,11 +75,11 @@ def _hadoop_settings(chosen: Mapping[str, str]) -> dict[str, str]:
             f"with {', '.join(file.name for file in present) or 'none of its files'}. Copy it from "
             "the cluster, or name the folder that has it."
         )
+    found: dict[str, str] = {}
     for file in present:
-        text = file.read_text(encoding="utf-8", errors="replace")
-        settings |= parse_hadoop_settings(text, name=str(file))
-    own = {name: value for name, value in chosen.items() if name.startswith(_HADOOP)}
-    return settings | {name.removeprefix(_HADOOP): value for name, value in own.items()}
+        found |= parse_hadoop_settings(file.read_text("utf-8", "replace"), name=str(file))
+    own = (name for name in chosen if name.startswith(_HADOOP))
+    return found | {name.removeprefix(_HADOOP): chosen[name] for name in own}
 
 
 def _check_java() -> None:
@@ -151,23 +150,20 @@ def manager_addresses(settings: Mapping[str, str]) -> list[tuple[str, int]]:
 
     Several where they stand in for one another. Without any setting it is this machine.
     """
+    names = [""]
     if setting(settings, f"{_MANAGER}.ha.enabled") == "true":
-        names = [
-            f".{one.strip()}" for one in (settings.get(f"{_MANAGER}.ha.rm-ids") or "").split(",")
-        ]
-    else:
-        names = [""]
-    return [_address(settings, name) for name in names]
-
-
-def _address(settings: Mapping[str, str], name: str) -> tuple[str, int]:
-    host = setting(settings, f"{_MANAGER}.hostname{name}")
-    text = setting(settings, f"{_MANAGER}.address{name}") or f"{host or '0.0.0.0'}:{_PORT}"
-    found, _, port = text.rpartition(":")
-    if not port.isdigit():
-        found, port = text, str(_PORT)
-    # That is where clients of a machine's own ResourceManager connect to, by Hadoop's default.
-    return ("127.0.0.1" if found == "0.0.0.0" else found), int(port)
+        given = settings.get(f"{_MANAGER}.ha.rm-ids", "")
+        names = [f".{one.strip()}" for one in given.split(",")]
+    found: list[tuple[str, int]] = []
+    for name in names:
+        # Clients connect to a machine's own ResourceManager there, by Hadoop's default.
+        host = setting(settings, f"{_MANAGER}.hostname{name}") or "127.0.0.1"
+        text = setting(settings, f"{_MANAGER}.address{name}") or host
+        host, _, port = text.rpartition(":")
+        if not port.isdigit():
+            host, port = text, str(_PORT)
+        found.append(("127.0.0.1" if host == "0.0.0.0" else host, int(port)))
+    return found
 
 
 def jars_settings(chosen: Mapping[str, str], hadoop: Mapping[str, str]) -> dict[str, str]:
@@ -262,11 +258,12 @@ def _timeout_s(chosen: Mapping[str, str]) -> float:
 
 
 class _Wait:
+    """Watches an application by its tag, on a thread; kills it if it waits for too long."""
+
     def __init__(self, tag: str, timeout_s: float) -> None:
-        self.timeout_s = timeout_s
+        self.timeout_s, self._tag = timeout_s, tag
         self.gave_up = False
         self.words = ""
-        self._tag = tag
         self._client: Any = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="sparkwright-yarn", daemon=True)
@@ -279,12 +276,10 @@ class _Wait:
         self._thread.join(_END_TIMEOUT_S)
 
     def _watch(self) -> None:
-        first_seen_s: float | None = None
-        told = False
+        first_seen_s, told = 0.0, False
         try:
             while not self._ended.wait(_LOOK_AGAIN_S):
-                report = self._report()
-                if report is None:
+                if (report := self._report()) is None:
                     continue
                 if str(report.getYarnApplicationState()) not in _WAITING:
                     return
