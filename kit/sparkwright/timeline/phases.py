@@ -15,11 +15,6 @@ from numpy.typing import NDArray
 from sparkwright.errors import ConfigurationError
 
 Group = Literal["start-up", "data", "compute", "communication", "waiting", "saving"]
-GROUPS: tuple[Group, ...] = (
-    *("start-up", "data", "compute"),
-    *("communication", "waiting", "saving"),
-)
-_FIRST_OF_DRIVER = 32
 
 
 class PhaseCode(IntEnum):
@@ -227,10 +222,7 @@ def _phases() -> Iterator[Phase]:
 
 
 PHASES: tuple[Phase, ...] = tuple(_phases())
-WORKER_PHASES = tuple(phase for phase in PHASES if phase.code < _FIRST_OF_DRIVER)
-DRIVER_PHASES = tuple(phase for phase in PHASES if phase.code >= _FIRST_OF_DRIVER)
 _BY_CODE = {phase.code: phase for phase in PHASES}
-_BY_NAME = {phase.name: phase for phase in PHASES}
 _IS_CODE = np.isin(np.arange(256), list(_BY_CODE))
 
 
@@ -251,21 +243,3 @@ def phase_of(code: int) -> Phase:
 def unknown_codes(codes: NDArray[np.uint8]) -> list[int]:
     """Return the codes that belong to no phase, each once, in order."""
     return np.unique(codes[~_IS_CODE[codes]]).tolist()
-
-
-def phase_named(name: str) -> Phase:
-    """Return the phase with this name.
-
-    Raises:
-        ConfigurationError: if there is none.
-
-    Example:
-        >>> phase_named("wait").label
-        'wait for peers'
-    """
-    if (found := _BY_NAME.get(name)) is None:
-        raise ConfigurationError(
-            f"`name` must be that of a phase. Received: name={name!r}. "
-            f"There are: {', '.join(_BY_NAME)}."
-        )
-    return found
