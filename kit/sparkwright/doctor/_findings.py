@@ -64,7 +64,8 @@ class Place:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
         """From JSON's dictionaries and lists."""
-        given = {**found, "memory": Memory(**found.get("memory", {}))}
+        given: dict[str, Any] = dict(found)
+        given["memory"] = Memory(**given.get("memory", {}))
         if given.get("logind") is not None:
             given["logind"] = Logind(**given["logind"])
         for name in ("preloads_missing", "gpus", "gpu_addresses"):

@@ -104,8 +104,8 @@ def _sizes(model: Any, batch_size: int) -> tuple[int, ...]:
     if isinstance(model, int) and not isinstance(model, bool) and model > 0:
         size = NUMBER_BYTES * model
         return size, size, _SLOTS * size, 0
-    spec = model
-    if not isinstance(model, NetworkSpec):
+    spec: Any = model
+    if not isinstance(spec, NetworkSpec):
         if not hasattr(model, "count_params") or not getattr(model, "built", False):
             raise ConfigurationError(
                 "`model` must be a built Keras model, a NetworkSpec or a number of parameters "
@@ -114,10 +114,11 @@ def _sizes(model: Any, batch_size: int) -> tuple[int, ...]:
         try:
             spec = describe_model(model)
         except ConfigurationError:  # layers of the user's own, whose outputs still have shapes
-            trainable = NUMBER_BYTES * sum(prod(each.shape) for each in model.trainable_variables)
-            outputs = sum(_output_numbers(layer) for layer in model.layers)
+            variables = (prod(each.shape) for each in spec.trainable_variables)
+            trainable = NUMBER_BYTES * sum(variables)
+            outputs = sum(_output_numbers(layer) for layer in spec.layers)
             minibatch = 2 * NUMBER_BYTES * outputs * batch_size
-            parameters = NUMBER_BYTES * int(model.count_params())
+            parameters = NUMBER_BYTES * int(spec.count_params())
             return parameters, trainable, _SLOTS * trainable, minibatch
     found = {each.name: each.size_bytes for each in estimate(spec, batch_size=batch_size).memory}
     return tuple(found[n] for n in ("Parameters", "Gradients", "Optimizer", "One minibatch"))

@@ -104,7 +104,12 @@ class ClockState:
                 "the state of clocks must have a source and finite numbers of seconds. Received: "
                 f"{dict(fields)!r:.200}."
             )
-        return cls(**{**fields, "uncertainty_s": within_s if within_s is None else abs(within_s)})
+        return cls(
+            wall_s=float(fields["wall_s"]),
+            source=fields["source"],
+            offset_s=float(fields["offset_s"]),
+            uncertainty_s=None if within_s is None else abs(float(within_s)),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -150,7 +150,7 @@ def _cells(
     """Return shares in as many columns as the page has room for."""
     cells = shares_of(timeline, phases, row_of_lane=row_of_lane, columns=_COLUMNS)
     while np.count_nonzero(cells) > _MOST_CELLS and cells.shape[2] > 1:
-        cells = (cells[:, :, 0::2] + cells[:, :, 1::2]) / 2
+        cells = (cells[:, :, 0::2] + cells[:, :, 1::2]) / np.float32(2)
     return cells
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,7 @@ class Spans:
     lanes: NDArray[np.int32]
     codes: NDArray[np.uint8]
     starts_s: NDArray[np.float64]
-    seconds: NDArray[np.floating]
+    seconds: NDArray[Any]
     width_s: float = 0.0
 
     def __len__(self) -> int:
@@ -118,8 +118,8 @@ class Spans:
         return Spans(
             lanes=found[:, 0].astype(np.int32),
             codes=found[:, 1].astype(np.uint8),
-            starts_s=found[:, 2] * (2.0 * self.width_s),
-            seconds=np.bincount(place.reshape(-1), weights=self.seconds),
+            starts_s=found[:, 2].astype(np.float64) * (2.0 * self.width_s),
+            seconds=np.bincount(place.reshape(-1), weights=self.seconds).astype(np.float64),
             width_s=2 * self.width_s,
         )
 

@@ -187,7 +187,7 @@ class SpanStore:
         return Spans(
             lanes=keys[row, 0].astype(np.int32),
             codes=keys[row, 1].astype(np.uint8),
-            starts_s=bucket * self._width_s,
+            starts_s=bucket.astype(np.float64) * self._width_s,
             seconds=sums[row, bucket],
             width_s=self._width_s,
         )

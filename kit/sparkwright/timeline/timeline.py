@@ -76,14 +76,17 @@ class Timeline:
 
     def pieces(self) -> Iterator[tuple[NDArray[Any], ...]]:
         """Yield lanes, codes, starts, seconds, and the length of time that contains these."""
-        for part in (self.spans, self.rest):
-            for first in range(0, 0 if part is None else len(part), _PIECES):
+        for part in self._parts():
+            for first in range(0, len(part), _PIECES):
                 chosen = slice(first, first + _PIECES)
                 starts_s, seconds = part.starts_s[chosen], part.seconds[chosen].astype(np.float64)
                 lengths_s = seconds
                 if part.width_s:  # the last bucket ends with the run
                     lengths_s = np.clip(self.elapsed_s - starts_s, 1e-9, part.width_s)
                 yield part.lanes[chosen], part.codes[chosen], starts_s, seconds, lengths_s
+
+    def _parts(self) -> list[Spans]:
+        return [self.spans] if self.rest is None else [self.spans, self.rest]
 
     def totals(self) -> list[PhaseTotal]:
         """Every phase that was measured, of the workers together, then of the driver."""
@@ -108,7 +111,7 @@ class Timeline:
         """
         import pandas as pd
 
-        parts = [part for part in (self.spans, self.rest) if part is not None]
+        parts = self._parts()
         worker = np.concatenate([part.lanes for part in parts])
         places = {phase.code: place for place, phase in enumerate(PHASES)}
         codes = np.concatenate([part.codes for part in parts])
