@@ -112,14 +112,15 @@ class Spans:
 
     def coarser(self) -> "Spans":
         """Return sums in buckets twice as wide."""
-        buckets = np.rint(self.starts_s / self.width_s).astype(np.int64) // 2
-        keys = np.stack([self.lanes, self.codes, buckets], axis=1)
-        found, place = np.unique(keys, axis=0, return_inverse=True)
+        bucket = np.rint(self.starts_s / self.width_s).astype(np.int64) // 2
+        row = (self.lanes.astype(np.int64) + 1) * 256 + self.codes
+        length = int(bucket.max(initial=0)) + 1
+        keys, place = np.unique(row * length + bucket, return_inverse=True)
         return Spans(
-            lanes=found[:, 0].astype(np.int32),
-            codes=found[:, 1].astype(np.uint8),
-            starts_s=found[:, 2].astype(np.float64) * (2.0 * self.width_s),
-            seconds=np.bincount(place.reshape(-1), weights=self.seconds).astype(np.float64),
+            lanes=(keys // length // 256 - 1).astype(np.int32),
+            codes=(keys // length % 256).astype(np.uint8),
+            starts_s=(keys % length).astype(np.float64) * (2.0 * self.width_s),
+            seconds=np.bincount(place, weights=self.seconds).astype(np.float64),
             width_s=2 * self.width_s,
         )
 
