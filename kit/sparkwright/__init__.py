@@ -12,6 +12,7 @@
 Importing this package loads neither TensorFlow nor Spark; its own modules load at their first use.
 """
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -102,55 +103,29 @@ if TYPE_CHECKING:
     from .workers._gpus import leave_gpus_to_workers as leave_gpus_to_workers
     from .workers._step_time import measure_step as measure_step
 
-# Module -> the names that it gives to this package, at their first use.
-_LAZY = {
-    "data": "DataSet DistributedDataSet load_normalizer",
-    "errors": (
-        "ConfigurationError DataError NetworkError NonFiniteLossError RunInterrupted "
-        "RunTimeoutError SlotsError SparkwrightError WorkerError"
-    ),
-    "evaluation": (
-        "ROC CustomEvaluation Evaluation EvaluationBinary EvaluationCalibration "
-        "RegressionEvaluation ROCBinary ROCMultiClass compare"
-    ),
-    "experiments": "Experiment",
-    "local": "ParallelWrapper",
-    "masters": (
-        "Checkpointing EarlyStopping ExchangeCosts MeshConfig NtpClock "
-        "ParameterAveragingTrainingMaster Scaling ScalingCosts SharedTrainingMaster SystemClock "
-        "TrainingHook predict_scaling prospect training_master_from_dict "
-        "training_master_from_json training_master_from_yaml"
-    ),
-    "partitions": "DefaultRepartitioner NoRepartitioner",
-    "runs": "TrainingRun",
-    "spark": (
-        "MemoryPlan SparkNetwork SparkSettings kubernetes_settings load_distributed_model "
-        "plan_memory send_by_value start_spark"
-    ),
-    "storage": (
-        "delete_model list_models load_evaluation load_model model_info save_evaluation "
-        "save_model verify_model"
-    ),
-    "timeline": "Timeline",
-    "updates": "AdaptiveThreshold FixedThreshold ResidualClipping TargetSparsity",
-    "workers._gpus": "leave_gpus_to_workers",
-    "workers._step_time": "measure_step",
-}
-_MODULE_OF = {name: module for module, names in _LAZY.items() for name in names.split()}
-_MODULES = {"data", "networks", *(module.partition(".")[0] for module in _LAZY)}
+
+@cache
+def _module_of() -> dict[str, str]:
+    """Return the module of each name, as the imports for type checkers above state it."""
+    import ast
+
+    tree = ast.parse(__loader__.get_source(__name__))
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level)
+    return {name.name: node.module or name.name for node in imports for name in node.names}
 
 
 def __getattr__(name: str) -> Any:
     """Import what is used for the first time."""
-    if name in _MODULE_OF:
-        found = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-        globals()[name] = found
+    modules = {} if name.startswith("__") else _module_of()
+    if name in modules:
+        found = import_module(f"{__name__}.{modules[name]}")
+        if name != modules[name]:
+            found = globals()[name] = getattr(found, name)
         return found
-    if name in _MODULES:
+    if name in modules.values():
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    special = (name for name in globals() if name.startswith("__"))
-    return sorted({*special, *_MODULE_OF, "Diagnosis", "data", "doctor", "networks"})
+    return sorted({*(name for name in globals() if name.startswith("__")), *_module_of()})
