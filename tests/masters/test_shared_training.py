@@ -52,22 +52,16 @@ class Thirds:
 # -- options --------------------------------------------------------------------------------
 
 
-def test_a_class_in_place_of_its_instance_is_refused_with_what_it_should_be() -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        Master(threshold=AdaptiveThreshold)  # pyright: ignore[reportArgumentType]
-    assert str(refused.value) == (
-        "`threshold` must be an AdaptiveThreshold, a TargetSparsity, a FixedThreshold or an object "
-        f"with `init`, `update`, `to_dict`. Received: threshold={AdaptiveThreshold!r}."
-    )
-
-
-def test_workers_are_counted_in_one_way_only() -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        Master(workers=4, workers_per_node=2)
-    assert str(refused.value) == (
-        "`workers_per_node` and `workers` both say how many workers there are. Received: "
-        "workers_per_node=2, workers=4. Give one."
-    )
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"threshold": AdaptiveThreshold}, "an object with `init`, `update`, `to_dict`. Received"),
+        ({"workers": 4, "workers_per_node": 2}, "workers_per_node=2, workers=4. Give one."),
+    ],
+)
+def test_options_that_contradict_one_another_are_refused(options: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        Master(**options)
 
 
 def test_a_threshold_and_a_repartitioner_may_be_the_users_own() -> None:
@@ -124,9 +118,7 @@ def test_workers_that_were_asked_for_are_not_cut_to_the_slots() -> None:
     assert Master(workers=7).worker_count(slots=2, executors=2) == 7
     assert Master(workers_per_node=3).worker_count(slots=2, executors=2) == 6
     assert Master(workers_per_node=3).worker_count(slots=8, executors=None) == 3
-
-
-def test_within_the_driver_all_slots_are_used() -> None:
+    # Within the driver all slots are used.
     assert Master().worker_count(slots=3, executors=None, cores_per_executor=3) == 3
     assert Master().worker_count(slots=None, executors=None) == 1
 
