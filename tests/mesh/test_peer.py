@@ -43,25 +43,10 @@ def with_neighbours(*neighbours: tuple[int, int], **options: Any) -> Peer:
 # -- updates --------------------------------------------------------------------------------
 
 
-def test_own_updates_go_to_all_neighbours_and_are_not_delivered() -> None:
-    peer = with_neighbours(B, C)
-    assert peer.published(b"x") == [Send((B, C), Update(A, 1, b"x"))]
-    assert peer.published(b"y") == [Send((B, C), Update(A, 2, b"y"))]
-    assert peer.versions == {A: 2}
-    assert peer.published_count == 2
-
-
 def test_an_update_is_delivered_and_passed_on_but_not_back_nor_to_its_origin() -> None:
     peer = with_neighbours(B, C, D)
     new = update(C, 1)
     assert peer.received(B, new) == [Deliver(new), Send([D], new)]
-
-
-def test_a_repeated_update_does_nothing() -> None:
-    peer = with_neighbours(B, C)
-    peer.received(B, update(D, 1))
-    assert peer.received(B, update(D, 1)) == []
-    assert peer.received(C, update(D, 1)) == []
 
 
 def test_an_update_before_its_turn_waits_for_it() -> None:
@@ -147,13 +132,6 @@ def test_versions_that_were_overtaken_are_not_believed() -> None:
 
 
 # -- time -----------------------------------------------------------------------------------
-
-
-def test_versions_go_to_everybody_with_every_heartbeat() -> None:
-    peer = with_neighbours(B, C, heartbeat_s=2.0)
-    assert len(sent(peer.timer_fired(10.0), Versions)) == 2
-    assert peer.timer_fired(11.9) == []
-    assert len(sent(peer.timer_fired(12.0), Versions)) == 2
 
 
 def test_a_silent_neighbour_is_dropped_and_one_that_was_heard_is_not() -> None:

@@ -161,17 +161,6 @@ def test_a_big_update_passes_relays_whole(workers: Workers) -> None:
         assert after.payload == b"next"
 
 
-def test_statistics_count_what_was_carried(workers: Workers) -> None:
-    first, second = of(workers, 2)
-    first.publish(b"x" * 100_000)
-    assert second.wait_for({(0, 0): 1}, timeout_s=WAIT_S)
-    wait_until(lambda: first.flush(0.0))
-    sent, received = first.statistics, second.statistics
-    assert 100_000 < sent.bytes_sent < 200_000
-    assert 100_000 < received.bytes_received <= first.statistics.bytes_sent + 1000
-    assert sent.messages_sent >= 2
-
-
 # -- what goes wrong ------------------------------------------------------------------------
 
 
@@ -215,12 +204,12 @@ def publishing(mesh: UpdateMesh, count: int) -> threading.Event:
 
 def waits(mesh: UpdateMesh) -> bool:
     """Whether `mesh` sends nothing for a while, though much is to be sent."""
-    before = mesh.statistics
+    before = mesh.pending_bytes
     for _ in range(20):
         time.sleep(0.01)
-        if mesh.statistics.bytes_sent > before.bytes_sent:
+        if mesh.pending_bytes < before:
             return False
-    return before.pending_bytes > mesh._max_pending_bytes
+    return before > mesh._max_pending_bytes
 
 
 def test_a_busy_worker_reads_no_more_than_its_limit(workers: Workers) -> None:
@@ -375,7 +364,7 @@ def test_a_neighbour_that_takes_nothing_holds_up_for_a_while_and_is_dropped(
     most_bytes = 0
     for _ in range(100):
         meshes[0].publish(bytes(200_000))
-        most_bytes = max(most_bytes, meshes[0].statistics.pending_bytes)
+        most_bytes = max(most_bytes, meshes[0].pending_bytes)
     assert most_bytes < 1_000_000
     wait_until(lambda: meshes[0].neighbours == {(1, 0)})
     stopped.set()
@@ -396,9 +385,9 @@ def test_who_sends_faster_than_a_relay_can_pass_on_waits_too(workers: Workers) -
     thread = threading.Thread(target=publish)
     with meshes[0].reading_all():  # what the relay itself does not take is not the point here
         thread.start()
-        wait_until(lambda: meshes[0].statistics.pending_bytes > 100_000)
+        wait_until(lambda: meshes[0].pending_bytes > 100_000)
         assert not done.wait(0.3)
-        assert meshes[1].statistics.pending_bytes + meshes[0].statistics.pending_bytes < 2_000_000
+        assert meshes[1].pending_bytes + meshes[0].pending_bytes < 2_000_000
         while not done.is_set():  # the impostor begins to read
             assert impostor.receive() is not None
     thread.join()
@@ -460,22 +449,6 @@ def test_a_stale_or_mistaken_worker_is_refused(workers: Workers, fields: dict[st
     assert workers.meshes[0].neighbours == {(1, 2)}
 
 
-def test_an_upstream_that_cannot_be_reached_is_named_until_it_is(workers: Workers) -> None:
-    mesh = workers.start(1, connect_timeout_s=0.2)
-    workers.start(0)
-    port = workers.ports[0].address[1]
-    workers.stop(0)
-    mesh.reshape(workers.seats([0, 1]), mode="mesh")
-    wait_until(lambda: mesh.problem is not None)
-    assert str(mesh.problem).startswith(
-        f"worker 0 at {HOST}:{port} could not be reached for 0.2 s: "
-    )
-    workers.start(0)
-    workers.reshape()
-    wait_until(lambda: bool(mesh.neighbours))
-    assert mesh.problem is None
-
-
 def test_a_worker_must_be_part_of_its_tree(workers: Workers) -> None:
     mesh = workers.start(0)
     with pytest.raises(ConfigurationError, match=r"`seats` must contain this worker, \(0, 0\)"):
@@ -500,7 +473,7 @@ def test_closing_ends_a_publisher_and_those_who_wait(workers: Workers) -> None:
     ]
     for thread in threads:
         thread.start()
-    wait_until(lambda: meshes[0].statistics.pending_bytes > 1000)
+    wait_until(lambda: meshes[0].pending_bytes > 1000)
     time.sleep(0.1)  # all three wait by now
     meshes[0].close()
     for thread in threads:
