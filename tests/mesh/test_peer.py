@@ -158,17 +158,6 @@ def test_a_neighbour_that_comes_late_is_given_as_much_time() -> None:
 # -- falling behind -------------------------------------------------------------------------
 
 
-def test_who_lacks_what_is_not_kept_is_told_and_gets_the_rest_of_others() -> None:
-    peer = with_neighbours(B, max_log_messages=3)
-    for sequence in (1, 2, 3):
-        peer.received(B, update(B, sequence))
-    peer.published(b"")
-    peer.neighbour_up(C)
-    actions = peer.received(C, Versions(1, 0, {}))
-    assert sent(actions, TooFarBehind) == [TooFarBehind({B: 1}, {A: 1, B: 3})]
-    assert [m[:2] for m in sent(actions, Update)] == [(A, 1)]
-
-
 def test_catching_up_is_asked_for_once_until_restored_or_long_in_vain() -> None:
     peer = with_neighbours(B, timeout_s=3.0)
     word = TooFarBehind({B: 5}, {B: 6})
@@ -221,18 +210,6 @@ def test_own_updates_that_a_restored_state_lacks_and_nobody_keeps_are_given_up()
     assert peer.versions == {A: 5}
     (word,) = sent(peer.received(B, Versions(1, 0, {A: 2})), TooFarBehind)
     assert word.floors == {A: 3}
-
-
-def test_what_a_restored_state_includes_cannot_be_sent_again() -> None:
-    peer = with_neighbours(B)
-    peer.restored({C: 5})
-    assert delivered(peer.received(B, update(C, 6))) == [(C, 6)]
-    peer.neighbour_up(D)
-    (word,) = sent(peer.received(D, Versions(1, 0, {C: 4})), TooFarBehind)
-    assert word.floors == {C: 5}
-    peer.neighbour_up(D)
-    found = peer.received(D, Versions(2, 0, {C: 5}))
-    assert [m[:2] for m in sent(found, Update)] == [(C, 6)]
 
 
 # -- the log --------------------------------------------------------------------------------

@@ -23,6 +23,10 @@ from sparkwright.workers._phases import PhaseRecorder, PhaseReporter, WorkerCloc
 
 SECRET = bytes(range(32))
 WORKERS = 3
+REGISTRATION = {
+    **{"worker": 0, "attempt": 0, "host": "host", "address": ["127.0.0.1", 1]},
+    **{"rows": 1, "validation_rows": 0},
+}
 
 
 class Driver:
@@ -74,14 +78,7 @@ class Worker:
         )
         self.control.send(
             "register",
-            {
-                "worker": worker,
-                "attempt": 0,
-                "host": "host",
-                "address": ["127.0.0.1", 1],
-                "rows": 1,
-                "validation_rows": 0,
-            },
+            {**REGISTRATION, "worker": worker},
         )
 
     def close(self) -> None:
@@ -177,8 +174,7 @@ def test_garbage_ends_the_connection_and_not_the_run(
 ) -> None:
     with contextlib.closing(connect(driver.server.address, secret=SECRET, timeout_s=5.0)) as line:
         line.socket.settimeout(5.0)
-        fields = {"worker": 0, "attempt": 0, "host": "", "address": ["", 1], "rows": 1}
-        line.send("register", {**fields, "validation_rows": 0})
+        line.send("register", REGISTRATION)
         good = {
             "count": 1,
             "missed": 0,
