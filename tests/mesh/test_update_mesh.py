@@ -227,12 +227,6 @@ def test_a_busy_worker_reads_no_more_than_its_limit(workers: Workers) -> None:
     assert busy.neighbours == {(1, 0)}
 
 
-def test_two_busy_workers_that_publish_do_not_wait_for_one_another(workers: Workers) -> None:
-    meshes = of(workers, 2, max_pending_bytes=100_000, peer_timeout_s=60.0)
-    for done in [publishing(mesh, 40) for mesh in meshes]:
-        assert done.wait(WAIT_S)
-
-
 @pytest.mark.parametrize("how", ["wait_for", "reading_all"])
 def test_a_worker_that_waits_reads_all_that_comes(workers: Workers, how: str) -> None:
     first, second = of(workers, 2, max_pending_bytes=100_000, peer_timeout_s=60.0)

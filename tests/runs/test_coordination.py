@@ -86,13 +86,6 @@ def test_when_not_all_come_in_time_the_run_ends_and_names_the_missing(
     assert dismissed == script.dismissals(*came, reason=end.timed_out)
 
 
-def test_the_clock_may_begin_anywhere(make: Make) -> None:
-    script = make(2, now_s=1e6)
-    script.now_s = 1e6
-    assert script.tick(600.0) == NOTHING
-    assert isinstance(script.tick(0.1)[-1], EndRun)
-
-
 # -- members --------------------------------------------------------------------------------
 
 

@@ -44,18 +44,6 @@ def came(worker: int, attempt: int = 0, *, rows: int = 0) -> WorkerRegistered:
     )
 
 
-def test_the_loss_of_a_replaced_connection_or_a_strangers_is_nobodys() -> None:
-    found = roll()
-    found.admit(came(0), 0.0)
-    found.admit(came(0, 1), 1.0)
-    assert found.lose(0, 2.0) is None
-    assert found.lose(99, 2.0) is None
-    assert found.present == {0: came(0, 1)}
-    assert found.replacement_problem(1000.0) == ""
-    assert found.lose(1, 3.0) == came(0, 1)
-    assert found.present == {}
-
-
 def test_a_lost_worker_is_a_problem_until_it_comes_back() -> None:
     found = roll()
     found.admit(came(0), 0.0)

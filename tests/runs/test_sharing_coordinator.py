@@ -14,8 +14,6 @@ from sparkwright.runs._decisions import (
     KeepCheckpoint,
     SendGroup,
     SendPiece,
-    WorkerReported,
-    WorkReported,
 )
 from sparkwright.workers.work import Span
 
@@ -134,17 +132,6 @@ def test_all_are_lost_and_training_begins_anew() -> None:
 
 
 # -- attempts -------------------------------------------------------------------------------
-
-
-def test_what_comes_from_a_replaced_attempt_is_ignored() -> None:
-    script = training()
-    piece = script.pieces[1]
-    script.register(1, attempt=1)
-    done = WorkReported(connection=10, piece=piece, minibatches=2, examples=20)
-    assert script.handle(done) == NOTHING
-    ended = WorkerReported(connection=10, generation=1, ending="broken", progress=None)
-    assert script.handle(ended) == NOTHING
-    assert script.progress.steps == (0, 0)
 
 
 # -- meetings -------------------------------------------------------------------------------
