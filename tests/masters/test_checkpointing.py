@@ -4,13 +4,6 @@ from hypothesis import given
 from sparkwright.masters import Checkpointing
 
 
-def test_with_rounds_given_time_does_not_count() -> None:
-    found = Checkpointing("/data", every_rounds=7)
-    assert found.every_s is None
-    assert not found.due(6, 1e9)
-    assert found.due(7, 0.0)
-
-
 @given(
     rounds=st.integers(1, 100),
     seconds=st.floats(0.1, 100),

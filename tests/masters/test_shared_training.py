@@ -7,7 +7,7 @@ from hypothesis import given
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import SharedTrainingMaster
-from sparkwright.masters._shared_training import automatic_workers, expected_sparsity
+from sparkwright.masters._shared_training import automatic_workers
 from sparkwright.partitions import NoRepartitioner
 from sparkwright.updates import (
     AdaptiveThreshold,
@@ -17,20 +17,6 @@ from sparkwright.updates import (
 )
 
 Master = SharedTrainingMaster
-
-small = st.floats(1e-9, 1.0)
-decays = st.floats(0.5, 0.999)
-thresholds = (
-    st.builds(FixedThreshold, threshold=small)
-    | st.builds(
-        AdaptiveThreshold,
-        initial=small,
-        min_sparsity=st.floats(1e-9, 1e-3),
-        max_sparsity=st.floats(1e-3, 1.0),
-        decay=decays,
-    )
-    | st.builds(TargetSparsity, initial=small, target=st.floats(1e-9, 0.06), decay=decays)
-)
 
 
 class HalvingThreshold:
@@ -146,11 +132,6 @@ def test_the_size_of_messages_is_estimated_from_the_threshold() -> None:
     assert estimate(FixedThreshold()) == 250_000  # a bitmap's, which nothing exceeds
     assert estimate(AdaptiveThreshold(max_sparsity=0.5)) == 250_000
     assert estimate(HalvingThreshold()) == 250_000
-
-
-@given(threshold=thresholds)
-def test_no_message_is_expected_to_exceed_a_bitmap(threshold: Any) -> None:
-    assert 0 < expected_sparsity(threshold) <= 1 / 16
 
 
 def test_uneven_data_leaves_no_worker_idle_when_work_is_dealt_out() -> None:
