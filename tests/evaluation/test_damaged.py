@@ -38,7 +38,7 @@ REGRESSION = RegressionEvaluation.from_predictions(
     [[1.0, 2], [3, 4], [5, 7]], [[1.0, 1], [2, 1], [3, 3]]
 )
 DIGEST = ROCDigest.from_ranges(
-    [summarize(ROC.from_predictions(LABELS, SCORES), np.array([[2], [2]]), 0, points=9)]
+    [summarize(ROC.from_predictions(LABELS, SCORES), np.array([[2, 2]]), 0, points=9)]
 )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparkwright.errors import ConfigurationError, DataError
 
 from .abstract import AbstractEvaluation, Batch
-from .checks import LARGEST_COUNT, check_count, reading
+from .checks import LARGEST_COUNT, check_count, reading, state
 from .plots import draw_bars
 from .reports import Figure, Report, Table
 
@@ -53,13 +53,12 @@ class CustomEvaluation(AbstractEvaluation):
     """
 
     name: ClassVar[str] = "custom_evaluation"
-    _options: ClassVar[tuple[str, ...]] = ("title",)
 
     evaluate: Evaluate | None = field(compare=False)
     merge: Merge | None = field(compare=False)
     title: str = field(default="custom", kw_only=True)
-    result_text: str | None = field(default=None, kw_only=True)
-    rows: int = field(default=0, kw_only=True)
+    result_text: str | None = state(default=None)
+    rows: int = state(default=0)
 
     def __post_init__(self) -> None:
         """Check the functions and the title.

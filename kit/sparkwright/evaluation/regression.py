@@ -1,8 +1,9 @@
 """Regression: how far predictions are from the numbers they predict."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -13,7 +14,7 @@ from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation, Batch
 from .accumulators import ERROR, LABEL, PREDICTION, SHARED, Floats, Moments
-from .checks import number_of, reading
+from .checks import number_of, state
 from .pair_sample import LARGEST, PairSample, points_per_output
 from .plots import COLORS
 from .regression_figures import Pairs, regression_figures
@@ -39,6 +40,21 @@ _TABLE: dict[str, RegressionMetric] = {
     "R²": "r2",
     "correlation": "pearson_correlation",
 }
+
+
+def _metric_of(metric: RegressionMetric, help: str):
+    """A method that gives a metric of one output, or its mean over them."""
+
+    def method(self: "RegressionEvaluation", *, of: int | str | None = None) -> float:
+        return self._metric(metric, of)
+
+    method.__doc__ = f"{help} `of` as in `mean_squared_error`."
+    return method
+
+
+def _read_samples(_: str, values: Any) -> tuple[PairSample, ...]:
+    size = points_per_output(len(values))
+    return tuple(PairSample.from_dict({**each, "size": size}) for each in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +109,32 @@ class RegressionEvaluation(AbstractEvaluation):
     _names_key: ClassVar[str] = "names"
 
     names: tuple[str, ...] | None = None
-    moments: Moments | None = field(default=None, kw_only=True)
-    samples: tuple[PairSample, ...] = field(default=(), kw_only=True)
-    rows: int = field(default=0, kw_only=True)
+    moments: Moments | None = state(
+        lambda _, value: None if value is None else Moments.from_dict(value), default=None
+    )
+    samples: tuple[PairSample, ...] = state(_read_samples, default=())
+    rows: int = state(default=0)
 
     def __post_init__(self) -> None:
-        """Check that names fit.
+        """Check that names and rows fit.
 
         Raises:
             ConfigurationError: if the names are not unique, or not one for each output.
+            DataError: if `rows` or `samples` contradict the counts of the outputs.
         """
         self._check_names()
+        counts = [] if self.moments is None else self.moments.counts.tolist()
+        sampled = [int(sample.counts.sum()) for sample in self.samples]
+        fits = len(sampled) == len(counts) and all(map(operator.le, sampled, counts))
+        if (
+            type(self.rows) is not int
+            or not max(counts, default=0) <= self.rows <= sum(counts)
+            or not fits
+        ):
+            raise DataError(
+                "`rows` and `samples` of a regression evaluation must fit the counts of its "
+                f"outputs. Received: rows={self.rows!r:.60} with {counts}."
+            )
 
     def _counted(self, batch: Batch) -> Self:
         found = output_rows(batch.labels, batch.predictions, mask=batch.mask)
@@ -115,16 +146,6 @@ class RegressionEvaluation(AbstractEvaluation):
             moments=Moments.of(actual, predicted, found.counts),
             samples=tuple(PairSample.of(y[kept], p[kept], size=size) for y, p, kept in columns),
             rows=len(actual),
-        )
-
-    def _merged(self, other: Self) -> Self:
-        assert self.moments is not None
-        assert other.moments is not None
-        return type(self)(
-            self.names,
-            moments=self.moments + other.moments,
-            samples=tuple(a + b for a, b in zip(self.samples, other.samples, strict=True)),
-            rows=self.rows + other.rows,
         )
 
     @property
@@ -164,31 +185,30 @@ class RegressionEvaluation(AbstractEvaluation):
         """
         return self._metric("mean_squared_error", of)
 
-    def root_mean_squared_error(self, *, of: int | str | None = None) -> float:
-        """√ of the mean squared error; on average, the mean of the outputs' roots."""
-        return self._metric("root_mean_squared_error", of)
-
-    def mean_absolute_error(self, *, of: int | str | None = None) -> float:
-        """Mean of |prediction - label|."""
-        return self._metric("mean_absolute_error", of)
+    root_mean_squared_error = _metric_of("root_mean_squared_error", "√ of the mean squared error.")
+    mean_absolute_error = _metric_of("mean_absolute_error", "Mean of |prediction - label|.")
+    mean_error = _metric_of(
+        "mean_error", "Mean of prediction - label, the bias: above 0 if predictions are too high."
+    )
+    relative_squared_error = _metric_of(
+        "relative_squared_error",
+        "Squared errors in units of those of always predicting the mean label: 1 - R².",
+    )
+    pearson_correlation = _metric_of(
+        "pearson_correlation",
+        "Correlation of labels and predictions, -1 to 1; 0 if one of them is constant.",
+    )
+    explained_variance = _metric_of(
+        "explained_variance",
+        "1 - variance of the errors / variance of the labels: R² but for a constant error; of "
+        "constant labels 1 if the error is constant too and 0 otherwise.",
+    )
 
     def max_error(self, *, of: int | str | None = None) -> float:
         """Largest |prediction - label|; of all outputs (not their mean) if `of` is None."""
         if of is None:
             return float(self.per_output("max_error").max(initial=0.0))
         return self._metric("max_error", of)
-
-    def mean_error(self, *, of: int | str | None = None) -> float:
-        """Mean of prediction - label, the bias: above 0 if predictions are too high."""
-        return self._metric("mean_error", of)
-
-    def relative_squared_error(self, *, of: int | str | None = None) -> float:
-        """Squared errors in units of those of always predicting the mean label: 1 - R²."""
-        return self._metric("relative_squared_error", of)
-
-    def pearson_correlation(self, *, of: int | str | None = None) -> float:
-        """Correlation of labels and predictions, -1 to 1; 0 if one of them is constant."""
-        return self._metric("pearson_correlation", of)
 
     def r2(self, *, of: int | str | None = None) -> float:
         """R², 1 - Σ (label - prediction)² / Σ (label - mean label)², at most 1.
@@ -197,13 +217,6 @@ class RegressionEvaluation(AbstractEvaluation):
         otherwise, as in scikit-learn. Below float64's range it is -inf.
         """
         return self._metric("r2", of)
-
-    def explained_variance(self, *, of: int | str | None = None) -> float:
-        """1 - variance of the errors / variance of the labels: R² but for a constant error.
-
-        Of constant labels it is 1 if the error is constant too and 0 otherwise.
-        """
-        return self._metric("explained_variance", of)
 
     def per_output(self, metric: RegressionMetric) -> NDArray[np.float64]:
         """(C,) float64, the metric of each output; 0 without rows; (0,) before any data.
@@ -356,39 +369,6 @@ class RegressionEvaluation(AbstractEvaluation):
             "compares the squared errors of both.",
             left_out=len(roots) - len(chosen),
         )
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; the result can be added to others as before.
-
-        Exact sums, which version 0 wrote, are rounded to moments.
-
-        Raises:
-            DataError: if `values` are not those of such an evaluation.
-        """
-        old = isinstance(values, Mapping) and "outputs" in values
-        cls._check_keys(values, "names", "rows", *(("outputs",) if old else ("moments", "samples")))
-        names, rows = values["names"], values["rows"]
-        with reading(cls.__name__):
-            if not (values["outputs"] if old else values["moments"]):
-                return cls(names)
-            if old:
-                moments = Moments.from_exact(values["outputs"])
-                samples = [output["sample"] for output in values["outputs"]]
-            else:
-                moments, samples = Moments.from_dict(values["moments"]), values["samples"]
-            counts = moments.counts.tolist()
-            if type(rows) is not int or not max(counts) <= rows <= sum(counts):
-                raise DataError(
-                    f"`rows` of a regression evaluation must be from {max(counts)} to "
-                    f"{sum(counts)}, like the counts of its outputs. Received: rows={rows!r:.60}."
-                )
-            size = points_per_output(len(counts))
-            read = tuple(
-                PairSample.from_dict(sample, size=size, examples=count)
-                for sample, count in zip(samples, counts, strict=True)
-            )
-            return cls(names, moments=moments, samples=read, rows=rows)
 
 
 def _share(part: Floats, whole: Floats) -> Floats:

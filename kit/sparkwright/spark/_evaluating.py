@@ -17,7 +17,7 @@ from sparkwright.evaluation import AbstractEvaluation, WorstExample, WorstExampl
 from sparkwright.workers._inference import Evaluations as Counted, LossSum
 from sparkwright.workers._requests import Evaluating, Predicting, Scoring
 
-from ._exact_roc import SCORES_ON_DRIVER, digested, scores_kept
+from ._exact_roc import SCORES_ON_DRIVER, digested
 from ._gpus import on_gpus
 from ._inference import (
     Block,
@@ -39,11 +39,7 @@ Evaluations = Some | Mapping[str, Some]
 def by_output(
     evaluations: Evaluations, outputs: Sequence[str]
 ) -> dict[str, tuple[AbstractEvaluation, ...]]:
-    """Output name -> evaluations.
-
-    Args:
-        evaluations: as `SparkNetwork.do_evaluation` takes them.
-        outputs: the network's.
+    """Output name -> evaluations, as `SparkNetwork.do_evaluation` takes them.
 
     Raises:
         ConfigurationError: if there is no such output, outputs are not named and there are several,
@@ -238,17 +234,7 @@ def _folded(
     finished: Callable[[Any], Any] = lambda result: result,
     verb: str = "Counted",
 ) -> "RDD[_Folded]":
-    """The results of the partitions, lazily.
-
-    Args:
-        inference: the network.
-        data: the examples.
-        visit: what a block of them adds; its pieces' tags are the examples as the data holds them.
-        added: adds up two results.
-        seen: makes of examples what the network sees.
-        finished: changes a partition's result, if it has examples; default: nothing.
-        verb: what an error says was done up to the row where it was met.
-    """
+    """The results of the partitions, lazily; `seen` makes of examples what the network sees."""
 
     def task(partition: int, chunks: Iterable[bytes]) -> list[_Folded]:
         result: Any = None
@@ -330,13 +316,13 @@ def _without_many_rows(
 
     counts = counts.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        found = _total(counts.map(_small), _added_small, "an evaluation needs")
+        found = _total(counts.map(_small), _added_evaluations, "an evaluation needs")
         return {
             name: tuple(
-                _added_or_digested(counts, name, i, prototype, found[name, i].tolist())
-                if prototype.keeps_rows
-                else found[name, i]
-                for i, prototype in enumerate(prototypes)
+                _added_or_digested(counts, name, i, each, *found[name][i].tolist())
+                if each.keeps_rows
+                else found[name][i]
+                for i, each in enumerate(prototypes)
             )
             for name, prototypes in evaluations.items()
         }
@@ -345,30 +331,29 @@ def _without_many_rows(
 
 
 def _added_or_digested(
-    counts: "RDD[_Folded]", name: str, number: int, kind: AbstractEvaluation, held: list[int]
+    counts: "RDD[_Folded]",
+    name: str,
+    number: int,
+    kind: AbstractEvaluation,
+    examples: int,
+    scores: int,
 ) -> AbstractEvaluation:
     """Exact ROCs of all parts, or their digest if the driver should not hold so many scores."""
-    examples, scores = held
     parts = counts.filter(lambda part: part.result is not None).map(
         lambda part: part.result[name][number]
     )
     if scores > SCORES_ON_DRIVER:
         return digested(kind, parts, examples=examples)
-    return parts.treeReduce(lambda one, other: one + other)
+    return parts.treeReduce(operator.add)
 
 
 def _small(part: _Folded) -> _Folded:
     """The result of a partition, with sizes instead of evaluations that grow."""
-    if part.result is None:
-        return part
-    return part._replace(
-        result={
-            (name, i): np.array([each.examples, scores_kept(each)]) if each.keeps_rows else each
-            for name, found in part.result.items()
-            for i, each in enumerate(found)
-        }
-    )
-
-
-def _added_small(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
-    return {key: value + other[key] for key, value in one.items()}
+    small = part.result and {
+        name: tuple(
+            np.array([each.examples, each.scores_kept]) if each.keeps_rows else each
+            for each in found
+        )
+        for name, found in part.result.items()
+    }
+    return part._replace(result=small)
