@@ -114,13 +114,7 @@ def evaluate(
     *,
     normalizer: Normalizer | None,
 ) -> Counted:
-    """Count all of `data` into the prototypes, in one pass.
-
-    Args:
-        inference: the network.
-        data: examples with labels.
-        evaluations: output name -> prototypes.
-        normalizer: applied to the features; outputs are brought to the labels' units. None: none.
+    """Count all of `data` into the prototypes of each output, in one pass.
 
     Raises:
         DataError: if the data does not fit the network or has no labels, or is empty.
@@ -175,14 +169,8 @@ def worst_examples(
     """The `count` examples with the highest loss.
 
     Each task keeps `count` examples, and predicts these alone; the driver gets `count` of each
-    pair of tasks at a time. The loss leaves regularization out, which is the same for all.
-
-    Args:
-        inference: the network.
-        data: examples with labels.
-        count: how many, at least 1.
-        normalizer: what the network sees goes through it; the examples returned do not. None: none.
-        class_names: output name -> names of its classes.
+    pair of tasks at a time. The loss leaves regularization out, which is the same for all. What
+    the network sees is normalized; the examples returned are not.
 
     Raises:
         ConfigurationError: if `count` is no integer of at least 1.

@@ -120,14 +120,11 @@ class EvaluatingNetwork(PredictingNetwork):
         """ROC and precision-recall of a classifier with two classes.
 
         Args:
-            data: as for `fit`, with labels.
+            data: as for `fit`, with labels; other arguments as for `evaluate`.
             thresholds: 0 (default): exact, at every score that occurs. Above a million rows the
                 cluster sorts them, and the driver gets a digest: exact areas, and a curve of some
                 thousand exact points. n: counts at n + 1 thresholds from 0 to 1, in constant
                 memory.
-            batch_size: examples a call; default 64.
-            output: name of the network's output to look at; default None: the only one.
-            eval_workers: as for `do_evaluation`.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
@@ -167,12 +164,9 @@ class EvaluatingNetwork(PredictingNetwork):
         """Errors, correlation and R² of each predicted number.
 
         Args:
-            data: as for `fit`, with labels. Where a normalizer scaled the labels, errors are in
-                the labels' own units.
+            data: as for `evaluate`, like the others. Where a normalizer scaled the labels, errors
+                are in the labels' own units.
             names: of the numbers that the network predicts; default None: "0", "1", ….
-            batch_size: examples a call; default 64.
-            output: name of the network's output to look at; default None: the only one.
-            eval_workers: as for `do_evaluation`.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
@@ -212,13 +206,10 @@ class EvaluatingNetwork(PredictingNetwork):
         batch_size: int = 64,
         eval_workers: int | None = None,
     ) -> float:
-        """The loss, regularisation included, over `data`.
+        """The loss, regularisation included, over `data`; other arguments as for `evaluate`.
 
         Args:
-            data: as for `fit`, with labels.
             average: the mean over the examples (default); else their sum.
-            batch_size: examples a call; default 64.
-            eval_workers: as for `do_evaluation`.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
@@ -259,8 +250,7 @@ class EvaluatingNetwork(PredictingNetwork):
             regularization: whether the network's regularisation terms, the same for every example,
                 are added; default True.
             keyed: whether `data` has keys; default False.
-            batch_size: examples a call; default 64.
-            eval_workers: as for `do_evaluation`.
+            batch_size: as for `evaluate`, like `eval_workers`.
 
         Returns:
             A lazy RDD of floats in the order of the data, or of (key, float).
@@ -270,19 +260,9 @@ class EvaluatingNetwork(PredictingNetwork):
                 labels, or a key not exactly one example.
         """
         inference = self._lasting_inference(batch_size, eval_workers)
-        if keyed:
-            return score_keyed(
-                inference,
-                _require_rdd(data),
-                normalizer=self.normalizer,
-                regularization=regularization,
-            )
-        return score_examples(
-            inference,
-            self._distributed(data, "data"),
-            normalizer=self.normalizer,
-            regularization=regularization,
-        )
+        given = _require_rdd(data) if keyed else self._distributed(data, "data")
+        scored: Any = score_keyed if keyed else score_examples
+        return scored(inference, given, normalizer=self.normalizer, regularization=regularization)
 
     def worst_examples(
         self,
@@ -295,10 +275,8 @@ class EvaluatingNetwork(PredictingNetwork):
         """The examples with the highest loss, in one pass and in memory for `count` of them.
 
         Args:
-            data: as for `fit`, with labels.
+            data: as for `evaluate`, like the others.
             count: how many; default 12.
-            batch_size: examples a call; default 64.
-            eval_workers: as for `do_evaluation`.
 
         Returns:
             The worst one first, with features and labels as the data holds them, what the network
