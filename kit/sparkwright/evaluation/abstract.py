@@ -173,7 +173,7 @@ class AbstractEvaluation(Values, ABC):
         return 1
 
     @property
-    def _all_names(self) -> tuple[str, ...]:
+    def output_names(self) -> tuple[str, ...]:
         """A name for each column: the given one or its number."""
         return getattr(self, self._names_key) or tuple(map(str, range(self._width)))
 
@@ -261,9 +261,16 @@ class AbstractEvaluation(Values, ABC):
 
     # Reports
 
-    def summary(self) -> str:
-        """A report for a terminal."""
-        return self._report(self._shown).text()
+    def summary(self, *, max_classes: int | None = None, max_outputs: int | None = None) -> str:
+        """A report for a terminal.
+
+        Args:
+            max_classes: tables by class are left out of more classes; default None: 20.
+            max_outputs: tables by output are left out of more outputs; default None: 20, or 50 of
+                yes-or-no outputs.
+        """
+        given = [most for most in (max_classes, max_outputs) if most is not None]
+        return self._report(*given or [self._shown]).text()
 
     def __str__(self) -> str:
         return self.summary()

@@ -132,14 +132,7 @@ class EvaluationBinary(BinaryRates):
         """Number of outputs; 0 before any data if the options do not fix it."""
         return self.confusion.shape[0]
 
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """A name for each output: the given one or its number."""
-        return self._all_names
-
-    @property
-    def _width(self) -> int:
-        return self.outputs
+    _width = outputs
 
     @property
     def examples(self) -> int:
@@ -191,14 +184,6 @@ class EvaluationBinary(BinaryRates):
             "Matthews correlation (macro)": self.matthews_correlation(),
             **areas,
         }
-
-    def summary(self, *, max_outputs: int = 50) -> str:
-        """A report for a terminal.
-
-        Args:
-            max_outputs: with more outputs, the table by output is left out.
-        """
-        return self._report(max_outputs).text()
 
     def __repr__(self) -> str:
         return (

@@ -107,14 +107,8 @@ class EvaluationCalibration(AbstractEvaluation):
         """Number of classes; 0 before any data."""
         return 0 if self.counts is None else self.counts.classes
 
-    @property
-    def _width(self) -> int:
-        return self.classes
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """A name for each class: the given one or its number."""
-        return self._all_names
+    _width = classes
+    names = AbstractEvaluation.output_names
 
     @property
     def examples(self) -> int:
@@ -255,14 +249,6 @@ class EvaluationCalibration(AbstractEvaluation):
 
     # Reports, plots and JSON
 
-    def summary(self, *, max_classes: int = 20) -> str:
-        """A report for a terminal.
-
-        Args:
-            max_classes: with more classes, the table by class is left out.
-        """
-        return self._report(max_classes).text()
-
     def __repr__(self) -> str:
         return (
             f"EvaluationCalibration({self.examples} examples, {self.classes} classes, "
@@ -284,16 +270,8 @@ class EvaluationCalibration(AbstractEvaluation):
     def plot(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw the reliability diagram, and below it how many rows each bin holds.
 
-        Args:
-            axes: the matplotlib Axes to draw on; default None: of a new figure.
-            of: a class, by number or name; default None: class 1 of two, each of up to six, and
-                of more the predicted class.
-
-        Returns:
-            The axes.
-
-        Raises:
-            ConfigurationError: if matplotlib is not installed, or there is no such class.
+        `of` is a class, by number or name; default None: class 1 of two, each of up to six, and of
+        more the predicted class. See `AbstractEvaluation.plot`.
         """
         chosen: list[int | None] = list(range(self.classes))
         if of is not None:
@@ -307,8 +285,7 @@ class EvaluationCalibration(AbstractEvaluation):
     def figures(self, *, of: int | str | None = None) -> list[Figure]:
         """Reliability diagram with the rows of each bin, and histogram of probabilities.
 
-        Args:
-            of: a class, by number or name; default None: class 1 of two, else the predicted class.
+        `of` is a class, by number or name; default None: class 1 of two, else the predicted class.
         """
         if not self.examples:
             return []

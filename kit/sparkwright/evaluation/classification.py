@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from .abstract import Batch
+from .abstract import AbstractEvaluation, Batch
 from .checks import Counts, check_count, check_threshold, checked_counts, number_of, state
 from .class_figures import confusion_figure, rates_figure, rates_table
 from .prediction_errors import PredictionError, checked_errors, errors_of, most_certain
@@ -173,14 +173,8 @@ class Evaluation(BinaryRates):
         """Number of classes; 0 before any data when no names were given."""
         return self.confusion.shape[0]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """A name for each class: the given one or its number."""
-        return self._all_names
-
-    @property
-    def _width(self) -> int:
-        return self.classes
+    _width = classes
+    names = AbstractEvaluation.output_names
 
     @property
     def examples(self) -> int:
@@ -288,14 +282,6 @@ class Evaluation(BinaryRates):
         }
 
     # Reports, plots and JSON
-
-    def summary(self, *, max_classes: int = 20) -> str:
-        """A report for a terminal.
-
-        Args:
-            max_classes: with more classes, the tables by class and the matrix are left out.
-        """
-        return self._report(max_classes).text()
 
     def __repr__(self) -> str:
         return (

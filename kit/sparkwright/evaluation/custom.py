@@ -109,11 +109,6 @@ class CustomEvaluation(AbstractEvaluation):
         text = _as_text(evaluate(was, said, given), "evaluate")
         return replace(self, result_text=text, rows=counted)
 
-    def _merged(self, other: Self) -> Self:
-        able = self if self.merge is not None else other
-        text = _as_text(able._functions()[1](self.result, other.result), "merge")
-        return replace(able, result_text=text, rows=self.rows + other.rows)
-
     def __add__(self, other: Any) -> Self:
         """The evaluation of both sets of data together.
 
@@ -122,10 +117,15 @@ class CustomEvaluation(AbstractEvaluation):
             ConfigurationError: if neither has functions.
         """
         found = super(CustomEvaluation, self).__add__(other)
-        if found is NotImplemented or found.merge is not None:
+        if found is NotImplemented:
             return found
         able = self if self.merge is not None else other
         return replace(found, evaluate=able.evaluate, merge=able.merge)
+
+    def _merged(self, other: Self) -> Self:
+        able = self if self.merge is not None else other
+        text = _as_text(able._functions()[1](self.result, other.result), "merge")
+        return replace(able, result_text=text, rows=self.rows + other.rows)
 
     @property
     def _width(self) -> int:

@@ -116,12 +116,7 @@ def _hashes(labels: Floats, predictions: Floats) -> NDArray[np.uint64]:
 
 
 def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finisher: each bit of the result depends on each bit of the argument.
-
-    References:
-        G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators",
-        OOPSLA 2014.
-    """
+    """SplitMix64's finisher (Steele, Lea, Flood, OOPSLA 2014): all bits depend on all bits."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))

@@ -233,7 +233,7 @@ class BinaryRates(AbstractEvaluation):
             ConfigurationError: if there is no such metric.
         """
         undefined = np.isnan(self._each(metric))
-        return tuple(name for name, out in zip(self._all_names, undefined, strict=True) if out)
+        return tuple(name for name, out in zip(self.output_names, undefined, strict=True) if out)
 
     def _left_out(self) -> dict[str, int]:
         """Entry of the headline -> how many classes or outputs it leaves out."""
@@ -251,7 +251,7 @@ class BinaryRates(AbstractEvaluation):
     ) -> float:
         check_choice("average", average, get_args(Average))
         if of is not None:
-            values = rate(self.counts)[[number_of(of, self._all_names)]]
+            values = rate(self.counts)[[number_of(of, self.output_names)]]
         else:
             values = rate(self.counts.pooled() if average == "micro" else self.counts)
         defined = values[~np.isnan(values)]

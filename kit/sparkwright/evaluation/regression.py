@@ -158,11 +158,6 @@ class RegressionEvaluation(AbstractEvaluation):
         return 0 if self.moments is None else self.moments.counts.size
 
     @property
-    def output_names(self) -> tuple[str, ...]:
-        """A name for each output: the given one or its number."""
-        return self._all_names
-
-    @property
     def outputs(self) -> tuple[RegressionOutput, ...]:
         """What is known of each output; empty before any data."""
         if self.moments is None:
@@ -256,14 +251,6 @@ class RegressionEvaluation(AbstractEvaluation):
 
     # Reports, plots and JSON
 
-    def summary(self, *, max_outputs: int = 20) -> str:
-        """A report for a terminal.
-
-        Args:
-            max_outputs: with more outputs, the table shows only their average.
-        """
-        return self._report(max_outputs).text()
-
     def __repr__(self) -> str:
         return (
             f"RegressionEvaluation({self.examples} examples, {self._width} outputs, "
@@ -294,15 +281,8 @@ class RegressionEvaluation(AbstractEvaluation):
     def plot(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw predictions against labels: a sample of the rows, and where they would be equal.
 
-        Args:
-            axes: the matplotlib Axes to draw on; default None: of a new figure.
-            of: one output, by number or name; default None: all of them, the first six of more.
-
-        Returns:
-            The axes.
-
-        Raises:
-            ConfigurationError: if matplotlib is not installed, or there is no such output.
+        `of` is one output, by number or name; default None: all of them, the first six of more.
+        See `AbstractEvaluation.plot`.
         """
         return self._plotted(0, of, axes)
 
@@ -334,10 +314,8 @@ class RegressionEvaluation(AbstractEvaluation):
     def figures(self, *, of: int | str | None = None) -> list[Figure | Table]:
         """Errors beside those of always predicting the mean, and three plots of one output.
 
-        Plots show the sample that is kept, errors are of all rows.
-
-        Args:
-            of: the output to draw, by number or name; default None: the first one.
+        Plots show the sample that is kept, errors are of all rows. `of` is the output to draw, by
+        number or name; default None: the first one.
         """
         if not self.examples:
             return []

@@ -66,11 +66,6 @@ class RocColumns(AbstractEvaluation):
             )
 
     @property
-    def output_names(self) -> tuple[str, ...]:
-        """A name for each column: the given one or its number."""
-        return self._all_names
-
-    @property
     def examples(self) -> int:
         """Rows counted: examples, or their time steps."""
         return self.rows
@@ -175,14 +170,6 @@ class RocColumns(AbstractEvaluation):
             "AUPRC (macro)": self.auprc(),
             "average precision (macro)": self.average_precision(),
         }
-
-    def summary(self, *, max_outputs: int = 20) -> str:
-        """A report for a terminal.
-
-        Args:
-            max_outputs: of more columns, there is no table.
-        """
-        return self._report(max_outputs).text()
 
     def __repr__(self) -> str:
         counted = f"{self.rows} examples, {len(self.rocs)} {self._columns}"

@@ -117,14 +117,12 @@ class EvaluatingNetwork(PredictingNetwork):
         output: str | None = None,
         eval_workers: int | None = None,
     ) -> ROC | ROCDigest:
-        """ROC and precision-recall of a classifier with two classes.
+        """ROC and precision-recall of a classifier with two classes; arguments as for `evaluate`.
 
-        Args:
-            data: as for `fit`, with labels; other arguments as for `evaluate`.
-            thresholds: 0 (default): exact, at every score that occurs. Above a million rows the
-                cluster sorts them, and the driver gets a digest: exact areas, and a curve of some
-                thousand exact points. n: counts at n + 1 thresholds from 0 to 1, in constant
-                memory.
+        With thresholds=0, the default, it is exact, at every score that occurs. Above a million
+        rows the cluster sorts them, and the driver gets a digest: exact areas, and a curve of some
+        thousand exact points. With thresholds=n it counts at n + 1 thresholds from 0 to 1, in
+        constant memory.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
@@ -161,12 +159,10 @@ class EvaluatingNetwork(PredictingNetwork):
         output: str | None = None,
         eval_workers: int | None = None,
     ) -> RegressionEvaluation:
-        """Errors, correlation and R² of each predicted number.
+        """Errors, correlation and R² of each predicted number; arguments as for `evaluate`.
 
-        Args:
-            data: as for `evaluate`, like the others. Where a normalizer scaled the labels, errors
-                are in the labels' own units.
-            names: of the numbers that the network predicts; default None: "0", "1", ….
+        `names` are those of the numbers; default None: "0", "1", …. Where a normalizer scaled the
+        labels, errors are in the labels' own units.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
@@ -206,10 +202,9 @@ class EvaluatingNetwork(PredictingNetwork):
         batch_size: int = 64,
         eval_workers: int | None = None,
     ) -> float:
-        """The loss, regularisation included, over `data`; other arguments as for `evaluate`.
+        """The loss over `data`, regularisation included; other arguments as for `evaluate`.
 
-        Args:
-            average: the mean over the examples (default); else their sum.
+        It is the mean over the examples; with average=False their sum.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
@@ -242,15 +237,11 @@ class EvaluatingNetwork(PredictingNetwork):
         batch_size: int = 64,
         eval_workers: int | None = None,
     ) -> "RDD[Any]":
-        """The loss that each example has by itself: which ones does the network get wrong?
+        """The loss that each example has by itself; other arguments as for `evaluate`.
 
-        Args:
-            data: as for `fit`, with labels; or with `keyed=True` an RDD of (key, DataSet of one
-                example) or (key, (features, label)).
-            regularization: whether the network's regularisation terms, the same for every example,
-                are added; default True.
-            keyed: whether `data` has keys; default False.
-            batch_size: as for `evaluate`, like `eval_workers`.
+        With keyed=True `data` is an RDD of (key, DataSet of one example) or (key, (features,
+        label)). With regularization=False the network's regularisation terms, the same for every
+        example, are left out.
 
         Returns:
             A lazy RDD of floats in the order of the data, or of (key, float).
@@ -272,11 +263,9 @@ class EvaluatingNetwork(PredictingNetwork):
         batch_size: int = 64,
         eval_workers: int | None = None,
     ) -> WorstExamples:
-        """The examples with the highest loss, in one pass and in memory for `count` of them.
+        """The `count` examples with the highest loss; other arguments as for `evaluate`.
 
-        Args:
-            data: as for `evaluate`, like the others.
-            count: how many; default 12.
+        It takes one pass, and memory for `count` examples.
 
         Returns:
             The worst one first, with features and labels as the data holds them, what the network
