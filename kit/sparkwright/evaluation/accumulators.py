@@ -162,19 +162,7 @@ class Moments(Values):
 
     @classmethod
     def from_dict(cls, values: Any) -> "Moments":
-        """The inverse of `to_dict`.
-
-        Raises:
-            DataError: if these cannot be the moments of any data.
-        """
+        """The inverse of `to_dict`; raise DataError if a sum of squares is negative."""
         moments = super(Moments, cls).from_dict(values)
-        products = moments.products.values
-        # Squares of tiny deviations are 0 where their products are not yet.
-        roots = np.sqrt(np.maximum(products, 0)) + 1e-150
-        bound = roots[LABEL] * roots[PREDICTION] * (1 + 1e-6)
-        if (products[:SHARED] < 0).any() or (np.abs(products[SHARED]) > bound).any():
-            raise DataError(
-                "moments must be those of some labels and predictions. "
-                f"Received: {values!r:.100}. Was the file changed?"
-            )
+        checked_floats("products", moments.products.values[:SHARED], 0.0)
         return moments

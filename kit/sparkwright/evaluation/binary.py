@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from .abstract import Batch
 from .checks import LARGEST_COUNT, Counts, check_count, check_threshold, checked_counts, state
 from .class_figures import rate_text, rates_figure
-from .rates import BinaryCounts, BinaryRates, Metric, Rates, averaged
+from .rates import BinaryCounts, BinaryRates, averaged
 from .reports import Figure, Report, Table
 from .roc_columns import ROCBinary
 from .rows import exceeds, output_rows, require_answers, require_probabilities
@@ -164,14 +164,7 @@ class EvaluationBinary(BinaryRates):
         BinaryCounts.matthews_correlation, "Correlation between answers and truth, -1 to 1."
     )
 
-    def per_output(self, metric: Metric | Literal["accuracy"]) -> Rates:
-        """(C,) float64, the metric of each output; 0 where it is 0/0.
-
-        Raises:
-            ConfigurationError: if there is no such metric.
-        """
-        values = self.counts.accuracy() if metric == "accuracy" else self._each(metric)
-        return np.nan_to_num(values, nan=0.0)
+    per_output = BinaryRates._per_column
 
     def headline(self) -> dict[str, float]:
         """Averages over outputs."""

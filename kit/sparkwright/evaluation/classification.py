@@ -13,8 +13,8 @@ from sparkwright.errors import ConfigurationError, DataError
 from .abstract import AbstractEvaluation, Batch
 from .checks import Counts, check_count, check_threshold, checked_counts, number_of, state
 from .class_figures import confusion_figure, rates_figure, rates_table
-from .prediction_errors import PredictionError, checked_errors, errors_of, most_certain
-from .rates import Average, BinaryCounts, BinaryRates, Metric, Rates, multiclass_correlation
+from .prediction_errors import PredictionError, errors_of, most_certain
+from .rates import Average, BinaryCounts, BinaryRates, multiclass_correlation
 from .reports import MOST_ROWS, Figure, Report, Table
 from .rows import labeled_rows
 
@@ -117,33 +117,29 @@ class Evaluation(BinaryRates):
                 "`costs` must have a number for each class. "
                 f"Received: {len(costs)} costs for {len(confusion)} classes."
             )
-        plain = costs is None and threshold is None
-        found = {
+        found: dict[str, Any] = {
             "class_names": names,
             "threshold": threshold,
             "costs": costs,
             "confusion": confusion,
-            "top_n_correct": self._checked_top_n(confusion, least_is_diagonal=plain),
-            "kept_errors": checked_errors(self.kept_errors, confusion, self.keep_errors),
+            "kept_errors": most_certain(self.kept_errors, self.keep_errors),
         }
+        rows, right = int(confusion.sum()), self.top_n_correct
+        if self.top_n == 1 or (right is None and not rows):
+            found["top_n_correct"] = int(np.trace(confusion))
+        elif type(right) is not int or not 0 <= right <= rows:
+            raise DataError(
+                f"`top_n_correct` must be a count from 0 to {rows}. "
+                f"Received: top_n_correct={right!r} with top_n={self.top_n}."
+            )
         for key, value in found.items():
             object.__setattr__(self, key, value)
         self._check_names()
-
-    def _checked_top_n(self, confusion: Counts, *, least_is_diagonal: bool) -> int:
-        """Rows with their class among the N most probable; for N = 1 those of the diagonal."""
-        right, rows = int(np.trace(confusion)), int(confusion.sum())
-        found: Any = self.top_n_correct
-        if found is None and (self.top_n == 1 or rows == 0):
-            return right
-        least = right if least_is_diagonal else 0
-        count = found if type(found) is int else -1
-        if not least <= count <= rows or (self.top_n == 1 and count != right):
+        if any(max(error.actual, error.predicted) >= self.classes for error in self.kept_errors):
             raise DataError(
-                f"`top_n_correct` must be a count from {least} to {rows}, and for top_n=1 that of "
-                f"the diagonal. Received: top_n_correct={found!r} with top_n={self.top_n}."
+                "`kept_errors` must be errors of the classes of `confusion`. "
+                f"Received: {self.kept_errors!r:.200} with {self.classes} classes."
             )
-        return count
 
     def _counted(self, batch: Batch) -> Self:
         rows = labeled_rows(batch.labels, batch.predictions, mask=batch.mask)
@@ -261,13 +257,7 @@ class Evaluation(BinaryRates):
             )
         return multiclass_correlation(self.confusion)
 
-    def per_class(self, metric: Metric) -> Rates:
-        """(C,) float64, the metric of each class; 0 where it is 0/0.
-
-        Raises:
-            ConfigurationError: if there is no such metric.
-        """
-        return np.nan_to_num(self._each(metric), nan=0.0)
+    per_class = BinaryRates._per_column
 
     def headline(self) -> dict[str, float]:
         """Accuracy, averages over classes, and correlation."""

@@ -1,7 +1,6 @@
 """The most certain wrong predictions, in an order that does not depend on the parts."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
@@ -11,7 +10,7 @@ import numpy as np
 
 from sparkwright.errors import DataError
 
-from .checks import Counts, Values
+from .checks import Values
 from .rows import Classes, LabeledRows
 
 Record: TypeAlias = str | int | tuple[str | int, ...] | None
@@ -93,23 +92,6 @@ def _rank(error: PredictionError) -> tuple[Any, ...]:
     # None before numbers before texts; one name before several.
     keys = tuple((0, 0) if p is None else (1, p) if isinstance(p, int) else (2, p) for p in parts)
     return -error.probability, several, keys, error.step, error.actual, error.predicted
-
-
-def checked_errors(
-    errors: Iterable[PredictionError], confusion: Counts, keep: int
-) -> tuple[PredictionError, ...]:
-    """Errors in their order; raise DataError if `confusion` does not count them, or of too many."""
-    found = tuple(errors)
-    cells = Counter((error.actual, error.predicted) for error in found)
-    fits = all(
-        max(cell) < len(confusion) and count <= confusion[cell] for cell, count in cells.items()
-    )
-    if len(found) > keep or not fits:
-        raise DataError(
-            "`kept_errors` must be errors that `confusion` counts, `keep_errors` at most. "
-            f"Received: {len(found)} errors with keep_errors={keep}."
-        )
-    return most_certain(found, keep)
 
 
 def errors_of(

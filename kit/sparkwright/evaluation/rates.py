@@ -241,9 +241,17 @@ class BinaryRates(AbstractEvaluation):
         rates["Matthews correlation"] = "matthews_correlation"
         return {f"{n} (macro)": int(np.isnan(self._each(r)).sum()) for n, r in rates.items()}
 
+    def _per_column(self, metric: Metric | Literal["accuracy"]) -> Rates:
+        """(C,) float64, the metric of each class or output; 0 where it is 0/0.
+
+        Raises:
+            ConfigurationError: if there is no such metric.
+        """
+        return np.nan_to_num(self._each(metric), nan=0.0)
+
     def _each(self, metric: str) -> Rates:
         """(C,) NaN where it is 0/0."""
-        check_choice("metric", metric, get_args(Metric))
+        check_choice("metric", metric, (*get_args(Metric), "accuracy"))
         return getattr(BinaryCounts, "f_beta" if metric == "f1" else metric)(self.counts)
 
     def _rate(

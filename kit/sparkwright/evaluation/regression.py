@@ -59,19 +59,12 @@ def _read_samples(_: str, values: Any) -> tuple[PairSample, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RegressionOutput:
-    """What is known of one output.
+    """What is known of one output."""
 
-    Attributes:
-        count: rows.
-        label_deviation: standard deviation of the labels.
-        largest_error: largest |prediction - label|.
-        sample: some of the pairs, to draw.
-    """
-
-    count: int
-    label_deviation: float
-    largest_error: float
-    sample: PairSample
+    count: int  # rows
+    label_deviation: float  # standard deviation of the labels
+    largest_error: float  # largest |prediction - label|
+    sample: PairSample  # some of the pairs, to draw
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

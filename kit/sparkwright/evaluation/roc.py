@@ -103,14 +103,7 @@ class RocReadings(AbstractEvaluation):
         return RocCurve(_thinned(self.threshold_counts().corners(), max_points))
 
     def precision_recall_curve(self, max_points: int | None = None) -> PrecisionRecallCurve:
-        """The precision-recall curve, at every threshold.
-
-        Args:
-            max_points: as in `curve`.
-
-        Raises:
-            ConfigurationError: if `max_points` is less than 3.
-        """
+        """The precision-recall curve, at every threshold; `max_points` as in `curve`."""
         return PrecisionRecallCurve(_thinned(self.threshold_counts(), max_points))
 
     def best_threshold(self, by: Criterion = "f1") -> float:
@@ -156,8 +149,8 @@ class RocReadings(AbstractEvaluation):
                 f"`threshold_counts().thresholds`. Received: threshold={threshold}, between "
                 f"{kept[row + 1]} and {kept[row]}. A ROC(thresholds=0) of few rows answers for any."
             )
-        yes = 0 if row is None else int(counts.true_positives[row])
-        wrong = 0 if row is None else int(counts.false_positives[row])
+        reached = (counts.true_positives, counts.false_positives)
+        yes, wrong = (0 if row is None else int(each[row]) for each in reached)
         rows = [[self.negatives - wrong, wrong], [self.positives - yes, yes]]
         return Evaluation(confusion=np.array(rows, np.int64))
 
@@ -174,11 +167,7 @@ class RocReadings(AbstractEvaluation):
         return score_figure(self, "precision_recall").plot(axes)
 
     def figures(self, *, band: bool = True) -> list[Figure]:
-        """ROC and precision-recall curve; none without positives or without negatives.
-
-        Args:
-            band: whether to draw what 95 % of resampled curves lie within.
-        """
+        """Both curves, with the `band` of 95 % of resampled ones or not; none for 0/0."""
         return score_figures(self, band=band)
 
     def headline(self) -> dict[str, float]:
@@ -198,14 +187,11 @@ class RocReadings(AbstractEvaluation):
         ]
         if self.positives and self.negatives:
             counts = self.threshold_counts()
-            f1, youden = counts.best("f1"), counts.best("youden")
-            gap = counts.recall()[youden] - counts.false_positive_rate()[youden]
-            for name, value, best in (
-                ("best F1", counts.f1()[f1], f1),
-                ("best Youden index", gap, youden),
-            ):
+            gaps = counts.recall() - counts.false_positive_rate()
+            for name, values in (("best F1", counts.f1()), ("best Youden index", gaps)):
+                best = int(values.argmax())
                 threshold = f"{counts.thresholds[best]:.6g}"
-                found.append((name, f"{value:.4f}", f"from a score of {threshold} on"))
+                found.append((name, f"{values[best]:.4f}", f"from a score of {threshold} on"))
         return Report(
             title=f"ROC of {self.examples:,} examples, {self.positives:,} positive "
             f"({self._kind()})",
@@ -372,17 +358,12 @@ class ROC(RocReadings):
         """
         cls._check_keys(values, "thresholds", "negatives", "positives")
         with reading(cls.__name__):
-            if values["thresholds"] != 0:
-                counts = [values["negatives"], values["positives"]]
-                found = cls(values["thresholds"], counts=np.asarray(counts))
-                if found.counts.shape != np.shape(counts):
-                    raise DataError(f"`counts` must have shape {found.counts.shape}.")
-                return found
-            return cls(
-                values["thresholds"],
-                positive_scores=SortedScores.from_dict(values["positives"]),
-                negative_scores=SortedScores.from_dict(values["negatives"]),
-            )
+            steps = values["thresholds"]
+            sides = [values["negatives"], values["positives"]]
+            if steps != 0:
+                return cls(steps, counts=checked_counts("counts", sides, (2, steps + 1)))
+            negatives, positives = map(SortedScores.from_dict, sides)
+            return cls(steps, positive_scores=positives, negative_scores=negatives)
 
 
 def float_scores(scores: NDArray[Any], where: Where, *, probabilities: bool) -> Scores:

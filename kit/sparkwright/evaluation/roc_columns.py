@@ -33,10 +33,10 @@ class RocColumns(AbstractEvaluation):
     """One `ROC` for each of several columns.
 
     Attributes:
-        thresholds: of each `ROC`: 0, the default: exact.
+        thresholds: of each `ROC`: 0, the default: exact; or n steps.
         rocs: one for each column; none before any data. Exact ones of many rows, evaluated on a
             cluster, are digests, which cannot be added, so neither can this.
-        rows: rows counted.
+        rows: rows counted, of which at least one column counts.
     """
 
     _names_key: ClassVar[str] = "names"
@@ -149,11 +149,10 @@ class RocColumns(AbstractEvaluation):
 
     def _figure(self, which: Which) -> Figure:
         named = self._defined()
-        what, mean = "AUC", self.auc()
-        areas = [(roc.auc, name) for name, roc in named]
-        if which == "precision_recall":
-            what, mean = "average precision", self.average_precision()
-            areas = [(roc.average_precision, name) for name, roc in named]
+        what, key = ("AUC", "auc") if which == "roc" else ("average precision",) * 2
+        key = key.replace(" ", "_")
+        mean = getattr(self, key)()
+        areas = [(getattr(roc, key), name) for name, roc in named]
         lowest, name = min(areas, key=lambda pair: pair[0], default=(0.0, "none"))
         return curves_figure(
             named,
@@ -227,10 +226,7 @@ class ROCBinary(RocColumns):
     predictions' shape masks single outputs.
 
     Attributes:
-        thresholds: 0, the default: exact; or n steps, see `ROC`.
-        names: of the outputs; default None: "0", "1", ...
-        rocs: one for each output; none before any data.
-        rows: rows of which at least one output counts.
+        names: of the outputs; default None: "0", "1", ... For the others see `RocColumns`.
 
     Example:
         >>> outputs = ROCBinary.from_predictions(
@@ -266,10 +262,7 @@ class ROCMultiClass(RocColumns):
     (n, 1) or (n, T, 1) probabilities of class 1 of two.
 
     Attributes:
-        thresholds: 0, the default: exact; or n steps, see `ROC`.
-        class_names: of the classes; default None: "0", "1", ...
-        rocs: one for each class; none before any data.
-        rows: rows counted.
+        class_names: of the classes; default None: "0", "1", ... For the others see `RocColumns`.
 
     Example:
         >>> classes = ROCMultiClass.from_predictions(

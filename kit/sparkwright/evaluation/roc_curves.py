@@ -101,11 +101,7 @@ class _Curve:
 
 @dataclass(frozen=True, slots=True)
 class RocCurve(_Curve):
-    """True positive rate over false positive rate, from (0, 0) to (1, 1).
-
-    Attributes:
-        counts: at each threshold, descending from infinity.
-    """
+    """True positive rate over false positive rate, from (0, 0) to (1, 1)."""
 
     name: ClassVar[str] = "roc_curve"
 
@@ -127,11 +123,7 @@ class RocCurve(_Curve):
 
 @dataclass(frozen=True, slots=True)
 class PrecisionRecallCurve(_Curve):
-    """Precision over recall; the last point is precision 1 at recall 0, threshold infinity.
-
-    Attributes:
-        counts: at each threshold, descending from infinity.
-    """
+    """Precision over recall; the last point is precision 1 at recall 0, threshold infinity."""
 
     name: ClassVar[str] = "precision_recall_curve"
 

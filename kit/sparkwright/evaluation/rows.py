@@ -149,11 +149,7 @@ def as_numbers(values: ArrayLike, what: str) -> Array:
 
 
 def row_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> Bools:
-    """(rows,) which rows count; a mask per example counts or drops all of its steps.
-
-    Raises:
-        DataError: if the mask fits neither rows nor examples.
-    """
+    """(rows,) which rows count, by a mask per row or example; DataError if it fits neither."""
     if mask is None:
         return np.ones(int(np.prod(shape, dtype=np.int64)), np.bool_)
     counts = np.asarray(mask) != 0
@@ -212,7 +208,7 @@ def output_rows(
 def labeled_rows(
     labels: ArrayLike, predictions: ArrayLike, *, mask: ArrayLike | None = None
 ) -> LabeledRows:
-    """Rows with one class each.
+    """The rows that count, in order, with one class each.
 
     Args:
         labels: one-hot (n, C), (n, T, C), ... (the unique largest entry names the class, so
@@ -220,9 +216,6 @@ def labeled_rows(
             last axis of 1.
         predictions: (n, C) or (n, T, C), ... scores; (n, 1) or (n, T, 1), ... of class 1 of two.
         mask: (n,) or (n, T), ...: rows where it is 0 do not count.
-
-    Returns:
-        The rows that count, in order.
 
     Raises:
         DataError: if shapes do not fit, an array holds no real numbers, a prediction is NaN, or a
