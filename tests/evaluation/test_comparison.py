@@ -1,7 +1,5 @@
 """Comparing evaluations."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -26,9 +24,3 @@ def test_a_comparison_has_a_row_for_each_evaluation_and_all_metrics() -> None:
     assert "&lt;second&gt;" in compared._repr_html_()
     with pytest.raises(ConfigurationError, match=r"'accuracy'.*metric='loss'"):
         compared.best("loss")
-
-
-@pytest.mark.parametrize("wrong", [{}, {"a": 3}, [Evaluation()], None])
-def test_only_evaluations_by_name_are_compared(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="a dict of evaluations by name"):
-        compare(wrong)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from sparkwright import evaluation as package
-from sparkwright.errors import DataError, SparkwrightError
+from sparkwright.errors import DataError
 from sparkwright.evaluation import (
     ROC,
     AbstractEvaluation,
@@ -28,7 +28,6 @@ from sparkwright.evaluation import (
     ROCBinary,
     ROCDigest,
     ROCMultiClass,
-    compare,
     evaluation_from_dict,
     evaluation_from_json,
 )
@@ -341,22 +340,3 @@ def test_names_are_escaped_and_tables_of_many_columns_are_left_out(kind: Kind) -
     assert "<b1>" not in named._repr_html_()
     assert "<b1>" in named.summary()
     assert len(named._report(1).text()) < len(named.summary())
-
-
-def test_every_kind_has_a_headline_to_compare() -> None:
-    compared = compare({str(number): one for number, one in enumerate(COUNTED)})
-    assert all(compared.to_dict().values())
-
-
-@every_kind
-def test_invalid_batches_raise_errors_of_the_kit(kind: Kind) -> None:
-    labels, predictions = kind.draw(np.random.default_rng(0), 4)
-    if isinstance(kind.prototype, CustomEvaluation):
-        return
-    infinite = predictions.astype(float)
-    infinite[2] = np.nan
-    for batch in ((labels[:3], predictions), (labels, infinite), (["a"] * 4, predictions)):
-        with pytest.raises(SparkwrightError):
-            kind.prototype.updated(*batch)
-    with pytest.raises(DataError, match="`mask` must have shape"):
-        kind.prototype.updated(labels, predictions, mask=[1, 0])
