@@ -11,7 +11,7 @@ References:
     The American Statistician 37 (1983).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -102,11 +102,11 @@ class Moments(Values):
         largest: (C,) largest |prediction - label|.
     """
 
-    counts: Counts = read_as(checked_counts, "C")
-    means: Sums = read_as(checked_sums, 3, "C")
-    products: Sums = read_as(checked_sums, 4, "C")
-    absolute: Sums = read_as(positive_sums, "C")
-    largest: Floats = read_as(partial(checked_floats, least=0.0), "C")
+    counts: Counts = field(metadata=read_as(checked_counts, "C"))
+    means: Sums = field(metadata=read_as(checked_sums, 3, "C"))
+    products: Sums = field(metadata=read_as(checked_sums, 4, "C"))
+    absolute: Sums = field(metadata=read_as(positive_sums, "C"))
+    largest: Floats = field(metadata=read_as(partial(checked_floats, least=0.0), "C"))
 
     @classmethod
     def of(cls, labels: Floats, predictions: Floats, counted: Bools) -> "Moments":

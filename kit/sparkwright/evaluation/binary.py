@@ -52,11 +52,11 @@ class EvaluationBinary(BinaryRates):
     names: tuple[str, ...] | None = None
     thresholds: float | tuple[float, ...] = field(default=0.5, kw_only=True)
     roc_thresholds: int | None = field(default=None, kw_only=True)
-    confusion: Counts = state(default_factory=lambda: np.zeros((0, 2, 2), np.int64))
-    rows: int = state(default=0)
-    roc: ROCBinary | None = state(
-        lambda _, value: value and ROCBinary.from_dict(value), default=None
+    confusion: Counts = field(
+        default_factory=lambda: np.zeros((0, 2, 2), np.int64), kw_only=True, metadata=state()
     )
+    rows: int = field(default=0, kw_only=True, metadata=state())
+    roc: ROCBinary | None = field(default=None, kw_only=True, metadata=state(ROCBinary))
 
     def __post_init__(self) -> None:
         """Check the options, and that the counts fit them.
@@ -124,7 +124,8 @@ class EvaluationBinary(BinaryRates):
         confusion = np.bincount(cells[rows.counts], minlength=4 * width).reshape(width, 2, 2)
         roc = None
         if self.roc_thresholds is not None:
-            roc = ROCBinary(self.roc_thresholds)._counted(batch)
+            labels, predictions, mask, _ = batch
+            roc = ROCBinary(self.roc_thresholds).updated(labels, predictions, mask=mask)
         return replace(self, names=None, confusion=confusion, rows=len(rows.predictions), roc=roc)
 
     @property
@@ -132,7 +133,9 @@ class EvaluationBinary(BinaryRates):
         """Number of outputs; 0 before any data if the options do not fix it."""
         return self.confusion.shape[0]
 
-    _width = outputs
+    @property
+    def _width(self) -> int:
+        return self.outputs
 
     @property
     def examples(self) -> int:

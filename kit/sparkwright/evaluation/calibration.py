@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -68,8 +68,8 @@ class EvaluationCalibration(AbstractEvaluation):
     histogram_bins: int = 50
     exclude_empty_bins: bool = True
     class_names: tuple[str, ...] | None = None
-    counts: CalibrationCounts | None = state(
-        lambda _, value: None if value is None else CalibrationCounts.from_dict(value), default=None
+    counts: CalibrationCounts | None = field(
+        default=None, kw_only=True, metadata=state(CalibrationCounts)
     )
 
     def __post_init__(self) -> None:
@@ -107,7 +107,10 @@ class EvaluationCalibration(AbstractEvaluation):
         """Number of classes; 0 before any data."""
         return 0 if self.counts is None else self.counts.classes
 
-    _width = classes
+    @property
+    def _width(self) -> int:
+        return self.classes
+
     names = AbstractEvaluation.output_names
 
     @property

@@ -1,7 +1,7 @@
 """The state of a calibration: counts and sums by bins of the probability."""
 
 import operator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import reduce
 from typing import Any
 
@@ -88,13 +88,13 @@ class CalibrationCounts(Values):
         log_losses: (C,) sums of -ln of the class' probability in rows of the class.
     """
 
-    in_bin: Counts = read_as(checked_counts, "C + 1", "B")
-    positive: Counts = read_as(checked_counts, "C + 1", "B")
-    predicted: Counts = read_as(checked_counts, "C")
-    histograms: Counts = read_as(checked_counts, 3, "C", "H")
-    in_bin_sums: Sums = read_as(positive_sums, "C + 1", "B")
-    squared_errors: Sums = read_as(positive_sums, "C")
-    log_losses: Sums = read_as(positive_sums, "C")
+    in_bin: Counts = field(metadata=read_as(checked_counts, "C + 1", "B"))
+    positive: Counts = field(metadata=read_as(checked_counts, "C + 1", "B"))
+    predicted: Counts = field(metadata=read_as(checked_counts, "C"))
+    histograms: Counts = field(metadata=read_as(checked_counts, 3, "C", "H"))
+    in_bin_sums: Sums = field(metadata=read_as(positive_sums, "C + 1", "B"))
+    squared_errors: Sums = field(metadata=read_as(positive_sums, "C"))
+    log_losses: Sums = field(metadata=read_as(positive_sums, "C"))
 
     @classmethod
     def of_rows(

@@ -1,8 +1,8 @@
 """Checks of options and of values read from files, shared by all evaluations."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, fields
 from typing import Any, Self
 
 import numpy as np
@@ -18,8 +18,8 @@ LARGEST_COUNT = 2**61 - 1  # the sum of two such totals fits int64
 class Values:
     """A dataclass of JSON values, arrays and other such values.
 
-    Fields of which `compare` is False are neither compared nor written. Those made by `read_as`
-    say how they are read.
+    Fields of which `compare` is False are neither compared nor written. Metadata
+    made by `read_as` says how they are read.
     """
 
     __slots__ = ()
@@ -60,25 +60,24 @@ class Values:
             )
 
 
-def read_as(read: Callable[[str, Any], Any], *shape: int | str, **options: Any) -> Any:
-    """A field of a `Values`, with what reads it from JSON.
+def read_as(read: Any, *shape: int | str) -> dict[str, Any]:
+    """Metadata of a field: its class, or what reads it from JSON, of its name and value.
 
-    Args:
-        read: of the field's name and its JSON value.
-        shape: of the array; axes of one name must have one size. Empty: any, or no array.
-        options: of `dataclasses.field`.
+    An array has the shape given, in which axes of one name have one size.
     """
-    return field(metadata={"read": read, "shape": shape}, **options)
+    return {"read": read, "shape": shape}
 
 
-def state(read: Callable[[str, Any], Any] | None = None, **options: Any) -> Any:
-    """A field of an evaluation that holds what was counted, and is added; others are options."""
-    return field(kw_only=True, metadata={"read": read, "state": True}, **options)
+def state(read: Any = None) -> dict[str, Any]:
+    """Metadata of a field that holds what was counted, and is added; others are options."""
+    return {"read": read, "state": True}
 
 
 def _read(name: str, value: Any, metadata: Mapping[str, Any], sizes: dict[str, int]) -> Any:
     read, shape = metadata.get("read"), metadata.get("shape")
-    found = value if read is None else read(name, value)
+    if read is None or value is None:
+        return value
+    found = read.from_dict(value) if isinstance(read, type) else read(name, value)
     if shape:
         fits = len(shape) == len(found.shape) and all(
             (sizes.setdefault(size, n) if isinstance(size, str) else size) == n

@@ -76,14 +76,18 @@ class Evaluation(BinaryRates):
     _required: ClassVar[tuple[str, ...] | None] = ("confusion",)
 
     class_names: tuple[str, ...] | None = None
-    confusion: Counts = state(default_factory=lambda: np.zeros((0, 0), np.int64))
+    confusion: Counts = field(
+        default_factory=lambda: np.zeros((0, 0), np.int64), kw_only=True, metadata=state()
+    )
     top_n: int = field(default=1, kw_only=True)
     threshold: float | None = field(default=None, kw_only=True)
     costs: tuple[float, ...] | None = field(default=None, kw_only=True)
     keep_errors: int = field(default=0, kw_only=True)
-    top_n_correct: int | None = state(default=None)
-    kept_errors: tuple[PredictionError, ...] = state(
-        lambda _, errors: tuple(map(PredictionError.from_dict, errors)), default=()
+    top_n_correct: int | None = field(default=None, kw_only=True, metadata=state())
+    kept_errors: tuple[PredictionError, ...] = field(
+        default=(),
+        kw_only=True,
+        metadata=state(lambda _, errors: tuple(map(PredictionError.from_dict, errors))),
     )
 
     def __post_init__(self) -> None:
@@ -169,7 +173,10 @@ class Evaluation(BinaryRates):
         """Number of classes; 0 before any data when no names were given."""
         return self.confusion.shape[0]
 
-    _width = classes
+    @property
+    def _width(self) -> int:
+        return self.classes
+
     names = AbstractEvaluation.output_names
 
     @property

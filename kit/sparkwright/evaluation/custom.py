@@ -57,8 +57,8 @@ class CustomEvaluation(AbstractEvaluation):
     evaluate: Evaluate | None = field(compare=False)
     merge: Merge | None = field(compare=False)
     title: str = field(default="custom", kw_only=True)
-    result_text: str | None = state(default=None)
-    rows: int = state(default=0)
+    result_text: str | None = field(default=None, kw_only=True, metadata=state())
+    rows: int = field(default=0, kw_only=True, metadata=state())
 
     def __post_init__(self) -> None:
         """Check the functions and the title.

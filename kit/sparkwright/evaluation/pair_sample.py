@@ -38,9 +38,9 @@ class PairSample(Values):
     """
 
     size: int = field(compare=False)
-    labels: Floats = read_as(_numbers, "k")
-    predictions: Floats = read_as(_numbers, "k")
-    counts: NDArray[np.int64] = read_as(checked_counts, "k")
+    labels: Floats = field(metadata=read_as(_numbers, "k"))
+    predictions: Floats = field(metadata=read_as(_numbers, "k"))
+    counts: NDArray[np.int64] = field(metadata=read_as(checked_counts, "k"))
 
     @classmethod
     def of(cls, labels: Floats, predictions: Floats, *, size: int) -> "PairSample":

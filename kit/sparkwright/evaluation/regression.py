@@ -3,7 +3,7 @@
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -45,7 +45,7 @@ _TABLE: dict[str, RegressionMetric] = {
 def _metric_of(metric: RegressionMetric, help: str):
     """A method that gives a metric of one output, or its mean over them."""
 
-    def method(self: "RegressionEvaluation", *, of: int | str | None = None) -> float:
+    def method(self: Any, *, of: int | str | None = None) -> float:
         return self._metric(metric, of)
 
     method.__doc__ = f"{help} `of` as in `mean_squared_error`."
@@ -102,11 +102,9 @@ class RegressionEvaluation(AbstractEvaluation):
     _names_key: ClassVar[str] = "names"
 
     names: tuple[str, ...] | None = None
-    moments: Moments | None = state(
-        lambda _, value: None if value is None else Moments.from_dict(value), default=None
-    )
-    samples: tuple[PairSample, ...] = state(_read_samples, default=())
-    rows: int = state(default=0)
+    moments: Moments | None = field(default=None, kw_only=True, metadata=state(Moments))
+    samples: tuple[PairSample, ...] = field(default=(), kw_only=True, metadata=state(_read_samples))
+    rows: int = field(default=0, kw_only=True, metadata=state())
 
     def __post_init__(self) -> None:
         """Check that names and rows fit.

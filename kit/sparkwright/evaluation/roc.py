@@ -1,7 +1,7 @@
 """ROC: how well scores separate two classes at any threshold."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
@@ -236,9 +236,15 @@ class ROC(RocReadings):
     name: ClassVar[str] = "roc"
 
     thresholds: int = 0
-    positive_scores: SortedScores = state(default_factory=SortedScores)
-    negative_scores: SortedScores = state(default_factory=SortedScores)
-    counts: Counts = state(default_factory=lambda: np.zeros((2, 0), np.int64))
+    positive_scores: SortedScores = field(
+        default_factory=SortedScores, kw_only=True, metadata=state()
+    )
+    negative_scores: SortedScores = field(
+        default_factory=SortedScores, kw_only=True, metadata=state()
+    )
+    counts: Counts = field(
+        default_factory=lambda: np.zeros((2, 0), np.int64), kw_only=True, metadata=state()
+    )
 
     def __post_init__(self) -> None:
         """Check the options.

@@ -1,7 +1,7 @@
 """ROC of several outputs, and of several classes each against the rest."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, get_args
 
 from sparkwright.errors import DataError
@@ -42,8 +42,8 @@ class RocColumns(AbstractEvaluation):
     _names_key: ClassVar[str] = "names"
 
     thresholds: int = 0
-    rocs: tuple[ROC | ROCDigest, ...] = state(_read_rocs, default=())
-    rows: int = state(default=0)
+    rocs: tuple[ROC | ROCDigest, ...] = field(default=(), kw_only=True, metadata=state(_read_rocs))
+    rows: int = field(default=0, kw_only=True, metadata=state())
 
     def __post_init__(self) -> None:
         """Check the options, and that the columns fit together.

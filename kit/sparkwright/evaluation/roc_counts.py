@@ -2,7 +2,7 @@
 
 import base64
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -128,11 +128,11 @@ class ThresholdCounts(Values):
         negatives: negatives in all.
     """
 
-    thresholds: Floats = read_as(checked_floats, "k")
-    true_positives: Counts = read_as(checked_counts, "k")
-    false_positives: Counts = read_as(checked_counts, "k")
-    positives: int = read_as(_total)
-    negatives: int = read_as(_total)
+    thresholds: Floats = field(metadata=read_as(checked_floats, "k"))
+    true_positives: Counts = field(metadata=read_as(checked_counts, "k"))
+    false_positives: Counts = field(metadata=read_as(checked_counts, "k"))
+    positives: int = field(metadata=read_as(_total))
+    negatives: int = field(metadata=read_as(_total))
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""

@@ -7,7 +7,7 @@ With the rows above a range known, `summarize` computes its integer and float su
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -98,10 +98,10 @@ class ROCDigest(RocReadings):
 
     name: ClassVar[str] = "roc_digest"
 
-    counts: ThresholdCounts = read_as(lambda _, value: ThresholdCounts.from_dict(value))
+    counts: ThresholdCounts = field(metadata=read_as(ThresholdCounts))
     auc_numerator: int
-    trapezoids: float = read_as(_area)
-    steps: float = read_as(_area)
+    trapezoids: float = field(metadata=read_as(_area))
+    steps: float = field(metadata=read_as(_area))
 
     def __post_init__(self) -> None:
         """Check the sums.
@@ -152,7 +152,11 @@ class ROCDigest(RocReadings):
             "Evaluate the union of the data, or use ROC(thresholds=n), which adds up."
         )
 
-    __radd__ = _counted = __add__
+    __radd__ = __add__
+
+    def updated(self, *batch: Any, **options: Any) -> "ROCDigest":
+        """Not possible, see `__add__`."""
+        return self + self
 
     @property
     def positives(self) -> int:

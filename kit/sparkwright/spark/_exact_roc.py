@@ -56,7 +56,7 @@ def digested(
             f"Received: more, of {examples:,} examples. Give it thresholds, or evaluate "
             "`ROCBinary()` beside it."
         )
-    columns = parts.map(lambda part: part.rocs).filter(len)
+    columns = parts.map(lambda part: part.rocs).filter(bool)
     return replace(kind, rocs=tuple(_digests(columns, rows_per_range)), rows=examples)
 
 
