@@ -205,7 +205,7 @@ def test_a_number_written_as_an_edge_begins_its_bin_in_any_precision(bins: int, 
 
 def test_a_little_beyond_zero_and_one_counts_as_zero_and_one() -> None:
     ends = calibration([0, 1], [[0.0], [1.0]])
-    assert calibration([0, 1], [[-0.0005], [1.0005]]) == ends
+    assert calibration([0, 1], [[-0.0005], [1.0005]]) == calibration([0, 1], [[0], [1]]) == ends
 
 
 # Reports and plots

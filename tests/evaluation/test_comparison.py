@@ -1,9 +1,7 @@
 """Comparing evaluations."""
 
 import numpy as np
-import pytest
 
-from sparkwright.errors import ConfigurationError
 from sparkwright.evaluation import CustomEvaluation, Evaluation, compare
 
 
@@ -22,5 +20,3 @@ def test_a_comparison_has_a_row_for_each_evaluation_and_all_metrics() -> None:
     assert lines[1].split()[:3] == ["first", "10", "0.7000"]
     assert lines[3].split() == ["own", "1", "0.7500", "1.235e+06"]
     assert "&lt;second&gt;" in compared._repr_html_()
-    with pytest.raises(ConfigurationError, match=r"'accuracy'.*metric='loss'"):
-        compared.best("loss")

@@ -117,3 +117,13 @@ def test_reports_show_the_result_and_plots_its_numbers() -> None:
         numbers.plot()
     one = CustomEvaluation(lambda *_: 7, max, title="seven").updated([1], [0])
     assert one.headline() == {"seven": 7.0}
+
+
+def test_results_must_be_json_and_belong_to_examples() -> None:
+    pair = CustomEvaluation(lambda *_: 1, lambda a, b: {a, b}).updated([1], [1])
+    with pytest.raises(DataError, match="what `merge` gives"):
+        pair + pair
+    with pytest.raises(DataError, match="rows=3"):
+        CustomEvaluation(counting, merging, rows=3)
+    with pytest.raises(DataError, match=r"and \(2,\)"):
+        prototype().updated([1], [1], mask=[1, 1])
