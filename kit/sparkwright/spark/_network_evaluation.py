@@ -68,13 +68,11 @@ class EvaluatingNetwork(PredictingNetwork):
         *,
         loader: Loader | None = None,
         on_error: OnError = "raise",
-        batch_size: int = 64,
-        eval_workers: int | None = None,
+        **options: Any,
     ) -> Any:
-        """`do_evaluation` on files that hold minibatches; see `fit_paths` for `where`, `loader`."""
-        data = self._minibatches(where, loader, on_error)
+        """`do_evaluation` with its `options` on files of minibatches; see `fit_paths` for these."""
         return self.do_evaluation(
-            data, evaluations, batch_size=batch_size, eval_workers=eval_workers
+            self._minibatches(where, loader, on_error), evaluations, **options
         )
 
     def evaluate(
@@ -176,21 +174,10 @@ class EvaluatingNetwork(PredictingNetwork):
         *,
         loader: Loader | None = None,
         on_error: OnError = "raise",
-        batch_size: int = 64,
-        class_names: Sequence[str] | None = None,
-        top_n: int = 1,
-        output: str | None = None,
-        eval_workers: int | None = None,
+        **options: Any,
     ) -> Evaluation:
-        """`evaluate` on files that hold minibatches; see `fit_paths` for the first arguments."""
-        return self.evaluate(
-            self._minibatches(where, loader, on_error),
-            batch_size=batch_size,
-            class_names=class_names,
-            top_n=top_n,
-            output=output,
-            eval_workers=eval_workers,
-        )
+        """`evaluate` with its `options` on files of minibatches; see `fit_paths` for these."""
+        return self.evaluate(self._minibatches(where, loader, on_error), **options)
 
     # -- scoring ----------------------------------------------------------------------------
 
@@ -220,13 +207,10 @@ class EvaluatingNetwork(PredictingNetwork):
         *,
         loader: Loader | None = None,
         on_error: OnError = "raise",
-        average: bool = True,
-        batch_size: int = 64,
-        eval_workers: int | None = None,
+        **options: Any,
     ) -> float:
-        """`score` on files that hold minibatches; see `fit_paths` for the first arguments."""
-        data = self._minibatches(where, loader, on_error)
-        return self.score(data, average=average, batch_size=batch_size, eval_workers=eval_workers)
+        """`score` with its `options` on files of minibatches; see `fit_paths` for these."""
+        return self.score(self._minibatches(where, loader, on_error), **options)
 
     def score_examples(
         self,
