@@ -11,7 +11,7 @@ from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
 from ._calls import build
-from ._code import to_code as code_of
+from ._code import network_code
 from .analysis import NetworkAnalysis, analyze
 from .training import Task
 
@@ -217,7 +217,7 @@ class NetworkSpec(Configuration):
         Raises:
             ConfigurationError: if the network has a problem, or `variable` is no name.
         """
-        return code_of(self, variable, reserved=reserved, seed=seed)
+        return network_code(self, variable, reserved=reserved, seed=seed)
 
 
 def _read(kind: type[LayerSpec | OutputSpec], settings: Any, where: str) -> Any:
