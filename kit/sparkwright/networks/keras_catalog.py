@@ -23,7 +23,7 @@ from ._keras_options import (
     shape_option,
     snake_case,
 )
-from .palette import OPTIMIZER_SENTENCES, PALETTE, STARTS, Group, group_of, sentence_of
+from .palette import OPTIMIZER_SENTENCES, PALETTE, STARTS, Group, group_of
 
 # Layers whose arguments no plain value can hold (functions, other layers, files), abstract classes,
 # and layers whose state is learned before training.
@@ -42,7 +42,7 @@ class Kind:
 
     Attributes:
         name: the class in Keras, or the name under which a class of the user is registered.
-        sentence: what it does, or when to choose it; empty if the palette has no entry.
+        sentence: of a layer, the summary of its documentation; when to choose an optimizer.
         options: in the order of the class' arguments.
         made_by: the class itself; None: `keras.Input`.
         required: names of the options without a default.
@@ -275,7 +275,7 @@ def _keras_layers() -> Mapping[str, LayerKind]:
     found["Input"] = LayerKind(
         name="Input",
         group="core",
-        sentence=sentence_of("Input"),
+        sentence="Shape of one example, without the axis of the minibatch.",
         options=(shape_option(), choice_option("Input", "dtype", "float32")),
         takes=(0, 0),
         required=("shape",),
@@ -293,7 +293,7 @@ def _layer_kind(name: str, made_by: Any) -> LayerKind:
     kind = LayerKind(
         name=name,
         group=group_of(name),
-        sentence=sentence_of(name),
+        sentence=" ".join((inspect.getdoc(made_by) or "").partition("\n\n")[0].split()),
         options=tuple(option for each in arguments for option in options_of(name, *each)),
         required=tuple(argument for argument, _, missing in arguments if missing),
         made_by=made_by,

@@ -8,7 +8,6 @@ from sparkwright_widgets._network_builder._graph import (
     LAYERS_DRAWN,
     graph_svg,
     graph_text,
-    is_chain,
 )
 from sparkwright_widgets._network_builder._html import (
     layer_rows,
@@ -111,11 +110,10 @@ def test_a_network_of_many_layers_is_told_but_not_drawn():
 
 
 def test_a_chain_is_told_from_a_graph():
+    fork = (look(0, "a"), look(1, "b", "a"), look(2, "c", "a"))
     chain = (look(0, "a"), look(1, "b", "a"), look(2, "off", "b", enabled=False), look(3, "c", "b"))
-    assert is_chain(chain)
-    assert is_chain(())
-    assert not is_chain((look(0, "a"), look(1, "b", "a"), look(2, "c", "a")))
-    assert not is_chain((look(0, "a"), look(1, "b")))
+    for rows, is_chain in ((chain, True), ((), True), (fork, False), (fork[:1] * 2, False)):
+        assert NetworkAnalysis(rows=rows).is_chain is is_chain
 
 
 def test_the_summary_tells_the_size_or_the_reason_with_sign_and_word():

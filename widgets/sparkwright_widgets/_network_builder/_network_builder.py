@@ -12,7 +12,7 @@ from sparkwright_widgets._ui import Part, close_all
 
 from ._data_fit import DataFacts, Shape
 from ._editing_pane import EditingPane
-from ._graph import graph_svg, is_chain
+from ._graph import graph_svg
 from ._html import (
     LAYER_HEADS,
     TEXT_COLUMNS,
@@ -159,8 +159,7 @@ class NetworkBuilder(Part):
             workers: how many train; default None: as it was.
             master: parameter averaging or gradient sharing; default None: as it was.
         """
-        panes = [self.editing, *([self.viewing] if self.viewing is not None else [])]
-        for pane in panes:
+        for pane in filter(None, (self.editing, self.viewing)):
             pane.estimate.set_context(batch_size=batch_size, workers=workers, master=master)
 
     def close(self) -> None:
@@ -181,10 +180,11 @@ class NetworkBuilder(Part):
             close_all(before)
 
     def _still(self) -> Block | None:
-        spec = self.editing.spec if self._view is None else self._view.spec
-        name = self.editing.spec.name if self._view is None else self._view.name
-        analysis = self.editing.analysis if self._view is None else self._view.analysis
-        return network_block(analysis, spec=spec, name=name, problem=self.problem)
+        spec, analysis = self.editing.spec, self.editing.analysis
+        if self._view is None:
+            return network_block(analysis, spec=spec, name=spec.name, problem=self.problem)
+        view = self._view
+        return network_block(view.analysis, spec=view.spec, name=view.name, problem=view.problem)
 
 
 def network_block(
@@ -193,7 +193,7 @@ def network_block(
     """The network as a piece of a report: its layers, its graph if it is no chain, its training."""
     outputs = [output.layer for output in spec.outputs] if spec else []
     training = _training(spec) if spec else []
-    graph = "" if is_chain(analysis.rows) else graph_svg(analysis.rows, name=name, outputs=outputs)
+    graph = "" if analysis.is_chain else graph_svg(analysis.rows, name=name, outputs=outputs)
     told = "".join(f"<p>{escaped(sentence)}</p>" for sentence in training)
     html = (
         f"<h3>{escaped(name)}</h3>{summary_line(analysis, problem)}"
