@@ -45,23 +45,13 @@ Seeds = Iterator[Seed] | None
 
 
 def layer_calls(spec: "NetworkSpec") -> tuple[Call, ...]:
-    """How each layer is made, also those that are switched off.
-
-    Each random source takes the next seed, so switching a layer off leaves the others' seeds.
-
-    Raises:
-        ConfigurationError: if Keras has no such layer.
-    """
+    """How each layer is made, also those that are switched off, which leaves the others' seeds."""
     seeds = None if spec.seed is None else map(Seed, count())
     return tuple(layer_call(layer, seeds) for layer in spec.layers)
 
 
 def layer_call(layer: "LayerSpec", seeds: Seeds = None) -> Call:
-    """How one layer is made.
-
-    Raises:
-        ConfigurationError: if Keras has no such layer.
-    """
+    """How one layer is made; each random source takes the next seed."""
     kind = known_kind(layer.kind)
     name = (("name", layer.name),)
     if kind.inner is None:
@@ -75,11 +65,7 @@ def layer_call(layer: "LayerSpec", seeds: Seeds = None) -> Call:
 
 
 def known_kind(name: str) -> LayerKind:
-    """The class of layers of that name.
-
-    Raises:
-        ConfigurationError: if Keras has none, and none is registered.
-    """
+    """The class of layers of that name, or a ConfigurationError."""
     kind = layer_kind(name)
     if kind is None:
         raise ConfigurationError(
@@ -174,13 +160,7 @@ def _by_name(name: str) -> Any:
 
 
 def fold(value: Any, call: Callable[..., Any], seed: Callable[[int], Any]) -> Any:
-    """Replace the calls and seeds in `value`, the inner ones first.
-
-    Args:
-        value: of an argument.
-        call: gets the call, its positional arguments and its named ones.
-        seed: gets the offset.
-    """
+    """Replace the calls, with their arguments, and seeds in `value`, the inner ones first."""
     match value:
         case Seed():
             return seed(value.offset)
@@ -228,11 +208,7 @@ def is_sequential(spec: "NetworkSpec") -> bool:
 
 
 def build(spec: "NetworkSpec") -> Any:
-    """The compiled model: Sequential for a chain, functional otherwise.
-
-    Raises:
-        ConfigurationError: if the network has a problem, or Keras refuses it.
-    """
+    """See `NetworkSpec.build`."""
     if spec.analysis.reason is not None:
         raise ConfigurationError(f"the network cannot be built. {spec.analysis.reason}")
     import keras

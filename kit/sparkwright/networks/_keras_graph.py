@@ -8,16 +8,10 @@ from .signature import output_names
 
 
 class Use(NamedTuple):
-    """One call of a layer in a model.
+    """One call of a layer in a model."""
 
-    Attributes:
-        sources: names of the layers whose outputs it takes, without masks.
-        said: what else the call says, such as "training=True"; masks that Keras passes by itself
-            are none of it.
-    """
-
-    sources: tuple[str, ...]
-    said: str
+    sources: tuple[str, ...]  # names of the layers whose outputs it takes, without masks
+    said: str  # what else it says, such as "training=True", but no mask that Keras passes itself
 
 
 def uses_of(model: Any) -> dict[str, list[Use]]:

@@ -203,11 +203,7 @@ class ValueOption(Option):
         return "a number, text, True, False, None, or a list of these"
 
     def parse(self, text: str) -> Any:
-        """The value that a person typed.
-
-        Raises:
-            ConfigurationError: as `check`.
-        """
+        """The value that a person typed; a ConfigurationError as `check`."""
         value: Any = text.strip()
         try:
             value = ast.literal_eval(self._source(value)) if value else None

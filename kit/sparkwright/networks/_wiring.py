@@ -16,15 +16,10 @@ class Misfit(Exception):
 
 
 class Wire(NamedTuple):
-    """Where one layer's inputs come from.
+    """Where one layer's inputs come from."""
 
-    Attributes:
-        sources: rows of the layers that are switched on, whose outputs it takes in the end.
-        problem: why they are not known, in one sentence; None: they are.
-    """
-
-    sources: tuple[int, ...] = ()
-    problem: str | None = None
+    sources: tuple[int, ...] = ()  # rows that are switched on, whose outputs it takes in the end
+    problem: str | None = None  # why they are not known, in one sentence
 
 
 def wire(layers: Sequence["LayerSpec"]) -> tuple[Wire, ...]:

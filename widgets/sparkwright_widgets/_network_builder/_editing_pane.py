@@ -122,8 +122,8 @@ class EditingPane(NetworkPane):
         self.training: TrainingEditor | None = None  # the largest form, which many never open
         apply = self._guarded(lambda spec: self.take(spec, "apply a text"))
         self.text = TextExchange(apply)
-        self._add_fold("text", "Python, JSON, YAML", self.text, self.text.wake)
-        self._add_fold("training", "Task, loss, optimizer", widgets.VBox(), self._open_training)
+        self._add_fold("text", "Python, JSON, YAML", self.text.wake, self.text)
+        self._add_fold("training", "Task, loss, optimizer", self._open_training)
         tools = row(self.preset, self.preset_button, self.undo_button, self.redo_button)
         adding = widgets.VBox([widgets.HTML(advice(_KEYS)), row(self.kind, self.add_button)])
         self.children = [

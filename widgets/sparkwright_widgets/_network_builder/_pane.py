@@ -58,15 +58,15 @@ class NetworkPane(widgets.VBox):
         self.layers = LayerList(label="Layers. Arrow keys choose a row.")
         self.estimate = EstimateView()
         self.folds: dict[str, Fold] = {}
-        self._add_fold("graph", "Graph", self.graph, refresh)
-        self._add_fold("estimate", "Memory and traffic", self.estimate, refresh)
+        self._add_fold("graph", "Graph", refresh, self.graph)
+        self._add_fold("estimate", "Memory and traffic", refresh, self.estimate)
         super().__init__()
         self.add_class("sparkwright-builder")
 
     def _add_fold(
-        self, name: str, title: str, inside: widgets.Widget, when_opened: Callable[[], None]
+        self, name: str, title: str, when_opened: Callable[[], None], *inside: widgets.Widget
     ) -> None:
-        fold = self.folds[name] = Fold(title, [inside])
+        fold = self.folds[name] = Fold(title, inside)
         watched = fold.box.layout
         watched.observe(lambda _change: when_opened() if fold.opened else None, "display")
 

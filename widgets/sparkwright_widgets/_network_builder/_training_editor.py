@@ -230,5 +230,4 @@ def _choice(name: str, names: Sequence[str], chosen: str, text: str = "") -> Opt
 
 def _metric(name: str) -> Option:
     kind = METRICS.get(name)
-    title, sentence = (kind.title, kind.sentence) if kind else (name, "")
-    return Option(name=name, kind="flag", default=False, label=title, help=sentence)
+    return Option(name=name, kind="flag", default=False, help=kind.sentence if kind else "")
