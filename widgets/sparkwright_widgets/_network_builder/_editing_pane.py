@@ -8,7 +8,6 @@ import ipywidgets as widgets
 
 from sparkwright.networks import (
     PRESETS,
-    NetworkAnalysis,
     NetworkSpec,
     add_layer,
     analysis_now,
@@ -53,7 +52,6 @@ class EditingPane(NetworkPane):
         self._data = DataFacts()
         self._misfits: tuple[Misfit, ...] = ()
         self._refreshing = False
-        self.analysis = NetworkAnalysis(rows=())
         self._loading = Background("keras")
         super().__init__(self._refresh)
         self._make_controls()
@@ -66,6 +64,11 @@ class EditingPane(NetworkPane):
     def spec(self) -> NetworkSpec:
         """The network."""
         return self._state.spec
+
+    @property
+    def known(self) -> NetworkSpec:
+        """The network."""
+        return self.spec
 
     @property
     def problem(self) -> str | None:
@@ -251,14 +254,7 @@ class EditingPane(NetworkPane):
         if problem is None and self.problem is not None:
             problem = "The data does not fit the network, as told below."
         mistakes = {} if selected is None else {spec.layers[selected].name: self.editor.mistake}
-        self.show_network(
-            self.analysis,
-            spec,
-            name=spec.name,
-            problem=problem,
-            selected=-1 if selected is None else selected,
-            mistakes=mistakes,
-        )
+        self.show_network(problem, -1 if selected is None else selected, mistakes)
         self.text.show(spec)
 
     def _show_misfits(self, found: tuple[Misfit, ...]) -> None:

@@ -22,7 +22,7 @@ from ._html import (
     size_text,
     summary_line,
 )
-from ._viewing_pane import ModelView, ViewingPane, is_model, view_of
+from ._viewing_pane import ViewingPane, is_model
 
 
 class NetworkBuilder(Part):
@@ -46,7 +46,6 @@ class NetworkBuilder(Part):
 
     def __init__(self, value: Any = None) -> None:
         super().__init__("Network", styles=("network_builder.css",))
-        self._view: ModelView | None = None
         self.viewing: ViewingPane | None = None
         self.editing = EditingPane(guarded=self.guarded, say=self.say, told=self._changed)
         if is_model(value):
@@ -55,20 +54,17 @@ class NetworkBuilder(Part):
             self.spec = PRESETS["lenet"].make() if value is None else value
 
     @property
+    def _pane(self) -> EditingPane | ViewingPane:
+        return self.editing if self.viewing is None else self.viewing
+
+    @property
     def spec(self) -> NetworkSpec:
         """The network as a value; set it to edit another one (that can be undone).
 
         Raises:
             ConfigurationError: if a model is shown that cannot be one, with the reason.
         """
-        if self._view is None:
-            return self.editing.spec
-        if self._view.spec is None:
-            raise ConfigurationError(
-                f"the model {self._view.name!r} cannot be written as a NetworkSpec: "
-                f"{self._view.reason} `build()` gives the model itself."
-            )
-        return self._view.spec
+        return self._pane.spec
 
     @spec.setter
     def spec(self, spec: NetworkSpec) -> None:
@@ -77,7 +73,6 @@ class NetworkBuilder(Part):
                 "`spec` must be a NetworkSpec; a Keras model is shown by `show_model`. "
                 f"Received: spec={type(spec).__name__}."
             )
-        self._view = None
         self._show_pane(None)
         self.editing.take(spec)
 
@@ -91,15 +86,14 @@ class NetworkBuilder(Part):
             raise ConfigurationError(
                 f"`model` must be a Keras model. Received: model={type(model).__name__}."
             )
-        self._view = view_of(model)
-        self._show_pane(ViewingPane(self._view, self.guarded(self._edit_copy)))
+        self._show_pane(ViewingPane(model, self.guarded(self._edit_copy)))
         self._changed()
 
     @property
     def analysis(self) -> NetworkAnalysis:
         """Shapes, parameter counts and problems, row by row; waits until Keras is loaded."""
         self.editing.wait()
-        return self.editing.analysis if self._view is None else self._view.analysis
+        return self._pane.analysis
 
     @property
     def problem(self) -> str | None:
@@ -107,7 +101,7 @@ class NetworkBuilder(Part):
 
         While Keras is loading, the sentence says so.
         """
-        return self.editing.problem if self._view is None else self._view.problem
+        return self._pane.problem
 
     def build(self) -> Any:
         """The compiled Keras model; of a model that is shown, the model itself.
@@ -122,7 +116,7 @@ class NetworkBuilder(Part):
             raise ConfigurationError(
                 f"the network cannot be built before this is mended: {self.problem}"
             )
-        return self.spec.build() if self._view is None else self._view.model
+        return self.spec.build() if self.viewing is None else self.viewing.model
 
     def set_data(
         self,
@@ -180,11 +174,8 @@ class NetworkBuilder(Part):
             close_all(before)
 
     def _still(self) -> Block | None:
-        spec, analysis = self.editing.spec, self.editing.analysis
-        if self._view is None:
-            return network_block(analysis, spec=spec, name=spec.name, problem=self.problem)
-        view = self._view
-        return network_block(view.analysis, spec=view.spec, name=view.name, problem=view.problem)
+        pane = self._pane
+        return network_block(pane.analysis, spec=pane.known, name=pane.name, problem=pane.problem)
 
 
 def network_block(

@@ -51,7 +51,10 @@ class NetworkPane(widgets.VBox):
     Attributes:
         layers: the list.
         folds: by name; what they hold is brought up to date when they are opened.
+        analysis: of the network.
     """
+
+    analysis = NetworkAnalysis(rows=())
 
     def __init__(self, refresh: Callable[[], None]) -> None:
         self.summary, self.graph = widgets.HTML(), widgets.HTML()
@@ -74,32 +77,33 @@ class NetworkPane(widgets.VBox):
         """Widgets beside each other, or below each other on a narrow page."""
         return widgets.Box(list(columns), _dom_classes=["sparkwright-builder-columns"])
 
+    @property
+    def name(self) -> str:
+        """The network's name."""
+        return self.known.name if self.known else ""
+
+    @property
+    def known(self) -> NetworkSpec | None:
+        """The network as a value; None: a model that cannot be written as one."""
+        return None
+
     def show_network(
-        self,
-        analysis: NetworkAnalysis,
-        spec: NetworkSpec | None,
-        *,
-        name: str,
-        problem: str | None,
-        selected: int = -1,
-        mistakes: Mapping[str, str] | None = None,
+        self, problem: str | None, selected: int, mistakes: Mapping[str, str] | None = None
     ) -> None:
-        """Show a network, of which `selected` is the row in hand; -1: none.
+        """Show the network.
 
         Args:
-            analysis: of the network.
-            spec: the network; None: it is a model that cannot be written as one.
-            name: of the network.
             problem: why it cannot be trained; None: it can.
-            selected: a row.
+            selected: the row in hand; -1: none.
             mistakes: by a layer's name, what is wrong with a value that is being typed.
         """
+        rows, spec = self.analysis.rows, self.known
         outputs = [output.layer for output in spec.outputs] if spec else []
-        self.layers.rows = layer_rows(analysis.rows, outputs=outputs, mistakes=mistakes)
+        self.layers.rows = layer_rows(rows, outputs=outputs, mistakes=mistakes)
         self.layers.selected = selected
-        self.summary.value = summary_line(analysis, problem)
+        self.summary.value = summary_line(self.analysis, problem)
         if self.folds["graph"].opened:
-            drawn = graph_svg(analysis.rows, name=name, outputs=outputs, selected=selected)
+            drawn = graph_svg(rows, name=self.name, outputs=outputs, selected=selected)
             self.graph.value = drawn
         if spec is not None and self.folds["estimate"].opened:
             self.estimate.show(spec)

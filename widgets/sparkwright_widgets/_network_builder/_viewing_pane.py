@@ -1,13 +1,12 @@
 """A Keras model to look at: its rows, its graph, and a button that makes a network of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import ipywidgets as widgets
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks import NetworkAnalysis, NetworkSpec, describe_model, view_model
+from sparkwright.networks import NetworkSpec, describe_model, view_model
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import Button, advice, alert, row
 
@@ -15,71 +14,36 @@ from ._html import layer_heading
 from ._pane import NetworkPane
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelView:
-    """A model that is shown and not edited.
-
-    Attributes:
-        model: the Keras model.
-        analysis: its layers, looked at.
-        spec: the same network as a value; None: it cannot be one.
-        reason: why there is no `spec`; empty: there is one.
-    """
-
-    model: Any
-    analysis: NetworkAnalysis
-    spec: NetworkSpec | None
-    reason: str = ""
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return str(getattr(self.model, "name", "model"))
-
-    @property
-    def problem(self) -> str | None:
-        """Why it cannot be trained; None: it can."""
-        if getattr(self.model, "optimizer", None) is None:
-            return "The model is not compiled. Call its `compile`, then show it again."
-        return None
-
-
 def is_model(value: Any) -> bool:
     """Whether `value` looks like a Keras model; Keras itself is not imported for that."""
     return all(hasattr(value, name) for name in ("layers", "count_params", "get_weights"))
 
 
-def view_of(model: Any) -> ModelView:
-    """Look at a model; never raises for what is in it."""
-    analysis = view_model(model)
-    try:
-        return ModelView(model=model, analysis=analysis, spec=describe_model(model))
-    except ConfigurationError as error:
-        return ModelView(model=model, analysis=analysis, spec=None, reason=str(error))
-
-
 class ViewingPane(NetworkPane):
-    """Shows a model, and changes nothing.
+    """Shows a Keras model, whatever is in it, and changes nothing.
 
     Args:
-        view: the model, looked at.
+        model: the Keras model.
         edit: called when a person wants a copy to edit.
     """
 
-    def __init__(self, view: ModelView, edit: Callable[[], None]) -> None:
+    def __init__(self, model: Any, edit: Callable[[], None]) -> None:
         super().__init__(self._refresh)
-        self._view = view
-        self.edit_button = Button(description="Edit a copy", disabled=view.spec is None)
+        self.model, self.analysis = model, view_model(model)
+        self._spec: NetworkSpec | None = None
+        more = "A copy begins with new weights; the model itself stays as it is."
+        try:
+            self._spec = describe_model(model)
+        except ConfigurationError as error:
+            self._reason = str(error)
+            more = f"It cannot be edited here: {error}"
+            self.folds["estimate"].layout.display = "none"
+        self.edit_button = Button(description="Edit a copy", disabled=self._spec is None)
         self.edit_button.on_click(lambda _button: edit())
         self.layers.observe(lambda _change: self._refresh(), "selected")
         self.details = widgets.HTML()
-        more = f"It cannot be edited here: {view.reason}"
-        if view.spec is not None:
-            more = "A copy begins with new weights; the model itself stays as it is."
-        else:
-            self.folds["estimate"].layout.display = "none"
         notice = widgets.HTML(
-            f"<div><b>{escaped(view.name)}</b>, a Keras model, to look at. "
+            f"<div><b>{escaped(self.name)}</b>, a Keras model, to look at. "
             f'<span class="sparkwright-message">{escaped(more)}</span></div>'
         )
         self.children = [
@@ -87,15 +51,40 @@ class ViewingPane(NetworkPane):
             *(self.columns(self.layers, self.details), *self.folds.values()),
         ]
         self._refresh()
-        if not view.analysis.is_chain:
+        if not self.analysis.is_chain:
             self.folds["graph"].set_opened(True)
 
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return str(getattr(self.model, "name", "model"))
+
+    @property
+    def known(self) -> NetworkSpec | None:
+        """The network as a value; None: the model cannot be written as one."""
+        return self._spec
+
+    @property
+    def spec(self) -> NetworkSpec:
+        """The network as a value, or a ConfigurationError with the reason why it cannot be one."""
+        if self._spec is None:
+            raise ConfigurationError(
+                f"the model {self.name!r} cannot be written as a NetworkSpec: {self._reason} "
+                "`build()` gives the model itself."
+            )
+        return self._spec
+
+    @property
+    def problem(self) -> str | None:
+        """Why the model cannot be trained; None: it can."""
+        if getattr(self.model, "optimizer", None) is None:
+            return "The model is not compiled. Call its `compile`, then show it again."
+        return None
+
     def _refresh(self) -> None:
-        view, selected = self._view, self.layers.selected
-        self.show_network(
-            view.analysis, view.spec, name=view.name, problem=view.problem, selected=selected
-        )
+        selected = self.layers.selected
+        self.show_network(self.problem, selected)
         self.details.value = advice("Choose a row to see its layer.")
-        if 0 <= selected < len(view.analysis.rows):
-            chosen = view.analysis.rows[selected]
+        if 0 <= selected < len(self.analysis.rows):
+            chosen = self.analysis.rows[selected]
             self.details.value = layer_heading(chosen) + alert(chosen.problem or "")
