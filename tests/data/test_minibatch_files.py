@@ -338,7 +338,7 @@ def test_executors_are_asked_about_the_first_file_that_is_there(
 ) -> None:
     none: Any = None
     asked: list[str] = []
-    monkeypatch.setattr("sparkwright.data._export.is_local", lambda _: False)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr("sparkwright.data._paths.is_local", lambda _: False)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     monkeypatch.setattr(_paths, "ask_executors", lambda _spark, url, _digest: asked.append(url))
     there, gone, folder = tmp_path / "a.arrow", tmp_path / "gone.arrow", tmp_path
     there.write_bytes(b"1")
