@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Task = Literal["classification", "binary", "regression", "other"]
 Labels = Literal["class numbers", "one-hot", "zeros and ones", "numbers", "-1 and 1"]
@@ -206,8 +206,7 @@ def plain_name(name: str) -> str:
     return squeezed.get(lowered, lowered)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrainingDefaults:
+class TrainingDefaults(NamedTuple):
     """What fits an output.
 
     Attributes:
@@ -219,6 +218,15 @@ class TrainingDefaults:
     loss: str
     metrics: tuple[str, ...]
     activation: str
+
+
+_NUMBERS = TrainingDefaults("mean_squared_error", ("mean_absolute_error",), "linear")
+_DEFAULTS: Mapping[Task, TrainingDefaults] = {
+    "classification": TrainingDefaults("sparse_categorical_crossentropy", ("accuracy",), "softmax"),
+    "binary": TrainingDefaults("binary_crossentropy", ("accuracy", "auc"), "sigmoid"),
+    "regression": _NUMBERS,
+    "other": _NUMBERS,
+}
 
 
 def defaults_for(task: Task, output_shape: Sequence[int | None] | None = None) -> TrainingDefaults:
@@ -235,17 +243,7 @@ def defaults_for(task: Task, output_shape: Sequence[int | None] | None = None) -
         'binary_crossentropy'
     """
     single = output_shape is not None and tuple(output_shape[-1:]) == (1,)
-    if task == "binary" or (task == "classification" and single):
-        return TrainingDefaults(
-            loss="binary_crossentropy", metrics=("accuracy", "auc"), activation="sigmoid"
-        )
-    if task == "classification":
-        return TrainingDefaults(
-            loss="sparse_categorical_crossentropy", metrics=("accuracy",), activation="softmax"
-        )
-    return TrainingDefaults(
-        loss="mean_squared_error", metrics=("mean_absolute_error",), activation="linear"
-    )
+    return _DEFAULTS["binary" if task == "classification" and single else task]
 
 
 _SLOTS: Mapping[str, int] = MappingProxyType(
