@@ -149,10 +149,10 @@ def _described(layer: Any, uses: Sequence[Use]) -> LayerSpec:
         if name == "Input":
             return spec
         spec = _shortest(kind, spec)
-        difference = _difference(layer, spec)
+        difference = _difference(make(layer_call(spec)), layer)
     except Exception as error:  # what Keras raises for options that a spec cannot hold
         raise ConfigurationError(f"{where} cannot be edited: {keras_text(error)}") from error
-    if difference is not None:
+    if difference:
         raise ConfigurationError(f"{where} cannot be edited: it has {difference}.")
     return spec
 
@@ -200,17 +200,17 @@ def _shortest(kind: LayerKind, spec: LayerSpec) -> LayerSpec:
     return spec
 
 
-def _difference(layer: Any, spec: LayerSpec) -> str | None:
-    """The first setting that is another one in a layer built of `spec`."""
-    alone = make(layer_call(spec))
-    mine, theirs = _flat(alone.get_config()), _flat(layer.get_config())
-    for name in sorted(mine.keys() | theirs.keys(), key=lambda name: (name not in theirs, name)):
-        if name.endswith("attention_axes") and theirs.get(name) in (None, [], [1]):
+def _difference(made: Any, theirs: Any) -> str:
+    """The first setting of a thing of Keras that another one made alike has not; empty: none."""
+    mine, given = _flat(made.get_config()), _flat(theirs.get_config())
+    for name in sorted(mine.keys() | given.keys(), key=lambda name: (name not in given, name)):
+        if name.endswith("attention_axes") and given.get(name) in (None, [], [1]):
             continue  # what Keras makes of None when it builds the layer
-        if mine.get(name) != theirs.get(name):
-            return f"{name}={theirs.get(name)!r:.80}"
-    dtype = layer.dtype_policy.name
-    return None if dtype == alone.dtype_policy.name else f"the dtype policy {dtype}"
+        if mine.get(name) != given.get(name):
+            return f"{name}={given.get(name)!r:.80}"
+    dtype = getattr(getattr(theirs, "dtype_policy", None), "name", None)
+    same = dtype == getattr(getattr(made, "dtype_policy", None), "name", None)
+    return "" if same else f"the dtype policy {dtype}"
 
 
 def _flat(value: Any, before: str = "") -> dict[str, Any]:
@@ -222,6 +222,8 @@ def _flat(value: Any, before: str = "") -> dict[str, Any]:
             if name not in _UNSAID:
                 found |= _flat(inner, f"{before}.{name}" if before else str(name))
         return found
+    if isinstance(value, float):  # without the digits that a float32 variable has added
+        return {before: float(f"{value:.7g}")}
     plain = list(value) if isinstance(value, tuple) else value
     # Some layers make a list of one axis when they are built.
     is_axis = before == "axis" and isinstance(plain, list) and len(plain) == 1
@@ -303,15 +305,9 @@ def _names(value: Any) -> Any:
     if keras.saving.get_custom_objects().get(registered) is kind:
         return registered
     module, name = str(getattr(kind, "__module__", "")), str(getattr(kind, "__name__", ""))
-    usual = module.startswith("keras.") and (kind is value or _settings(value) == _settings(kind()))
-    if not usual:
+    if not module.startswith("keras.") or (kind is not value and _difference(kind(), value)):
         raise ConfigurationError(f"{name} as a loss or metric cannot be edited.")
     return plain_name(name)
-
-
-def _settings(thing: Any) -> dict[str, Any]:
-    config = thing.get_config()
-    return {key: value for key, value in config.items() if key not in ("name", "dtype")}
 
 
 def _optimizer(optimizer: Any) -> OptimizerSpec:
@@ -319,17 +315,12 @@ def _optimizer(optimizer: Any) -> OptimizerSpec:
     kind = next((kind for kind in optimizer_kinds() if kind.made_by is type(optimizer)), None)
     if kind is None:
         raise ConfigurationError(f"the optimizer {name} is not among those that can be edited.")
-    given: dict[str, Any] = {}
-    for key, value in optimizer.get_config().items():
-        if kind.option(key) is None and (key == "name" or value in (None, False)):
-            continue
-        if kind.option(key) is None or not (value is None or isinstance(value, bool | int | float)):
-            raise ConfigurationError(
-                f"the optimizer {name} cannot be edited: it has {key}={value!r:.80}."
-            )
-        # Without the digits that a float32 variable has added.
-        given[key] = float(f"{value:.7g}") if isinstance(value, float) else value
-    return OptimizerSpec(kind=kind.name, options=kind.tidy(given))
+    config = _flat(optimizer.get_config())
+    options = kind.tidy({key: value for key, value in config.items() if kind.option(key)})
+    difference = _difference(kind.made_by(**options), optimizer)
+    if difference:
+        raise ConfigurationError(f"the optimizer {name} cannot be edited: it has {difference}.")
+    return OptimizerSpec(kind=kind.name, options=options)
 
 
 def _seed(model: Any) -> int | None:

@@ -125,7 +125,7 @@ class EditingPane(NetworkPane):
         self.training: TrainingEditor | None = None  # the largest form, which many never open
         apply = self._guarded(lambda spec: self.take(spec, "apply a text"))
         self.text = TextExchange(apply)
-        self._add_fold("text", "Python, JSON, YAML", self.text.wake, self.text)
+        self._add_fold("text", "Python, JSON, YAML", self._refresh, self.text)
         self._add_fold("training", "Task, loss, optimizer", self._open_training)
         tools = row(self.preset, self.preset_button, self.undo_button, self.redo_button)
         adding = widgets.VBox([widgets.HTML(advice(_KEYS)), row(self.kind, self.add_button)])
@@ -255,7 +255,8 @@ class EditingPane(NetworkPane):
             problem = "The data does not fit the network, as told below."
         mistakes = {} if selected is None else {spec.layers[selected].name: self.editor.mistake}
         self.show_network(problem, -1 if selected is None else selected, mistakes)
-        self.text.show(spec)
+        if self.folds["text"].opened:
+            self.text.show(spec)
 
     def _show_misfits(self, found: tuple[Misfit, ...]) -> None:
         if found == self._misfits:

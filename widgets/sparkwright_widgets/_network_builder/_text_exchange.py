@@ -61,7 +61,6 @@ class TextExchange(widgets.VBox):
         self._apply = apply
         self._spec: NetworkSpec | None = None
         self._own = ""  # the text that this wrote
-        self._awake = False
         choices = [(title, key) for key, (title, _, _) in _FORMATS.items()]
         self.format = Dropdown(description="Written as", options=choices, style=_WIDE)
         self.text = Textarea(
@@ -84,16 +83,10 @@ class TextExchange(widgets.VBox):
         """Whether the text is a person's own, not yet applied."""
         return self.text.value != self._own
 
-    def wake(self) -> None:
-        """Begin to write; nothing is written before the fold is opened."""
-        if not self._awake:
-            self._awake = True
-            self._write()
-
-    def show(self, spec: NetworkSpec | None) -> None:
+    def show(self, spec: NetworkSpec) -> None:
         """Write another network, unless there is a person's text."""
         is_new, self._spec = spec != self._spec, spec
-        if is_new and self._awake:
+        if is_new:
             self._write()
 
     def _write(self, *, drops: bool = False) -> None:
