@@ -280,11 +280,11 @@ def claims_too_much() -> bytes:
 
 WHOLE = archive_of({"originalUris.txt": b"file:/cat/a.png", "file_0.png": PNG})
 ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
-    "zero bytes": (lambda: b"", "0 bytes"),
+    "zero bytes": (lambda: b"", "with 0 bytes"),
     "no archive": (lambda: b"hello", "not a zip file"),
     "cut in half": (lambda: WHOLE[: len(WHOLE) // 2], "not a zip file"),
     "empty archive": (lambda: archive_of({}), "hold 'originalUris.txt'"),
-    "no index": (lambda: archive_of({"file_0.png": PNG}), "1 files, such as file_0.png"),
+    "no index": (lambda: archive_of({"file_0.png": PNG}), "1 files, such as 'file_0.png"),
     "index alone": (lambda: archive_of({"originalUris.txt": b"file:/a"}), "1 lines and 0 files"),
     "empty index": (lambda: archive_of({"originalUris.txt": b""}), "0 lines"),
     "more lines than files": (
@@ -311,7 +311,7 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "index that is no UTF-8": (
         lambda: archive_of({"originalUris.txt": b"\xff", "file_0.png": PNG}), "must be UTF-8",
     ),
-    "an entry twice": (repeated, "repeats one"),
+    "an entry twice": (repeated, "for each line of it, once"),
     "more than its bytes": (claims_too_much, "256 MiB"),
     "an index in bzip2": (
         lambda: archive_of(

@@ -113,15 +113,8 @@ def test_old_batches_are_kept_unless_told_otherwise(tmp_path: Path) -> None:
     assert [path.name for path in out.iterdir()] == ["batch-000000.zip"]
 
 
-def test_batches_beside_their_files_are_not_packed_again(tmp_path: Path) -> None:
-    folder = folder_of_classes(tmp_path)
-    for _ in range(2):
-        written = write_file_batches(str(folder), str(folder), overwrite=True)
-        assert [len(read_file_batch(url)) for url in written] == [6]
-
-
 @pytest.mark.parametrize("form", ["relative", "with a slash", "with a scheme"])
-def test_batches_are_known_in_whatever_form_their_folder_is_named(
+def test_batches_beside_their_files_are_not_packed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     folder = folder_of_classes(tmp_path / "in")

@@ -31,7 +31,7 @@ from sparkwright.data._record_files import cut_files, read_records
 from sparkwright.data._record_writing import INDEX
 from sparkwright.data._table_preview import Findings, table_preview
 from sparkwright.data._table_source import files_of
-from sparkwright.data._tf_example import parse_example, values_of
+from sparkwright.data._tf_example import parse_example
 from sparkwright.data._tfrecord import compression_of, read_frames
 from sparkwright.data._wording import clipped
 from sparkwright.data.formats import guess_format
@@ -227,7 +227,7 @@ def _of_tfrecord(source: DataSource, rows: int) -> DataPreview:
             source=file.url,
             compression=compression_of(file.url, source.all_options["compression"]),
         )
-        records = [values_of(parse_example(content)) for _, content in islice(frames, _EXAMPLES)]
+        records = [parse_example(content) for _, _, content in islice(frames, _EXAMPLES)]
     columns: list[ColumnLook] = []
     for name in sorted({name for record in records for name in record}):
         look = look_at(name, [_text(record.get(name)) or None for record in records])
