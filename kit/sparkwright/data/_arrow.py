@@ -142,3 +142,8 @@ def joined_chunks(datasets: Iterable[DataSet]) -> Iterator[DataSet]:
             waiting, size_bytes = [], 0
     if waiting:
         yield from cut(DataSet.concatenate(waiting))
+
+
+def to_chunks(datasets: Iterable[DataSet]) -> Iterator[bytes]:
+    """`joined_chunks` as bytes."""
+    return map(to_bytes, joined_chunks(datasets))

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,9 @@ import numpy as np
 from sparkwright.errors import DataError
 from sparkwright.storage._listing import StoredFile, list_files
 
+from ._arrow import to_chunks
 from ._augmentation import Augmentation
+from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._image_decoding import IMAGE_EXTENSIONS
 from ._image_labels import (
@@ -22,13 +25,18 @@ from ._image_labels import (
     is_in_path,
 )
 from ._image_reader import ImageReader
-from ._pieces import OnError, check_on_error, check_partitions, from_pieces, group_by_size
+from ._pieces import (
+    OnError,
+    SkipLog,
+    check_on_error,
+    group_by_size,
+    partition_count,
+    read_groups,
+)
 from ._wording import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_PARTITION_BYTES = 128 << 20
 
 
 @session_first
@@ -117,31 +125,33 @@ def from_images(
         reader = reader.with_classes(found)
     if seed is not None:
         files = [files[i] for i in np.random.default_rng(seed).permutation(len(files))]
-    groups = file_groups(spark, files, partitions)
-    return from_pieces(
+    return read_groups(
         spark,
-        [[file.url for file in group] for group in groups],
-        reader.read_files,
-        sizes=[sum(file.size_bytes for file in group) for group in groups],
-        partitions=len(groups),
+        url_groups(spark, files, partitions),
+        partial(read_chunks, read=reader.read_files),
         on_error=on_error,
         fingerprint=fingerprint_of(reader, listed, seed, on_error),
         class_names=reader.class_names(),
     )
 
 
-def file_groups(
+def url_groups(
     spark: "SparkSession", files: Sequence[StoredFile], partitions: int | None
-) -> list[list[StoredFile]]:
-    """Return the files of each partition.
-
-    As in `from_pieces`, but a partition is one piece: a piece keeps its threads to its end.
-    """
-    check_partitions(partitions)
+) -> list[list[str]]:
+    """Return the URLs of each partition."""
     sizes = [file.size_bytes for file in files]
-    least = -(-sum(sizes) // _PARTITION_BYTES)
-    wanted = partitions or max(spark.sparkContext.defaultParallelism, least)
-    return [[files[i] for i in group] for group in group_by_size(sizes, wanted)]
+    groups = group_by_size(sizes, partition_count(spark, sizes, partitions))
+    return [[files[i].url for i in group] for group in groups]
+
+
+def read_chunks(
+    urls: Iterable[str],
+    log: SkipLog,
+    *,
+    read: Callable[[Iterable[str], SkipLog], Iterable[DataSet]],
+) -> Iterator[bytes]:
+    """Return the chunks of a partition's files, which share the threads of one reader."""
+    return to_chunks(read(urls, log))
 
 
 def fingerprint_of(
