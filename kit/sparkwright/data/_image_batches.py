@@ -31,7 +31,7 @@ from ._distributed import DistributedDataSet
 from ._file_batches import ENTRIES, FileBatch, check_sizes, iterate, uri_of, uris_in, url_of
 from ._image_labels import Label, MaskFile, check_found_classes, collect_classes, is_in_path
 from ._image_reader import EncodedImage, ImageArguments, ImageReader
-from ._images import fingerprint_of, read_chunks, url_groups
+from ._images import fingerprint_of, url_groups
 from ._paths import check_reached, check_visible
 from ._pieces import OnError, SkipLog, check_on_error, read_groups
 from ._wording import session_first
@@ -91,7 +91,7 @@ def from_image_batches(
     return read_groups(
         spark,
         groups,
-        partial(read_chunks, read=partial(read_batches, reader=reader)),
+        partial(read_batches, reader=reader),
         on_error=on_error,
         fingerprint=fingerprint_of(reader, files, on_error),
         class_names=reader.class_names(),

@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +10,7 @@ import numpy as np
 from sparkwright.errors import DataError
 from sparkwright.storage._listing import StoredFile, list_files
 
-from ._arrow import to_chunks
 from ._augmentation import Augmentation
-from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._image_decoding import IMAGE_EXTENSIONS
 from ._image_labels import (
@@ -27,7 +24,6 @@ from ._image_labels import (
 from ._image_reader import ImageReader
 from ._pieces import (
     OnError,
-    SkipLog,
     check_on_error,
     group_by_size,
     partition_count,
@@ -128,7 +124,7 @@ def from_images(
     return read_groups(
         spark,
         url_groups(spark, files, partitions),
-        partial(read_chunks, read=reader.read_files),
+        reader.read_files,
         on_error=on_error,
         fingerprint=fingerprint_of(reader, listed, seed, on_error),
         class_names=reader.class_names(),
@@ -142,16 +138,6 @@ def url_groups(
     sizes = [file.size_bytes for file in files]
     groups = group_by_size(sizes, partition_count(spark, sizes, partitions))
     return [[files[i].url for i in group] for group in groups]
-
-
-def read_chunks(
-    urls: Iterable[str],
-    log: SkipLog,
-    *,
-    read: Callable[[Iterable[str], SkipLog], Iterable[DataSet]],
-) -> Iterator[bytes]:
-    """Return the chunks of a partition's files, which share the threads of one reader."""
-    return to_chunks(read(urls, log))
 
 
 def fingerprint_of(

@@ -64,7 +64,9 @@ def from_minibatches(
     if is_rdd(where):
         urls = where if partitions is None else where.repartition(partitions)
         reader = MinibatchReader(loader=loader)
-        return read_groups(spark, urls.map(_alone), reader.read, on_error=on_error)
+        return read_groups(
+            spark, urls.map(_alone), reader.read, on_error=on_error, gives_chunks=True
+        )
     found = find_files(where, ours=loader is None)
     check_visible(spark, *found.probes)
     sizes = [file.size_bytes or 0 for file in found.files]
@@ -84,7 +86,7 @@ def from_minibatches(
         text = f"minibatches {found.fingerprint} {'numpy' if loader else 'arrow'} {on_error}"
         known["fingerprint"] = hashlib.sha256(text.encode()).hexdigest()
     reader = MinibatchReader(loader=loader, columns=manifest and manifest.columns)
-    return read_groups(spark, groups, reader.read, on_error=on_error, **known)
+    return read_groups(spark, groups, reader.read, on_error=on_error, gives_chunks=True, **known)
 
 
 def _alone(url: Any) -> list[FileToRead]:

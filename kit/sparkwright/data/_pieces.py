@@ -96,28 +96,37 @@ def from_pieces(
     return read_groups(
         spark,
         [[pieces[i] for i in group] for group in groups],
-        partial(_chunks_of_pieces, read=read),
+        partial(_each, read=read),
         on_error=on_error,
         fingerprint=fingerprint,
         class_names=class_names,
     )
 
 
+def _each(
+    pieces: Iterable[Any], log: SkipLog, *, read: Callable[[Any, SkipLog], Iterable[DataSet]]
+) -> Iterator[DataSet]:
+    for piece in pieces:
+        yield from read(piece, log)
+
+
 def read_groups(
     spark: "SparkSession",
     groups: "Sequence[list[Any]] | RDD[list[Any]]",
-    read: Callable[[Iterable[Any], SkipLog], Iterable[bytes]],
+    read: Callable[[Iterable[Any], SkipLog], Iterable[Any]],
     *,
     on_error: OnError,
+    gives_chunks: bool = False,
     **known: Any,
 ) -> DistributedDataSet:
-    """Distribute the chunks that `read` makes of the pieces of each partition.
+    """Distribute the examples that `read` makes of the pieces of each partition.
 
     Args:
         spark: the session.
         groups: the pieces of each partition; or an RDD of pieces in lists, which keeps its own.
-        read: all pieces of a partition, log -> chunks; runs on executors.
+        read: all pieces of a partition, log -> DataSets; runs on executors.
         on_error: what `log.skip` does.
+        gives_chunks: `read` gives chunks instead of DataSets.
         known: what else is known of the data: arguments of `DistributedDataSet`.
     """
     check_on_error(on_error)
@@ -126,10 +135,16 @@ def read_groups(
     if isinstance(groups, Sequence):
         rdd = context.parallelize(groups, len(groups))
     tracker = SkipTracker(context)
-    rdd = rdd.mapPartitionsWithIndex(
-        partial(_read_partition, read=read, on_error=on_error, done=tracker.done)
-    )
-    tracker.rdd = rdd
+
+    @errors_as_chunks
+    def read_partition(index: int, groups: Iterable[list[Any]]) -> Iterator[bytes]:
+        log = SkipLog(on_error)
+        found = read((piece for group in groups for piece in group), log)
+        yield from found if gives_chunks else to_chunks(found)
+        done.add({index: log.skipped})
+
+    done = tracker.done
+    rdd = tracker.rdd = rdd.mapPartitionsWithIndex(read_partition)
     return DistributedDataSet(spark, rdd, skip_tracker=tracker, **known)
 
 
@@ -201,26 +216,6 @@ def _by_partition() -> Any:
             return {**value1, **value2}
 
     return ByPartition()
-
-
-@errors_as_chunks
-def _read_partition(
-    index: int,
-    groups: Iterable[list[Any]],
-    *,
-    read: Callable[[Iterable[Any], SkipLog], Iterable[bytes]],
-    on_error: OnError,
-    done: Any,
-) -> Iterator[bytes]:
-    log = SkipLog(on_error)
-    yield from read((piece for group in groups for piece in group), log)
-    done.add({index: log.skipped})
-
-
-def _chunks_of_pieces(
-    pieces: Iterable[Any], log: SkipLog, *, read: Callable[[Any, SkipLog], Iterable[DataSet]]
-) -> Iterator[bytes]:
-    return to_chunks(dataset for piece in pieces for dataset in read(piece, log))
 
 
 def _drain(chunks: Iterable[bytes]) -> Iterator[None]:
