@@ -24,7 +24,7 @@ from sparkwright.data import (
     read_file_batch,
     write_file_batches,
 )
-from sparkwright.data._image_batches import _images_of  # pyright: ignore[reportPrivateUsage]
+from sparkwright.data._image_batches import read_batches
 from sparkwright.data._image_reader import ImageReader
 from sparkwright.data._images import (
     _without_masks,  # pyright: ignore[reportPrivateUsage]
@@ -364,12 +364,12 @@ def test_a_bad_archive_is_named_or_skipped(tmp_path: Path, case: str) -> None:
     assert text in str(caught.value)
     reader = ImageReader.of(**OPTIONS)
     log = SkipLog("skip")
-    found = list(reader.read(_images_of([str(bad), str(good)], log), log))
+    found = list(read_batches([str(bad), str(good)], log, reader=reader))
     assert sum(map(len, found)) == 1
     reason = "damaged archive" if case in ARCHIVES else "damaged entry"
     assert log.skipped.counts == {reason: 1}
     with pytest.raises(sw.DataError, match=r"bad\.zip") as caught:
-        list(reader.read(_images_of([str(bad)], SkipLog("raise")), SkipLog("raise")))
+        list(read_batches([str(bad)], SkipLog("raise"), reader=reader))
     assert str(caught.value).count("on_error") == 1
 
 
@@ -380,7 +380,7 @@ def test_images_behind_a_damaged_one_are_read(tmp_path: Path) -> None:
     content[content.index(images["file_2.png"]) + 50] ^= 0xFF
     (tmp_path / "a.zip").write_bytes(content)
     reader, log = ImageReader.of(**OPTIONS), SkipLog("skip")
-    found = list(reader.read(_images_of([str(tmp_path / "a.zip")], log), log))
+    found = list(reader.read(read_batches([str(tmp_path / "a.zip")], log), log))
     assert sum(map(len, found)) == 5
     assert log.skipped.counts == {"damaged entry": 1}
     assert "file_2.png (file:/cat/2.png)" in log.skipped.first[0]
@@ -418,7 +418,7 @@ def test_a_bad_image_in_an_archive_is_named_with_its_origin(tmp_path: Path) -> N
     (tmp_path / "in/cat/a b.png").write_bytes(b"hello")
     (url,) = write_file_batches(str(tmp_path / "in"), str(tmp_path / "out"))
     with pytest.raises(sw.DataError) as caught:
-        list(ImageReader.of(**OPTIONS).read(_images_of([url], SkipLog("raise")), SkipLog("raise")))
+        list(read_batches([url], SkipLog("raise"), reader=ImageReader.of(**OPTIONS)))
     assert f"file_0.png (file:{tmp_path}/in/cat/a%20b.png) in {url}" in str(caught.value)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import DataSet, MinibatchSource, numpy_loader, to_bytes
-from sparkwright.data._minibatch_files import MinibatchReader
+from sparkwright.data._loaders import MinibatchReader
 from sparkwright.data._paths import find_files
 from sparkwright.data._pieces import SkipLog
 
@@ -113,8 +113,7 @@ NUMPY_CASES: dict[str, tuple[bytes, str]] = {
 
 def used(paths: list[Path], log: SkipLog, loader: Any) -> int:
     found = find_files(paths, ours=loader is None)
-    reader = MinibatchReader(loader=loader, on_error="raise" if log.raises else "skip")
-    return sum(1 for _ in reader.read(found.files, log))
+    return sum(1 for _ in MinibatchReader(loader=loader).read(found.files, log))
 
 
 CASES = [
@@ -214,7 +213,7 @@ def test_files_of_an_export_must_be_as_its_manifest_says(
     with pytest.raises(sw.DataError, match="minibatch-000001"):
         list(MinibatchReader(columns=columns).read(files, SkipLog("raise")))
     log = SkipLog("skip")
-    reader = MinibatchReader(on_error="skip", columns=columns)
+    reader = MinibatchReader(columns=columns)
     assert len(list(reader.read(files, log))) == 2
     assert log.skipped.counts == {reason: 1}
 

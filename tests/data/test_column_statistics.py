@@ -55,8 +55,7 @@ def test_summaries_merged_in_any_grouping_are_that_of_all_at_once(
         summary_of(array, size=size),
     )
     assert found.rows == expected.rows
-    for name in ("missing", "infinite", "zeros"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    np.testing.assert_array_equal(found.counts, expected.counts)
     for name in ("count", "minimum", "maximum"):
         np.testing.assert_array_equal(getattr(found.moments, name), getattr(expected.moments, name))
     np.testing.assert_allclose(found.moments.mean, expected.moments.mean, 1e-12, 1e-9)

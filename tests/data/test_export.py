@@ -120,8 +120,8 @@ def test_attempts_do_not_overwrite_one_another(tmp_path: Path) -> None:
         "files_per_folder": 9,
         "leftovers_apart": True,
     }
-    one = write_part(2, chunks, attempt=17, **options)
-    write_part(2, chunks[::-1], attempt=18, **options)
+    (one,) = write_part(2, chunks, attempt=17, **options)
+    list(write_part(2, chunks[::-1], attempt=18, **options))
     files = [from_bytes((tmp_path / file.path).read_bytes()) for file in one.files]
     assert [file.labels["labels"].tolist() for file in files] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert one.left_over == 1

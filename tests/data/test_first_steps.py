@@ -9,8 +9,7 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import MinibatchSource
-from sparkwright.data._loaders import load
-from sparkwright.data._minibatch_files import MinibatchReader
+from sparkwright.data._loaders import MinibatchReader, load
 from sparkwright.data._paths import find_files
 from sparkwright.data._pieces import SkipLog
 from sparkwright.local import _dataset as taken  # pyright: ignore[reportPrivateUsage]

@@ -12,7 +12,7 @@ from tests.data.pictures import by_pillow, encoded, folder_of_classes, pixels, w
 import sparkwright as sw
 from sparkwright.data import Augmentation, DataSet, MaskFile, PatternLabel
 from sparkwright.data._image_decoding import ImageOptions, decode, decode_mask
-from sparkwright.data._image_reader import ImageReader, on_threads
+from sparkwright.data._image_reader import ImageReader
 from sparkwright.data._images import fingerprint_of
 from sparkwright.data._pieces import SkipLog
 from sparkwright.storage._listing import list_files
@@ -210,29 +210,6 @@ def test_variants_are_what_the_augmentation_makes(tmp_path: Path) -> None:
     assert found.labels["labels"].tolist() == [0] * 9 + [1] * 9
 
 
-def test_threads_keep_the_order_and_pass_errors_on() -> None:
-    def half(number: int) -> int:
-        if number == 50:
-            raise ValueError("fifty")
-        return number // 2
-
-    assert list(on_threads(half, range(49), threads=4)) == [n // 2 for n in range(49)]
-    found = on_threads(half, range(100), threads=3)
-    assert [next(found) for _ in range(50)] == [n // 2 for n in range(50)]
-    with pytest.raises(ValueError, match="fifty"):
-        next(found)
-
-
-def test_threads_read_a_bounded_number_of_items_ahead() -> None:
-    taken: list[int] = []
-    items = (taken.append(n) or n for n in range(1_000))  # type: ignore[func-returns-value]
-    found = on_threads(str, items, threads=2)
-    next(found)
-    assert len(taken) == 9
-    found.close()  # type: ignore[attr-defined]
-    assert len(taken) == 9
-
-
 def test_the_fingerprint_tells_files_and_options(tmp_path: Path) -> None:
     folder_of_classes(tmp_path)
 
@@ -342,4 +319,4 @@ def test_threads_have_ended_when_an_image_ends_the_reading() -> None:
     images = [EncodedImage(url=f"{n}.png", where=f"{n}.png", content=b"none") for n in range(50)]
     with pytest.raises(sw.DataError):
         list(reader.read(images, SkipLog("raise")))
-    assert not [t for t in threading.enumerate() if t.name.startswith("sparkwright-images")]
+    assert not [t for t in threading.enumerate() if t.name.startswith("sparkwright-read")]

@@ -2,7 +2,6 @@
 
 import json
 import pickle
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,6 @@ from sparkwright.data import (
     Standardize,
     normalizer_from_dict,
 )
-from sparkwright.data._fitting import MeanAndStd, summary_of
-from sparkwright.data._moments import merge_readings
 from sparkwright.data._reducing import fold
 from sparkwright.errors import ConfigurationError, DataError
 
@@ -142,15 +139,15 @@ def steps_of(*lengths: int, masked: bool = False) -> list[DataSet]:
     ]
 
 
-def fitted_to(chunks: list[DataSet], **options: Any) -> Standardize:
-    """As a pass over partitions would."""
-    summarise = partial(summary_of, labels=True, columns=None, per="feature", **options)
-    found = fold(chunks, summarise, merge_readings)
-    assert found is not None
-    labels, features = (next(iter(found[name].values())) for name in ("labels/labels", f"{F}/{F}"))
-    return Standardize(
-        features={F: MeanAndStd.of(features)}, labels={"labels": MeanAndStd.of(labels)}
-    )
+class Chunks(list[DataSet]):
+    """As a pass over partitions would see them."""
+
+    def reduce_chunks(self, summarise: Any, merge: Any, *, description: str) -> Any:
+        return fold(self, summarise, merge)
+
+
+def fitted_to(chunks: list[DataSet]) -> Standardize:
+    return Standardize.fit(Chunks(chunks), labels=True)
 
 
 @pytest.mark.parametrize("masked", [False, True])

@@ -96,8 +96,8 @@ def draw_quotas(
     """How many examples of each partition go into each part, drawn as if from one urn.
 
     Every set of examples of these sizes is equally likely, if in each partition the examples are
-    then drawn with equal chances (`assigned`). Beyond a billion examples, partitions are taken in
-    groups below a billion whose shares are exact to one example.
+    then drawn with equal chances (`assigned`). While more than a billion examples are left, each
+    partition gives every part its share, exact to one example.
 
     Args:
         counts: examples in each partition.
@@ -115,33 +115,14 @@ def draw_quotas(
     random = np.random.default_rng(list(seed))
     left = np.array(sizes, np.int64)
     quotas = np.zeros((len(counts), len(left)), np.int64)
-    urn, urn_left = left.copy(), 0
-    for partition, count in enumerate(counts):
-        if urn_left < count:
-            urn = _urn(left, counts[partition:])
-            urn_left = int(urn.sum())
-        drawn = (
-            random.multivariate_hypergeometric(urn, count, method="marginals")
-            if urn_left <= _MAX_POPULATION
+    for quota, count in zip(quotas, counts, strict=True):
+        quota[:] = (
+            random.multivariate_hypergeometric(left, count, method="marginals")
+            if left.sum() <= _MAX_POPULATION
             else _rounded_share(count, left)
         )
-        quotas[partition] = drawn
-        left -= drawn
-        urn = urn - drawn
-        urn_left -= count
+        left -= quota
     return quotas
-
-
-def _urn(left: Counts, counts: Sequence[int]) -> Counts:
-    """What the next partitions draw from: all that is left, or a share NumPy can draw from."""
-    if int(left.sum()) <= _MAX_POPULATION:
-        return left.copy()
-    taken = 0
-    for count in counts:
-        if taken and taken + count > _MAX_POPULATION:
-            break
-        taken += count
-    return _rounded_share(taken, left)
 
 
 def _rounded_share(count: int, left: Counts) -> Counts:
