@@ -380,7 +380,7 @@ def test_images_behind_a_damaged_one_are_read(tmp_path: Path) -> None:
     content[content.index(images["file_2.png"]) + 50] ^= 0xFF
     (tmp_path / "a.zip").write_bytes(content)
     reader, log = ImageReader.of(**OPTIONS), SkipLog("skip")
-    found = list(reader.read(read_batches([str(tmp_path / "a.zip")], log), log))
+    found = list(read_batches([str(tmp_path / "a.zip")], log, reader=reader))
     assert sum(map(len, found)) == 5
     assert log.skipped.counts == {"damaged entry": 1}
     assert "file_2.png (file:/cat/2.png)" in log.skipped.first[0]

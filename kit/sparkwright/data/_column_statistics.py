@@ -97,16 +97,7 @@ class ArraySummary:
 def summaries_of(
     chunk: DataSet, flat_name: str, *, partition: int, start: int, size: int, seed: int
 ) -> dict[Per, ArraySummary]:
-    """A summary for each reading of an array, the best first; masked steps do not count.
-
-    Args:
-        chunk: the examples.
-        flat_name: of the array, such as "features/features".
-        partition: number of the chunk's partition.
-        start: number of its first example there.
-        size: most rows of the sample.
-        seed: of the sample.
-    """
+    """A summary for each reading of an array, the best first; masked steps do not count."""
     array, mask = chunk.columns()[flat_name], mask_of(chunk, flat_name)
     found: dict[Per, ArraySummary] = {}
     for per in readings_of(chunk, flat_name, "feature"):
@@ -205,15 +196,7 @@ def column_statistics(
     histograms: Integers | None = None,
     edges: Sequence[NDArray[np.float64]] = (),
 ) -> list[ColumnStatistics]:
-    """The statistics of each column.
-
-    Args:
-        array: flat name.
-        summary: of the array.
-        names: of the columns; ignored unless there is one for each.
-        histograms: (columns, bins) counts; default None: none.
-        edges: (bins + 1,) of each column.
-    """
+    """The statistics of each column; of `names`, `histograms` and `edges` each has one for each."""
     moments, sample = summary.moments, summary.sample
     known = list(names) if len(names) == moments.count.size else [""] * moments.count.size
     found: list[ColumnStatistics] = []

@@ -61,11 +61,11 @@ class DistributedDataSet:
         """Use a source, such as `from_csv` or `from_arrays`.
 
         Args:
-            spark: the session.
+            spark: as the attribute, and so are `rdd`, `fingerprint` and `class_names`.
             rdd: RDD of Arrow IPC streams.
             counts: examples of each partition; default None: counted when asked for.
-            fingerprint: changes when the data does; default None: nobody can tell.
-            class_names: output name -> names of its classes; default none.
+            fingerprint: default None: nobody can tell.
+            class_names: default none.
             skip_tracker: counts what the source skips; default None: it skips nothing.
         """
         ship_engine(spark)  # the RDD may be read by an action of the user's own

@@ -45,12 +45,7 @@ class Moments:
         valid: NDArray[np.bool_] | None = None,
         shape: tuple[int, ...] | None = None,
     ) -> "Moments":
-        """The moments of each column of (n, columns) numbers.
-
-        Args:
-            values: the numbers.
-            valid: (n, columns) which of them count; default None: all.
-            shape: in which the columns are kept; default None: (columns,).
+        """The moments of each column of (n, columns) numbers, all or the `valid` ones.
 
         Example:
             >>> found = Moments.of(np.array([[1.0], [2.0], [6.0]]))
@@ -125,13 +120,6 @@ def readings_of(dataset: DataSet, flat_name: str, wanted: str) -> tuple[Per, ...
     without masks. But a vector may happen to be as long as the sequences here, so what holds of
     all the data is known only once each chunk was seen: see `merge_readings`. `wanted`, "feature"
     or "element", is what a column is if the array has an axis of features.
-
-    Example:
-        >>> steps = DataSet(np.zeros((2, 5, 3)), np.zeros((2, 5)))
-        >>> readings_of(steps, "labels/labels", "feature")
-        ('value', 'feature')
-        >>> readings_of(steps.take(slice(0, 1)), "features/features", "feature")
-        ('feature',)
     """
     check_choice("per", wanted, ("feature", "element"))
     array, mask = dataset.columns()[flat_name], mask_of(dataset, flat_name)

@@ -157,8 +157,7 @@ def cut_files(files: Sequence[FileToRead], edges: Sequence[int]) -> list[list[Fi
 def equal_shares(files: Sequence[FileToRead], shares: int) -> list[list[FileToRead]]:
     """Consecutive shares of as many examples each, give or take one; at most one a file.
 
-    Equal partitions need no repartition before training, which costs more than to read the few
-    files twice that are cut.
+    Equal partitions need no repartition before training.
     """
     total = sum(file.examples or 0 for file in files)
     shares = max(1, min(shares, len(files)))

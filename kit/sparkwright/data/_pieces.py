@@ -43,12 +43,7 @@ class SkipLog:
         return self._raises
 
     def skip(self, reason: str, message: str, *, count: int = 1) -> None:
-        """Report an item; the caller then goes on without it.
-
-        Args:
-            reason: a few words, the same for all items of a kind: "wrong number of columns".
-            message: rule, what was received with file and line or key, remedy.
-            count: how many items.
+        """Report `count` items, as an `UnusableItem` has it; the caller goes on without them.
 
         Raises:
             DataError: `message`, with `on_error="raise"`.
@@ -92,6 +87,7 @@ def from_pieces(
         fingerprint: changes when the pieces, their content or the way they are read change.
         class_names: output name -> names of its classes.
     """
+    check_on_error(on_error)
     groups = group_by_size(sizes, partition_count(spark, sizes, partitions))
     return read_groups(
         spark,
