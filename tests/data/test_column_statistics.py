@@ -136,12 +136,3 @@ def test_masked_steps_do_not_count() -> None:
     first, second = column_statistics(F, summary)
     assert (first.count, first.missing, first.mean, first.maximum) == (3, 0, 2.0, 3.0)
     assert (second.count, second.quantiles[0.5]) == (3, 5.0)
-
-
-def test_numbers_of_steps_are_one_column_without_masks_too() -> None:
-    chunk = DataSet(np.zeros((2, 3, 4)), np.arange(6.0).reshape(2, 3))
-    found = summaries_of(chunk, "labels/labels", partition=0, start=0, size=10, seed=0)
-    assert list(found) == ["value", "feature"]
-    (column,) = column_statistics("labels/labels", found["value"])
-    assert (column.count, column.mean) == (6, 2.5)
-    assert list(summaries_of(chunk, F, partition=0, start=0, size=10, seed=0)) == ["feature"]

@@ -36,11 +36,6 @@ def test_a_bare_mask_belongs_to_the_only_input_or_output() -> None:
     assert list(dataset.features_masks) == ["text"]
 
 
-def test_arrays_are_kept_without_a_copy() -> None:
-    features = np.zeros((3, 2))
-    assert DataSet(features).features["features"] is features
-
-
 def test_byte_swapped_arrays_become_native() -> None:
     swapped = np.arange(3, dtype=np.dtype("f4").newbyteorder())
     array = DataSet(swapped).features["features"]
@@ -61,14 +56,6 @@ def test_columns_come_in_a_fixed_order_and_from_columns_is_the_inverse() -> None
     ]
 
 
-def test_repr_tells_count_dtypes_and_shapes() -> None:
-    dataset = DataSet(np.zeros((3, 28, 28), np.float32), np.zeros(3, np.int8))
-    assert repr(dataset) == (
-        "DataSet(3 examples; features/features: float32[28, 28], labels/labels: int8[])"
-    )
-    assert dataset.shapes == {"features/features": (3, 28, 28), "labels/labels": (3,)}
-
-
 @given(rows=st.lists(st.integers(0, 5), max_size=8))
 def test_take_selects_the_same_rows_of_every_column(rows: list[int]) -> None:
     taken = example_set().take(np.array(rows, np.int64))
@@ -77,14 +64,6 @@ def test_take_selects_the_same_rows_of_every_column(rows: list[int]) -> None:
         np.testing.assert_array_equal(array, example_set().columns()[name][rows])
     chosen = np.isin(np.arange(6), rows)
     assert_same(example_set().take(chosen), example_set().take(np.flatnonzero(chosen)))
-
-
-@given(count=st.integers(0, 20), size=st.integers(1, 25))
-def test_batches_are_full_but_for_the_last(count: int, size: int) -> None:
-    batches = list(example_set(count).batches(size))
-    assert [len(batch) for batch in batches[:-1]] == [size] * max(0, len(batches) - 1)
-    assert sum(map(len, batches)) == count
-    assert all(len(batch) for batch in batches)
 
 
 @pytest.mark.parametrize(
@@ -222,16 +201,6 @@ def test_equals_looks_at_columns_dtypes_and_values() -> None:
     assert not nan.equals(DataSet(np.array([1.0, np.nan], np.float32)))
     assert not nan.equals(DataSet({"x": np.array([1.0, np.nan])}))
     assert not nan.equals(DataSet(np.array([1.0])))
-
-
-@given(count=st.integers(0, 5))
-def test_arrow_gives_back_what_it_got(count: int) -> None:
-    dataset = DataSet(
-        {"x": np.ones((count, 2, 3), np.float32), "half": np.ones(count, np.float16)},
-        np.arange(count) % 2 == 0,
-        weights=np.arange(count),
-    )
-    assert_same(DataSet.from_arrow(dataset.to_arrow()), dataset)
 
 
 def test_arrow_shares_memory_both_ways() -> None:

@@ -308,15 +308,3 @@ def test_a_folder_of_images_and_masks(spark: Any, tmp_path: Path) -> None:
     assert len(found) == 3
     assert found.labels["labels"].shape == (3, 8, 8, 1)
     assert data.fingerprint is not None
-
-
-def test_threads_have_ended_when_an_image_ends_the_reading() -> None:
-    import threading
-
-    from sparkwright.data._image_reader import EncodedImage
-
-    reader = ImageReader.of(**{**OPTIONS, "label": None, "size": (4, 4)})
-    images = [EncodedImage(url=f"{n}.png", where=f"{n}.png", content=b"none") for n in range(50)]
-    with pytest.raises(sw.DataError):
-        list(reader.read(images, SkipLog("raise")))
-    assert not [t for t in threading.enumerate() if t.name.startswith("sparkwright-read")]

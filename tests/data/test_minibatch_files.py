@@ -246,29 +246,6 @@ def test_cleaning_hides_no_error(
         raise first("the cause")
 
 
-def test_a_folder_is_removed_although_tasks_still_write_to_it(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
-    removing, tries = _exported.remove_tree, []
-
-    def remove(url: str) -> None:
-        tries.append(url)
-        if len(tries) == 1:
-            raise OSError(39, "Directory not empty")
-        removing(url)
-        if len(tries) == 3:  # a task comes with one more file
-            Path(url).mkdir()
-            (Path(url) / "minibatch-000009.arrow").write_bytes(b"")
-
-    monkeypatch.setattr(_exported, "remove_tree", remove)
-    monkeypatch.setattr(_exported, "_TRY_S", 0)
-    folder = tmp_path / "e" / "_minibatches-0123456789ab"
-    folder.mkdir(parents=True)
-    _exported.remove_until_gone(str(folder), quiet_tries=3)
-    assert len(tries) == 6
-    assert not folder.exists()
-
-
 def test_deleting_removes_the_export_and_nothing_else(place: str) -> None:
     from sparkwright.storage._files import exists, join, write_bytes
 

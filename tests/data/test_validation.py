@@ -275,15 +275,6 @@ def test_options_that_cannot_be_meant_are_refused(options: Any, why: str) -> Non
         sw.data.validate(GOOD, **options)
 
 
-def test_a_result_is_read_as_a_table(tmp_path: Path) -> None:
-    mixed(tmp_path)
-    text = str(sw.data.validate(tmp_path, **SHAPES))
-    assert text.splitlines()[0].split() == ["total", "7"]
-    assert "cannot be read" in text
-    assert "deleted" not in text
-    assert str(ValidationResult(total=3, valid=3)).splitlines()[1].split() == ["valid", "3"]
-
-
 results = st.builds(
     ValidationResult,
     **{name: st.integers(0, 99) for name in ("total", "valid", *REASONS, "deleted", "moved")},
