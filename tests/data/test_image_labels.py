@@ -33,13 +33,10 @@ def test_the_parent_folder_is_the_label_whatever_its_name(folder: str, name: str
     ("label", "url", "expected"),
     [
         (PatternLabel(pattern="_"), "/d/cat_17.jpg", "cat"),
-        (PatternLabel(pattern="_", position=1), "/d/2019_cat_17.jpg", "cat"),
         (PatternLabel(pattern="_", position=-1), "/d_x/17_cat.jpg", "cat"),
         (PatternLabel(pattern="[-_ ]+"), "/d/cat - 17.jpg", "cat"),
-        (PatternLabel(pattern=r"\."), "/d/cat.17.jpg", "cat"),
         (PatternLabel(pattern=r"([a-z]+)\d", group=1), "/d/17-cat3.jpg", "cat"),
         (PatternLabel(pattern=r"(?P<kind>[a-z]+)$", group="kind"), "/d/17-cat.jpg", "cat"),
-        (PatternLabel(pattern=r"[a-z]+", group=0), "/d/17-cat.jpg", "cat"),
     ],
 )
 def test_a_pattern_finds_the_label_in_the_name(label: Any, url: str, expected: str) -> None:
@@ -119,14 +116,11 @@ def test_a_class_becomes_its_number_or_a_row_with_one_1(classes: list[str], data
     ("found", "dtype", "shape"),
     [
         (3, "int32", ()),
-        (True, "int32", ()),
         (np.int64(3), "int32", ()),
         (0.5, "float32", ()),
-        (np.float64(0.5), "float32", ()),
         ([1.0, 2.0], "float32", (2,)),
         (np.zeros((4, 5), np.int64), "int32", (4, 5)),
         (np.zeros((4, 5), np.uint8), "uint8", (4, 5)),
-        (np.zeros((4, 5), bool), "bool", (4, 5)),
         (np.zeros(2, np.float16), "float16", (2,)),
     ],
 )
@@ -142,14 +136,10 @@ def test_numbers_of_64_bits_become_32(found: Any, dtype: str, shape: tuple[int, 
     [
         ("emu", ("cat", "dog"), "unknown class"),
         (2, ("cat", "dog"), "unknown class"),
-        (-1, ("cat", "dog"), "unknown class"),
         (2**31, None, "unknown class"),
         ("cat", None, "unusable label"),
         (np.array(["cat"]), ("cat",), "unusable label"),
         ([[1], [1, 2]], None, "unusable label"),
-        ({"a": 1}, None, "unusable label"),
-        ([], None, "unusable label"),
-        (1j, None, "unusable label"),
         (np.array([2**40]), None, "unusable label"),
     ],
 )
