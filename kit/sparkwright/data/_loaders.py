@@ -20,13 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import numpy as np
 
 from sparkwright.errors import DataError
-from sparkwright.storage._files import (
-    exists,
-    is_on_this_machine,
-    open_file,
-    read_bytes,
-    will_read,
-)
+from sparkwright.storage._files import exists, is_on_this_machine, open_file, read_bytes
 
 from ._arrow import from_bytes, row_count, to_bytes, to_chunks
 from ._dataset import DataSet
@@ -147,8 +141,8 @@ class MinibatchReader:
             return
         files = chain([first], rest)
         if is_on_this_machine(first.url):
-            # The system's own reading ahead: here a thread would cost more than it saves.
-            yield from _usable(map(load_arrow, _announced(files)), log)
+            # Here a thread would cost more than it saves.
+            yield from _usable(map(load_arrow, files), log)
         else:
             ahead = max(1, min(_AHEAD, _AHEAD_BYTES // (first.size_bytes or _AHEAD_BYTES // 4)))
             with closing(read_ahead(files, load_arrow, threads=_THREADS, ahead=ahead)) as found:
@@ -211,17 +205,6 @@ def _unlike(url: str, found: str, wanted: str) -> UnusableItem:
         f"every file of an export must hold what its manifest says. Received: {url} with {found} "
         f"instead of {wanted}. Export again with `overwrite=True`.",
     )
-
-
-def _announced(files: Iterable[FileToRead]) -> Iterator[FileToRead]:
-    """Yield `files`, the next few of which the system fetches meanwhile."""
-    waiting: deque[FileToRead] = deque()
-    for file in files:
-        will_read(file.url)
-        waiting.append(file)
-        if len(waiting) > _AHEAD:
-            yield waiting.popleft()
-    yield from waiting
 
 
 def _usable(found: Iterable[Any], log: "SkipLog") -> Iterator[Any]:
