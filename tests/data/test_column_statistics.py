@@ -14,9 +14,7 @@ from sparkwright.data._column_statistics import (
     QUANTILES,
     ArraySummary,
     RowSample,
-    bin_edges,
     column_statistics,
-    histogram_counts,
     priorities_of,
     summaries_of,
 )
@@ -97,22 +95,6 @@ def test_mean_and_deviation_agree_with_numpy_to_twelve_digits(dtype: str, center
     wide = array.astype(np.float64)
     np.testing.assert_allclose(found.mean, wide.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(found.std, wide.std(axis=0), rtol=1e-12)
-
-
-@given(numbers, edges, st.integers(1, 12))
-def test_histograms_of_parts_add_up_to_that_of_numpy(
-    array: Any, cuts: list[int], bins: int
-) -> None:
-    limits = bin_edges(summary_of(array), bins)
-    places = [0, *sorted(min(cut, len(array)) for cut in cuts), len(array)]
-    parts = [array[a:b] for a, b in pairwise(places) if b > a]
-    found = sum(histogram_counts(DataSet(part), F, limits, per="feature") for part in parts)
-    for counts, edge, column in zip(found, limits, array.T, strict=True):
-        finite = column[np.isfinite(column)]
-        if finite.size:
-            expected, expected_edges = np.histogram(finite, bins)
-            np.testing.assert_array_equal(counts, expected)
-            np.testing.assert_array_equal(edge, expected_edges)
 
 
 def test_a_sample_stands_for_all_numbers() -> None:

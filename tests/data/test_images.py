@@ -183,20 +183,6 @@ def test_masks_are_resized_by_nearest_neighbour_and_keep_their_values(tmp_path: 
         np.testing.assert_array_equal(binary[..., 0], np.asarray(resized) > 0)
 
 
-def test_masks_are_no_images_and_move_with_them(tmp_path: Path) -> None:
-    for number in range(3):
-        image = pixels(number, (16, 16, 3))
-        write(tmp_path / f"{number}.png", image)
-        write(tmp_path / f"{number}_mask.png", image[..., 0])
-    files = [tmp_path / f"{number}.png" for number in range(3)]
-    augment = Augmentation(variants=2, flip_left_right=True, flip_up_down=True, shift=0.2)
-    found = read(files, size=(16, 16), label=MaskFile(suffix="_mask"), scale=False, augment=augment)
-    assert len(found) == 6
-    np.testing.assert_array_equal(
-        found.labels["labels"], found.features["features"][..., 0].astype(np.int32)
-    )
-
-
 def test_variants_are_what_the_augmentation_makes(tmp_path: Path) -> None:
     files = sorted(folder_of_classes(tmp_path).rglob("*.*"))
     augment = Augmentation(variants=2, crop=(6, 6), flip_left_right=True, keep_original=True)

@@ -14,7 +14,7 @@ import sparkwright as sw
 from sparkwright.data import DataSet, MinibatchSource, _exported, _paths, from_bytes, to_bytes
 from sparkwright.data._exported import NewExport, find_export
 from sparkwright.data._loaders import MinibatchReader, read_ahead
-from sparkwright.data._paths import FileToRead, equal_shares, find_files
+from sparkwright.data._paths import equal_shares, find_files
 from sparkwright.data._pieces import SkipLog
 
 
@@ -351,28 +351,6 @@ def test_the_fingerprint_follows_the_files(tmp_path: Path) -> None:
     file.write_bytes(to_bytes(numbered(3)))
     assert find_files(tmp_path, ours=True).fingerprint != first
     assert find_files([str(file)], ours=True).fingerprint is None
-
-
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 12))
-def test_shares_of_files_are_equal_and_hold_every_example_once(
-    counts: list[int], wanted: int
-) -> None:
-    files = [FileToRead(str(number), 1, count) for number, count in enumerate(counts)]
-    shares = equal_shares(files, wanted)
-    assert len(shares) == min(wanted, len(files))
-    taken = [
-        [
-            (int(file.url), row)
-            for file in share
-            for row in range(file.start, counts[int(file.url)] if file.stop is None else file.stop)
-        ]
-        for share in shares
-    ]
-    sizes = [len(rows) for rows in taken]
-    assert max(sizes) - min(sizes) <= 1
-    assert [row for rows in taken for row in rows] == [
-        (number, row) for number, count in enumerate(counts) for row in range(count)
-    ]
 
 
 def test_a_share_of_a_file_is_read(tmp_path: Path) -> None:
