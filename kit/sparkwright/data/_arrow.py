@@ -105,6 +105,7 @@ def batched(datasets: Iterable[DataSet], batch_size: int) -> Iterator[DataSet]:
         DataError: if they differ in columns, dtypes or shapes.
 
     Example:
+        >>> import numpy as np
         >>> parts = [DataSet(np.zeros((n, 2))) for n in (1, 5, 3)]
         >>> [len(minibatch) for minibatch in batched(parts, 4)]
         [4, 4, 1]
