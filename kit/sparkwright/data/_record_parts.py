@@ -24,13 +24,9 @@ from sparkwright.storage._listing import list_entries
 from ._arrow import cut, from_bytes
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
-<<<<<<< HEAD
-from ._paths import check_visible
+from ._paths import check_reached
 from ._record_examples import MAX_AXES, Layout, layout_of, merged_layout
 from ._shuffling import place
-=======
-from ._paths import check_reached
->>>>>>> datarest
 
 _DONE = "_SUCCESS"  # as Hadoop's jobs leave it; readers leave out names with such a beginning
 
