@@ -19,10 +19,11 @@ from sparkwright._yaml import read_yaml
 from sparkwright.data import DataSet, Manifest
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._image_reader import ImageReader
-from sparkwright.data._minibatch_files import MinibatchReader
+from sparkwright.data._loaders import MinibatchReader
 from sparkwright.data._paths import find_files
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._sequences import Survey, completed, prepared
+from sparkwright.data._sequences import completed, prepared
+from sparkwright.data._survey import Survey
 from sparkwright.data._tfrecord import read_frames
 from sparkwright.evaluation import Evaluation, evaluation_from_json
 from sparkwright.experiments import Experiment
@@ -114,7 +115,7 @@ def read_sequences(folder: Path) -> Any:
         str(folder), labels=1, form=CsvFormat(header=False, newlines_in_values=True)
     )
     urls = [(one.url, None) for one, _ in pairs]
-    found = sum((reader.survey([pair], "raise") for pair in urls), Survey())
+    found = sum((reader.survey([pair], SkipLog("raise")) for pair in urls), Survey())
     return columns(completed(reader, found, str(folder))(urls, SkipLog("raise")))
 
 

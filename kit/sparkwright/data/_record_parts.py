@@ -10,16 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.cluster.jobs import collect
-from sparkwright.cluster.slots import is_local
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
 from sparkwright.storage._files import (
     absolute,
     exists,
     join,
-    remove,
     write_atomically,
-    write_bytes,
     write_folder,
 )
 from sparkwright.storage._listing import list_entries
@@ -27,7 +24,7 @@ from sparkwright.storage._listing import list_entries
 from ._arrow import cut, from_bytes
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
-from ._paths import check_visible
+from ._paths import check_reached
 from ._record_examples import MAX_AXES, Layout, layout_of, merged_layout
 from ._shuffling import place
 
@@ -127,15 +124,6 @@ def _datasets(data: Any) -> Iterator[DataSet]:
                 f"{type(data).__name__}. Of a table that was read here, it is `table.data`."  # pyright: ignore[reportUnknownArgumentType]
             )
         yield dataset
-
-
-def check_reached(spark: Any, folder: str) -> None:
-    """Check, before hours of work, that executors see the folder of the driver."""
-    if not is_local(spark):
-        probe = join(folder, "_probe")
-        write_bytes(probe, folder.encode())
-        check_visible(spark, probe)
-        remove(probe)
 
 
 def _check_complete(folder: str, parts: list[WrittenPart]) -> None:
