@@ -160,7 +160,7 @@ def test_a_lost_archive_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         yield io.BytesIO()
 
     monkeypatch.setattr("sparkwright.data._image_batches.write_atomically", elsewhere)
-    with pytest.raises(sw.DataError, match=r"1 of 1 missing, such as batch-000000\.zip"):
+    with pytest.raises(sw.DataError, match=r"1 of 1 missing \['batch-000000\.zip"):
         write_file_batches(str(folder_of_classes(tmp_path / "in")), str(tmp_path / "out"))
 
 

@@ -32,7 +32,7 @@ from ._file_batches import ENTRIES, FileBatch, check_sizes, iterate, uri_of, uri
 from ._image_labels import Label, MaskFile, check_found_classes, collect_classes, is_in_path
 from ._image_reader import EncodedImage, ImageArguments, ImageReader
 from ._images import fingerprint_of, url_groups
-from ._paths import check_reached, check_visible
+from ._paths import check_complete, check_reached, check_visible
 from ._pieces import OnError, SkipLog, check_on_error, read_groups
 from ._wording import session_first
 
@@ -270,7 +270,7 @@ def write_file_batches(
             tasks = min(len(work), partitions or context.defaultParallelism)
             rdd = context.parallelize(work, tasks).mapPartitions(pack)
             written = collect(spark, rdd, description="write file batches")
-        _check_complete(new, names, written)
+        check_complete(new, set(written))
         move_files(names, new, out_url)
         for name in set(old) - set(names):
             remove(join(out_url, name))
@@ -289,18 +289,6 @@ def _packed(work: Iterable[tuple[str, list[str]]], folder: str) -> Iterator[str]
         with write_atomically(join(folder, name)) as file:
             file.write(batch.to_bytes())
         yield name
-
-
-def _check_complete(folder: str, names: list[str], written: list[str]) -> None:
-    """Raise unless the driver sees the archives of the executors."""
-    found = {*list_folder(folder)} & {*written}
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise DataError(
-            "the folder must hold the archives that the tasks have written. Received: "
-            f"{len(missing)} of {len(names)} missing, such as {missing[0]}, in {folder}. All "
-            "executors must write into one store."
-        )
 
 
 def _is_batch_in(folder: str, url: str) -> bool:

@@ -284,6 +284,19 @@ def check_reached(spark: "SparkSession", folder: str) -> None:
         remove(probe)
 
 
+def check_complete(folder: str, written: set[str]) -> None:
+    """Check that the driver sees the entries that executors have written, and nothing else."""
+    found = {name.rstrip("/") for name in list_entries(folder) if not name.startswith((".", "_"))}
+    if found != written:
+        missing, more = sorted(written - found), sorted(found - written)
+        raise DataError(
+            "the folder must hold what the tasks have written. Received: "
+            f"{len(missing)} of {len(written)} missing {missing[:3]}, {len(more)} more "
+            f"{more[:3]}, in {folder}. All executors must write into one store, and the data must "
+            "be the same each time it is computed."
+        )
+
+
 def check_visible(spark: "SparkSession", *urls: str) -> None:
     """Have the executors read the first file that the driver can read, and compare; a Spark job.
 

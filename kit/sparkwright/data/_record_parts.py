@@ -24,7 +24,7 @@ from sparkwright.storage._listing import list_entries
 from ._arrow import cut, from_bytes
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
-from ._paths import check_reached
+from ._paths import check_complete, check_reached
 from ._record_examples import MAX_AXES, Layout, layout_of, merged_layout
 from ._shuffling import place
 
@@ -97,7 +97,7 @@ def write_parts(
                 "there must be at least one example to write. Received: none. "
                 "A file without examples would not say what they look like."
             )
-        _check_complete(new, parts)
+        check_complete(new, {part.entry for part in parts})
         if form.finish is not None:
             form.finish(new, parts)
     # Only now: object stores have just copied part after part.
@@ -124,20 +124,6 @@ def _datasets(data: Any) -> Iterator[DataSet]:
                 f"{type(data).__name__}. Of a table that was read here, it is `table.data`."  # pyright: ignore[reportUnknownArgumentType]
             )
         yield dataset
-
-
-def _check_complete(folder: str, parts: list[WrittenPart]) -> None:
-    """Check that the driver sees what executors have written, and nothing else."""
-    reported = {part.entry for part in parts}
-    found = {name.rstrip("/") for name in list_entries(folder) if not name.startswith((".", "_"))}
-    if found != reported:
-        missing, more = sorted(reported - found), sorted(found - reported)
-        raise DataError(
-            "the folder must hold the parts that the tasks have written. Received: "
-            f"{len(missing)} of {len(reported)} missing {missing[:3]}, {len(more)} more "
-            f"{more[:3]}, in {folder}. All executors must write into one store, and the data must "
-            "be the same each time it is computed."
-        )
 
 
 def _written_here(
