@@ -420,3 +420,8 @@ def test_without_spark_only_this_machine_is_judged() -> None:
 def test_a_spark_that_does_not_start_is_a_problem() -> None:
     diagnosis = diagnose(Findings(driver=DRIVER, spark_problem="Spark needs Java"))
     assert [check.found for check in diagnosis.problems] == ["Spark needs Java"]
+
+
+def test_cores_of_the_driver_count_only_without_executors() -> None:
+    assert [check.where for check in diagnose(FINE).find("Cores")] == ["all 2 executors"]
+    assert [check.where for check in diagnose(Findings(driver=DRIVER)).find("Cores")] == ["driver"]

@@ -111,13 +111,6 @@ def test_a_driver_that_cannot_be_reached_is_named() -> None:
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_who_does_not_know_the_secret_is_not_the_driver(meeting: Meeting) -> None:
-    (answer,) = all_look(orders(meeting.address, secret=b"x" * 32), 1)
-    assert "did not prove this run's secret" in answer["place"]["driver_problem"]
-    assert not meeting.came
-
-
-@pytest.mark.usefixtures("_each_an_executor")
 def test_those_who_have_come_go_on_without_the_rest() -> None:
     meeting = Meeting(
         secret=SECRET, host="127.0.0.1", ports=(0,), tasks=3, quiet_s=60.0, timeout_s=20.0
@@ -252,29 +245,6 @@ def test_of_a_page_of_java_the_line_is_told_that_says_it(page: str, told: str) -
 
 
 # -- what the driver does with folders by itself ----------------------------------------------
-
-
-def test_a_folder_that_hangs_holds_up_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hold = threading.Event()
-    write = _folders.write_bytes
-
-    def hanging(url: str, content: bytes) -> None:
-        if "stuck-" in url:
-            hold.wait(60)
-            raise OSError("it has been given up")
-        write(url, content)
-
-    monkeypatch.setattr(_folders, "write_bytes", hanging)
-    urls = [str(tmp_path / name) for name in ("stuck-1", "stuck-2", "fine")]
-    try:
-        found = _gathering.gather(None, urls=urls, timeout_s=4)
-    finally:
-        hold.set()
-    problem = "no answer within 2 s"
-    assert list(found.driver.files.values()) == [problem, problem, ""]
-    assert not (tmp_path / "fine").exists()
 
 
 def test_a_file_that_the_driver_does_not_find_is_told_with_its_writer(tmp_path: Path) -> None:

@@ -123,13 +123,8 @@ def _failed_job(problem: str) -> Note:
     return fault(problem, "Look into the executors' logs (stderr) in Spark's pages.")
 
 
-def _version(name: str, place: Place, findings: Findings) -> Iterator[Note]:
-    note = _compared(name, PACKAGES[name], place, findings.driver)
-    if note is not None:
-        yield note
-
-
-def _compared(name: str, rule: _Rule, place: Place, driver: Place) -> Note | None:
+def _version(name: str, rule: _Rule, place: Place, findings: Findings) -> Note | None:
+    driver = findings.driver
     version, wanted = place.versions.get(name), driver.versions.get(name)
     if version is None:
         if not rule.needed:
@@ -289,7 +284,7 @@ def _cached(data: CachedData) -> Note:
 
 
 VERSION_RULES = (
-    *(Rule(name, partial(_version, name)) for name in PACKAGES),
+    *(Rule(name, partial(_version, name, rule)) for name, rule in PACKAGES.items()),
     Rule("Keras' backend", _backend),
 )
 NETWORK_RULES = (

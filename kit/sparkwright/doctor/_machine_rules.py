@@ -20,11 +20,12 @@ _LEAST_SCRATCH = GIB
 _LEAST_ADDRESS_SPACE, _ROOMY_ADDRESS_SPACE = 4 * GIB, 16 * GIB
 
 
-def _memory(place: Place, findings: Findings) -> Iterator[Note]:
+def _memory(place: Place, findings: Findings) -> Note | None:
     if place is findings.driver:
-        yield _driver_memory(place)
-    elif findings.spark is not None:
-        yield _executor_memory(place, _neighbors(place, findings), findings.spark)
+        return _driver_memory(place)
+    if findings.spark is None:
+        return None
+    return _executor_memory(place, _neighbors(place, findings), findings.spark)
 
 
 def _neighbors(place: Place, findings: Findings) -> int:
@@ -100,44 +101,42 @@ def _room_text(place: Place) -> str:
     return f"{size_text(memory.total or 0)} in this machine"
 
 
-def _shared(place: Place, _: Findings) -> Iterator[Note]:
+def _shared(place: Place, _: Findings) -> Note | None:
     memory = place.memory
     if memory.shared is None:
-        yield unchecked("there is none")
+        return unchecked("there is none")
     elif not memory.shared_writable:
         remedy = "Locks between processes live there: mount it with mode 1777."
-        yield warning("cannot be written to", remedy)
+        return warning("cannot be written to", remedy)
     elif memory.shared < (GIB if len(place.gpus) > 1 else _LEAST_SHARED):
         remedy = "Give the container more: `--shm-size=1g`, or a memory volume on Kubernetes."
-        yield warning(f"only {size_text(memory.shared)}", remedy)
+        return warning(f"only {size_text(memory.shared)}", remedy)
     else:
-        yield ok(size_text(memory.shared))
+        return ok(size_text(memory.shared))
 
 
-def _scratch(place: Place, _: Findings) -> Iterator[Note]:
+def _scratch(place: Place, _: Findings) -> Note | None:
     free = place.memory.scratch
     if free is None:
-        return
+        return None
     if free >= _LEAST_SCRATCH:
         # Not the path and not the exact size: they differ from place to place.
-        yield ok("1 GiB or more free")
-        return
-    yield warning(
+        return ok("1 GiB or more free")
+    return warning(
         f"{size_text(free)} free in {place.memory.scratch_folder}",
         "Workers keep their part of the data there: free some, or set `spark.local.dir` (on "
         "YARN the administrator's `yarn.nodemanager.local-dirs`).",
     )
 
 
-def _address_space(place: Place, _: Findings) -> Iterator[Note]:
+def _address_space(place: Place, _: Findings) -> Note | None:
     limit = place.memory.address_space
     if limit is None:
-        return
+        return None
     found = f"a process may map {size_text(limit)}"
     if limit >= _ROOMY_ADDRESS_SPACE:
-        yield ok(found)
-        return
-    yield Note(
+        return ok(found)
+    return Note(
         "problem" if limit < _LEAST_ADDRESS_SPACE else "warning",
         found,
         "TensorFlow maps 2.2 GiB before it has any data, far more than it uses. Leave "
@@ -146,55 +145,51 @@ def _address_space(place: Place, _: Findings) -> Iterator[Note]:
     )
 
 
-def _open_files(place: Place, findings: Findings) -> Iterator[Note]:
+def _open_files(place: Place, findings: Findings) -> Note | None:
     tasks = findings.spark.tasks if findings.spark else 1
     # A connection to each worker, and those that are not ours.
     needed = 256 + 2 * tasks
     if place.open_files is not None and place.open_files < needed:
-        yield warning(
+        return warning(
             f"at most {place.open_files}",
             f"Raise it for {tasks} workers: `ulimit -n {max(4096, needed)}` before Spark starts.",
         )
 
 
-def _cores(place: Place, findings: Findings) -> Iterator[Note]:
+def _cores(place: Place, findings: Findings) -> Note | None:
     if place is findings.driver:
-        if findings.spark is None:
-            yield ok(f"{place.cores or 'unknown'}")
-        return
+        return ok(f"{place.cores or 'unknown'}") if findings.spark is None else None
     if findings.spark is None:
-        return
+        return None
     cpus = int(findings.spark.settings.get("spark.task.cpus", "1") or 1)
     busy = _neighbors(place, findings) * _slots(findings.spark) * cpus
     if place.cores is None or busy <= place.cores:
-        yield ok(f"{place.cores or 'unknown'}, of which Spark uses {busy}")
-        return
-    yield warning(
+        return ok(f"{place.cores or 'unknown'}, of which Spark uses {busy}")
+    return warning(
         f"{place.cores}, but Spark promises {busy}",
         "Workers would wait for each other's cores. Start fewer: `workers=`, "
         "`spark.executor.cores`, or `SPARK_WORKER_CORES` of a standalone cluster.",
     )
 
 
-def _threads(place: Place, _: Findings) -> Iterator[Note]:
+def _threads(place: Place, _: Findings) -> Note | None:
     found = {n: value for n, value in place.environment.items() if n.endswith("_THREADS")}
     text = ", ".join(f"{name}={value}" for name, value in found.items())
     # OpenMP takes a list, one number a level; MKL and OpenMP take 0 for "as you like".
     parts = {name: [part.strip() for part in value.split(",")] for name, value in found.items()}
     wrong = [name for name, each in parts.items() if not all(part.isdigit() for part in each)]
     if wrong:
-        yield warning(text, f"Give a number of threads, or unset {', '.join(wrong)}.")
-        return
+        return warning(text, f"Give a number of threads, or unset {', '.join(wrong)}.")
     cores = place.cores
     many = [name for name, each in parts.items() if cores and max(map(int, each)) > cores]
     if many:
-        yield warning(
+        return warning(
             f"{text}; there are {cores} cores",
             f"Lower or unset {', '.join(many)}. Workers take `spark.task.cpus` threads each, "
             "whatever these say; NumPy and your own functions obey them.",
         )
     else:
-        yield ok(text or "no variable limits them")
+        return ok(text or "no variable limits them")
 
 
 def _libraries(place: Place, _: Findings) -> Iterator[Note]:
@@ -257,18 +252,18 @@ def _gpus(place: Place, wanted: int) -> Note:
     return ok("none, and none asked for")
 
 
-def _logind(place: Place, _: Findings) -> Iterator[Note]:
+def _logind(place: Place, _: Findings) -> Note | None:
     logind = place.logind
     if logind is None:
-        yield ok("stay: no systemd here")
+        return ok("stay: no systemd here")
     elif logind.kills is None:
-        yield unchecked("logind's KillUserProcesses could not be read")
+        return unchecked("logind's KillUserProcesses could not be read")
     elif not logind.kills:
-        yield ok("stay: logind does not end them")
+        return ok("stay: logind does not end them")
     elif logind.lingers:
-        yield ok(f"stay: {logind.user} lingers")
+        return ok(f"stay: {logind.user} lingers")
     else:
-        yield warning(
+        return warning(
             f"logind ends those of {logind.user} (KillUserProcesses=yes)",
             f"Run `sudo loginctl enable-linger {logind.user}` on each machine, or set "
             "KillUserProcesses=no in /etc/systemd/logind.conf.",

@@ -36,7 +36,7 @@ unchecked = partial(Note, "not checked")
 class Rule(NamedTuple):
     """A check of the places, of the executors, or of the session's settings.
 
-    `judge` gives the notes on a place and all findings, or the note on the settings.
+    `judge` returns a note, several or None, of a place and all findings, or of the settings.
     """
 
     name: str
@@ -50,7 +50,10 @@ class Rule(NamedTuple):
                 yield self.judge(findings.spark).check(self.name, "Spark")
             return
         places = findings.places if self.of == "places" else findings.executors
-        notes = ((place, note) for place in places for note in self.judge(place, findings))
+        notes: list[tuple[Place, Note]] = []
+        for place in places:
+            found = self.judge(place, findings) or ()
+            notes += [(place, note) for note in ([found] if isinstance(found, Note) else found)]
         yield from grouped(self.name, notes, findings)
 
 

@@ -137,6 +137,7 @@ def executor_parts(
     figures = ", ".join(f"{name} {mib:,}" for name, mib in trainer.items())
     working = "One for each task slot; Arrow and the examples on their way included."
     training = f"Python with TensorFlow {TRAINER_MIB}, {figures}."
+    spare = "10% of a trainer, for what no estimate knows."
     mapped = "Examples of a trainer, in mapped files; Linux can drop them, YARN counts them."
     parts = (
         *_jvm("executor", heap_mib),
@@ -145,7 +146,7 @@ def executor_parts(
         MemoryPart("Python workers", "Python", 160, trainers, working),
         MemoryPart("trainers", "TensorFlow", inside, trainers, training),
         # TensorFlow's allocator, the buffers of sockets, and what an estimate leaves out.
-        MemoryPart("reserve", "TensorFlow", ceil(0.1 * inside), trainers, "10% of a trainer."),
+        MemoryPart("reserve", "TensorFlow", ceil(0.1 * inside), trainers, spare),
         MemoryPart("data", "files", data_mib, trainers, mapped),
     )
     return tuple(part for part in parts if part.each_mib)

@@ -148,7 +148,10 @@ def _cells(
     timeline: "Timeline", phases: Sequence[Phase], row_of_lane: NDArray[np.int64]
 ) -> NDArray[np.float32]:
     """Return shares in as many columns as the page has room for."""
-    cells = shares_of(timeline, phases, row_of_lane=row_of_lane, columns=_COLUMNS)
+    columns, layers = _COLUMNS, (int(row_of_lane.max()) + 1) * len(phases)
+    while columns > 1 and layers * columns // 2 > _MOST_CELLS:
+        columns //= 2
+    cells = shares_of(timeline, phases, row_of_lane=row_of_lane, columns=columns)
     while np.count_nonzero(cells) > _MOST_CELLS and cells.shape[2] > 1:
         cells = (cells[:, :, 0::2] + cells[:, :, 1::2]) / np.float32(2)
     return cells

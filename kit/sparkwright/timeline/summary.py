@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from sparkwright.evaluation.reports import aligned
+
 from .clocks import ClockReading
 from .phases import PHASES, Phase, PhaseCode
 from .spans import Tallies, duration_quantile_s
@@ -127,7 +129,7 @@ def summary_text(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
         f"{title_text(timeline)}: {facts_text(timeline)}.",
         what_dominated(totals, timeline.tallies),
         "",
-        *_table([HEADS, *(row_of(total) for total in totals)]),
+        *aligned([HEADS, *(row_of(total) for total in totals)], TEXT_COLUMNS),
     ]
     if clocks:
         lines += ["", clock_sentence(clocks)]
@@ -194,17 +196,6 @@ def _slow_worker(tallies: Tallies) -> str:
         f" Worker {slowest} computes slowest: its spans of computing are "
         f"{means[slowest] / median:.2f} times as long as the workers' median."
     )
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
-    return [
-        "  ".join(
-            text.ljust(width) if column in TEXT_COLUMNS else text.rjust(width)
-            for column, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def seconds_text(seconds: float) -> str:
