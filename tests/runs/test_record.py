@@ -397,7 +397,7 @@ def test_a_slow_listener_holds_up_nobody(record: RunRecord) -> None:
 
 
 def test_a_listener_may_close_the_record() -> None:
-    record = RunRecord(workers=1, epochs=1, name="test")
+    record = RunRecord(workers=1, epochs=1, name="closing")
     closed = threading.Event()
 
     def close(_: RunEvent) -> None:
@@ -412,7 +412,7 @@ def test_a_listener_may_close_the_record() -> None:
     record.state_changed("starting", "")
     assert closed.wait(2.0)
     record.close()
-    join_threads("test")
+    join_threads("closing")
     assert unheard == []
 
 
