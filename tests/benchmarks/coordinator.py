@@ -128,7 +128,6 @@ class Driver:
                     news.worker,
                     host=news.host,
                     rows=news.rows,
-                    attempt=news.attempt,
                     device=news.device,
                     pid=news.pid,
                 )

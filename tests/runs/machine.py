@@ -14,6 +14,7 @@ from sparkwright.runs._decisions import (
     ConnectionLost,
     Dismiss,
     EndRun,
+    EpochScored,
     StopRequested,
     TaskEnded,
     TimerFired,
@@ -21,7 +22,7 @@ from sparkwright.runs._decisions import (
     WorkerRegistered,
 )
 from sparkwright.runs._early_stopping import Judge
-from sparkwright.workers.protocol import Failure, Progress
+from sparkwright.workers.protocol import Failure, Group, Progress
 
 WORKERS, EPOCHS = 3, 2
 # The third epoch is best; without improvement in the fourth the run ends, two before its end.
@@ -30,6 +31,17 @@ SCORES = {1: 3.0, 2: 2.0, 3: 1.0, 4: 1.0, 5: 0.0, 6: 0.0}
 
 going_on = precondition(lambda self: self.end is None)
 under_way = precondition(lambda self: self.end is None and self.generation > 2)
+
+
+@dataclass(eq=False)
+class Ring:
+    """The members of a group that meet."""
+
+    group: Group
+
+    @property
+    def connections(self) -> list[int]:
+        return [seat.port for seat in self.group.seats]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -45,6 +57,20 @@ class Attempt:
     orders: deque[Action] = field(default_factory=deque[Action])  # on their way from it
     scores: dict[int, float] | None = None  # epoch -> what an evaluation finds; None: no judge
     ring: Any = None
+    asked: tuple[int, int] = (0, 0)  # the generation and the epoch that it asked about
+
+    def ask(self, ring: "Ring", epoch: int) -> bool:
+        """The first of the ring tells the score; the others wait for it."""
+        assert self.scores is not None
+        about = (ring.group.generation, epoch)
+        if self.connection != ring.connections[0] or self.asked == about:
+            return False
+        self.asked = about
+        loss = self.scores[epoch]
+        self.sent.append(
+            EpochScored(connection=self.connection, epoch=epoch, loss=loss, metrics={})
+        )
+        return True
 
     @property
     def in_a_ring(self) -> bool:

@@ -11,6 +11,7 @@ from tests.runs.machine import (
     WORKERS,
     Attempt,
     Judged,
+    Ring,
     RunMachine,
     case_of,
     check_no_training_before_a_verdict,
@@ -54,30 +55,24 @@ _REPEATED = (WorkerReported, ConnectionLost, ResultReceived, StopRequested, Epoc
 
 
 @dataclass(eq=False)
-class Ring:
+class AveragingRing(Ring):
     """One group's all-reduces: nobody has round n before all have contributed to it."""
 
-    group: Group
     joined: set[int] = field(default_factory=set[int])  # connections
     contributed: dict[int, int] = field(default_factory=dict[int, int])
     stopping: set[int] = field(default_factory=set[int])  # rounds to which "stop" was contributed
     verdicts: dict[int, bool] = field(default_factory=dict[int, bool])  # epoch -> whether to end
-
-    @property
-    def connections(self) -> list[int]:
-        return [seat.port for seat in self.group.seats]
 
 
 @dataclass(eq=False, kw_only=True)
 class Worker(Attempt):
     """One attempt of one worker, obeying the rule: one report a generation."""
 
-    ring: Ring | None = None
+    ring: AveragingRing | None = None
     rounds: int = 0  # averagings in this ring
     progress: Progress | None = None
     stopping: bool = False
     epochs: int = EPOCHS
-    asked: tuple[int, int] = (0, 0)  # the generation and the epoch that it asked about
     ends: bool = False
     hung: bool = False  # its training thread, not the one that reads and sends heartbeats
 
@@ -85,11 +80,11 @@ class Worker(Attempt):
     def has_average(self) -> bool:
         return self.progress is not None and self.progress.averagings > 0
 
-    def take(self, action: Action, rings: dict[int, Ring]) -> None:
+    def take(self, action: Action, rings: dict[int, AveragingRing]) -> None:
         match action:
             case SendGroup(group=group):
                 assert self.ring is None, "a group came before the report about the last one"
-                self.ring = rings.setdefault(group.generation, Ring(group))
+                self.ring = rings.setdefault(group.generation, AveragingRing(group))
                 self.ring.joined.add(self.connection)
                 self.rounds = 0
             case SendRegroup(generation=generation):
@@ -137,7 +132,8 @@ class Worker(Attempt):
         elif ring.contributed[self.connection] == self.rounds:
             ending = self.prepare(ring)
             if ending == "judging":
-                return self.ask(ring)
+                assert self.progress is not None
+                return self.ask(ring, self.progress.epoch)
             if ending is not None:
                 self.leave(ending)
                 return True
@@ -152,23 +148,7 @@ class Worker(Attempt):
             return False
         return True
 
-    def ask(self, ring: Ring) -> bool:
-        """The first of the ring tells the score; the others wait for it."""
-        assert self.progress is not None
-        assert self.scores is not None
-        about = (ring.group.generation, self.progress.epoch)
-        if self.connection != ring.connections[0] or self.asked == about:
-            return False
-        self.asked = about
-        score = self.scores[self.progress.epoch]
-        self.sent.append(
-            EpochScored(
-                connection=self.connection, epoch=self.progress.epoch, loss=score, metrics={}
-            )
-        )
-        return True
-
-    def prepare(self, ring: Ring) -> Ending | Literal["judging"] | None:
+    def prepare(self, ring: AveragingRing) -> Ending | Literal["judging"] | None:
         assert self.progress is not None
         while True:
             epoch = self.progress.epoch
@@ -186,12 +166,12 @@ class Worker(Attempt):
                 return "waiting" if self.progress.todo else "finished"
             self.progress = self.progress.after_epoch()
 
-    def shares(self, ring: Ring) -> dict[int, Span]:
+    def shares(self, ring: AveragingRing) -> dict[int, Span]:
         assert self.progress is not None
         quotas = {seat.worker: 1 for seat in ring.group.seats}
         return share_out(self.progress.todo, epoch=self.progress.epoch, quotas=quotas, lend=False)
 
-    def average(self, ring: Ring) -> None:
+    def average(self, ring: AveragingRing) -> None:
         assert self.progress is not None
         shares = self.shares(ring)
         done = {worker: (share.size, share.size) for worker, share in shares.items()}
@@ -423,7 +403,7 @@ class Runs(RunMachine):
         self.now_s += 0.2
         self.handle(TimerFired())
 
-    def is_broken(self, ring: Ring) -> bool:
+    def is_broken(self, ring: AveragingRing) -> bool:
         """Whether a member is gone from it, and so closed its connections."""
         members = [self.attempts[connection] for connection in ring.connections]
         left = [m for m in members if m.connection in ring.joined and m.ring is not ring]

@@ -117,7 +117,7 @@ def test_readings_are_columns_known_of_a_rounds_last_minibatch(record: RunRecord
 
 
 def test_a_worker_says_where_it_is(record: RunRecord) -> None:
-    record.worker_joined(1, host="a", rows=5, attempt=0, device="GPU 0 (X)", pid=42)
+    record.worker_joined(1, host="a", rows=5, device="GPU 0 (X)", pid=42)
     worker = record.status().workers[1]
     assert (worker.partition, worker.host, worker.device, worker.pid) == (1, "a", "GPU 0 (X)", 42)
     record.worker_placed(0, host="b", device="CPU", pid=7)
@@ -146,11 +146,11 @@ def test_several_rounds_in_one_message(record: RunRecord) -> None:
 
 
 def test_a_worker_that_comes_back_is_counted(record: RunRecord) -> None:
-    record.worker_joined(0, host="a", rows=5, attempt=0)
+    record.worker_joined(0, host="a", rows=5)
     assert record.status().workers[0].restarts == 0
     record.worker_lost(0)
     assert record.status().workers[0].state == "lost"
-    record.worker_joined(0, host="b", rows=5, attempt=1)
+    record.worker_joined(0, host="b", rows=5)
     worker = record.status().workers[0]
     assert (worker.restarts, worker.host, worker.state) == (1, "b", "starting")
 
@@ -341,7 +341,7 @@ def test_the_end_counts_averagings_exactly(record: RunRecord) -> None:
 def test_listeners_hear_everything_in_order(record: RunRecord) -> None:
     events = told(record)
     record.state_changed("starting", "waiting for 2 workers")
-    record.worker_joined(0, host="a", rows=5, attempt=0)
+    record.worker_joined(0, host="a", rows=5)
     train(record, losses=[2.0, 1.0])
     record.validated(epoch=1, loss=0.5, metrics={})
     record.worker_lost(0)
@@ -397,7 +397,7 @@ def test_a_slow_listener_holds_up_nobody(record: RunRecord) -> None:
 
 
 def test_a_listener_may_close_the_record() -> None:
-    record = RunRecord(workers=1, epochs=1, name="test")
+    record = RunRecord(workers=1, epochs=1, name="closing")
     closed = threading.Event()
 
     def close(_: RunEvent) -> None:
@@ -412,7 +412,7 @@ def test_a_listener_may_close_the_record() -> None:
     record.state_changed("starting", "")
     assert closed.wait(2.0)
     record.close()
-    join_threads("test")
+    join_threads("closing")
     assert unheard == []
 
 

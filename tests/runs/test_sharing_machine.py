@@ -10,6 +10,7 @@ from tests.runs.machine import (
     EPOCHS,
     Attempt,
     Judged,
+    Ring,
     RunMachine,
     case_of,
     check_no_training_before_a_verdict,
@@ -24,7 +25,6 @@ from sparkwright.runs._decisions import (
     ConnectionLost,
     Dismiss,
     EndRun,
-    EpochScored,
     Event,
     ForgetHistory,
     KeepBest,
@@ -91,19 +91,14 @@ Sent = Event | Validation | Checkpoint
 
 
 @dataclass(eq=False)
-class Ring:
+class Meeting(Ring):
     """One meeting, or the common beginning: nobody is through before all have contributed."""
 
-    group: Group
     order: SendMeeting | None  # None: the common beginning
     learnt: Learnt = field(default_factory=Learnt)  # where those who begin begin
     contributed: set[int] = field(default_factory=set[int])  # connections
     left: set[int] = field(default_factory=set[int])  # before its end
     awaits_verdict: bool = False
-
-    @property
-    def connections(self) -> list[int]:
-        return [seat.port for seat in self.group.seats]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -115,18 +110,17 @@ class Worker(Attempt):
     group: Group | None = None
     learnt: Learnt | None = None  # shared by all who share updates; None: no state
     progress: Progress | None = None
-    ring: Ring | None = None
+    ring: Meeting | None = None
     source: "Worker | None" = None  # from whom it is fetching its state
     waited: int = 0
     piece: Span | None = None
     done: int = 0
-    asked: int = 0  # the generation in which it told a score
 
     def arrive(self, order: Action) -> None:
         """The reader's thread: what ends a wait acts at once."""
         if isinstance(order, SendVerdict | KeepBest):
             ring = self.ring
-            if ring is None or self.asked != ring.group.generation or not ring.awaits_verdict:
+            if ring is None or self.asked[0] != ring.group.generation or not ring.awaits_verdict:
                 return
             ring.awaits_verdict = isinstance(order, SendVerdict) and order.keep
             if isinstance(order, SendVerdict) and order.keep:
@@ -189,7 +183,7 @@ class Worker(Attempt):
 
     # -- with others ------------------------------------------------------------------------
 
-    def meet(self, ring: Ring, world: "Runs") -> bool:
+    def meet(self, ring: Meeting, world: "Runs") -> bool:
         if ring.group.generation <= self.abandoned or world.is_broken(ring):
             self.leave("broken")
         elif self.connection not in ring.contributed:
@@ -197,25 +191,12 @@ class Worker(Attempt):
         elif not ring.contributed.issuperset(ring.connections):
             return False
         elif ring.awaits_verdict:
-            return self.ask(ring)
+            return self.ask(ring, ring.group.progress.epoch)
         elif ring.order is None:
             self.ring, self.learnt, self.progress = None, ring.learnt, ring.group.progress
             self.report_work()
         else:
             self.average(ring.group, ring.order)
-        return True
-
-    def ask(self, ring: Ring) -> bool:
-        """The first of the ring tells the score; the others wait for it."""
-        assert self.scores is not None
-        generation, epoch = ring.group.generation, ring.group.progress.epoch
-        if self.connection != ring.connections[0] or self.asked == generation:
-            return False
-        self.asked = generation
-        loss = self.scores[epoch]
-        self.sent.append(
-            EpochScored(connection=self.connection, epoch=epoch, loss=loss, metrics={})
-        )
         return True
 
     def average(self, group: Group, order: SendMeeting) -> None:
@@ -337,12 +318,12 @@ class Runs(RunMachine):
     def rows(self, worker: int) -> tuple[int, int]:
         return MINIBATCHES[worker], worker + (self.judge is not None)
 
-    def ring(self, group: Group, order: SendMeeting | None) -> Ring:
+    def ring(self, group: Group, order: SendMeeting | None) -> Meeting:
         judged = self.judge is not None and order is not None and order.validate
-        ring = Ring(group, order, set(self.kept), awaits_verdict=judged)
+        ring = Meeting(group, order, set(self.kept), awaits_verdict=judged)
         return self.rings.setdefault(group.generation, ring)
 
-    def is_broken(self, ring: Ring) -> bool:
+    def is_broken(self, ring: Meeting) -> bool:
         """Whether a member has closed its connections; a silent one has not."""
         inside = [c for c in ring.connections if ring.awaits_verdict or c not in ring.contributed]
         return bool(ring.left) or not all(self.attempts[c].alive for c in inside)

@@ -173,7 +173,6 @@ class PeerEngine:
         self._end: EndRun | None = None
         self._copy: _Copy | None = None
         self._request: Any = None
-        self._joined: dict[int, int] = {}  # worker -> how often it registered again
         self._server: CoordinatorServer | None = None
         self._stop_asked = threading.Event()
         self._planned = self._gathered = False
@@ -488,14 +487,8 @@ class PeerEngine:
             server.stop()
 
     def _worker_came(self, event: WorkerRegistered) -> None:
-        self._joined[event.worker] = self._joined.get(event.worker, -1) + 1
         self._record.worker_joined(
-            event.worker,
-            host=event.host,
-            rows=event.rows,
-            attempt=self._joined[event.worker],
-            device=event.device,
-            pid=event.pid,
+            event.worker, host=event.host, rows=event.rows, device=event.device, pid=event.pid
         )
         rows = {w.worker: w.rows for w in self._record.status().workers if w.host}
         if not self._planned and len(rows) == self._launcher.workers:

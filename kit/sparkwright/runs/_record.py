@@ -158,21 +158,15 @@ class RunRecord:
         self._add(StateChanged(state=state, message=message))
 
     def worker_joined(
-        self, worker: int, *, host: str, rows: int, attempt: int, device: str = "", pid: int = 0
+        self, worker: int, *, host: str, rows: int, device: str = "", pid: int = 0
     ) -> None:
         """A worker has come, or come back."""
-        restarts = self._status.workers[worker].restarts
-        again = self._status.workers[worker].state == "lost" or attempt > 0
-        self._change(
-            worker,
-            state="starting",
-            host=host,
-            rows=rows,
-            restarts=restarts + int(again),
-            device=device,
-            pid=pid,
-        )
-        self._add(WorkerJoined(worker=worker, host=host, attempt=attempt))
+        with self._lock:
+            known = [event for _, event in self._events if isinstance(event, WorkerJoined)]
+        restarts = sum(event.worker == worker for event in known)
+        where = {"host": host, "rows": rows, "device": device, "pid": pid}
+        self._change(worker, state="starting", restarts=restarts, **where)
+        self._add(WorkerJoined(worker=worker, host=host, attempt=restarts))
 
     def worker_placed(self, worker: int, *, host: str, device: str, pid: int) -> None:
         """Where a worker that did not join is at work, of a run with Spark's communication."""

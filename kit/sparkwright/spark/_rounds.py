@@ -89,7 +89,7 @@ class SparkRoundsEngine:
             if master.storage_level is not None:
                 elements.persist(storage_level(master.storage_level))
             for worker, count in enumerate(rows):
-                record.worker_joined(worker, host="", rows=count, attempt=0)
+                record.worker_joined(worker, host="", rows=count)
             totals = [minibatch_count(count, master.batch_size_per_worker) for count in rows]
             extras = pack_arrays(self._start.extras())
             if self._judged is not None:
