@@ -6,25 +6,26 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparkwright.data._arrow_columns import distinct
 from sparkwright.data._column_choice import ColumnChoice
-from sparkwright.data._columnar import ColumnarSource, is_nested, open_arrow, open_parquet
+from sparkwright.data._columnar import ColumnarReader, is_nested, open_arrow, open_parquet
 from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._csv_reader import CsvSource
+from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem, look_at
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._sequences import prepared
 from sparkwright.data._table_schema import TableSchema, listed
-from sparkwright.data._table_source import TableSource, files_of
+from sparkwright.data._table_source import TableReader, files_of
 from sparkwright.data._wording import clipped
 from sparkwright.data.guessing import copies, feature_columns, label_problems, verdict
 from sparkwright.data.sources import DataSource
 from sparkwright.data.tables import Fault, to_dataset
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.storage._listing import StoredFile
 
 _MOST_ROWS, _MOST_CELLS = 10_000, 500_000
 _MOST_BYTES = 256 << 20  # of arrays: fewer rows are enough
@@ -143,13 +144,24 @@ class Findings(SkipLog):
         ]
 
 
-def _opened(source: DataSource, url: str | None = None) -> TableSource:
-    url = source.url if url is None else url
+class _Table(NamedTuple):
+    """Some files and the reader of all their columns."""
+
+    files: Sequence[StoredFile]
+    reader: TableReader
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.reader.names
+
+
+def _opened(source: DataSource, url: str | None = None) -> _Table:
+    files = files_of(source.url if url is None else url, source.info.endings or ENDINGS)
     if source.format in _OPENERS:
-        files = files_of(url, source.info.endings)
-        return ColumnarSource(source.format, files, _OPENERS[source.format])
+        return _Table(files, ColumnarReader.of(files, _OPENERS[source.format]))
     is_table = source.format == "csv"
-    return CsvSource(url, source.csv_format() if is_table else _sequence_format(source))
+    form = source.csv_format() if is_table else _sequence_format(source)
+    return _Table(files, CsvReader.of(files, form))
 
 
 def _sequence_format(source: DataSource) -> CsvFormat:
@@ -174,7 +186,7 @@ class _Beginning:
         is_estimate: whether that is estimated.
     """
 
-    def __init__(self, table: TableSource, shown: int, sample_bytes: int) -> None:
+    def __init__(self, table: _Table, shown: int, sample_bytes: int) -> None:
         self.log = Findings()
         self.values: dict[str, list[str | None]] = {name: [] for name in table.columns}
         self.arrays: dict[str, ColumnLook] = {}
@@ -182,10 +194,10 @@ class _Beginning:
         self._shown = shown
         self._most = max(100, min(_MOST_ROWS, _MOST_CELLS // max(1, len(table.columns))))
         self.rows = self.read = self._blocks = self._bytes = 0
-        is_csv, is_whole = isinstance(table, CsvSource), True
-        for self.piece in table.pieces(sample_bytes if is_csv else _WHOLE):
+        is_csv, is_whole = isinstance(table.reader, CsvReader), True
+        for self.piece in table.reader.pieces(table.files, sample_bytes if is_csv else _WHOLE):
             self._may_stop = not is_csv or self.piece.size_bytes > sample_bytes
-            reader = table.reader(table.columns, table.columns, is_exact=True)
+            reader = table.reader.taking(table.columns, table.columns)
             try:
                 for _ in reader.read(self.piece, self.log, self._keep):
                     pass
@@ -225,9 +237,9 @@ class _Beginning:
             raise _EnoughError
         return table, []
 
-    def columns(self, table: TableSource) -> list[ColumnLook]:
+    def columns(self, table: _Table) -> list[ColumnLook]:
         """Summaries of all columns."""
-        shapes = table.shapes(list(self.arrays)) if self.arrays else {}
+        shapes = table.reader.shapes(table.files, list(self.arrays)) if self.arrays else {}
         return [
             replace(self.arrays[name], shape=shapes.get(name))
             if name in self.arrays
@@ -236,8 +248,8 @@ class _Beginning:
         ]
 
 
-def _parquet_rows(table: TableSource, url: str) -> int | None:
-    if table.options["kind"] != "parquet":
+def _parquet_rows(table: _Table, url: str) -> int | None:
+    if not (isinstance(table.reader, ColumnarReader) and table.reader.open_table is open_parquet):
         return None
     with open_parquet(url) as opened:
         return sum(rows for _, rows in opened.parts)
@@ -255,7 +267,7 @@ def _text(value: Any) -> str | None:
 
 def _read(
     source: DataSource,
-    table: TableSource,
+    table: _Table,
     seen: _Beginning,
     columns: Sequence[ColumnLook],
     unfit: Collection[str],
@@ -288,12 +300,12 @@ def _read(
         values: dict[str, set[str]] = {}
         for name in choice.to_infer(table.columns):
             values[name] = set().union(*(distinct(each, [name])[name] for each in seen.tables))
-        shapes = table.shapes(choice.used(table.columns))
+        shapes = table.reader.shapes(table.files, choice.used(table.columns))
         schema = choice.schema(
             table.columns, values={n: sorted(v) for n, v in values.items()}, shapes=shapes
         )
         with contextlib.suppress(_EnoughError):
-            reader = table.reader(schema.used, schema.texts, is_exact=True)
+            reader = table.reader.taking(schema.used, schema.texts)
             for checked in reader.read(seen.piece, log, convert):
                 done += checked.rows
                 if done >= seen.read:
@@ -347,7 +359,7 @@ def _sequence_problems(source: DataSource) -> list[DataProblem]:
     return log.problems
 
 
-def _other_columns(source: DataSource, table: TableSource) -> list[DataProblem]:
+def _other_columns(source: DataSource, table: _Table) -> list[DataProblem]:
     """Whether the next few files have the same columns."""
     for file in table.files[1 : 1 + _OTHER_FILES]:
         try:
