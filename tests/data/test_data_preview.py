@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
+import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
@@ -280,6 +281,21 @@ def test_files_with_other_columns_are_a_problem(tmp_path: Path) -> None:
     written(tmp_path, "a,z\n1,2\n", "2.csv")
     source = DataSource(format="csv", url=str(tmp_path), label="y", task="regression")
     assert "Received: 'a', 'z' in " in found(source)
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_classes_after_the_first_rows_are_no_problem(tmp_path: Path, format: Any) -> None:
+    table = pa.table({"x": np.arange(30_000) % 17, "y": ["a", "b"] * 7_500 + ["c"] * 15_000})
+    if format == "parquet":
+        pq.write_table(table, tmp_path / "t.parquet", row_group_size=12_000)
+    else:
+        pyarrow.csv.write_csv(table, str(tmp_path / "t.csv"))
+    source = guess_source(str(tmp_path / f"t.{format}"))
+    look = preview(source)
+    assert (look.problem, look.looked_at, look.in_all) == (None, 10_000, 30_000)
+    assert look.class_count == 2
+    known = replace(source, classes=("a", "b", "c", "d"))
+    assert preview(known).class_count == 4
 
 
 def test_sequences_show_their_steps_and_what_the_reader_reports(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """A look at a data source without Spark: its reader, stopped early."""
 
 import io
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -145,12 +146,7 @@ def _preview(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
 
 
 def _of_examples(
-    source: DataSource,
-    data: DataSet,
-    rows: int,
-    *,
-    names: Sequence[str] = (),
-    **known: Any,
+    source: DataSource, data: DataSet, rows: int, *, names: Sequence[str] = (), **known: Any
 ) -> DataPreview:
     """Preview the first examples, as the reader gives them."""
     arrays = data.columns()
@@ -168,26 +164,33 @@ def _of_examples(
             height, width, _ = each.shape
             look = ImageLook(png=_picture(each), label=label, name=name, size=(height, width))
             images.append(look)
-    columns = [
-        look_at(name, [str(value) for value in array.tolist()])
-        if array.ndim == 1 and array.dtype.kind in "biuf"
-        else ColumnLook(name=name, kind="array", count=len(array), shape=array.shape[1:])
-        for name, array in arrays.items()
-    ]
     return DataPreview(
         source=source,
         unit="example",
         looked_at=len(data),
-        columns=tuple(columns),
-        rows=tuple(
-            tuple(_text(array[row]) for array in arrays.values())
-            for row in range(min(rows, len(data)))
-        ),
         images=tuple(images),
         labels=tuple(Counter(texts).most_common()),
         feature_shape=pixels.shape[1:] if len(features) == 1 else None,
+        **_table_of({name: list(array) for name, array in arrays.items()}, rows),
         **known,
     )
+
+
+def _table_of(columns: Mapping[str, Sequence[Any]], rows: int) -> dict[str, Any]:
+    """Summaries and first rows of columns of numbers, arrays and lists of bytes; None: missing."""
+    looks: list[ColumnLook] = []
+    for name, values in columns.items():
+        shapes = {np.shape(value) for value in values if value is not None}
+        missing = sum(value is None for value in values)
+        if all(math.prod(shape) == 1 for shape in shapes):
+            look = look_at(name, [None if value is None else _text(value) for value in values])
+        else:
+            shape = shapes.pop() if len(shapes) == 1 else None
+            count = len(values) - missing
+            look = ColumnLook(name=name, kind="array", count=count, missing=missing, shape=shape)
+        looks.append(look)
+    shown = zip(*(values[:rows] for values in columns.values()), strict=True)
+    return {"columns": tuple(looks), "rows": tuple(tuple(map(_text, row)) for row in shown)}
 
 
 def _of_minibatches(source: DataSource, rows: int) -> DataPreview:
@@ -230,26 +233,16 @@ def _of_tfrecord(source: DataSource, rows: int) -> DataPreview:
             compression=compression_of(file.url, source.all_options["compression"]),
         )
         records = [parse_example(content) for _, _, content in islice(frames, _EXAMPLES)]
-    columns: list[ColumnLook] = []
-    for name in sorted({name for record in records for name in record}):
-        look = look_at(name, [_text(record.get(name)) or None for record in records])
-        sizes = {np.size(record[name]) for record in records if name in record}
-        if sizes != {1}:
-            shape = (sizes.pop(),) if len(sizes) == 1 else None
-            look = ColumnLook(
-                name=name, kind="array", count=look.count, missing=look.missing, shape=shape
-            )
-        columns.append(look)
+    names = sorted({name for record in records for name in record})
     is_all = len(files) == 1 and len(records) < _EXAMPLES
     return DataPreview(
         source=source,
         unit="example",
         looked_at=len(records),
         in_all=len(records) if is_all else None,
-        columns=tuple(columns),
-        rows=tuple(tuple(_text(record.get(c.name)) for c in columns) for record in records[:rows]),
         files=len(files),
         size_bytes=sum(each.size_bytes for each in files),
+        **_table_of({name: [record.get(name) for record in records] for name in names}, rows),
     )
 
 
@@ -262,7 +255,7 @@ def _text(value: Any) -> str:
         return f"{sum(map(len, items)):,} bytes"
     flat = np.asarray(value).reshape(-1)
     if flat.size == 1:
-        return f"{flat[0]:g}" if flat.dtype.kind == "f" else clipped(str(flat[0]))
+        return clipped(str(flat[0]))
     shown = ", ".join(f"{number:g}" for number in flat[:_SHOWN_NUMBERS].tolist())
     return f"[{shown}{', …' if flat.size > _SHOWN_NUMBERS else ''}]"
 

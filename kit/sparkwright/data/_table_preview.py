@@ -86,7 +86,7 @@ def table_preview(source: DataSource, rows: int, sample_bytes: int) -> DataPrevi
         columns=tuple(columns),
         rows=tuple(tuple(clipped(text or "") for text in row) for row in shown),
         labels=labels,
-        class_count=len(labels) or None,
+        class_count=_class_count(source, labels),
         feature_shape=None if schema is None else _feature_shape(schema),
         files=len(table.files),
         size_bytes=sum(file.size_bytes for file in table.files),
@@ -102,11 +102,15 @@ def table_preview(source: DataSource, rows: int, sample_bytes: int) -> DataPrevi
 
 def _feature_shape(schema: TableSchema) -> tuple[int, ...]:
     (names,) = schema.features.values()
-    return (
-        schema.shapes.get(names[0], ())
-        if len(names) == 1 and names[0] in schema.shapes
-        else (sum(map(schema.width, names)),)
-    )
+    shape = schema.shapes.get(names[0]) if len(names) == 1 else None
+    return shape or (sum(map(schema.width, names)),)
+
+
+def _class_count(source: DataSource, labels: Sequence[Any]) -> int | None:
+    if source.task != "classification":
+        return None
+    classes: Any = labels if source.classes == "infer" else source.classes
+    return classes if isinstance(classes, int) else len(classes) or None
 
 
 class Findings(SkipLog):
@@ -173,7 +177,7 @@ class _Beginning:
 
     Attributes:
         piece: what was read.
-        tables: the rows as Arrow tables, without columns of arrays.
+        tables: all that was read as Arrow tables, without columns of arrays.
         values: column -> texts, None where there is none; of arrays only those that are shown.
         arrays: what was seen of each column of arrays.
         log: what the reader reported.
@@ -225,7 +229,7 @@ class _Beginning:
             else:
                 flat.append(name)
             texts += map(_text, column.to_pylist())
-        self.tables.append(taken.select(flat))
+        self.tables.append(table.select(flat))
         self.rows += taken.num_rows
         self._bytes += taken.nbytes
         is_enough = self.rows >= self._most or self._bytes >= _MOST_BYTES
@@ -280,15 +284,16 @@ def _read(
         if not source.features:
             return [], None
     names = {each.name for each in fields(ColumnChoice)}
-    log, count = Findings(), 0
+    log, done, converted = Findings(), 0, 0
 
     def convert(rows: Any, shown: Any) -> tuple[Any, list[Fault]]:
-        nonlocal count
-        count += rows.num_rows
-        if count > 2 * seen.read:  # rows of CSV files may be read twice
+        nonlocal converted
+        rows = rows.slice(0, seen.read - done)  # later ones may hold other classes
+        converted += rows.num_rows
+        if converted > 2 * seen.read:  # rows of CSV files may be converted twice
             raise _EnoughError
-        made, faults = to_dataset(rows, shown, schema=schema)
-        return made, list(_one_row_each(faults))
+        _, faults = to_dataset(rows, shown, schema=schema)
+        return _Checked(rows.num_rows), list(_one_row_each(faults))
 
     try:
         choice = ColumnChoice(**{n: v for n, v in source.arguments.items() if n in names})
@@ -301,11 +306,24 @@ def _read(
         )
         with contextlib.suppress(_EnoughError):
             reader = table.reader.taking(schema.used, schema.texts)
-            for _ in reader.read(seen.piece, log, convert):
-                pass
+            for checked in reader.read(seen.piece, log, convert):
+                done += checked.rows
+                if done >= seen.read:
+                    break
     except (ConfigurationError, DataError) as error:
         return [_error(str(error))], None
     return log.problems, schema
+
+
+class _Checked:
+    """Rows that were only checked."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def take(self, _good: Any) -> "_Checked":
+        """Itself: there is nothing to take from."""
+        return self
 
 
 def _one_row_each(faults: Sequence[Fault]) -> Iterator[Fault]:
