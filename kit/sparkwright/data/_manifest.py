@@ -132,7 +132,7 @@ class Manifest:
                 path=_path(path),
                 examples=_count(rows, 1),
                 size_bytes=_count(size, 1),
-                crc32c=None if crc in ([], [None]) else _count(*crc),
+                crc32c=None if crc in ([], [None]) else _count(*crc, 0),
             )
             for path, rows, size, *crc in fields["files"]
         )
