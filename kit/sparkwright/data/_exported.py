@@ -32,8 +32,8 @@ from sparkwright.storage._listing import list_entries, list_files
 from ._manifest import MANIFEST_NAME, Manifest, MinibatchFile
 
 _FOLDER = re.compile(r"_minibatches-[0-9a-f]{12}/?")
-# What a driver leaves that is killed while it writes the manifest.
-_HALF_MANIFEST = re.compile(re.escape(f".{MANIFEST_NAME}.") + r"[0-9a-f]{8}\.tmp")
+# With what a driver leaves that is killed while it writes the manifest.
+_UNFINISHED = re.compile(rf"{_FOLDER.pattern}|\.{re.escape(MANIFEST_NAME)}\.[0-9a-f]{{8}}\.tmp")
 _CLEANING_S = 10.0
 _TRY_S = 0.2
 # Spark gives the Python of a killed task two seconds.
@@ -161,7 +161,7 @@ def reusable_export(
 ) -> ExportedDataSet | None:
     """The export at `url` if it is of this data; None if one may be written there."""
     entries = list_entries(url)
-    others = [e for e in entries if e != MANIFEST_NAME and not _is_unfinished(e)]
+    others = [e for e in entries if e != MANIFEST_NAME and not _UNFINISHED.fullmatch(e)]
     if others:
         raise ConfigurationError(
             "an export needs a folder of its own, empty or not there yet. Received: "
@@ -228,7 +228,7 @@ def delete_export(url: str | os.PathLike[str], *, unfinished: bool = False) -> b
     if not entries:
         return False
     folders = [entry.rstrip("/") for entry in entries if _FOLDER.fullmatch(entry)]
-    left = [entry for entry in entries if _is_unfinished(entry)]
+    left = [entry for entry in entries if _UNFINISHED.fullmatch(entry)]
     if MANIFEST_NAME in entries:
         try:
             find_export(url)
@@ -272,7 +272,7 @@ def remove_until_gone(folder: str, *, quiet_tries: int) -> None:
 
 def _remove_half_manifests(url: str) -> None:
     for entry in list_entries(url):
-        if _HALF_MANIFEST.fullmatch(entry):
+        if _UNFINISHED.fullmatch(entry) and not _FOLDER.fullmatch(entry):
             remove(join(url, entry))
 
 
@@ -281,7 +281,3 @@ def _manifest_bytes(url: str) -> bytes | None:
         return read_bytes(join(url, MANIFEST_NAME))
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def _is_unfinished(entry: str) -> bool:
-    return bool(_FOLDER.fullmatch(entry) or _HALF_MANIFEST.fullmatch(entry))
