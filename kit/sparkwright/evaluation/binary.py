@@ -162,9 +162,11 @@ class EvaluationBinary(BinaryRates):
             false_negatives=self.confusion[:, 1, 0],
         )
 
-    accuracy = averaged(BinaryCounts.accuracy, "Share of answers that are right.")
+    accuracy = averaged("accuracy", BinaryCounts.accuracy, "Share of answers that are right.")
     matthews_correlation = averaged(
-        BinaryCounts.matthews_correlation, "Correlation between answers and truth, -1 to 1."
+        "matthews_correlation",
+        BinaryCounts.matthews_correlation,
+        "Correlation between answers and truth, -1 to 1.",
     )
 
     per_output = BinaryRates._per_column

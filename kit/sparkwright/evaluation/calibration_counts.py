@@ -112,8 +112,7 @@ class CalibrationCounts(Values):
         """Counts of both sets of rows together; the shapes must be equal."""
         theirs = other._state()
         both = {name: value + theirs[name] for name, value in self._state().items()}
-        arrays = (each for each in both.values() if isinstance(each, np.ndarray))
-        for array in arrays:
+        for array in (each for each in both.values() if isinstance(each, np.ndarray)):
             frozen(array)
         return CalibrationCounts(**both)
 
@@ -157,10 +156,11 @@ class CalibrationCounts(Values):
             DataError: if these are not the counts of one number of rows.
         """
         counts = super(CalibrationCounts, cls).from_dict(values)
-        rows, actual, questions = counts.rows, counts.actual, len(counts.in_bin)
+        rows, actual, classes = counts.rows, counts.actual, counts.classes
         others, *own = counts.histograms.sum(axis=2)
         if (
-            questions != counts.classes + 1 < 3
+            classes < 2
+            or len(counts.in_bin) != classes + 1
             or (counts.positive > counts.in_bin).any()
             or (counts.in_bin.sum(axis=1) != rows).any()
             or (others != rows - actual).any()

@@ -75,7 +75,7 @@ def state(read: Any = None) -> dict[str, Any]:
 
 def _read(name: str, value: Any, metadata: Mapping[str, Any], sizes: dict[str, int]) -> Any:
     read, shape = metadata.get("read"), metadata.get("shape")
-    if read is None or value is None:
+    if read is None or (value is None and isinstance(read, type)):
         return value
     found = read.from_dict(value) if isinstance(read, type) else read(name, value)
     if shape:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .plots import COLORS, finish, short_name
+from .plots import draw_bars, finish, short_name
 from .rates import BinaryCounts, Rates
 from .reports import MOST_ROWS, Figure, Table
 
@@ -72,11 +72,18 @@ def rates_figure(
     make = table or (lambda chosen: rates_table(counts, names, chosen, what=what))
     found = make(listed.tolist())
     left_out = len(names) - len(listed)
+
+    def draw(axes: Any) -> None:
+        rates = (counts.precision(), counts.recall(), f1)
+        bars = {name: rate[shown] for name, rate in zip(RATES, rates, strict=True)}
+        draw_bars(axes, [names[k] for k in shown.tolist()], bars)
+        axes.set_xlim(0, 1)
+
     return Figure(
         kind="rates",
         label=f"Precision, recall and F1 by {what}",
         caption=_rates_sentence(f1, names, what, len(shown)),
-        draw=lambda axes: _draw_rates(axes, counts, names, shown),
+        draw=draw,
         table=Table(found.rows, found.title, left_out=left_out),
         size=(5.4, min(1.6 + 0.4 * max(len(shown), 1), 11.0)),
     )
@@ -114,20 +121,6 @@ def _rates_sentence(f1: Rates, names: Sequence[str], what: str, shown: int) -> s
         plural = "classes" if what == "class" else f"{what}s"
         sentence += f"; shown are the {shown} of {len(names):,} {plural} with the lowest"
     return f"{sentence}."
-
-
-def _draw_rates(
-    axes: Any, counts: BinaryCounts, names: Sequence[str], shown: NDArray[np.intp]
-) -> None:
-    rates = (counts.precision(), counts.recall(), counts.f_beta(1.0))
-    for bar, (name, values) in enumerate(zip(RATES, rates, strict=True)):
-        places = np.arange(len(shown)) + (bar - 1) * 0.27
-        heights = np.nan_to_num(values[shown], nan=0.0)
-        axes.barh(places, heights, height=0.24, color=COLORS[bar], label=name)
-    axes.set_yticks(range(len(shown)), [short_name(names[k]) for k in map(int, shown)])
-    axes.set_xlim(0, 1)
-    axes.set_ylim(len(shown) - 0.4, -0.6)
-    finish(axes, x="", y="", legend=3)
 
 
 def _draw_confusion(axes: Any, confusion: Matrix, names: Sequence[str]) -> None:

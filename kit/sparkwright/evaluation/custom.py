@@ -173,7 +173,7 @@ class CustomEvaluation(AbstractEvaluation):
             kind="numbers",
             label=self.title,
             caption=f"The numbers of {self.title}.",
-            draw=lambda drawn: draw_bars(drawn, numbers.items()),
+            draw=lambda drawn: draw_bars(drawn, list(numbers), {"": [*numbers.values()]}),
             table=Table([["", "value"], *([name, f"{v:g}"] for name, v in numbers.items())]),
             size=(5.0, 1.4 + 0.3 * min(len(numbers), 30)),
         )

@@ -1,7 +1,9 @@
 """What all plots share: axes, colors, titles and legends; matplotlib loads with the first one."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
+
+import numpy as np
 
 from sparkwright.errors import ConfigurationError
 
@@ -82,12 +84,16 @@ def split_axes(axes: Any, side: Literal["below", "right"], *, share: float = 0.2
     return second
 
 
-def draw_bars(axes: Any, numbers: Iterable[tuple[str, float]]) -> None:
-    """Draw a bar for each number."""
-    names, values = zip(*numbers, strict=True)
-    axes.barh(names, values, height=0.6, color=COLORS[0])
-    axes.invert_yaxis()
-    finish(axes, x="", y="")
+def draw_bars(axes: Any, names: Sequence[str], series: Mapping[str, Any]) -> None:
+    """Draw horizontal bars of one or three series, the first name at the top; NaN as 0."""
+    height = 0.24 if len(series) > 1 else 0.6
+    for number, (label, values) in enumerate(series.items()):
+        places = np.arange(len(names)) + (number - (len(series) - 1) / 2) * 0.27
+        lengths = np.nan_to_num(values, nan=0.0)
+        axes.barh(places, lengths, height=height, color=COLORS[number], label=label)
+    axes.set_yticks(range(len(names)), list(map(short_name, names)))
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    finish(axes, x="", y="", legend=len(series) if len(series) > 1 else 0)
 
 
 def short_name(name: str, most: int = 18) -> str:

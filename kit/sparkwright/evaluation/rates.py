@@ -135,13 +135,13 @@ def multiclass_correlation(confusion: Counts) -> float:
     return min(max(correlation, -1.0), 1.0)  # rounding can give 1 + 2e-16
 
 
-def averaged(rate: Callable[[Any], Any], help: str, like: str = "precision"):
+def averaged(name: str, rate: Callable[[Any], Any], help: str, like: str = "precision"):
     """A method that gives a rate, averaged over the columns, or of one of them."""
 
     def method(self: Any, average: Average = "macro", *, of: int | str | None = None) -> float:
         return self._rate(rate, average, of)
 
-    method.__doc__ = f"{help} Arguments as in `{like}`."
+    method.__name__, method.__doc__ = name, f"{help} Arguments as in `{like}`."
     return method
 
 
@@ -191,21 +191,32 @@ class BinaryRates(AbstractEvaluation):
         """
         return self._rate(BinaryCounts.precision, average, of)
 
-    recall = averaged(BinaryCounts.recall, "Of the rows of the class, the share predicted so.")
+    recall = averaged(
+        "recall", BinaryCounts.recall, "Of the rows of the class, the share predicted so."
+    )
     f1 = averaged(
+        "f1",
         BinaryCounts.f_beta,
         "Harmonic mean of precision and recall; macro: the mean of the classes' F1.",
     )
     false_positive_rate = averaged(
-        BinaryCounts.false_positive_rate, "Of the rows of other classes, the share predicted so."
+        "false_positive_rate",
+        BinaryCounts.false_positive_rate,
+        "Of the rows of other classes, the share predicted so.",
     )
     false_negative_rate = averaged(
-        BinaryCounts.false_negative_rate, "Of the rows of the class, the share missed."
+        "false_negative_rate",
+        BinaryCounts.false_negative_rate,
+        "Of the rows of the class, the share missed.",
     )
     false_alarm_rate = averaged(
-        BinaryCounts.false_alarm_rate, "Mean of false positive and false negative rate."
+        "false_alarm_rate",
+        BinaryCounts.false_alarm_rate,
+        "Mean of false positive and false negative rate.",
     )
-    g_measure = averaged(BinaryCounts.g_measure, "Geometric mean of precision and recall.")
+    g_measure = averaged(
+        "g_measure", BinaryCounts.g_measure, "Geometric mean of precision and recall."
+    )
 
     def f_beta(
         self, beta: float, average: Average = "macro", *, of: int | str | None = None

@@ -48,7 +48,7 @@ def _metric_of(metric: RegressionMetric, help: str):
     def method(self: Any, *, of: int | str | None = None) -> float:
         return self._metric(metric, of)
 
-    method.__doc__ = f"{help} `of` as in `mean_squared_error`."
+    method.__name__, method.__doc__ = metric, f"{help} `of` as in `mean_squared_error`."
     return method
 
 

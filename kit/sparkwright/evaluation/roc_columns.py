@@ -118,10 +118,13 @@ class RocColumns(AbstractEvaluation):
         return self._rate(lambda roc: roc.auc, average, of)
 
     auprc = averaged(
-        lambda roc: roc.auprc, "Area under the lines of the precision-recall curve.", "auc"
+        "auprc", lambda roc: roc.auprc, "Area under the lines of the precision-recall curve.", "auc"
     )
     average_precision = averaged(
-        lambda roc: roc.average_precision, "Area under its steps; 0 without positives.", "auc"
+        "average_precision",
+        lambda roc: roc.average_precision,
+        "Area under its steps; 0 without positives.",
+        "auc",
     )
 
     # Plots and reports

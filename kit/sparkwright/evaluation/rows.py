@@ -118,8 +118,10 @@ class LabeledRows(NamedTuple):
 
     def probability_of(self, classes: Classes, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """(n,) the probability, or score, of one class for each of n rows."""
-        scores = self.scores[rows].astype(np.float64)
-        return with_both_classes(scores)[np.arange(len(rows)), classes]
+        if self.scores.shape[1] > 1:
+            return self.scores[rows, classes].astype(np.float64)
+        probability = self.scores[rows, 0].astype(np.float64)
+        return np.where(classes == 1, probability, 1 - probability)
 
     def right_within(self, n: int) -> int:
         """Rows in which fewer than `n` classes have a higher probability than the actual one."""
